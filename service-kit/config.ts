@@ -1,0 +1,173 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+
+/** BSD `EX_CONFIG`: the process cannot run with this configuration, so restarting it is no help. */
+export const EXIT_CONFIG = 78;
+
+/** A configuration that cannot be used. The message lists every problem, a line each, never a value. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+}
+
+/** Text that must not be printed: its string, JSON and inspect forms are `[redacted]`. */
+export class Secret<T> {
+  readonly #value: T;
+
+  constructor(value: T) {
+    this.#value = value;
+  }
+
+  /** The value itself, for the one place that needs it. */
+  reveal(): T {
+    return this.#value;
+  }
+
+  toString(): string {
+    return "[redacted]";
+  }
+
+  toJSON(): string {
+    return "[redacted]";
+  }
+
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
+    return "[redacted]";
+  }
+}
+
+/**
+ * Reads a configuration from environment variables.
+ *
+ * @throws {ConfigError} naming every variable that is missing or wrong.
+ */
+export function parseConfig<S extends z.ZodObject>(
+  schema: S,
+  environment: Record<string, string | undefined>,
+): z.output<S> {
+  // An empty variable means "not set": compose files and manifests cannot express absence.
+  const given = Object.keys(schema.shape).flatMap((key) =>
+    environment[key] === undefined || environment[key] === "" ? [] : [[key, environment[key]]],
+  );
+  const result = schema.safeParse(Object.fromEntries(given));
+  if (result.success) return result.data;
+  const lines = result.error.issues.map(
+    (issue) => `  ${issue.path.join(".") || "(all)"}: ${describe(issue)}`,
+  );
+  throw new ConfigError(`The configuration cannot be used:\n${lines.join("\n")}`);
+}
+
+/** For the first line of a `main.ts`: the configuration, or its problems on standard error and exit 78. */
+export function loadConfig<S extends z.ZodObject>(
+  schema: S,
+  environment: Record<string, string | undefined>,
+): z.output<S> {
+  try {
+    return parseConfig(schema, environment);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    process.exit(EXIT_CONFIG);
+  }
+}
+
+function describe(issue: z.core.$ZodIssue): string {
+  const missing = issue.code === "invalid_type" && issue.message.endsWith("received undefined");
+  return missing ? "is required" : issue.message;
+}
+
+/** `host:port`, port 0 to 65535. IPv6 hosts in brackets. */
+export const addressSchema = z
+  .string()
+  .regex(/^(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, "must be host:port")
+  .refine((text) => Number(text.slice(text.lastIndexOf(":") + 1)) <= 65_535, "the port is above 65535");
+
+/** Splits what `addressSchema` accepted. */
+export function splitAddress(address: string): { host: string; port: number } {
+  const colon = address.lastIndexOf(":");
+  return { host: address.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(address.slice(colon + 1)) };
+}
+
+/** A whole number within bounds, from text. */
+export function integerSchema(minimum: number, maximum: number) {
+  return z
+    .string()
+    .regex(/^-?\d+$/, "must be a whole number")
+    .transform(Number)
+    .pipe(z.number().min(minimum).max(maximum));
+}
+
+export const booleanSchema = z
+  .enum(["true", "false"], "must be true or false")
+  .transform((text) => text === "true");
+
+/** A file that exists and can be read now; gives its path, for files that are re-read when they change. */
+export const readableFileSchema = z.string().transform((path, context) => {
+  if (readFile(path, context) === undefined) return z.NEVER;
+  return path;
+});
+
+/** A file with a secret in it; gives its text without the final line break. Refused when empty. */
+export const secretFileSchema = z.string().transform((path, context) => {
+  const text = readFile(path, context)?.toString("utf8").trimEnd();
+  if (text === undefined) return z.NEVER;
+  if (text === "") {
+    context.addIssue({ code: "custom", message: "the file is empty" });
+    return z.NEVER;
+  }
+  return new Secret(text);
+});
+
+function readFile(path: string, context: z.RefinementCtx): Buffer | undefined {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    const reason = (error as NodeJS.ErrnoException).code ?? "unreadable";
+    context.addIssue({ code: "custom", message: `the file cannot be read (${reason})` });
+    return undefined;
+  }
+}
+
+export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
+
+/** What every process reads. */
+export const processConfig = {
+  LOG_LEVEL: z.enum(LOG_LEVELS).default("info"),
+  /** Plain HTTP for operators and probes: /healthz, /readyz, /metrics. Never exposed to clients. */
+  OPERATIONS_ADDRESS: addressSchema,
+  /** How long open calls may take to end after SIGTERM. */
+  SHUTDOWN_GRACE_MS: integerSchema(0, 60_000).default(5_000),
+  /** How long to go on serving, unready, after SIGTERM, until load balancers have noticed. */
+  DRAIN_DELAY_MS: integerSchema(0, 60_000).default(0),
+};
+
+/** The process's certificate: its identity is the `spiffe://gatehouse/<name>` URI in it. */
+export const tlsConfig = {
+  TLS_CERT_FILE: readableFileSchema,
+  TLS_KEY_FILE: readableFileSchema,
+  TLS_CA_FILE: readableFileSchema,
+};
+
+/** What a gRPC service reads besides. */
+export const serviceConfig = {
+  ...processConfig,
+  ...tlsConfig,
+  /** gRPC over mutual TLS. */
+  LISTEN_ADDRESS: addressSchema,
+  /** `grpc.health.v1` in plaintext, for Kubernetes' probes, which speak no TLS. */
+  HEALTH_ADDRESS: addressSchema,
+};
+
+/** What a process with a database reads. */
+export const databaseConfig = {
+  /** `postgres://role@host:port/database`, without the password. */
+  DATABASE_URL: z
+    .url({ protocol: /^postgres(ql)?$/ })
+    .refine(
+      (text) => URL.canParse(text) && new URL(text).password === "",
+      "put the password into DATABASE_PASSWORD_FILE",
+    ),
+  DATABASE_PASSWORD_FILE: secretFileSchema,
+  /** CA of the server's certificate; turns on TLS with full verification. */
+  DATABASE_CA_FILE: readableFileSchema.optional(),
+  DATABASE_POOL_SIZE: integerSchema(1, 100).default(10),
+};

@@ -1,0 +1,75 @@
+/**
+ * Every error code a client, an internal service or an operator can meet, with the sentence that
+ * documents it. Codes are part of the API: add, never rename. `docs/errors.md` is held to this list by
+ * a test; gRPC statuses are chosen in `rpc-errors.ts`, HTTP statuses in the gateway's `http-errors.ts`.
+ */
+export const ERROR_CATALOGUE = {
+  validation_failed: "The request does not fit its schema; `details` lists every failing field.",
+  bad_request: "The request is not well-formed HTTP, JSON or URL, or is ambiguous.",
+  password_too_short: "The password has fewer characters than the policy asks for.",
+  password_too_common: "The password is among the most common ones.",
+  password_contains_email: "The password is or contains the name part of the e-mail address.",
+  token_missing: "The call needs an access token and has none.",
+  token_invalid: "The access token is not one of ours, is malformed or has been revoked.",
+  token_expired: "The access token has expired; refresh it.",
+  invalid_credentials: "E-mail and password do not belong to an account that may log in.",
+  refresh_token_invalid: "The refresh token is unknown, malformed, expired, or its session has ended.",
+  refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",
+  forbidden: "The caller's role does not allow this call.",
+  not_found: "There is nothing here, or nothing that the caller may see.",
+  method_not_allowed: "The path exists, but not with this method; see `Allow`.",
+  email_already_registered: "An account with this e-mail address exists.",
+  conflict: "The call contradicts the present state.",
+  payload_too_large: "The request body is larger than the route allows.",
+  uri_too_long: "The URL is longer than the gateway reads.",
+  unsupported_media_type: "The request body is not of a type that the route reads.",
+  misdirected_request: "The Host header names a host that this gateway does not serve.",
+  headers_too_large: "The request's headers are larger or more than the gateway reads.",
+  too_many_requests: "The caller is over a rate limit; see `Retry-After`.",
+  internal_error: "A defect of ours. The request id finds it in the logs.",
+  upstream_unavailable: "The service behind this route could not be reached.",
+  service_unavailable: "A part of Gatehouse is unavailable for the moment; try again.",
+  audit_unavailable: "The call was not carried out, because it could not be recorded; try again.",
+  busy: "Too many password checks are waiting; try again.",
+  upstream_timeout: "The service behind this route did not answer in time.",
+  caller_not_allowed: "This client certificate may not call this method.",
+  deadline_missing: "A call between services needs a deadline.",
+} as const;
+
+export type ErrorCode = keyof typeof ERROR_CATALOGUE;
+
+export function isErrorCode(text: string): text is ErrorCode {
+  return Object.hasOwn(ERROR_CATALOGUE, text);
+}
+
+/** One failing field of a `validation_failed`. */
+export interface FieldProblem {
+  /** Dotted path in the request: `email`, `address.city`. */
+  field: string;
+  /** Stable, lower_snake_case: `required`, `invalid_format`, `unknown_key`, …. */
+  code: string;
+  message: string;
+}
+
+export interface DomainErrorOptions {
+  cause?: unknown;
+  /** When trying again makes sense, in milliseconds. */
+  retryAfterMs?: number;
+  /** Only for `validation_failed`. */
+  fields?: readonly FieldProblem[];
+}
+
+/** A failure that the caller is expected to handle. Anything else thrown is a bug. */
+export class DomainError extends Error {
+  override readonly name = "DomainError";
+  readonly code: ErrorCode;
+  readonly retryAfterMs: number | undefined;
+  readonly fields: readonly FieldProblem[];
+
+  constructor(code: ErrorCode, message: string = ERROR_CATALOGUE[code], options: DomainErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.retryAfterMs = options.retryAfterMs;
+    this.fields = options.fields ?? [];
+  }
+}

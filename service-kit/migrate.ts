@@ -1,0 +1,75 @@
+import { createHash } from "node:crypto";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Sql } from "./postgres.ts";
+
+/** Arbitrary, and the same in every version: migrations of one database run one at a time. */
+const ADVISORY_LOCK = 7_031_001;
+
+const FILE_NAME = /^\d{4}_[a-z0-9_]+\.sql$/;
+
+/**
+ * Brings a database to the newest schema: runs every `NNNN_name.sql` of the directory that has not run
+ * yet, in order, each in a transaction of its own with its record, under an advisory lock.
+ *
+ * @param options.sql a connection of the role that owns the schema.
+ * @returns the names of the files that ran.
+ * @throws if a file that has run was changed: history is not rewritten. A record without a file is a newer
+ *   version's and is left alone, so that a rolled-back version still starts.
+ */
+export async function migrate(options: {
+  sql: Sql;
+  directory: string;
+  log?: (message: string) => void;
+}): Promise<string[]> {
+  const files = await readMigrations(options.directory);
+  const connection = await options.sql.reserve();
+  try {
+    await connection`set statement_timeout = 0`;
+    await connection`set lock_timeout = '30s'`;
+    await connection`select pg_advisory_lock(${ADVISORY_LOCK})`;
+    try {
+      await connection`create table if not exists schema_migrations (
+        name text primary key, sha256 text not null, ran_at timestamptz not null default now())`;
+      const ran = await connection<
+        { name: string; sha256: string }[]
+      >`select name, sha256 from schema_migrations`;
+      const known = new Map(ran.map((row) => [row.name, row.sha256]));
+      for (const file of files) {
+        const recorded = known.get(file.name);
+        if (recorded !== undefined && recorded !== file.sha256) {
+          throw new Error(`${file.name} was changed after it ran; write a new migration instead`);
+        }
+      }
+      const pending = files.filter((file) => !known.has(file.name));
+      for (const file of pending) {
+        options.log?.(`migration ${file.name}`);
+        await connection.unsafe("begin");
+        try {
+          await connection.unsafe(file.text);
+          await connection`insert into schema_migrations (name, sha256) values (${file.name}, ${file.sha256})`;
+          await connection.unsafe("commit");
+        } catch (error) {
+          await connection.unsafe("rollback");
+          throw new Error(`migration ${file.name} failed`, { cause: error });
+        }
+      }
+      return pending.map((file) => file.name);
+    } finally {
+      await connection`select pg_advisory_unlock(${ADVISORY_LOCK})`;
+    }
+  } finally {
+    connection.release();
+  }
+}
+
+async function readMigrations(directory: string) {
+  const names = (await readdir(directory)).filter((name) => name.endsWith(".sql")).sort();
+  return Promise.all(
+    names.map(async (name) => {
+      if (!FILE_NAME.test(name)) throw new Error(`${name} is not named NNNN_what_it_does.sql`);
+      const text = await readFile(join(directory, name), "utf8");
+      return { name, text, sha256: createHash("sha256").update(text).digest("hex") };
+    }),
+  );
+}

@@ -1,0 +1,116 @@
+import type {
+  CallOptions,
+  Client,
+  ClientDuplexStream,
+  ClientReadableStream,
+  ClientUnaryCall,
+  Metadata,
+  ServiceError,
+} from "@grpc/grpc-js";
+import type { CallContext } from "./call-context.ts";
+import { fromRpcError } from "./rpc-errors.ts";
+import { toMetadata } from "./rpc-metadata.ts";
+import { channelCredentials, type ProcessCertificate } from "./rpc-tls.ts";
+
+export interface RpcClientOptions {
+  /** `host:port`; a name with several addresses is balanced round robin. */
+  address: string;
+  /** Name the peer's certificate must carry: `token-service`. */
+  service: string;
+  certificate: ProcessCertificate;
+  /**
+   * Full names of methods that may be repeated: `gatehouse.token.v1.TokenService/VerifyToken`. They are
+   * retried once, only on UNAVAILABLE, within a budget of 10 % of the calls (gRFC A6).
+   */
+  idempotentMethods?: readonly string[];
+}
+
+type ClientClass<C> = new (
+  address: string,
+  credentials: ReturnType<typeof channelCredentials>,
+  options?: ConstructorParameters<typeof Client>[2],
+) => C;
+
+/** A generated client over mutual TLS. Connects when first used; reconnects by itself. */
+export function createRpcClient<C extends Client>(clientClass: ClientClass<C>, options: RpcClientOptions): C {
+  const credentials = channelCredentials(options.certificate, options.service);
+  return new clientClass(`dns:${options.address}`, credentials, {
+    "grpc.service_config": JSON.stringify(serviceConfig(options.idempotentMethods ?? [])),
+    "grpc.service_config_disable_resolution": 1,
+    "grpc.keepalive_time_ms": 30_000,
+    "grpc.keepalive_timeout_ms": 5_000,
+    "grpc.initial_reconnect_backoff_ms": 100,
+    "grpc.max_reconnect_backoff_ms": 2_000,
+    "grpc.max_receive_message_length": 4 * 1024 * 1024,
+    "grpc.enable_http_proxy": 0,
+  });
+}
+
+function serviceConfig(idempotentMethods: readonly string[]) {
+  return {
+    loadBalancingConfig: [{ round_robin: {} }],
+    retryThrottling: { maxTokens: 10, tokenRatio: 0.1 },
+    methodConfig:
+      idempotentMethods.length === 0
+        ? []
+        : [
+            {
+              name: idempotentMethods.map((fullName) => {
+                const [service, method] = fullName.split("/");
+                return { service, method };
+              }),
+              retryPolicy: {
+                maxAttempts: 2,
+                initialBackoff: "0.02s",
+                maxBackoff: "0.1s",
+                backoffMultiplier: 2,
+                retryableStatusCodes: ["UNAVAILABLE"],
+              },
+            },
+          ],
+  };
+}
+
+type UnaryMethod<Q, R> = (
+  request: Q,
+  metadata: Metadata,
+  options: Partial<CallOptions>,
+  callback: (error: ServiceError | null, response: R) => void,
+) => ClientUnaryCall;
+
+/**
+ * One call, with the context's deadline.
+ *
+ * @throws {DomainError} what the peer said, or `service_unavailable`.
+ */
+export function callUnary<C extends Client, Q, R>(
+  client: C,
+  method: UnaryMethod<Q, R>,
+  request: Q,
+  context: CallContext,
+): Promise<R> {
+  return new Promise((resolve, reject) => {
+    method.call(client, request, toMetadata(context), { deadline: context.deadlineMs }, (error, response) =>
+      error === null ? resolve(response) : reject(fromRpcError(error)),
+    );
+  });
+}
+
+/** Opens a server stream. It has no deadline: the caller watches it for silence. */
+export function openServerStream<C extends Client, Q, R>(
+  client: C,
+  method: (request: Q, metadata: Metadata) => ClientReadableStream<R>,
+  request: Q,
+  context: CallContext,
+): ClientReadableStream<R> {
+  return method.call(client, request, toMetadata(context));
+}
+
+/** Opens a bidirectional stream. It has no deadline: the caller watches it for silence. */
+export function openBidiStream<C extends Client, Q, R>(
+  client: C,
+  method: (metadata: Metadata) => ClientDuplexStream<Q, R>,
+  context: CallContext,
+): ClientDuplexStream<Q, R> {
+  return method.call(client, toMetadata(context));
+}

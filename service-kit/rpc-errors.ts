@@ -1,0 +1,185 @@
+import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { Metadata, type ServiceError, type StatusObject, status } from "@grpc/grpc-js";
+import { DomainError, type ErrorCode, type FieldProblem, isErrorCode } from "./errors.ts";
+
+/** The one place that chooses gRPC statuses. A code without a row does not compile. */
+const STATUS: Record<ErrorCode, status> = {
+  validation_failed: status.INVALID_ARGUMENT,
+  bad_request: status.INVALID_ARGUMENT,
+  password_too_short: status.INVALID_ARGUMENT,
+  password_too_common: status.INVALID_ARGUMENT,
+  password_contains_email: status.INVALID_ARGUMENT,
+  token_missing: status.UNAUTHENTICATED,
+  token_invalid: status.UNAUTHENTICATED,
+  token_expired: status.UNAUTHENTICATED,
+  invalid_credentials: status.UNAUTHENTICATED,
+  refresh_token_invalid: status.UNAUTHENTICATED,
+  refresh_token_reused: status.UNAUTHENTICATED,
+  forbidden: status.PERMISSION_DENIED,
+  caller_not_allowed: status.PERMISSION_DENIED,
+  not_found: status.NOT_FOUND,
+  method_not_allowed: status.UNIMPLEMENTED,
+  email_already_registered: status.ALREADY_EXISTS,
+  conflict: status.FAILED_PRECONDITION,
+  payload_too_large: status.INVALID_ARGUMENT,
+  uri_too_long: status.INVALID_ARGUMENT,
+  unsupported_media_type: status.INVALID_ARGUMENT,
+  misdirected_request: status.INVALID_ARGUMENT,
+  headers_too_large: status.INVALID_ARGUMENT,
+  deadline_missing: status.INVALID_ARGUMENT,
+  too_many_requests: status.RESOURCE_EXHAUSTED,
+  busy: status.UNAVAILABLE,
+  internal_error: status.INTERNAL,
+  upstream_unavailable: status.UNAVAILABLE,
+  upstream_timeout: status.UNAVAILABLE,
+  service_unavailable: status.UNAVAILABLE,
+  audit_unavailable: status.UNAVAILABLE,
+};
+
+const DOMAIN = "gatehouse";
+const DETAILS_KEY = "grpc-status-details-bin";
+const TYPE_PREFIX = "type.googleapis.com/";
+const ERROR_INFO = "google.rpc.ErrorInfo";
+const BAD_REQUEST = "google.rpc.BadRequest";
+const RETRY_INFO = "google.rpc.RetryInfo";
+
+/**
+ * Encodes an error for the wire: the code as `ErrorInfo.reason` inside a `google.rpc.Status` in
+ * `grpc-status-details-bin`. Only a DomainError's code and message leave the process; anything else is
+ * INTERNAL without text.
+ *
+ * @see https://google.aip.dev/193 for the model.
+ */
+export function toRpcError(error: unknown): Partial<StatusObject> {
+  if (!(error instanceof DomainError)) return { code: status.INTERNAL, details: "internal error" };
+  const code = STATUS[error.code];
+  const metadata = new Metadata();
+  metadata.set(DETAILS_KEY, Buffer.from(encodeStatus(code, error)));
+  return { code, details: error.message, metadata };
+}
+
+/**
+ * The DomainError that a failed call carries. A failure of the call itself (the peer away, no answer in
+ * time, an unknown code) becomes `service_unavailable`; a defect of the peer `internal_error`.
+ */
+export function fromRpcError(error: unknown): DomainError {
+  if (error instanceof DomainError) return error;
+  const failure = error as Partial<ServiceError>;
+  const encoded = failure.metadata?.get(DETAILS_KEY)[0];
+  if (Buffer.isBuffer(encoded)) {
+    const decoded = decodeStatus(encoded);
+    if (decoded !== undefined) return decoded;
+  }
+  const isDefect = failure.code === status.INTERNAL || failure.code === status.UNIMPLEMENTED;
+  return new DomainError(isDefect ? "internal_error" : "service_unavailable", undefined, { cause: error });
+}
+
+// google.rpc.Status, ErrorInfo, BadRequest and RetryInfo in wire form. Generated code may not be
+// imported here, and these four messages have not changed in ten years.
+
+function encodeStatus(code: status, error: DomainError): Uint8Array {
+  const writer = new BinaryWriter().tag(1, WireType.Varint).int32(code);
+  writer.tag(2, WireType.LengthDelimited).string(error.message);
+  const details = [any(ERROR_INFO, (info) => field(field(info, 1, error.code), 2, DOMAIN))];
+  if (error.fields.length > 0) {
+    details.push(any(BAD_REQUEST, (request) => error.fields.reduce(encodeViolation, request)));
+  }
+  const { retryAfterMs } = error;
+  if (retryAfterMs !== undefined) {
+    details.push(any(RETRY_INFO, (info) => message(info, 1, (delay) => encodeDuration(delay, retryAfterMs))));
+  }
+  for (const detail of details) writer.tag(3, WireType.LengthDelimited).bytes(detail);
+  return writer.finish();
+}
+
+function any(type: string, encode: (writer: BinaryWriter) => BinaryWriter): Uint8Array {
+  const value = encode(new BinaryWriter()).finish();
+  const writer = field(new BinaryWriter(), 1, TYPE_PREFIX + type);
+  return writer.tag(2, WireType.LengthDelimited).bytes(value).finish();
+}
+
+function field(writer: BinaryWriter, number: number, text: string): BinaryWriter {
+  return writer.tag(number, WireType.LengthDelimited).string(text);
+}
+
+function message(
+  writer: BinaryWriter,
+  number: number,
+  encode: (w: BinaryWriter) => BinaryWriter,
+): BinaryWriter {
+  return writer.tag(number, WireType.LengthDelimited).bytes(encode(new BinaryWriter()).finish());
+}
+
+function encodeViolation(request: BinaryWriter, problem: FieldProblem): BinaryWriter {
+  return message(request, 1, (violation) =>
+    field(field(field(violation, 1, problem.field), 2, problem.message), 3, problem.code),
+  );
+}
+
+function encodeDuration(writer: BinaryWriter, ms: number): BinaryWriter {
+  writer.tag(1, WireType.Varint).int64(Math.floor(ms / 1_000));
+  return writer.tag(2, WireType.Varint).int32((ms % 1_000) * 1_000_000);
+}
+
+type Fields = Map<number, (Uint8Array | number)[]>;
+
+function decodeStatus(encoded: Buffer): DomainError | undefined {
+  try {
+    const root = readFields(encoded);
+    const details = new Map(
+      (root.get(3) ?? []).map((detail) => {
+        const { 1: type, 2: value } = indexed(readFields(detail as Uint8Array));
+        return [textOf(type).slice(TYPE_PREFIX.length), readFields(value as Uint8Array)] as const;
+      }),
+    );
+    const info = details.get(ERROR_INFO);
+    const reason = textOf(info?.get(1)?.[0]);
+    if (textOf(info?.get(2)?.[0]) !== DOMAIN || !isErrorCode(reason)) return undefined;
+    const retryAfterMs = decodeDuration(details.get(RETRY_INFO));
+    return new DomainError(reason, textOf(root.get(2)?.[0]), {
+      fields: (details.get(BAD_REQUEST)?.get(1) ?? []).map((violation) =>
+        decodeViolation(violation as Uint8Array),
+      ),
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    });
+  } catch {
+    // Not a google.rpc.Status: the gRPC status alone speaks, as for any peer that sends no details.
+    return undefined;
+  }
+}
+
+function decodeViolation(bytes: Uint8Array): FieldProblem {
+  const { 1: name, 2: text, 3: code } = indexed(readFields(bytes));
+  return { field: textOf(name), message: textOf(text), code: textOf(code) };
+}
+
+function decodeDuration(info: Fields | undefined): number | undefined {
+  const delay = info?.get(1)?.[0];
+  if (!(delay instanceof Uint8Array)) return undefined;
+  const { 1: seconds = 0, 2: nanos = 0 } = indexed(readFields(delay));
+  return Number(seconds) * 1_000 + Math.floor(Number(nanos) / 1_000_000);
+}
+
+function readFields(bytes: Uint8Array): Fields {
+  const reader = new BinaryReader(bytes);
+  const fields: Fields = new Map();
+  while (reader.pos < reader.len) {
+    const [number, wireType] = reader.tag();
+    if (wireType === WireType.LengthDelimited) append(fields, number, reader.bytes());
+    else if (wireType === WireType.Varint) append(fields, number, Number(reader.int64()));
+    else reader.skip(wireType, number);
+  }
+  return fields;
+}
+
+function append(fields: Fields, number: number, value: Uint8Array | number): void {
+  fields.set(number, [...(fields.get(number) ?? []), value]);
+}
+
+function indexed(fields: Fields): Record<number, Uint8Array | number | undefined> {
+  return Object.fromEntries([...fields].map(([number, values]) => [number, values[0]]));
+}
+
+function textOf(value: Uint8Array | number | undefined): string {
+  return value instanceof Uint8Array ? Buffer.from(value).toString("utf8") : "";
+}

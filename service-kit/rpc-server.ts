@@ -1,0 +1,243 @@
+import { once } from "node:events";
+import {
+  type handleBidiStreamingCall,
+  type handleServerStreamingCall,
+  type handleUnaryCall,
+  type Metadata,
+  Server,
+  type ServerDuplexStream,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type ServiceDefinition,
+  type sendUnaryData,
+  status,
+  type UntypedServiceImplementation,
+} from "@grpc/grpc-js";
+import type { CallContext } from "./call-context.ts";
+import { DomainError } from "./errors.ts";
+import type { Logger } from "./logger.ts";
+import type { Metrics } from "./metrics.ts";
+import { toRpcError } from "./rpc-errors.ts";
+import { fromMetadata } from "./rpc-metadata.ts";
+import { type ProcessCertificate, serverCredentials, spiffeName } from "./rpc-tls.ts";
+
+/** What a method knows of the call beside its request. */
+export interface RpcContext extends CallContext {
+  /** Name of the calling service, from its certificate. */
+  caller: string;
+}
+
+/** What a streaming method knows: also when to stop. */
+export interface RpcStreamContext extends RpcContext {
+  /** Aborts when the client has gone or the server drains. */
+  signal: AbortSignal;
+}
+
+type MethodName<S> = keyof { [M in keyof S as string extends M ? never : M]: true };
+
+/** A generated grpc-js server interface as plain functions. */
+export type Implementation<S> = {
+  [M in MethodName<S>]: S[M] extends handleUnaryCall<infer Q, infer R>
+    ? (request: Q, context: RpcContext) => Promise<R>
+    : S[M] extends handleServerStreamingCall<infer Q, infer R>
+      ? (request: Q, context: RpcStreamContext) => AsyncIterable<R>
+      : S[M] extends handleBidiStreamingCall<infer Q, infer R>
+        ? (requests: AsyncIterable<Q>, context: RpcStreamContext) => AsyncIterable<R>
+        : never;
+};
+
+/** Which services may call each method. A method without a row does not compile; nobody else may call it. */
+export type Callers<S> = Record<MethodName<S>, readonly string[]>;
+
+export interface RpcServerOptions {
+  /** `host:port`. */
+  address: string;
+  certificate: ProcessCertificate;
+  logger: Logger;
+  metrics: Metrics;
+  /** 64 KiB unless told. */
+  maxReceiveBytes?: number;
+}
+
+export interface RpcServer {
+  /** Adds a service. Before `listen`. */
+  add<S>(
+    definition: ServiceDefinition<UntypedServiceImplementation>,
+    callers: Callers<S>,
+    methods: Implementation<S>,
+  ): void;
+  /** Begins to serve. @returns the port. */
+  listen(): Promise<number>;
+  /** Ends streams, takes no new calls, waits for open ones at most `graceMs`, then cuts them. */
+  close(graceMs: number): Promise<void>;
+}
+
+const DEFAULT_MAX_RECEIVE_BYTES = 64 * 1024;
+const MAX_METADATA_BYTES = 8 * 1024;
+/** No call lasts longer, whatever deadline it names. */
+const MAX_UNARY_MS = 10_000;
+const CONNECTION_AGE_MS = 10 * 60_000;
+
+type StreamCall = ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>;
+type AnyCall = ServerUnaryCall<unknown, unknown> | StreamCall;
+
+/**
+ * A gRPC server over mutual TLS: refuses callers that a method does not list, calls without a deadline
+ * (streams excepted: they live on), over-long messages and metadata; encodes errors; counts and logs.
+ */
+export function createRpcServer(options: RpcServerOptions): RpcServer {
+  const { logger } = options;
+  const server = new Server({
+    "grpc.max_receive_message_length": options.maxReceiveBytes ?? DEFAULT_MAX_RECEIVE_BYTES,
+    "grpc.keepalive_time_ms": 30_000,
+    "grpc.keepalive_timeout_ms": 10_000,
+    "grpc.max_connection_age_ms": CONNECTION_AGE_MS,
+    "grpc.max_connection_age_grace_ms": 10_000,
+    "grpc.max_concurrent_streams": 1_000,
+  });
+  const draining = new AbortController();
+  const duration = options.metrics.histogram("gatehouse_rpc_server_seconds", "Duration of served calls.", [
+    "method",
+    "code",
+  ]);
+
+  function admit(call: AnyCall, callers: readonly string[], needsDeadline: boolean): RpcContext {
+    const caller = callerOf(call);
+    if (caller === undefined || !callers.includes(caller)) throw new DomainError("caller_not_allowed");
+    if (metadataBytes(call.metadata) > MAX_METADATA_BYTES) throw new DomainError("headers_too_large");
+    const now = Date.now();
+    const deadlineMs = Number(call.getDeadline());
+    if (needsDeadline && !Number.isFinite(deadlineMs)) throw new DomainError("deadline_missing");
+    if (deadlineMs <= now) throw new DomainError("service_unavailable", "The deadline has passed");
+    const context = fromMetadata(call.metadata, Math.min(deadlineMs, now + MAX_UNARY_MS));
+    return { ...context, caller };
+  }
+
+  function fail(error: unknown, path: string, context: RpcContext | undefined) {
+    if (!(error instanceof DomainError)) {
+      logger.error({ err: error, method: path, requestId: context?.requestId }, "call failed unexpectedly");
+    } else if (error.code === "caller_not_allowed") {
+      logger.warn({ method: path }, "caller refused");
+    } else {
+      logger.debug({ method: path, code: error.code, requestId: context?.requestId }, "call failed");
+    }
+    return toRpcError(error);
+  }
+
+  function unary(
+    path: string,
+    callers: readonly string[],
+    method: (request: unknown, context: RpcContext) => Promise<unknown>,
+  ): handleUnaryCall<unknown, unknown> {
+    const ok = duration.labels(path, "OK");
+    return (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>) => {
+      const startedMs = performance.now();
+      let context: RpcContext | undefined;
+      const onError = (error: unknown) => {
+        const encoded = fail(error, path, context);
+        duration.observe(
+          { method: path, code: nameOf(encoded.code) },
+          (performance.now() - startedMs) / 1_000,
+        );
+        callback(encoded);
+      };
+      try {
+        context = admit(call, callers, true);
+        method(call.request, context).then((response) => {
+          ok.observe((performance.now() - startedMs) / 1_000);
+          callback(null, response);
+        }, onError);
+      } catch (error) {
+        onError(error);
+      }
+    };
+  }
+
+  function streaming(
+    path: string,
+    callers: readonly string[],
+    run: (call: StreamCall, context: RpcStreamContext) => AsyncIterable<unknown>,
+  ): (call: StreamCall) => void {
+    return (call) => {
+      const gone = new AbortController();
+      call.once("cancelled", () => gone.abort());
+      call.once("error", () => gone.abort());
+      const signal = AbortSignal.any([gone.signal, draining.signal]);
+      const serve = async () => {
+        let context: RpcContext | undefined;
+        try {
+          context = admit(call, callers, false);
+          await pump(run(call, { ...context, signal }), call, signal);
+          call.end();
+        } catch (error) {
+          if (!gone.signal.aborted) call.emit("error", fail(error, path, context));
+        }
+      };
+      void serve();
+    };
+  }
+
+  return {
+    add(definition, callers, methods) {
+      const handlers: UntypedServiceImplementation = {};
+      for (const [name, { path, requestStream, responseStream }] of Object.entries(definition)) {
+        const allowed = (callers as Record<string, readonly string[]>)[name] ?? [];
+        const method = (methods as Record<string, (...args: unknown[]) => unknown>)[name];
+        if (method === undefined) throw new Error(`${path} has no implementation`);
+        handlers[name] = responseStream
+          ? (streaming(
+              path,
+              allowed,
+              (call, context) =>
+                method(
+                  requestStream ? call : (call as ServerWritableStream<unknown, unknown>).request,
+                  context,
+                ) as AsyncIterable<unknown>,
+            ) as UntypedServiceImplementation[string])
+          : unary(path, allowed, method as (request: unknown, context: RpcContext) => Promise<unknown>);
+      }
+      server.addService(definition, handlers);
+    },
+    listen: () =>
+      new Promise((resolve, reject) => {
+        server.bindAsync(options.address, serverCredentials(options.certificate), (error, port) =>
+          error === null ? resolve(port) : reject(error),
+        );
+      }),
+    close: (graceMs) =>
+      new Promise((resolve) => {
+        draining.abort();
+        const cut = setTimeout(() => {
+          server.forceShutdown();
+          resolve();
+        }, graceMs);
+        server.tryShutdown(() => {
+          clearTimeout(cut);
+          resolve();
+        });
+      }),
+  };
+}
+
+/** Writes what comes, no faster than the peer reads. */
+async function pump(source: AsyncIterable<unknown>, call: StreamCall, signal: AbortSignal): Promise<void> {
+  for await (const response of source) {
+    if (signal.aborted) return;
+    if (!call.write(response)) await once(call, "drain", { signal });
+  }
+}
+
+function callerOf(call: AnyCall): string | undefined {
+  const certificate = call.getAuthContext().sslPeerCertificate;
+  return certificate === undefined ? undefined : spiffeName(certificate);
+}
+
+function metadataBytes(metadata: Metadata): number {
+  let bytes = 0;
+  for (const [key, value] of Object.entries(metadata.getMap())) bytes += key.length + value.length;
+  return bytes;
+}
+
+function nameOf(code: status | undefined): string {
+  return status[code ?? status.UNKNOWN] ?? "UNKNOWN";
+}

@@ -1,0 +1,158 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
+import type { PeerCertificate } from "node:tls";
+import { type ChannelCredentials, experimental, ServerCredentials } from "@grpc/grpc-js";
+
+/** Where a process's certificate, key and the private CA are. The files are read again when they change. */
+export interface TlsFiles {
+  certFile: string;
+  keyFile: string;
+  caFile: string;
+}
+
+const REFRESH_INTERVAL_MS = 30_000;
+const SPIFFE_NAME = /^URI:spiffe:\/\/gatehouse\/([a-z0-9-]{1,63})$/;
+
+/** From configuration keys to `TlsFiles`. */
+export function tlsFilesOf(config: {
+  TLS_CERT_FILE: string;
+  TLS_KEY_FILE: string;
+  TLS_CA_FILE: string;
+}): TlsFiles {
+  return { certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE, caFile: config.TLS_CA_FILE };
+}
+
+interface Material {
+  certificate: Buffer;
+  privateKey: Buffer;
+  caCertificate: Buffer;
+}
+
+/** Certificate and key that belong together, or an error: a pair caught half-replaced is not used. */
+function readMaterial(files: TlsFiles): Material {
+  const material = {
+    certificate: readFileSync(files.certFile),
+    privateKey: readFileSync(files.keyFile),
+    caCertificate: readFileSync(files.caFile),
+  };
+  if (!new X509Certificate(material.certificate).checkPrivateKey(createPrivateKey(material.privateKey))) {
+    throw new Error(`${files.keyFile} is not the key of ${files.certFile}`);
+  }
+  return material;
+}
+
+type CertificateProvider = Parameters<typeof experimental.createCertificateProviderChannelCredentials>[0];
+type CaListener = Parameters<CertificateProvider["addCaCertificateListener"]>[0];
+type IdentityListener = Parameters<CertificateProvider["addIdentityCertificateListener"]>[0];
+
+/**
+ * The process's certificate as it is now. Differs from grpc-js' own file watcher in that the last good
+ * material stays in use while the files are missing or do not match.
+ */
+export class ProcessCertificate implements CertificateProvider {
+  readonly #files: TlsFiles;
+  readonly #caListeners = new Set<CaListener>();
+  readonly #identityListeners = new Set<IdentityListener>();
+  readonly #timer: NodeJS.Timeout;
+  #material: Material;
+
+  /** @throws if the files cannot be used: a process must not start without its identity. */
+  constructor(files: TlsFiles, onRefreshError: (error: unknown) => void = () => undefined) {
+    this.#files = files;
+    this.#material = readMaterial(files);
+    this.#timer = setInterval(() => this.#refresh(onRefreshError), REFRESH_INTERVAL_MS).unref();
+  }
+
+  /** When the certificate in use ends, in seconds since the epoch. */
+  get endS(): number {
+    return Math.floor(new X509Certificate(this.#material.certificate).validToDate.getTime() / 1_000);
+  }
+
+  /** PEM texts, for transports other than gRPC. */
+  get material(): Readonly<Material> {
+    return this.#material;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  addCaCertificateListener(listener: CaListener): void {
+    this.#caListeners.add(listener);
+    process.nextTick(listener, this.#material);
+  }
+
+  removeCaCertificateListener(listener: CaListener): void {
+    this.#caListeners.delete(listener);
+  }
+
+  addIdentityCertificateListener(listener: IdentityListener): void {
+    this.#identityListeners.add(listener);
+    process.nextTick(listener, this.#material);
+  }
+
+  removeIdentityCertificateListener(listener: IdentityListener): void {
+    this.#identityListeners.delete(listener);
+  }
+
+  #refresh(onRefreshError: (error: unknown) => void): void {
+    try {
+      const material = readMaterial(this.#files);
+      const isSame =
+        material.certificate.equals(this.#material.certificate) &&
+        material.privateKey.equals(this.#material.privateKey) &&
+        material.caCertificate.equals(this.#material.caCertificate);
+      if (isSame) return;
+      this.#material = material;
+      for (const listener of this.#caListeners) listener(material);
+      for (const listener of this.#identityListeners) listener(material);
+    } catch (error) {
+      onRefreshError(error);
+    }
+  }
+}
+
+/** TLS 1.3 only; a client certificate of the private CA is required. */
+class MutualTlsServerCredentials extends ServerCredentials {
+  constructor(certificate: ProcessCertificate) {
+    super({ requestCert: true, rejectUnauthorized: true, minVersion: "TLSv1.3" }, secureContext(certificate));
+    certificate.addIdentityCertificateListener(() =>
+      this.updateSecureContextOptions(secureContext(certificate)),
+    );
+  }
+
+  override _equals(other: ServerCredentials): boolean {
+    return this === other;
+  }
+}
+
+function secureContext(certificate: ProcessCertificate) {
+  const { caCertificate, certificate: cert, privateKey } = certificate.material;
+  return { ca: caCertificate, cert, key: privateKey, minVersion: "TLSv1.3" as const };
+}
+
+export function serverCredentials(certificate: ProcessCertificate): ServerCredentials {
+  return new MutualTlsServerCredentials(certificate);
+}
+
+/**
+ * Credentials for calls to one service.
+ *
+ * @param service the name that the peer's certificate must carry, whatever host name leads to it.
+ */
+export function channelCredentials(certificate: ProcessCertificate, service: string): ChannelCredentials {
+  return experimental.createCertificateProviderChannelCredentials(certificate, certificate, {
+    checkServerIdentity: (_host, peer) => {
+      const name = spiffeName(peer);
+      return name === service
+        ? undefined
+        : new Error(`expected ${service}, the peer is ${name ?? "nobody we know"}`);
+    },
+  });
+}
+
+/** The service name in a certificate's `spiffe://gatehouse/<name>` URI SAN; undefined unless there is exactly one URI. */
+export function spiffeName(certificate: Pick<PeerCertificate, "subjectaltname">): string | undefined {
+  const uris = (certificate.subjectaltname ?? "").split(", ").filter((entry) => entry.startsWith("URI:"));
+  return uris.length === 1 ? SPIFFE_NAME.exec(uris[0] ?? "")?.[1] : undefined;
+}

@@ -1,0 +1,75 @@
+import { startHealthServer } from "./health-server.ts";
+import { Lifecycle } from "./lifecycle.ts";
+import { createLogger, type Logger } from "./logger.ts";
+import { createMetrics, type Metrics } from "./metrics.ts";
+import { startOperationsServer } from "./operations-server.ts";
+import { createRpcServer, type RpcServer } from "./rpc-server.ts";
+import { ProcessCertificate, tlsFilesOf } from "./rpc-tls.ts";
+
+/** What every process has. */
+export interface ServiceProcess {
+  logger: Logger;
+  metrics: Metrics;
+  lifecycle: Lifecycle;
+  certificate: ProcessCertificate;
+}
+
+interface ProcessConfig {
+  LOG_LEVEL: string;
+  OPERATIONS_ADDRESS: string;
+  SHUTDOWN_GRACE_MS: number;
+  DRAIN_DELAY_MS: number;
+  TLS_CERT_FILE: string;
+  TLS_KEY_FILE: string;
+  TLS_CA_FILE: string;
+}
+
+/** Beyond the grace of open calls, for closing pools and flushing. */
+const STOP_MARGIN_MS = 3_000;
+
+/** Begins a process: logger, metrics, life cycle, certificate and the operations port (unready until `lifecycle.ready()`). */
+export async function startProcess(name: string, config: ProcessConfig): Promise<ServiceProcess> {
+  const logger = createLogger(name, config.LOG_LEVEL);
+  const lifecycle = new Lifecycle({
+    logger,
+    drainDelayMs: config.DRAIN_DELAY_MS,
+    shutdownTimeoutMs: config.SHUTDOWN_GRACE_MS + STOP_MARGIN_MS,
+  });
+  const metrics = createMetrics(name);
+  const certificate = new ProcessCertificate(tlsFilesOf(config), (error) =>
+    logger.error({ err: error }, "certificate files cannot be used; the last good ones stay"),
+  );
+  metrics.gauge("gatehouse_certificate_end_seconds", "When the process's certificate ends.", [], (gauge) =>
+    gauge.set(certificate.endS),
+  );
+  lifecycle.onStop("certificate", () => certificate.close());
+  const operations = await startOperationsServer(config.OPERATIONS_ADDRESS, lifecycle, metrics);
+  lifecycle.onStop("operations port", () => {
+    operations.closeAllConnections();
+    operations.close();
+  });
+  return { logger, metrics, lifecycle, certificate };
+}
+
+/** Adds gRPC to a process: `register` adds its services, then both ports open. */
+export async function serveRpc(
+  service: ServiceProcess,
+  config: { LISTEN_ADDRESS: string; HEALTH_ADDRESS: string; SHUTDOWN_GRACE_MS: number },
+  register: (server: RpcServer) => void,
+  maxReceiveBytes?: number,
+): Promise<void> {
+  const { lifecycle, logger, metrics, certificate } = service;
+  const health = await startHealthServer(config.HEALTH_ADDRESS, lifecycle);
+  lifecycle.onStop("health port", () => health.stop());
+  const server = createRpcServer({
+    address: config.LISTEN_ADDRESS,
+    certificate,
+    logger,
+    metrics,
+    ...(maxReceiveBytes === undefined ? {} : { maxReceiveBytes }),
+  });
+  register(server);
+  const port = await server.listen();
+  lifecycle.onStop("gRPC server", () => server.close(config.SHUTDOWN_GRACE_MS));
+  logger.info({ port }, "serving gRPC");
+}
