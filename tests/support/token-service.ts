@@ -1,0 +1,95 @@
+import { randomBytes } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import { pino } from "pino";
+import type { Sql } from "../../service-kit/postgres.ts";
+import { ensureSigningKeys } from "../../token-service/ensure-signing-keys.ts";
+import { issueSession } from "../../token-service/issue-session.ts";
+import { parseEncryptionKey } from "../../token-service/key-cipher.ts";
+import { KeyRing } from "../../token-service/key-ring.ts";
+import { LeafMarker } from "../../token-service/leaf-marker.ts";
+import type { RefreshResult } from "../../token-service/refresh-session.ts";
+import { createMemoryBell, type RevocationBell } from "../../token-service/revocation-bell.ts";
+import { RevocationFeed } from "../../token-service/revocation-feed.ts";
+import { markLeavesSeen } from "../../token-service/session-store.ts";
+import type { Algorithm } from "../../token-service/signing-key.ts";
+import type { Refusal, VerifiedToken } from "../../token-service/verify-token.ts";
+
+export interface TokenReplicaOptions {
+  algorithm?: Algorithm;
+  refreshGraceS?: number;
+  maxSessionsPerUser?: number;
+  bell?: RevocationBell;
+  /** Shared by replicas of one test: the time, in milliseconds, that they believe. */
+  clock?: { ms: number };
+  encryptionKey?: string;
+}
+
+export const TEST_ISSUER = "http://gatehouse.test";
+export const TEST_ENCRYPTION_KEY = randomBytes(32).toString("base64");
+const silent = pino({ level: "silent" });
+
+/** What one replica of token-service is made of, over a real database, without the network. */
+export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions = {}) {
+  const { clock } = options;
+  const now = () => (clock === undefined ? new Date() : new Date(clock.ms));
+  const encryptionKey = parseEncryptionKey(options.encryptionKey ?? TEST_ENCRYPTION_KEY);
+  if (encryptionKey === undefined) throw new Error("not an encryption key");
+  const lifetimes = {
+    accessTtlS: 900,
+    refreshIdleTtlS: 604_800,
+    sessionAbsoluteTtlS: 2_592_000,
+    refreshGraceS: options.refreshGraceS ?? 10,
+  };
+  const keyDeps = {
+    sql,
+    encryptionKeys: [encryptionKey] as const,
+    algorithm: options.algorithm ?? "EdDSA",
+    longestTokenS: lifetimes.refreshIdleTtlS + 60,
+    jwksMaxAgeS: 300,
+    maxAgeS: 2_592_000,
+    now,
+  };
+  await ensureSigningKeys(keyDeps);
+  const keys = new KeyRing({ ...keyDeps, logger: silent });
+  await keys.reload();
+  const revocations = new RevocationFeed({
+    sql,
+    bell: options.bell ?? createMemoryBell(),
+    logger: silent,
+    now,
+    onKeyRevoked: (keyId) => keys.ban(keyId),
+  });
+  await revocations.start();
+  const refusals: Refusal[] = [];
+  const refreshes: RefreshResult[] = [];
+  const leaves = new LeafMarker({ write: (batch) => markLeavesSeen(sql, batch, now()), logger: silent });
+  const deps = {
+    ...keyDeps,
+    issuer: TEST_ISSUER,
+    lifetimes,
+    accessTtlS: lifetimes.accessTtlS,
+    keys,
+    revocations,
+    leaves,
+    logger: silent,
+    verified: new LRUCache<string, VerifiedToken>({ max: 1_000 }),
+    maxSessionsPerUser: options.maxSessionsPerUser ?? 20,
+    countRefusal: (refusal: Refusal) => void refusals.push(refusal),
+    countRefresh: (result: RefreshResult) => void refreshes.push(result),
+  };
+  return { deps, refusals, refreshes, stop: () => revocations.stop() };
+}
+
+export type TokenReplica = Awaited<ReturnType<typeof startTokenReplica>>;
+
+/** A user who has just logged in. */
+export function logIn({ deps }: TokenReplica, userId: string, role: "USER" | "ADMIN" | "AUDITOR" = "USER") {
+  return issueSession(deps, {
+    userId,
+    role,
+    amr: ["pwd"],
+    authTime: deps.now(),
+    ip: "192.0.2.1",
+    userAgent: "test",
+  });
+}

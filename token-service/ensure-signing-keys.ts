@@ -1,0 +1,79 @@
+import { orUnavailable, type Sql, type TransactionSql } from "../service-kit/postgres.ts";
+import { decrypt, type EncryptionKey, encrypt } from "./key-cipher.ts";
+import {
+  deleteKeysRetiredBefore,
+  deleteNextKey,
+  insertKey,
+  listKeys,
+  lockKeys,
+  replaceEncryptedKey,
+  type SigningKeyRow,
+} from "./key-store.ts";
+import { type Algorithm, generateSigningKey } from "./signing-key.ts";
+
+export interface SigningKeyDeps {
+  sql: Sql;
+  /** The present key-encryption key first. */
+  encryptionKeys: readonly [EncryptionKey, ...EncryptionKey[]];
+  /** Of keys made from now on. */
+  algorithm: Algorithm;
+  /** How long the longest token lives after its key stopped signing, in seconds. */
+  longestTokenS: number;
+  now: () => Date;
+}
+
+/**
+ * Brings the stored keys into order, whichever replica comes first: one active key, one next key of the
+ * configured algorithm, every private key under the present key-encryption key, and none of those whose last
+ * token has died.
+ */
+export async function ensureSigningKeys(deps: SigningKeyDeps): Promise<void> {
+  await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      await lockKeys(tx);
+      const keys = await listKeys(tx);
+      for (const key of keys) await encryptAnew(tx, deps, key);
+      if (!keys.some((key) => key.state === "active")) await addKey(tx, deps, "active");
+      await ensureNextKey(tx, deps, keys);
+      await deleteKeysRetiredBefore(tx, new Date(deps.now().getTime() - deps.longestTokenS * 1_000));
+    }),
+  );
+}
+
+/** Makes sure that a next key of the configured algorithm exists. Under `lockKeys`. */
+export async function ensureNextKey(
+  tx: TransactionSql,
+  deps: SigningKeyDeps,
+  keys: readonly Pick<SigningKeyRow, "state" | "algorithm">[],
+): Promise<void> {
+  const next = keys.find((key) => key.state === "next");
+  if (next?.algorithm === deps.algorithm) return;
+  // A next key of another algorithm has signed nothing yet: the configuration was changed.
+  if (next !== undefined) await deleteNextKey(tx);
+  await addKey(tx, deps, "next");
+}
+
+async function addKey(tx: TransactionSql, deps: SigningKeyDeps, state: "active" | "next"): Promise<void> {
+  const { id, publicJwk, privateJwk } = await generateSigningKey(deps.algorithm);
+  const [encryptionKey] = deps.encryptionKeys;
+  const now = deps.now();
+  await insertKey(tx, {
+    id,
+    algorithm: deps.algorithm,
+    state,
+    publicJwk,
+    privateEncrypted: encrypt(encryptionKey, Buffer.from(JSON.stringify(privateJwk)), id),
+    encryptionKeyId: encryptionKey.id,
+    createdAt: now,
+    activatedAt: state === "active" ? now : null,
+  });
+}
+
+async function encryptAnew(tx: TransactionSql, deps: SigningKeyDeps, key: SigningKeyRow): Promise<void> {
+  const [present] = deps.encryptionKeys;
+  if (key.privateEncrypted === null || key.encryptionKeyId === present.id) return;
+  const old = deps.encryptionKeys.find(({ id }) => id === key.encryptionKeyId);
+  if (old === undefined) return; // the key ring says so, and names it, when it loads the keys
+  const privateJwk = decrypt(old, key.privateEncrypted, key.id);
+  await replaceEncryptedKey(tx, key.id, encrypt(present, privateJwk, key.id), present.id);
+}

@@ -1,0 +1,66 @@
+import { randomBytes } from "node:crypto";
+import { v7 as uuidv7 } from "uuid";
+import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import type { RevocationFeed } from "./revocation-feed.ts";
+import { appendRevocations } from "./revocation-store.ts";
+import {
+  insertSession,
+  lockLiveSessions,
+  lockUser,
+  markSessionsRevoked,
+  type SessionRow,
+} from "./session-store.ts";
+import { type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
+import { accessTokensDeadAt } from "./token-lifetimes.ts";
+
+/** Who authenticated, how and from where. */
+export type NewSession = Pick<SessionRow, "userId" | "role" | "amr" | "authTime" | "ip" | "userAgent">;
+
+export interface IssueSessionDeps extends SignPairDeps {
+  sql: Sql;
+  maxSessionsPerUser: number;
+  revocations: Pick<RevocationFeed, "announce">;
+  now: () => Date;
+}
+
+/** Begins a session. The user's oldest ones end when there are more than allowed. */
+export async function issueSession(deps: IssueSessionDeps, request: NewSession): Promise<TokenPair> {
+  const now = deps.now();
+  const session = newSession(deps, request, now);
+  const ended = await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      await lockUser(tx, session.userId);
+      const live = await lockLiveSessions(tx, session.userId, now);
+      const surplus = live
+        .slice(0, Math.max(live.length + 1 - deps.maxSessionsPerUser, 0))
+        .map(({ id }) => id);
+      await insertSession(tx, session);
+      if (surplus.length > 0) {
+        await markSessionsRevoked(tx, surplus, "session_limit", now);
+        const targets = surplus.map((sessionId) => ({ sessionId }));
+        await appendRevocations(tx, targets, accessTokensDeadAt(now, deps.lifetimes.accessTtlS));
+      }
+      return surplus.length;
+    }),
+  );
+  if (ended > 0) deps.revocations.announce();
+  return signPair(deps, session, now);
+}
+
+function newSession(deps: IssueSessionDeps, request: NewSession, now: Date): SessionRow {
+  const { refreshIdleTtlS, sessionAbsoluteTtlS } = deps.lifetimes;
+  const after = (seconds: number) => new Date(now.getTime() + seconds * 1_000);
+  return {
+    ...request,
+    id: uuidv7(),
+    tokenSecret: randomBytes(32),
+    generation: 1,
+    rotatedAt: now,
+    leafSeen: false,
+    createdAt: now,
+    lastUsedAt: now,
+    idleEnd: after(Math.min(refreshIdleTtlS, sessionAbsoluteTtlS)),
+    absoluteEnd: after(sessionAbsoluteTtlS),
+    revokedAt: null,
+  };
+}

@@ -1,0 +1,36 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
+
+/** A key-encryption key and the short name by which stored secrets refer to it. */
+export interface EncryptionKey {
+  id: string;
+  bytes: Buffer;
+}
+
+const KEY_BYTES = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** @returns undefined unless the text is exactly 32 bytes in base64, not all the same. */
+export function parseEncryptionKey(text: string): EncryptionKey | undefined {
+  const bytes = Buffer.from(text, "base64");
+  const isCanonical = bytes.toString("base64") === text;
+  if (!isCanonical || bytes.length !== KEY_BYTES || new Set(bytes).size < 8) return undefined;
+  return { id: createHash("sha256").update("key id").update(bytes).digest("hex").slice(0, 16), bytes };
+}
+
+/** AES-256-GCM: nonce (12 bytes), ciphertext, tag (16 bytes). `context` must be the same to decrypt. */
+export function encrypt(key: EncryptionKey, plaintext: Buffer, context: string): Buffer {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv("aes-256-gcm", key.bytes, nonce).setAAD(Buffer.from(context));
+  return Buffer.concat([nonce, cipher.update(plaintext), cipher.final(), cipher.getAuthTag()]);
+}
+
+/** @throws if the text was changed, or belongs to another key or context. */
+export function decrypt(key: EncryptionKey, encrypted: Buffer, context: string): Buffer {
+  const nonce = encrypted.subarray(0, NONCE_BYTES);
+  const tag = encrypted.subarray(-TAG_BYTES);
+  const decipher = createDecipheriv("aes-256-gcm", key.bytes, nonce)
+    .setAAD(Buffer.from(context))
+    .setAuthTag(tag);
+  return Buffer.concat([decipher.update(encrypted.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
+}

@@ -1,0 +1,105 @@
+import type { CryptoKey, JWK } from "jose";
+import { DomainError } from "../service-kit/errors.ts";
+import type { Logger } from "../service-kit/logger.ts";
+import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { decrypt, type EncryptionKey } from "./key-cipher.ts";
+import { listKeys, type SigningKeyRow } from "./key-store.ts";
+import { importPrivateKey, importPublicKey, type SigningKey } from "./signing-key.ts";
+
+export interface KeyRingOptions {
+  sql: Sql;
+  /** The present key-encryption key first. */
+  encryptionKeys: readonly EncryptionKey[];
+  logger: Logger;
+}
+
+const UNKNOWN_KEY_LOOK_INTERVAL_MS = 1_000;
+
+/** The signing keys in memory, following the database. */
+export class KeyRing {
+  readonly #options: KeyRingOptions;
+  #keys = new Map<string, SigningKey>();
+  #reloading: Promise<void> | undefined;
+  #lookedAgainAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: KeyRingOptions) {
+    this.#options = options;
+  }
+
+  /** Reads all keys. Calls that come while one runs share it. */
+  reload(): Promise<void> {
+    this.#reloading ??= this.#load().finally(() => {
+      this.#reloading = undefined;
+    });
+    return this.#reloading;
+  }
+
+  /** Newest first. */
+  list(): SigningKey[] {
+    return [...this.#keys.values()];
+  }
+
+  /** The key that signs. @throws {DomainError} `service_unavailable` if there is none yet. */
+  active(): SigningKey & { privateKey: CryptoKey } {
+    for (const key of this.#keys.values()) {
+      const { privateKey } = key;
+      if (key.state === "active" && privateKey !== undefined) return { ...key, privateKey };
+    }
+    throw new DomainError("service_unavailable", "No signing key is active", { retryAfterMs: 1_000 });
+  }
+
+  find(keyId: string): SigningKey | undefined {
+    return this.#keys.get(keyId);
+  }
+
+  /**
+   * Looks again for a key that is not known: another replica may have made it this moment. At most one look a
+   * second, whatever is presented, so that forged key ids cost nothing.
+   */
+  async findAgain(keyId: string): Promise<SigningKey | undefined> {
+    const nowMs = performance.now();
+    if (nowMs - this.#lookedAgainAtMs < UNKNOWN_KEY_LOOK_INTERVAL_MS) return undefined;
+    this.#lookedAgainAtMs = nowMs;
+    await orUnavailable(this.reload());
+    return this.#keys.get(keyId);
+  }
+
+  /** Stops using a key at once, ahead of the next reload. */
+  ban(keyId: string): void {
+    const key = this.#keys.get(keyId);
+    if (key === undefined) return;
+    const { privateKey: _gone, ...rest } = key;
+    this.#keys.set(keyId, { ...rest, state: "revoked" });
+  }
+
+  /** What `/.well-known/jwks.json` shows: the keys whose tokens are accepted now or may be soon. */
+  publicJwks(): { keys: JWK[] } {
+    return { keys: this.list().flatMap((key) => (key.state === "revoked" ? [] : [key.publicJwk])) };
+  }
+
+  async #load(): Promise<void> {
+    const rows = await listKeys(this.#options.sql);
+    const entries = await Promise.all(rows.map(async (row) => [row.id, await this.#import(row)] as const));
+    this.#keys = new Map(entries);
+  }
+
+  async #import(row: SigningKeyRow): Promise<SigningKey> {
+    const known = this.#keys.get(row.id);
+    const publicKey = known?.publicKey ?? (await importPublicKey(row.publicJwk, row.algorithm));
+    const { id, algorithm, state, publicJwk, createdAt, activatedAt, retiredAt } = row;
+    const key = { id, algorithm, state, publicJwk, publicKey, createdAt, activatedAt, retiredAt };
+    if (row.privateEncrypted === null) return key;
+    const privateKey = known?.privateKey ?? (await importPrivateKey(this.#decryptJwk(row), algorithm));
+    return { ...key, privateKey };
+  }
+
+  #decryptJwk(row: SigningKeyRow): JWK {
+    const encryptionKey = this.#options.encryptionKeys.find((key) => key.id === row.encryptionKeyId);
+    if (encryptionKey === undefined || row.privateEncrypted === null) {
+      throw new Error(
+        `signing key ${row.id} is encrypted with key ${row.encryptionKeyId}, which is not configured`,
+      );
+    }
+    return JSON.parse(decrypt(encryptionKey, row.privateEncrypted, row.id).toString("utf8")) as JWK;
+  }
+}

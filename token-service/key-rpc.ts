@@ -1,0 +1,58 @@
+import {
+  type KeyServiceServer,
+  type SigningKey as SigningKeyMessage,
+  SigningKeyState,
+} from "../proto/gen/gatehouse/token/v1/key_service.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { KeyRing } from "./key-ring.ts";
+import { listKeys, type SigningKeyRow } from "./key-store.ts";
+import { type RevokeSigningKeyDeps, revokeSigningKey } from "./revoke-signing-key.ts";
+import { type RotateSigningKeyDeps, rotateSigningKey } from "./rotate-signing-key.ts";
+
+export const keyCallers: Callers<KeyServiceServer> = {
+  listSigningKeys: ["operator"],
+  rotateSigningKey: ["operator"],
+  revokeSigningKey: ["operator"],
+};
+
+const STATE: Record<SigningKeyRow["state"], SigningKeyState> = {
+  next: SigningKeyState.NEXT,
+  active: SigningKeyState.ACTIVE,
+  retired: SigningKeyState.RETIRED,
+  revoked: SigningKeyState.REVOKED,
+};
+
+export interface KeyRpcDeps extends RotateSigningKeyDeps, RevokeSigningKeyDeps {
+  keys: Pick<KeyRing, "reload">;
+}
+
+/** Adapts KeyService to its use cases. Holds no logic: decode, call, encode. */
+export function createKeyRpc(deps: KeyRpcDeps): Implementation<KeyServiceServer> {
+  return {
+    async listSigningKeys() {
+      return { keys: (await orUnavailable(listKeys(deps.sql))).map(toMessage) };
+    },
+    async rotateSigningKey({ force }) {
+      const active = await rotateSigningKey(deps, { force });
+      await orUnavailable(deps.keys.reload());
+      return { active: toMessage(active) };
+    },
+    async revokeSigningKey({ keyId }) {
+      const sequence = await revokeSigningKey(deps, keyId);
+      await orUnavailable(deps.keys.reload());
+      return { sequence };
+    },
+  };
+}
+
+function toMessage(key: SigningKeyRow): SigningKeyMessage {
+  return {
+    keyId: key.id,
+    algorithm: key.algorithm,
+    state: STATE[key.state],
+    createdAt: key.createdAt,
+    activatedAt: key.activatedAt ?? undefined,
+    retiredAt: key.retiredAt ?? undefined,
+  };
+}

@@ -1,0 +1,96 @@
+import type { JWK } from "jose";
+import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
+import type { Algorithm, KeyState } from "./signing-key.ts";
+
+/** A signing key as stored. */
+export interface SigningKeyRow {
+  id: string;
+  algorithm: Algorithm;
+  state: KeyState;
+  publicJwk: JWK;
+  privateEncrypted: Buffer | null;
+  encryptionKeyId: string;
+  createdAt: Date;
+  activatedAt: Date | null;
+  retiredAt: Date | null;
+}
+
+/** Arbitrary; the same in every version. */
+const KEYS_LOCK = 7_031_002;
+
+/** Whoever changes keys holds this until the transaction ends, so that two replicas never both rotate. */
+export async function lockKeys(tx: TransactionSql): Promise<void> {
+  await tx`select pg_advisory_xact_lock(${KEYS_LOCK})`;
+}
+
+/** Every key, newest first. */
+export async function listKeys(sql: Sql | TransactionSql): Promise<SigningKeyRow[]> {
+  return sql<SigningKeyRow[]>`
+    select id, algorithm, state, public_jwk as "publicJwk", private_encrypted as "privateEncrypted",
+           encryption_key_id as "encryptionKeyId", created_at as "createdAt", activated_at as "activatedAt",
+           retired_at as "retiredAt"
+    from signing_keys
+    order by created_at desc, id
+  `;
+}
+
+export async function insertKey(
+  tx: TransactionSql,
+  key: Pick<
+    SigningKeyRow,
+    "id" | "algorithm" | "state" | "publicJwk" | "encryptionKeyId" | "createdAt" | "activatedAt"
+  > & {
+    privateEncrypted: Buffer;
+  },
+): Promise<void> {
+  await tx`
+    insert into signing_keys
+      (id, algorithm, state, public_jwk, private_encrypted, encryption_key_id, created_at, activated_at)
+    values (${key.id}, ${key.algorithm}, ${key.state}, ${tx.json(key.publicJwk as never)}, ${key.privateEncrypted},
+            ${key.encryptionKeyId}, ${key.createdAt}, ${key.activatedAt})
+  `;
+}
+
+export async function retireActiveKey(tx: TransactionSql, now: Date): Promise<void> {
+  await tx`
+    update signing_keys set state = 'retired', retired_at = ${now}, private_encrypted = null where state = 'active'
+  `;
+}
+
+export async function activateNextKey(tx: TransactionSql, now: Date): Promise<void> {
+  await tx`update signing_keys set state = 'active', activated_at = ${now} where state = 'next'`;
+}
+
+/** Its private half is forgotten; the public half stays, because refresh tokens that it signed are still exchanged. */
+export async function markKeyRevoked(tx: TransactionSql, keyId: string, now: Date): Promise<void> {
+  await tx`
+    update signing_keys
+    set state = 'revoked', retired_at = coalesce(retired_at, ${now}), private_encrypted = null
+    where id = ${keyId}
+  `;
+}
+
+export async function deleteNextKey(tx: TransactionSql): Promise<void> {
+  await tx`delete from signing_keys where state = 'next'`;
+}
+
+/** Forgets keys that stopped signing before this moment. @returns how many. */
+export async function deleteKeysRetiredBefore(tx: TransactionSql, moment: Date): Promise<number> {
+  const result =
+    await tx`delete from signing_keys where state in ('retired', 'revoked') and retired_at < ${moment}`;
+  return result.count;
+}
+
+/** Stores a private key again, encrypted with another key-encryption key. */
+export async function replaceEncryptedKey(
+  tx: TransactionSql,
+  keyId: string,
+  privateEncrypted: Buffer,
+  encryptionKeyId: string,
+): Promise<void> {
+  await tx`
+    update signing_keys
+    set private_encrypted = ${privateEncrypted}, encryption_key_id = ${encryptionKeyId}
+    where id = ${keyId} and private_encrypted is not null
+  `;
+}

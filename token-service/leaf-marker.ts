@@ -1,0 +1,70 @@
+import { LRUCache } from "lru-cache";
+import type { Logger } from "../service-kit/logger.ts";
+import type { SeenLeaf } from "./session-store.ts";
+
+export interface LeafMarkerOptions {
+  /** Writes a batch. */
+  write: (leaves: readonly SeenLeaf[]) => Promise<void>;
+  logger: Logger;
+  flushIntervalMs?: number;
+}
+
+const FLUSH_INTERVAL_MS = 50;
+const MAX_BATCH = 500;
+const MAX_PENDING = 20_000;
+const MAX_REMEMBERED = 50_000;
+
+/**
+ * Remembers which leaves were seen in use and writes them in batches, behind the caller's back: verifying a
+ * token never waits for it. A batch that fails is tried again. A process that dies loses at most the last
+ * interval's marks; the next first sight of the token elsewhere makes them again.
+ */
+export class LeafMarker {
+  readonly #options: LeafMarkerOptions;
+  readonly #pending = new Map<string, SeenLeaf>();
+  readonly #written = new LRUCache<string, true>({ max: MAX_REMEMBERED });
+  #timer: NodeJS.Timeout | undefined;
+  #flushing: Promise<void> = Promise.resolve();
+
+  constructor(options: LeafMarkerOptions) {
+    this.#options = options;
+  }
+
+  saw(leaf: SeenLeaf): void {
+    const key = `${leaf.sessionId} ${leaf.generation}`;
+    if (this.#written.has(key) || this.#pending.has(key)) return;
+    // Only with the database away: no token is answered then after three seconds, so this is never reached in
+    // practice, and a mark that is dropped is made again at the token's next first sight.
+    if (this.#pending.size >= MAX_PENDING) return;
+    this.#pending.set(key, leaf);
+    this.#timer ??= setTimeout(() => void this.flush(), this.#options.flushIntervalMs ?? FLUSH_INTERVAL_MS);
+  }
+
+  /** Writes what is pending now. */
+  flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#flushing = this.#flushing.then(() => this.#writeAll());
+    return this.#flushing;
+  }
+
+  async #writeAll(): Promise<void> {
+    while (this.#pending.size > 0) {
+      const batch = [...this.#pending].slice(0, MAX_BATCH);
+      try {
+        await this.#options.write(batch.map(([, leaf]) => leaf));
+      } catch (error) {
+        this.#options.logger.warn(
+          { err: error, leaves: this.#pending.size },
+          "leaves could not be marked; trying again",
+        );
+        this.#timer ??= setTimeout(() => void this.flush(), 1_000).unref();
+        return;
+      }
+      for (const [key] of batch) {
+        this.#pending.delete(key);
+        this.#written.set(key, true);
+      }
+    }
+  }
+}

@@ -1,0 +1,114 @@
+import { LRUCache } from "lru-cache";
+import { KeyServiceService } from "../proto/gen/gatehouse/token/v1/key_service.ts";
+import { SessionServiceService } from "../proto/gen/gatehouse/token/v1/session_service.ts";
+import { TokenServiceService } from "../proto/gen/gatehouse/token/v1/token_service.ts";
+import { loadConfig } from "../service-kit/config.ts";
+import { connectPostgres } from "../service-kit/postgres.ts";
+import { repeat, untilSuccess } from "../service-kit/repeat.ts";
+import { serveRpc, startProcess } from "../service-kit/service-process.ts";
+import { configSchema } from "./config.ts";
+import { ensureSigningKeys } from "./ensure-signing-keys.ts";
+import { cleanUp } from "./housekeeping.ts";
+import { KeyRing } from "./key-ring.ts";
+import { createKeyRpc, keyCallers } from "./key-rpc.ts";
+import { LeafMarker } from "./leaf-marker.ts";
+import { createMemoryBell } from "./revocation-bell.ts";
+import { RevocationFeed } from "./revocation-feed.ts";
+import { rotateSigningKeyWhenDue } from "./rotate-signing-key.ts";
+import { createSessionRpc, sessionCallers } from "./session-rpc.ts";
+import { markLeavesSeen } from "./session-store.ts";
+import { createTokenRpc, tokenCallers } from "./token-rpc.ts";
+import type { VerifiedToken } from "./verify-token.ts";
+
+const KEY_RELOAD_INTERVAL_MS = 1_000;
+const CLEAN_UP_INTERVAL_MS = 60_000;
+
+const config = loadConfig(configSchema, process.env);
+const service = await startProcess("token-service", config);
+const { logger, lifecycle, metrics } = service;
+const now = () => new Date();
+
+const sql = connectPostgres(config, "token-service", logger);
+lifecycle.onStop("database", () => sql.end({ timeout: 2 }));
+
+const lifetimes = {
+  accessTtlS: config.ACCESS_TOKEN_TTL_S,
+  refreshIdleTtlS: config.REFRESH_IDLE_TTL_S,
+  sessionAbsoluteTtlS: config.SESSION_ABSOLUTE_TTL_S,
+  refreshGraceS: config.REFRESH_GRACE_S,
+};
+const previousKey = config.KEY_ENCRYPTION_KEY_PREVIOUS_FILE;
+const keyDeps = {
+  sql,
+  encryptionKeys: [config.KEY_ENCRYPTION_KEY_FILE, ...(previousKey ? [previousKey] : [])] as const,
+  algorithm: config.SIGNING_ALGORITHM,
+  longestTokenS: Math.max(lifetimes.refreshIdleTtlS, lifetimes.accessTtlS) + 60,
+  jwksMaxAgeS: config.JWKS_MAX_AGE_S,
+  maxAgeS: config.SIGNING_KEY_MAX_AGE_S,
+  now,
+};
+const keys = new KeyRing({ ...keyDeps, logger });
+const bell = createMemoryBell();
+const revocations = new RevocationFeed({ sql, bell, logger, now, onKeyRevoked: (keyId) => keys.ban(keyId) });
+const leaves = new LeafMarker({ write: (batch) => markLeavesSeen(sql, batch, now()), logger });
+lifecycle.onStop("leaf marks", () => leaves.flush());
+
+const refusals = metrics.counter("gatehouse_token_refusals_total", "Access tokens refused, by the check.", [
+  "reason",
+]);
+const refreshes = metrics.counter("gatehouse_refreshes_total", "Refreshes, by what came of them.", [
+  "result",
+]);
+metrics.gauge("gatehouse_revocation_lag_seconds", "Since the last read of the revocation log.", [], (gauge) =>
+  gauge.set(revocations.lagMs / 1_000),
+);
+
+const deps = {
+  sql,
+  issuer: config.TOKEN_ISSUER,
+  lifetimes,
+  keys,
+  revocations,
+  leaves,
+  logger,
+  now,
+  verified: new LRUCache<string, VerifiedToken>({ max: Math.max(config.VERIFIED_TOKENS_MAX, 1) }),
+  maxSessionsPerUser: config.MAX_SESSIONS_PER_USER,
+  jwksMaxAgeS: config.JWKS_MAX_AGE_S,
+  countRefusal: (reason: string) => refusals.inc({ reason }),
+  countRefresh: (result: string) => refreshes.inc({ result }),
+};
+
+lifecycle.onStop("revocation feed", () => revocations.stop());
+lifecycle.addReadinessCheck("revocation log", () => revocations.assertFresh());
+await serveRpc(service, config, (server) => {
+  server.add(TokenServiceService, tokenCallers(config.VERIFIERS), createTokenRpc(deps));
+  server.add(SessionServiceService, sessionCallers, createSessionRpc(deps));
+  server.add(
+    KeyServiceService,
+    keyCallers,
+    createKeyRpc({ ...deps, ...keyDeps, accessTtlS: lifetimes.accessTtlS }),
+  );
+});
+
+await untilSuccess("signing keys", () => ensureSigningKeys(keyDeps), logger);
+await untilSuccess("signing keys", () => keys.reload(), logger);
+await untilSuccess("revocation log", () => revocations.start(), logger);
+lifecycle.onStop(
+  "key reload",
+  repeat("key reload", KEY_RELOAD_INTERVAL_MS, () => keys.reload(), logger),
+);
+lifecycle.onStop(
+  "clean-up",
+  repeat(
+    "clean-up",
+    CLEAN_UP_INTERVAL_MS,
+    async () => {
+      if (await rotateSigningKeyWhenDue(keyDeps)) logger.info("signing key rotated by age");
+      await ensureSigningKeys(keyDeps);
+      await cleanUp({ sql, now, logger });
+    },
+    logger,
+  ),
+);
+lifecycle.ready();

@@ -1,0 +1,243 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import {
+  logIn,
+  startTokenReplica,
+  type TokenReplica,
+  type TokenReplicaOptions,
+} from "../tests/support/token-service.ts";
+import { refreshSession } from "./refresh-session.ts";
+import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
+import { verifyToken } from "./verify-token.ts";
+
+let database: TestDatabase;
+const replicas: TokenReplica[] = [];
+const origin = { ip: "192.0.2.2", userAgent: "test" };
+
+beforeAll(async () => {
+  database = await createTestDatabase("token-service");
+});
+
+afterAll(async () => {
+  for (const replica of replicas) replica.stop();
+  await database.drop();
+});
+
+async function start(options: TokenReplicaOptions = {}): Promise<TokenReplica> {
+  const replica = await startTokenReplica(database.sql, options);
+  replicas.push(replica);
+  return replica;
+}
+
+async function seedSession(options: TokenReplicaOptions = {}) {
+  const replica = await start(options);
+  const userId = randomUUID();
+  const pair = await logIn(replica, userId);
+  const refresh = (token: string) => refreshSession(replica.deps, token, origin);
+  const use = async (token: string) => {
+    const verdict = await verifyToken(replica.deps, token);
+    await replica.deps.leaves.flush();
+    return verdict;
+  };
+  return { replica, userId, pair, refresh, use };
+}
+
+async function rowOf(sessionId: string) {
+  const [row] = await database.sql<{ generation: number; revokedReason: string | null; leafSeen: boolean }[]>`
+    select generation, revoked_reason as "revokedReason", leaf_seen as "leafSeen" from sessions where id = ${sessionId}
+  `;
+  if (row === undefined) throw new Error("the session is gone");
+  return row;
+}
+
+test("a hundred refreshes race over three replicas: one chain survives and everyone holds its leaf", async () => {
+  const { pair, replica } = await seedSession();
+  const all = [replica, await start(), await start()];
+
+  const results = await Promise.all(
+    Array.from({ length: 100 }, (_, index) =>
+      refreshSession((all[index % 3] ?? replica).deps, pair.refreshToken, origin),
+    ),
+  );
+
+  expect(new Set(results.map(({ refreshToken }) => refreshToken)).size).toBe(1);
+  expect(new Set(results.map(({ accessToken }) => accessToken)).size).toBe(1);
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 2, revokedReason: null });
+});
+
+test("an answer that was lost can be fetched again a minute later, as long as its leaf was never used", async () => {
+  const clock = { ms: Date.now() };
+  const { pair, refresh } = await seedSession({ clock });
+
+  const lost = await refresh(pair.refreshToken);
+  clock.ms += 60_000;
+  const again = await refresh(pair.refreshToken);
+
+  expect(again.refreshToken).toBe(lost.refreshToken);
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 2 });
+});
+
+test("an answer fetched again after the access token has died comes with a living one", async () => {
+  const clock = { ms: Date.now() };
+  const { pair, refresh, use } = await seedSession({ clock });
+
+  const lost = await refresh(pair.refreshToken);
+  clock.ms += 3_600_000;
+  const again = await refresh(pair.refreshToken);
+
+  expect(again.refreshToken).toBe(lost.refreshToken);
+  expect(await use(lost.accessToken)).toMatchObject({ active: false, refusal: "exp" });
+  expect(await use(again.accessToken)).toMatchObject({ active: true });
+});
+
+test("a parent presented after its leaf was used and the grace is over ends the session", async () => {
+  const clock = { ms: Date.now() };
+  const { pair, refresh, use } = await seedSession({ clock });
+
+  const leaf = await refresh(pair.refreshToken);
+  await use(leaf.accessToken);
+  clock.ms += 10_000;
+
+  await expect(refresh(pair.refreshToken)).rejects.toMatchObject({ code: "refresh_token_reused" });
+  await expect(refresh(leaf.refreshToken)).rejects.toMatchObject({ code: "refresh_token_invalid" });
+  expect(await use(leaf.accessToken)).toMatchObject({ active: false, refusal: "revoked" });
+  expect(await rowOf(pair.sessionId)).toMatchObject({ revokedReason: "refresh_reuse" });
+});
+
+test("within the grace a parent gets its used leaf again, and the grace is never extended", async () => {
+  const clock = { ms: Date.now() };
+  const { pair, refresh, use } = await seedSession({ clock });
+
+  const leaf = await refresh(pair.refreshToken);
+  await use(leaf.accessToken);
+  clock.ms += 6_000;
+  expect((await refresh(pair.refreshToken)).refreshToken).toBe(leaf.refreshToken);
+  clock.ms += 6_000;
+
+  await expect(refresh(pair.refreshToken)).rejects.toMatchObject({ code: "refresh_token_reused" });
+});
+
+test("with a grace of zero a parent is reuse as soon as its leaf was used", async () => {
+  const { pair, refresh, use } = await seedSession({ refreshGraceS: 0 });
+
+  const leaf = await refresh(pair.refreshToken);
+  expect((await refresh(pair.refreshToken)).refreshToken).toBe(leaf.refreshToken);
+  await use(leaf.accessToken);
+
+  await expect(refresh(pair.refreshToken)).rejects.toMatchObject({ code: "refresh_token_reused" });
+});
+
+test("a grandparent is reuse, whatever was seen and however soon", async () => {
+  const { pair, refresh } = await seedSession();
+
+  const second = await refresh(pair.refreshToken);
+  await refresh(second.refreshToken);
+
+  await expect(refresh(pair.refreshToken)).rejects.toMatchObject({ code: "refresh_token_reused" });
+});
+
+test("three rotations in one second and a restart change nothing", async () => {
+  const clock = { ms: 1_800_000_000_000 };
+  const { pair, refresh } = await seedSession({ clock });
+
+  const second = await refresh(pair.refreshToken);
+  const third = await refresh(second.refreshToken);
+  const restarted = await start({ clock });
+  const fourth = await refreshSession(restarted.deps, third.refreshToken, origin);
+
+  const texts = [pair, second, third, fourth].map(({ refreshToken }) => refreshToken);
+  expect(new Set(texts).size).toBe(4);
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 4, revokedReason: null });
+});
+
+test("a used leaf is written once", async () => {
+  const { pair, use, replica } = await seedSession();
+  const { sql } = database;
+  await use(pair.accessToken);
+  const [before] = await sql<
+    { xmin: string }[]
+  >`select xmin::text from sessions where id = ${pair.sessionId}`;
+  replica.deps.verified.clear();
+  await use(pair.accessToken);
+  const other = await start();
+  await verifyToken(other.deps, pair.accessToken);
+  await other.deps.leaves.flush();
+  const [after] = await sql<{ xmin: string }[]>`select xmin::text from sessions where id = ${pair.sessionId}`;
+
+  expect(after).toEqual(before);
+  expect(await rowOf(pair.sessionId)).toMatchObject({ leafSeen: true });
+});
+
+test("a session ends idle after 7 days, and after 30 days however often it is refreshed", async () => {
+  const day = 86_400_000;
+  const clock = { ms: Date.now() };
+  const { pair, refresh } = await seedSession({ clock });
+  const idle = await seedSession({ clock });
+
+  let current = pair;
+  for (let days = 0; days < 30; days += 6) {
+    if (days > 0) current = await refresh(current.refreshToken);
+    clock.ms += 6 * day;
+  }
+
+  await expect(refresh(current.refreshToken)).rejects.toMatchObject({ code: "refresh_token_invalid" });
+  await expect(idle.refresh(idle.pair.refreshToken)).rejects.toMatchObject({ code: "refresh_token_invalid" });
+});
+
+test.each([
+  ["an access token", (pair: { accessToken: string }) => pair.accessToken],
+  ["nothing", () => ""],
+  ["a truncated token", (pair: { refreshToken: string }) => pair.refreshToken.slice(0, -1)],
+  ["ten kilobytes", () => "a".repeat(10_240)],
+] as const)("%s is no refresh token", async (_name, forge) => {
+  const { pair, refresh } = await seedSession();
+  await expect(refresh(forge(pair))).rejects.toMatchObject({ code: "refresh_token_invalid" });
+});
+
+test("refresh against revoke, 1,000 rounds: no refresh succeeds after the answer, no token lives on", async () => {
+  const replica = await start();
+  const other = await start();
+  const rounds = 1_000;
+  const inParallel = 8;
+  let livingAfterwards = 0;
+  let succeededAfterwards = 0;
+
+  async function round(index: number): Promise<void> {
+    const userId = randomUUID();
+    const pair = await logIn(replica, userId);
+    let isRevoked = false;
+    const refreshing = Array.from({ length: 2 }, async (_, nth) => {
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * 5));
+      const startedAfterwards = isRevoked;
+      try {
+        const next = await refreshSession((nth === 0 ? replica : other).deps, pair.refreshToken, origin);
+        if (startedAfterwards) succeededAfterwards += 1;
+        return next;
+      } catch {
+        return undefined; // refused: the revocation came first
+      }
+    });
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * 5));
+    if (index % 2 === 0) {
+      await revokeSession(other.deps, { sessionId: pair.sessionId, userId, reason: "logout" });
+    } else {
+      await revokeUserSessions(other.deps, { userId, reason: "logout" });
+    }
+    isRevoked = true;
+    const pairs = [pair, ...(await Promise.all(refreshing)).flatMap((next) => next ?? [])];
+    await replica.deps.revocations.refresh();
+    for (const { accessToken, refreshToken } of pairs) {
+      const verdict = await verifyToken(replica.deps, accessToken);
+      if (verdict.active) livingAfterwards += 1;
+      await expect(refreshSession(replica.deps, refreshToken, origin)).rejects.toMatchObject({
+        code: "refresh_token_invalid",
+      });
+    }
+  }
+
+  for (let index = 0; index < rounds; index += inParallel) {
+    await Promise.all(Array.from({ length: inParallel }, (_, nth) => round(index + nth)));
+  }
+  expect({ livingAfterwards, succeededAfterwards }).toEqual({ livingAfterwards: 0, succeededAfterwards: 0 });
+}, 120_000);

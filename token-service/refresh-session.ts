@@ -1,0 +1,125 @@
+import { DomainError } from "../service-kit/errors.ts";
+import type { Logger } from "../service-kit/logger.ts";
+import { orUnavailable, type Sql, type TransactionSql } from "../service-kit/postgres.ts";
+import { parseCompactJws } from "./compact-jws.ts";
+import type { KeyRing } from "./key-ring.ts";
+import { checkRefreshClaims, REFRESH_TOKEN_TYPE, type RefreshClaims } from "./refresh-token.ts";
+import type { RevocationFeed } from "./revocation-feed.ts";
+import { appendRevocations } from "./revocation-store.ts";
+import { advanceGeneration, lockSession, markSessionsRevoked, type SessionRow } from "./session-store.ts";
+import { refreshPurpose, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
+import { logName } from "./signing-key.ts";
+import { isTokenId } from "./token-id.ts";
+import { accessTokensDeadAt } from "./token-lifetimes.ts";
+import { checkSignature } from "./verify-token.ts";
+
+/** Where a refresh came from: shown to the user in the list of sessions. */
+export interface RefreshOrigin {
+  ip: string;
+  userAgent: string;
+}
+
+export type RefreshResult = "rotated" | "repeated" | "reused" | "invalid";
+
+export interface RefreshSessionDeps extends SignPairDeps {
+  sql: Sql;
+  keys: Pick<KeyRing, "active" | "find" | "findAgain">;
+  revocations: Pick<RevocationFeed, "announce">;
+  now: () => Date;
+  countRefresh: (result: RefreshResult) => void;
+  logger: Logger;
+}
+
+type Outcome =
+  | { kind: "rotated" | "repeated"; session: SessionRow }
+  | { kind: "reused" }
+  | { kind: "invalid" };
+
+/**
+ * Exchanges a refresh token for the session's next pair (refresh rotation, RFC 9700 §4.14.2).
+ *
+ * @throws {DomainError} `refresh_token_invalid`; `refresh_token_reused` once the session has been ended for it.
+ */
+export async function refreshSession(
+  deps: RefreshSessionDeps,
+  presented: string,
+  origin: RefreshOrigin,
+): Promise<TokenPair> {
+  const now = deps.now();
+  const claims = await verifyRefreshToken(deps, presented);
+  const outcome: Outcome =
+    claims === undefined
+      ? { kind: "invalid" }
+      : await orUnavailable(deps.sql.begin((tx) => rotateOrEnd(tx, deps, claims, origin, now)));
+  deps.countRefresh(outcome.kind);
+  if (outcome.kind === "invalid") throw new DomainError("refresh_token_invalid");
+  if (outcome.kind === "reused") {
+    deps.revocations.announce();
+    deps.logger.warn({ session: logName(claims?.sid ?? "") }, "refresh token reused: session ended");
+    // Thrown after the commit: thrown inside, it would roll back the end that it reports.
+    throw new DomainError("refresh_token_reused");
+  }
+  return signPair(deps, outcome.session, now);
+}
+
+/** A banned key's refresh tokens are still read: their `jti` is proof that the signing key alone cannot give. */
+async function verifyRefreshToken(
+  deps: RefreshSessionDeps,
+  text: string,
+): Promise<RefreshClaims | undefined> {
+  const jws = parseCompactJws(text);
+  if (typeof jws === "string" || jws.header.typ !== REFRESH_TOKEN_TYPE) return undefined;
+  const key = deps.keys.find(jws.header.kid) ?? (await deps.keys.findAgain(jws.header.kid));
+  if (key === undefined || (await checkSignature(jws, key)) !== undefined) return undefined;
+  return checkRefreshClaims(jws.payload, deps.issuer);
+}
+
+/** Decides by generation under the row's lock; the clock only ends sessions and the grace. */
+async function rotateOrEnd(
+  tx: TransactionSql,
+  deps: RefreshSessionDeps,
+  claims: RefreshClaims,
+  origin: RefreshOrigin,
+  now: Date,
+): Promise<Outcome> {
+  const session = await lockSession(tx, claims.sid);
+  const isOurs =
+    session?.userId === claims.sub && isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen));
+  if (!isOurs || session.revokedAt !== null || session.idleEnd <= now) return { kind: "invalid" };
+  if (claims.gen === session.generation) {
+    return { kind: "rotated", session: await rotate(tx, deps, session, origin, now) };
+  }
+  if (claims.gen === session.generation - 1 && mayRepeat(deps, session, now))
+    return { kind: "repeated", session };
+  await markSessionsRevoked(tx, [session.id], "refresh_reuse", now);
+  await appendRevocations(
+    tx,
+    [{ sessionId: session.id }],
+    accessTokensDeadAt(now, deps.lifetimes.accessTtlS),
+  );
+  return { kind: "reused" };
+}
+
+/** The leaf's parent gets the leaf again: its answer was lost, or tabs raced. */
+function mayRepeat(deps: RefreshSessionDeps, session: SessionRow, now: Date): boolean {
+  const sinceRotationMs = now.getTime() - session.rotatedAt.getTime();
+  return !session.leafSeen || sinceRotationMs < deps.lifetimes.refreshGraceS * 1_000;
+}
+
+async function rotate(
+  tx: TransactionSql,
+  deps: RefreshSessionDeps,
+  session: SessionRow,
+  origin: RefreshOrigin,
+  now: Date,
+): Promise<SessionRow> {
+  const idleEndMs = now.getTime() + deps.lifetimes.refreshIdleTtlS * 1_000;
+  const next = {
+    generation: session.generation + 1,
+    rotatedAt: now,
+    idleEnd: new Date(Math.min(idleEndMs, session.absoluteEnd.getTime())),
+    ...origin,
+  };
+  await advanceGeneration(tx, session.id, next);
+  return { ...session, ...next, leafSeen: false };
+}

@@ -1,0 +1,66 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import type { RevocationFeed } from "./revocation-feed.ts";
+import { appendRevocations } from "./revocation-store.ts";
+import { lockLiveSessions, lockSession, lockUser, markSessionsRevoked } from "./session-store.ts";
+import { accessTokensDeadAt, type TokenLifetimes } from "./token-lifetimes.ts";
+
+export interface RevokeSessionDeps {
+  sql: Sql;
+  lifetimes: TokenLifetimes;
+  revocations: Pick<RevocationFeed, "announce">;
+  now: () => Date;
+}
+
+/**
+ * Ends one session of a user, committed. Ending an ended one succeeds.
+ *
+ * @returns the number that the revocation log reached.
+ * @throws {DomainError} `not_found` if the user has no such session.
+ */
+export async function revokeSession(
+  deps: RevokeSessionDeps,
+  request: { sessionId: string; userId: string; reason: string },
+): Promise<number> {
+  const now = deps.now();
+  const sequence = await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      const session = await lockSession(tx, request.sessionId);
+      if (session?.userId !== request.userId) throw new DomainError("not_found");
+      if (session.revokedAt !== null) return appendRevocations(tx, [], now);
+      await markSessionsRevoked(tx, [session.id], request.reason, now);
+      return appendRevocations(
+        tx,
+        [{ sessionId: session.id }],
+        accessTokensDeadAt(now, deps.lifetimes.accessTtlS),
+      );
+    }),
+  );
+  deps.revocations.announce();
+  return sequence;
+}
+
+/**
+ * Ends all live sessions of a user but the excepted one, in one transaction that no new session can slip past.
+ *
+ * @returns the ended sessions and the number that the revocation log reached.
+ */
+export async function revokeUserSessions(
+  deps: RevokeSessionDeps,
+  request: { userId: string; exceptSessionId?: string; reason: string },
+): Promise<{ sessionIds: string[]; sequence: number }> {
+  const now = deps.now();
+  const result = await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      await lockUser(tx, request.userId);
+      const live = await lockLiveSessions(tx, request.userId, now);
+      const sessionIds = live.map(({ id }) => id).filter((id) => id !== request.exceptSessionId);
+      if (sessionIds.length > 0) await markSessionsRevoked(tx, sessionIds, request.reason, now);
+      const targets = sessionIds.map((sessionId) => ({ sessionId }));
+      const end = accessTokensDeadAt(now, deps.lifetimes.accessTtlS);
+      return { sessionIds, sequence: await appendRevocations(tx, targets, end) };
+    }),
+  );
+  deps.revocations.announce();
+  return result;
+}

@@ -1,0 +1,40 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
+import { listKeys, lockKeys, markKeyRevoked } from "./key-store.ts";
+import type { RevocationFeed } from "./revocation-feed.ts";
+import { appendRevocations } from "./revocation-store.ts";
+import { promoteNextKey } from "./rotate-signing-key.ts";
+import { accessTokensDeadAt } from "./token-lifetimes.ts";
+
+export interface RevokeSigningKeyDeps extends SigningKeyDeps {
+  accessTtlS: number;
+  revocations: Pick<RevocationFeed, "announce">;
+}
+
+/**
+ * Bans a key: no access token that it signed is accepted any more. If it was the active one, the next key takes
+ * its place in the same transaction. Sessions live on, because a refresh token is proven by its session's
+ * secret besides its signature.
+ *
+ * @returns the number that the revocation log reached.
+ * @throws {DomainError} `not_found`.
+ */
+export async function revokeSigningKey(deps: RevokeSigningKeyDeps, keyId: string): Promise<number> {
+  const sequence = await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      await lockKeys(tx);
+      const keys = await listKeys(tx);
+      const key = keys.find(({ id }) => id === keyId);
+      if (key === undefined) throw new DomainError("not_found", "There is no such signing key");
+      if (key.state === "active") await promoteNextKey(tx, deps, keys);
+      const now = deps.now();
+      await markKeyRevoked(tx, keyId, now);
+      if (key.state === "next") await ensureNextKey(tx, deps, []);
+      const targets = key.state === "revoked" ? [] : [{ keyId }];
+      return appendRevocations(tx, targets, accessTokensDeadAt(now, deps.accessTtlS));
+    }),
+  );
+  deps.revocations.announce();
+  return sequence;
+}

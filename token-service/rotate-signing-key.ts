@@ -1,0 +1,75 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
+import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
+import { activateNextKey, listKeys, lockKeys, retireActiveKey, type SigningKeyRow } from "./key-store.ts";
+
+export interface RotateSigningKeyDeps extends SigningKeyDeps {
+  /** How long readers may keep the key set, in seconds. */
+  jwksMaxAgeS: number;
+  /** The active key is due for rotation when it is older, in seconds. */
+  maxAgeS: number;
+}
+
+/**
+ * Makes the next key the active one and prepares another.
+ *
+ * @param options.force although the next key is too young to be known to every reader of the key set.
+ * @returns the key that signs from now on.
+ * @throws {DomainError} `conflict` if the next key is too young.
+ */
+export async function rotateSigningKey(
+  deps: RotateSigningKeyDeps,
+  options: { force: boolean },
+): Promise<SigningKeyRow> {
+  return orUnavailable(
+    deps.sql.begin(async (tx) => {
+      await lockKeys(tx);
+      const keys = await listKeys(tx);
+      if (!options.force && !isPublishedLongEnough(deps, keys)) {
+        throw new DomainError(
+          "conflict",
+          `The next key has been published for less than ${2 * deps.jwksMaxAgeS} s; wait, or force the rotation`,
+        );
+      }
+      return promoteNextKey(tx, deps, keys);
+    }),
+  );
+}
+
+/** Rotates if the active key is due and the next one can take over. @returns whether it did. */
+export async function rotateSigningKeyWhenDue(deps: RotateSigningKeyDeps): Promise<boolean> {
+  return orUnavailable(
+    deps.sql.begin(async (tx) => {
+      await lockKeys(tx);
+      const keys = await listKeys(tx);
+      const active = keys.find((key) => key.state === "active");
+      const ageMs = deps.now().getTime() - (active?.activatedAt?.getTime() ?? 0);
+      if (ageMs < deps.maxAgeS * 1_000 || !isPublishedLongEnough(deps, keys)) return false;
+      await promoteNextKey(tx, deps, keys);
+      return true;
+    }),
+  );
+}
+
+function isPublishedLongEnough(deps: RotateSigningKeyDeps, keys: readonly SigningKeyRow[]): boolean {
+  const next = keys.find((key) => key.state === "next");
+  return (
+    next !== undefined && deps.now().getTime() - next.createdAt.getTime() >= 2 * deps.jwksMaxAgeS * 1_000
+  );
+}
+
+/** Under `lockKeys`. @returns the key that is active now. */
+export async function promoteNextKey(
+  tx: TransactionSql,
+  deps: SigningKeyDeps,
+  keys: readonly SigningKeyRow[],
+): Promise<SigningKeyRow> {
+  await ensureNextKey(tx, deps, keys);
+  const now = deps.now();
+  await retireActiveKey(tx, now);
+  await activateNextKey(tx, now);
+  await ensureNextKey(tx, deps, []);
+  const active = (await listKeys(tx)).find((key) => key.state === "active");
+  if (active === undefined) throw new Error("no key is active after a rotation");
+  return active;
+}

@@ -1,0 +1,91 @@
+import { z } from "zod";
+import type { TokenPair as TokenPairMessage } from "../proto/gen/gatehouse/token/v1/principal.ts";
+import type { Session, SessionServiceServer } from "../proto/gen/gatehouse/token/v1/session_service.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { type IssueSessionDeps, issueSession } from "./issue-session.ts";
+import { type RefreshSessionDeps, refreshSession } from "./refresh-session.ts";
+import { type RevokeSessionDeps, revokeSession, revokeUserSessions } from "./revoke-session.ts";
+import { fromRoleMessage } from "./role-message.ts";
+import { listLiveSessions, type SessionRow } from "./session-store.ts";
+import type { TokenPair } from "./sign-pair.ts";
+
+const managers = ["gateway", "identity-service", "operator"] as const;
+
+export const sessionCallers: Callers<SessionServiceServer> = {
+  issueSession: ["identity-service"],
+  refreshSession: ["gateway"],
+  revokeSession: managers,
+  revokeUserSessions: managers,
+  listSessions: managers,
+};
+
+const uuid = z.uuid();
+const reason = z.string().regex(/^[a-z][a-z_]{0,31}$/);
+const newSession = z.object({
+  userId: uuid,
+  amr: z.array(z.string().min(1).max(32)).min(1).max(8),
+  authTime: z.date(),
+});
+
+export type SessionRpcDeps = IssueSessionDeps & RefreshSessionDeps & RevokeSessionDeps;
+
+/** Adapts SessionService to its use cases. Holds no logic: decode, call, encode. */
+export function createSessionRpc(deps: SessionRpcDeps): Implementation<SessionServiceServer> {
+  return {
+    async issueSession(request) {
+      const role = fromRoleMessage(request.role);
+      if (role === undefined) throw new DomainError("validation_failed", "role is not one we know");
+      const checked = decode(newSession, request);
+      const tokens = await issueSession(deps, { ...checked, role, ...originOf(request) });
+      return { tokens: toPairMessage(tokens) };
+    },
+    async refreshSession(request) {
+      const tokens = await refreshSession(deps, request.refreshToken, originOf(request));
+      return { tokens: toPairMessage(tokens) };
+    },
+    async revokeSession(request) {
+      const checked = decode(z.object({ sessionId: uuid, userId: uuid, reason }), request);
+      return { sequence: await revokeSession(deps, checked) };
+    },
+    async revokeUserSessions(request) {
+      const checked = decode(z.object({ userId: uuid, reason }), request);
+      const kept = request.exceptSessionId === "" ? {} : { exceptSessionId: request.exceptSessionId };
+      return revokeUserSessions(deps, { ...checked, ...kept });
+    },
+    async listSessions(request) {
+      const { userId } = decode(z.object({ userId: uuid }), request);
+      const sessions = await orUnavailable(listLiveSessions(deps.sql, userId, deps.now()));
+      return { sessions: sessions.map(toSessionMessage) };
+    },
+  };
+}
+
+function decode<S extends z.ZodObject>(schema: S, request: unknown): z.output<S> {
+  const result = schema.safeParse(request);
+  if (result.success) return result.data;
+  throw new DomainError("validation_failed", undefined, {
+    fields: result.error.issues.map(({ path, code, message }) => ({ field: path.join("."), code, message })),
+  });
+}
+
+const MAX_USER_AGENT_CHARACTERS = 512;
+const MAX_IP_CHARACTERS = 45;
+
+function originOf(request: { ip: string; userAgent: string }): { ip: string; userAgent: string } {
+  // PostgreSQL's text cannot hold NUL; nothing else in a header value is refused.
+  return {
+    ip: request.ip.slice(0, MAX_IP_CHARACTERS),
+    userAgent: request.userAgent.replaceAll("\0", "").slice(0, MAX_USER_AGENT_CHARACTERS).toWellFormed(),
+  };
+}
+
+function toPairMessage(pair: TokenPair): TokenPairMessage {
+  return pair;
+}
+
+function toSessionMessage(session: SessionRow): Session {
+  const { id, createdAt, lastUsedAt, idleEnd, ip, userAgent, amr } = session;
+  return { id, createdAt, lastUsedAt, expiresAt: idleEnd, ip, userAgent, amr };
+}

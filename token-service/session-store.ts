@@ -1,0 +1,128 @@
+import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
+
+/** A session as stored. */
+export interface SessionRow {
+  id: string;
+  userId: string;
+  role: "USER" | "ADMIN" | "AUDITOR";
+  amr: string[];
+  authTime: Date;
+  tokenSecret: Buffer;
+  generation: number;
+  rotatedAt: Date;
+  leafSeen: boolean;
+  createdAt: Date;
+  lastUsedAt: Date;
+  idleEnd: Date;
+  absoluteEnd: Date;
+  revokedAt: Date | null;
+  ip: string;
+  userAgent: string;
+}
+
+function columns(sql: Sql | TransactionSql) {
+  return sql`
+    id, user_id as "userId", role, amr, auth_time as "authTime", token_secret as "tokenSecret", generation,
+    rotated_at as "rotatedAt", leaf_seen as "leafSeen", created_at as "createdAt", last_used_at as "lastUsedAt",
+    idle_end as "idleEnd", absolute_end as "absoluteEnd", revoked_at as "revokedAt", ip, user_agent as "userAgent"
+  `;
+}
+
+/** Whoever begins a session of a user, or ends several, holds this until the transaction ends. Taken before any row. */
+export async function lockUser(tx: TransactionSql, userId: string): Promise<void> {
+  await tx`select pg_advisory_xact_lock(hashtextextended(${userId}, 0))`;
+}
+
+export async function insertSession(tx: TransactionSql, session: SessionRow): Promise<void> {
+  await tx`
+    insert into sessions
+      (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, leaf_seen, created_at, last_used_at,
+       idle_end, absolute_end, ip, user_agent)
+    values
+      (${session.id}, ${session.userId}, ${session.role}, ${session.amr}, ${session.authTime}, ${session.tokenSecret},
+       ${session.generation}, ${session.rotatedAt}, ${session.leafSeen}, ${session.createdAt}, ${session.lastUsedAt},
+       ${session.idleEnd}, ${session.absoluteEnd}, ${session.ip}, ${session.userAgent})
+  `;
+}
+
+/** Locks the session until the transaction ends: refresh, logout and every other end begin here. */
+export async function lockSession(tx: TransactionSql, sessionId: string): Promise<SessionRow | undefined> {
+  const [row] = await tx<
+    SessionRow[]
+  >`select ${columns(tx)} from sessions where id = ${sessionId} for update`;
+  return row;
+}
+
+/** Locks the live sessions of a user, oldest first. Under `lockUser`. */
+export async function lockLiveSessions(tx: TransactionSql, userId: string, now: Date): Promise<SessionRow[]> {
+  return tx<SessionRow[]>`
+    select ${columns(tx)} from sessions
+    where user_id = ${userId} and revoked_at is null and idle_end > ${now}
+    order by created_at, id
+    for update
+  `;
+}
+
+/** The live sessions of a user, newest first. */
+export async function listLiveSessions(sql: Sql, userId: string, now: Date): Promise<SessionRow[]> {
+  return sql<SessionRow[]>`
+    select ${columns(sql)} from sessions
+    where user_id = ${userId} and revoked_at is null and idle_end > ${now}
+    order by created_at desc, id desc
+  `;
+}
+
+/** Makes the next generation the leaf. The row is locked. */
+export async function advanceGeneration(
+  tx: TransactionSql,
+  sessionId: string,
+  next: Pick<SessionRow, "generation" | "rotatedAt" | "idleEnd" | "ip" | "userAgent">,
+): Promise<void> {
+  await tx`
+    update sessions
+    set generation = ${next.generation}, rotated_at = ${next.rotatedAt}, leaf_seen = false, idle_end = ${next.idleEnd},
+        last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent}
+    where id = ${sessionId}
+  `;
+}
+
+/** Ends sessions whose rows are locked. */
+export async function markSessionsRevoked(
+  tx: TransactionSql,
+  sessionIds: readonly string[],
+  reason: string,
+  now: Date,
+): Promise<void> {
+  await tx`
+    update sessions set revoked_at = ${now}, revoked_reason = ${reason}
+    where id in ${tx([...sessionIds])} and revoked_at is null
+  `;
+}
+
+/** A generation of a session, one of whose access tokens was seen in use. */
+export interface SeenLeaf {
+  sessionId: string;
+  generation: number;
+}
+
+/** Marks leaves as seen in use. At most one write a leaf: what is marked, or no longer the leaf, is left alone. */
+export async function markLeavesSeen(sql: Sql, leaves: readonly SeenLeaf[], now: Date): Promise<void> {
+  const ids = leaves.map((leaf) => leaf.sessionId);
+  const generations = leaves.map((leaf) => leaf.generation);
+  await sql`
+    update sessions as s
+    set leaf_seen = true, last_used_at = greatest(s.last_used_at, ${now})
+    from unnest(${ids}::uuid[], ${generations}::integer[]) as seen (id, generation)
+    where s.id = seen.id and s.generation = seen.generation and not s.leaf_seen and s.revoked_at is null
+  `;
+}
+
+/** Deletes sessions that ended before this moment, without waiting for rows that somebody holds. @returns how many. */
+export async function deleteSessionsEndedBefore(sql: Sql, moment: Date, limit: number): Promise<number> {
+  const result = await sql`
+    delete from sessions where id in (
+      select id from sessions where idle_end < ${moment} order by idle_end limit ${limit} for update skip locked
+    )
+  `;
+  return result.count;
+}

@@ -1,0 +1,77 @@
+import { SignJWT } from "jose";
+import { ACCESS_TOKEN_TYPE } from "./access-token.ts";
+import type { KeyRing } from "./key-ring.ts";
+import { REFRESH_TOKEN_TYPE, refreshAudience } from "./refresh-token.ts";
+import type { SessionRow } from "./session-store.ts";
+import { tokenId } from "./token-id.ts";
+import type { TokenLifetimes } from "./token-lifetimes.ts";
+
+/** What a client receives for a session. */
+export interface TokenPair {
+  accessToken: string;
+  refreshToken: string;
+  /** Seconds until the access token expires. */
+  expiresInS: number;
+  sessionId: string;
+  userId: string;
+}
+
+export interface SignPairDeps {
+  issuer: string;
+  lifetimes: TokenLifetimes;
+  keys: Pick<KeyRing, "active">;
+}
+
+/**
+ * Signs the tokens of a session's live leaf. Everything in them comes from the row, so that callers who race,
+ * or who lost the answer, get the same pair again. Only an access token with less than half its life left is
+ * dated anew.
+ */
+export async function signPair(deps: SignPairDeps, session: SessionRow, now: Date): Promise<TokenPair> {
+  const nowS = Math.floor(now.getTime() / 1_000);
+  const rotatedAtS = Math.floor(session.rotatedAt.getTime() / 1_000);
+  const { accessTtlS } = deps.lifetimes;
+  const issuedAtS = nowS - rotatedAtS > accessTtlS / 2 ? nowS : rotatedAtS;
+  const expiresAtS = Math.min(issuedAtS + accessTtlS, Math.floor(session.idleEnd.getTime() / 1_000));
+  const key = deps.keys.active();
+  const sign = (type: string, claims: Record<string, unknown>) =>
+    new SignJWT(claims)
+      .setProtectedHeader({ alg: key.algorithm, typ: type, kid: key.id })
+      .sign(key.privateKey);
+
+  const { id, userId, generation, tokenSecret } = session;
+  const [accessToken, refreshToken] = await Promise.all([
+    sign(ACCESS_TOKEN_TYPE, {
+      iss: deps.issuer,
+      aud: deps.issuer,
+      sub: userId,
+      sid: id,
+      jti: `${generation}.${tokenId(tokenSecret, `access ${generation} ${issuedAtS}`)}`,
+      iat: issuedAtS,
+      exp: expiresAtS,
+      role: session.role,
+      amr: session.amr,
+      auth_time: Math.floor(session.authTime.getTime() / 1_000),
+    }),
+    sign(REFRESH_TOKEN_TYPE, {
+      iss: deps.issuer,
+      aud: refreshAudience(deps.issuer),
+      sub: userId,
+      sid: id,
+      jti: refreshTokenId(session),
+      gen: generation,
+      iat: rotatedAtS,
+      exp: Math.floor(session.idleEnd.getTime() / 1_000),
+    }),
+  ]);
+  return { accessToken, refreshToken, expiresInS: Math.max(expiresAtS - nowS, 0), sessionId: id, userId };
+}
+
+/** The `jti` of a session's refresh token of this generation. */
+export function refreshTokenId(session: Pick<SessionRow, "tokenSecret" | "generation">): string {
+  return tokenId(session.tokenSecret, refreshPurpose(session.generation));
+}
+
+export function refreshPurpose(generation: number): string {
+  return `refresh ${generation}`;
+}

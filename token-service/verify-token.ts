@@ -1,0 +1,113 @@
+import { compactVerify } from "jose";
+import type { LRUCache } from "lru-cache";
+import type { Logger } from "../service-kit/logger.ts";
+import { ACCESS_TOKEN_TYPE, type AccessClaims, checkAccessClaims, generationOf } from "./access-token.ts";
+import { type CompactJws, parseCompactJws } from "./compact-jws.ts";
+import type { KeyRing } from "./key-ring.ts";
+import type { LeafMarker } from "./leaf-marker.ts";
+import type { RevocationFeed } from "./revocation-feed.ts";
+import { logName, type SigningKey } from "./signing-key.ts";
+import { CLOCK_SKEW_S, type TokenLifetimes } from "./token-lifetimes.ts";
+
+/** Why a token was refused, for logs and metrics. The caller learns only invalid, expired or revoked. */
+export type Refusal =
+  | "length"
+  | "form"
+  | "header"
+  | "alg"
+  | "typ"
+  | "kid"
+  | "signature"
+  | "claims"
+  | "iss"
+  | "aud"
+  | "lifetime"
+  | "iat"
+  | "exp"
+  | "revoked";
+
+/** A token that was accepted. */
+export interface VerifiedToken {
+  claims: AccessClaims;
+  keyId: string;
+}
+
+export type Verdict = { active: true; token: VerifiedToken } | { active: false; refusal: Refusal };
+
+export interface VerifyTokenDeps {
+  issuer: string;
+  lifetimes: TokenLifetimes;
+  keys: Pick<KeyRing, "find" | "findAgain">;
+  revocations: Pick<RevocationFeed, "isSessionRevoked" | "isKeyRevoked" | "assertFresh">;
+  leaves: Pick<LeafMarker, "saw">;
+  /** Verified before, by their exact text. */
+  verified: LRUCache<string, VerifiedToken>;
+  now: () => Date;
+  countRefusal: (refusal: Refusal) => void;
+  logger: Logger;
+}
+
+/**
+ * Says whether an access token is good now.
+ *
+ * @throws {DomainError} `service_unavailable` while revocations are not known for certain.
+ */
+export async function verifyToken(deps: VerifyTokenDeps, text: string): Promise<Verdict> {
+  deps.revocations.assertFresh();
+  const known = deps.verified.get(text);
+  const result = known ?? (await verifyAnew(deps, text));
+  if (typeof result === "string") return refuse(deps, result);
+  const refusal = refusalNow(deps, result);
+  if (refusal !== undefined) {
+    deps.verified.delete(text);
+    return refuse(deps, refusal, result);
+  }
+  if (known === undefined) {
+    deps.verified.set(text, result);
+    deps.leaves.saw({ sessionId: result.claims.sid, generation: generationOf(result.claims) });
+  }
+  return { active: true, token: result };
+}
+
+/** What can change while a token stays the same. */
+function refusalNow(deps: VerifyTokenDeps, { claims, keyId }: VerifiedToken): Refusal | undefined {
+  if (deps.now().getTime() >= (claims.exp + CLOCK_SKEW_S) * 1_000) return "exp";
+  if (deps.revocations.isSessionRevoked(claims.sid) || deps.revocations.isKeyRevoked(keyId)) return "revoked";
+  const key = deps.keys.find(keyId);
+  return key === undefined || key.state === "revoked" ? "kid" : undefined;
+}
+
+async function verifyAnew(deps: VerifyTokenDeps, text: string): Promise<VerifiedToken | Refusal> {
+  const jws = parseCompactJws(text);
+  if (typeof jws === "string") return jws;
+  // The raw string: jose takes `AT+JWT` and `application/at+jwt` for the same.
+  if (jws.header.typ !== ACCESS_TOKEN_TYPE) return "typ";
+  if (jws.header.alg !== "EdDSA" && jws.header.alg !== "ES256") return "alg";
+  const key = deps.keys.find(jws.header.kid) ?? (await deps.keys.findAgain(jws.header.kid));
+  if (key === undefined || key.state === "revoked") return "kid";
+  const signatureRefusal = await checkSignature(jws, key);
+  if (signatureRefusal !== undefined) return signatureRefusal;
+  const rules = { issuer: deps.issuer, accessTtlS: deps.lifetimes.accessTtlS };
+  const claims = checkAccessClaims(jws.payload, rules, Math.floor(deps.now().getTime() / 1_000));
+  return typeof claims === "string" ? claims : { claims, keyId: key.id };
+}
+
+/** The algorithm is the key's own, whatever the header says (RFC 8725 §3.1). */
+export async function checkSignature(
+  jws: CompactJws,
+  key: Pick<SigningKey, "algorithm" | "publicKey">,
+): Promise<"alg" | "signature" | undefined> {
+  if (jws.header.alg !== key.algorithm) return "alg";
+  try {
+    await compactVerify(jws.text, key.publicKey, { algorithms: [key.algorithm] });
+    return undefined;
+  } catch {
+    return "signature"; // jose's reason adds nothing: form and algorithm were checked before
+  }
+}
+
+function refuse(deps: VerifyTokenDeps, refusal: Refusal, token?: VerifiedToken): Verdict {
+  deps.countRefusal(refusal);
+  deps.logger.debug({ refusal, session: token && logName(token.claims.sid) }, "access token refused");
+  return { active: false, refusal };
+}
