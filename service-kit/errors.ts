@@ -20,6 +20,7 @@ export const ERROR_CATALOGUE = {
   method_not_allowed: "The path exists, but not with this method; see `Allow`.",
   email_already_registered: "An account with this e-mail address exists.",
   conflict: "The call contradicts the present state.",
+  request_timeout: "The request did not arrive completely in time.",
   payload_too_large: "The request body is larger than the route allows.",
   uri_too_long: "The URL is longer than the gateway reads.",
   unsupported_media_type: "The request body is not of a type that the route reads.",

@@ -21,6 +21,7 @@ const STATUS: Record<ErrorCode, status> = {
   method_not_allowed: status.UNIMPLEMENTED,
   email_already_registered: status.ALREADY_EXISTS,
   conflict: status.FAILED_PRECONDITION,
+  request_timeout: status.UNAVAILABLE,
   payload_too_large: status.INVALID_ARGUMENT,
   uri_too_long: status.INVALID_ARGUMENT,
   unsupported_media_type: status.INVALID_ARGUMENT,

@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import {
   type handleBidiStreamingCall,
   type handleServerStreamingCall,
@@ -219,12 +218,26 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
   };
 }
 
-/** Writes what comes, no faster than the peer reads. */
+/**
+ * Writes what comes, no faster than the peer reads. Each response is on its way before the next step: an error that
+ * ends the call destroys the stream, and with a response still in its buffer the status would never be sent.
+ */
 async function pump(source: AsyncIterable<unknown>, call: StreamCall, signal: AbortSignal): Promise<void> {
   for await (const response of source) {
     if (signal.aborted) return;
-    if (!call.write(response)) await once(call, "drain", { signal });
+    await written(call, response, signal);
   }
+}
+
+function written(call: StreamCall, response: unknown, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    signal.addEventListener("abort", done);
+    call.write(response, done);
+  });
 }
 
 function callerOf(call: AnyCall): string | undefined {

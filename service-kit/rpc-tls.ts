@@ -1,6 +1,5 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
-import type { PeerCertificate } from "node:tls";
 import { type ChannelCredentials, experimental, ServerCredentials } from "@grpc/grpc-js";
 
 /** Where a process's certificate, key and the private CA are. The files are read again when they change. */
@@ -152,7 +151,7 @@ export function channelCredentials(certificate: ProcessCertificate, service: str
 }
 
 /** The service name in a certificate's `spiffe://gatehouse/<name>` URI SAN; undefined unless there is exactly one URI. */
-export function spiffeName(certificate: Pick<PeerCertificate, "subjectaltname">): string | undefined {
+export function spiffeName(certificate: { subjectaltname?: string | undefined }): string | undefined {
   const uris = (certificate.subjectaltname ?? "").split(", ").filter((entry) => entry.startsWith("URI:"));
   return uris.length === 1 ? SPIFFE_NAME.exec(uris[0] ?? "")?.[1] : undefined;
 }

@@ -1,0 +1,62 @@
+import { Metadata, status } from "@grpc/grpc-js";
+import { expect, test } from "vitest";
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "./errors.ts";
+import { fromRpcError, toRpcError } from "./rpc-errors.ts";
+
+const codes = Object.keys(ERROR_CATALOGUE) as ErrorCode[];
+
+test.each(codes)("%s survives the wire", (code) => {
+  const decoded = fromRpcError(toRpcError(new DomainError(code, "said é")));
+  expect(decoded).toMatchObject({ code, message: "said é", fields: [], retryAfterMs: undefined });
+});
+
+test("failing fields and the time to wait survive the wire", () => {
+  const fields = [
+    { field: "email", code: "invalid_format", message: "no @" },
+    { field: "name", code: "required", message: "" },
+  ];
+  const decoded = fromRpcError(
+    toRpcError(new DomainError("validation_failed", "no", { fields, retryAfterMs: 61_250 })),
+  );
+  expect(decoded).toMatchObject({ code: "validation_failed", fields, retryAfterMs: 61_250 });
+});
+
+test("of an unexpected error nothing leaves the process", () => {
+  const encoded = toRpcError(new Error("select * from users"));
+  expect(encoded).toEqual({ code: status.INTERNAL, details: "internal error" });
+  expect(fromRpcError(encoded)).toMatchObject({ code: "internal_error" });
+});
+
+test.each([
+  [status.UNAVAILABLE, "service_unavailable"],
+  [status.DEADLINE_EXCEEDED, "service_unavailable"],
+  [status.CANCELLED, "service_unavailable"],
+  [status.UNAUTHENTICATED, "service_unavailable"],
+  [status.INTERNAL, "internal_error"],
+  [status.UNIMPLEMENTED, "internal_error"],
+] as const)("a bare gRPC status %i is %s", (code, expected) => {
+  expect(fromRpcError({ code, details: "x", metadata: new Metadata() })).toMatchObject({ code: expected });
+});
+
+test.each([
+  ["not protobuf", Buffer.from([0xff, 0xff, 0xff])],
+  ["empty", Buffer.alloc(0)],
+  ["a varint where a message should be", Buffer.from([0x18, 0x01])],
+])("details that are %s are ignored", (_name, details) => {
+  const metadata = new Metadata();
+  metadata.set("grpc-status-details-bin", details);
+  expect(fromRpcError({ code: status.UNAVAILABLE, metadata })).toMatchObject({ code: "service_unavailable" });
+});
+
+test("a code that this version does not know is no code", () => {
+  const encoded = toRpcError(new DomainError("conflict"));
+  const bytes = encoded.metadata?.get("grpc-status-details-bin")[0] as Buffer;
+  const metadata = new Metadata();
+  metadata.set(
+    "grpc-status-details-bin",
+    Buffer.from(bytes.toString("latin1").replaceAll("conflict", "conflicT"), "latin1"),
+  );
+  expect(fromRpcError({ code: status.FAILED_PRECONDITION, metadata })).toMatchObject({
+    code: "service_unavailable",
+  });
+});

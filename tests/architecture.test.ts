@@ -1,0 +1,145 @@
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { expect, test } from "vitest";
+
+const ROOT = resolve(import.meta.dirname, "..");
+const SERVICES = ["gateway", "identity-service", "token-service", "audit-service"];
+const CLIENTS = ["token-client", "audit-client"];
+const SOURCE_FOLDERS = ["service-kit", ...CLIENTS, ...SERVICES, "cli", "examples", "deploy"];
+
+interface SourceFile {
+  /** From the root, with slashes. */
+  path: string;
+  text: string;
+  /** Our own files as paths from the root, packages by their names. */
+  imports: string[];
+}
+
+function sourceFiles(...folders: string[]): SourceFile[] {
+  return folders.flatMap((folder) => {
+    const names = readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" });
+    return names
+      .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts") && !name.includes("node_modules"))
+      .map((name) => readSource(join(folder, name)));
+  });
+}
+
+function readSource(path: string): SourceFile {
+  const text = readFileSync(join(ROOT, path), "utf8");
+  const specifiers = [...text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)].map((match) => match[1] ?? "");
+  const imports = specifiers.map((specifier) =>
+    specifier.startsWith(".") ? relative(ROOT, resolve(ROOT, dirname(path), specifier)) : specifier,
+  );
+  return { path, text, imports };
+}
+
+const topFolder = (path: string) => path.split("/")[0] ?? "";
+const baseName = (path: string) => path.split("/").at(-1) ?? "";
+
+function offences(files: SourceFile[], isForbidden: (target: string, file: SourceFile) => boolean): string[] {
+  return files.flatMap((file) =>
+    file.imports
+      .filter((target) => isForbidden(target, file))
+      .map((target) => `${file.path} imports ${target}`),
+  );
+}
+
+test("every source folder has files, so that no rule below passes by looking at nothing", () => {
+  for (const folder of ["service-kit", ...CLIENTS, ...SERVICES, "examples", "deploy"]) {
+    expect(sourceFiles(folder), folder).not.toEqual([]);
+  }
+});
+
+test("no service imports another, nor anything that is built on services", () => {
+  const others = [...SERVICES, "cli", "examples", "deploy", "tests"];
+  const found = offences(
+    sourceFiles(...SERVICES),
+    (target, { path }) => others.includes(topFolder(target)) && topFolder(target) !== topFolder(path),
+  );
+  expect(found).toEqual([]);
+});
+
+test("service-kit imports nothing of ours but itself", () => {
+  const ours = [...SERVICES, ...CLIENTS, "proto", "cli", "examples", "deploy", "tests"];
+  expect(offences(sourceFiles("service-kit"), (target) => ours.includes(topFolder(target)))).toEqual([]);
+});
+
+test.each(CLIENTS)("%s imports service-kit and generated code only", (client) => {
+  const ours = [...SERVICES, ...CLIENTS, "cli", "examples", "deploy", "tests"].filter(
+    (folder) => folder !== client,
+  );
+  expect(offences(sourceFiles(client), (target) => ours.includes(topFolder(target)))).toEqual([]);
+});
+
+test("generated code is imported by adapters only", () => {
+  const isAdapter = (path: string) =>
+    CLIENTS.includes(topFolder(path)) ||
+    /(-rpc|-client|-message|main)\.ts$/.test(path) ||
+    topFolder(path) === "cli";
+  const found = offences(
+    sourceFiles(...SOURCE_FOLDERS),
+    (target, { path }) => target.startsWith("proto/gen/") && !isAdapter(path),
+  );
+  expect(found).toEqual([]);
+});
+
+test("SQL is in stores only", () => {
+  const sql = /(?:sql|tx|connection)(?:<[^`]*>)?`|\.unsafe\(/;
+  const isAllowed = ({ path }: SourceFile) =>
+    path.endsWith("-store.ts") || topFolder(path) === "deploy" || path === "service-kit/migrate.ts";
+  const found = sourceFiles(...SOURCE_FOLDERS).filter((file) => sql.test(file.text) && !isAllowed(file));
+  expect(found.map(({ path }) => path)).toEqual([]);
+});
+
+test("a process's environment is read in main.ts and in launchers only", () => {
+  const isAllowed = (path: string) => baseName(path) === "main.ts" || topFolder(path) === "deploy";
+  const found = sourceFiles(...SOURCE_FOLDERS).filter(
+    ({ path, text }) => text.includes("process.env") && !isAllowed(path),
+  );
+  expect(found.map(({ path }) => path)).toEqual([]);
+});
+
+test.each([
+  ["fastify", ["gateway", "examples"]],
+  ["@node-rs/argon2", ["identity-service"]],
+  ["otplib", ["identity-service"]],
+  ["openid-client", ["identity-service"]],
+  ["nodemailer", ["identity-service"]],
+  ["jose", ["token-service"]],
+  ["ioredis", ["service-kit", "token-service", "gateway", "identity-service"]],
+] as const)("%s is imported in %j only", (library, folders) => {
+  const found = offences(
+    sourceFiles(...SOURCE_FOLDERS),
+    (target, { path }) => target === library && !(folders as readonly string[]).includes(topFolder(path)),
+  );
+  expect(found).toEqual([]);
+});
+
+test("HTTP statuses are chosen in one file of the gateway, gRPC statuses in one file of service-kit", () => {
+  const isRpcFile = (path: string) => /^service-kit\/(rpc-|health-)/.test(path);
+  const http = sourceFiles("gateway").filter(
+    ({ path, text }) => /\b(status|code)\((4|5)\d\d\)/.test(text) && path !== "gateway/http-errors.ts",
+  );
+  const rpc = sourceFiles(...SOURCE_FOLDERS).filter(
+    ({ path, text }) => /\bstatus\.[A-Z_]{4,}\b/.test(text) && !isRpcFile(path),
+  );
+  expect([...http, ...rpc].map(({ path }) => path)).toEqual([]);
+});
+
+test("file names say what the files export: kebab-case", () => {
+  const found = sourceFiles(...SOURCE_FOLDERS).filter(
+    ({ path }) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z]+)?\.ts$/.test(baseName(path)),
+  );
+  expect(found.map(({ path }) => path)).toEqual([]);
+});
+
+test("nothing that belongs to a machine is committed", () => {
+  const tracked = execFileSync("git", ["ls-files"], { cwd: ROOT, encoding: "utf8" })
+    .split("\n")
+    .filter(Boolean);
+  const found = tracked.filter((path) =>
+    /(^|\/)(node_modules|\.gatehouse)\/|\.(key|pem|crt)$|(^|\/)\.env/.test(path),
+  );
+  expect(found).toEqual([]);
+});

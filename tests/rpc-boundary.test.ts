@@ -1,0 +1,242 @@
+import { connect as connectTls } from "node:tls";
+import { type Client, credentials, type ServiceError, status } from "@grpc/grpc-js";
+import { pino } from "pino";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  TokenServiceClient,
+  type TokenServiceServer,
+  TokenServiceService,
+} from "../proto/gen/gatehouse/token/v1/token_service.ts";
+import { newCallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { createMetrics } from "../service-kit/metrics.ts";
+import { callUnary, createRpcClient, openServerStream } from "../service-kit/rpc-client.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "../service-kit/rpc-server.ts";
+import { createTestCertificates, type TestCertificates } from "./support/certificates.ts";
+
+let certificates: TestCertificates;
+let strangers: TestCertificates;
+let server: RpcServer;
+let port: number;
+let streamEnded: Promise<void>;
+let calls = 0;
+const clients: Client[] = [];
+const logger = pino({ level: "silent" });
+
+const implementation: Implementation<TokenServiceServer> = {
+  async verifyToken({ token }, context) {
+    calls += 1;
+    if (token === "bug") throw new Error("select * from secrets");
+    if (token === "domain") throw new DomainError("conflict", "said so");
+    if (token === "slow") await new Promise((resolve) => setTimeout(resolve, 2_000));
+    return {
+      active: true,
+      reason: 0,
+      principal: {
+        userId: context.caller,
+        sessionId: context.requestId,
+        role: 0,
+        tokenId: "",
+        keyId: "",
+        amr: [],
+        authTime: undefined,
+        issuedAt: undefined,
+        expiresAt: undefined,
+      },
+    };
+  },
+  async *watchRevocations({ afterSequence }, { signal }) {
+    let resolveEnded = () => {};
+    streamEnded = new Promise((resolve) => {
+      resolveEnded = resolve;
+    });
+    try {
+      for (let sequence = afterSequence + 1; !signal.aborted; sequence += 1) {
+        yield { revocations: [], sequence, caughtUp: true };
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    } finally {
+      resolveEnded();
+    }
+  },
+  async getJwks() {
+    return { jwksJson: "{}", maxAgeS: 1 };
+  },
+};
+
+beforeAll(async () => {
+  certificates = await createTestCertificates();
+  strangers = await createTestCertificates();
+  server = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("token-service"),
+    logger,
+    metrics: createMetrics("test"),
+  });
+  server.add(
+    TokenServiceService,
+    { verifyToken: ["gateway"], watchRevocations: ["gateway"], getJwks: [] },
+    implementation,
+  );
+  port = await server.listen();
+});
+
+afterAll(async () => {
+  for (const client of clients) client.close();
+  await server.close(1_000);
+  await certificates.remove();
+  await strangers.remove();
+});
+
+function clientOf(
+  name: "gateway" | "audit-service" | "operator",
+  from = certificates,
+  service = "token-service",
+) {
+  const client = createRpcClient(TokenServiceClient, {
+    address: `127.0.0.1:${port}`,
+    service,
+    certificate: from.of(name),
+  });
+  clients.push(client);
+  return client;
+}
+
+function failureOf(
+  client: TokenServiceClient,
+  options: { deadline?: number } = { deadline: Date.now() + 2_000 },
+) {
+  return new Promise<ServiceError>((resolve, reject) => {
+    client.makeUnaryRequest<Buffer, Buffer>(
+      TokenServiceService.verifyToken.path,
+      (value) => value,
+      (value) => value,
+      Buffer.alloc(0),
+      options,
+      (error) => (error === null ? reject(new Error("the call succeeded")) : resolve(error)),
+    );
+  });
+}
+
+test("a listed caller is served, and known by its certificate", async () => {
+  const client = clientOf("gateway");
+  const context = newCallContext();
+  const answer = await callUnary(client, client.verifyToken, { token: "t" }, context);
+  expect(answer.principal).toMatchObject({ userId: "gateway", sessionId: context.requestId });
+});
+
+test.each(["audit-service", "operator"] as const)(
+  "%s, which no list names, is refused before any work",
+  async (name) => {
+    const before = calls;
+    const client = clientOf(name);
+    await expect(
+      callUnary(client, client.verifyToken, { token: "t" }, newCallContext()),
+    ).rejects.toMatchObject({ code: "caller_not_allowed" });
+    await expect(failureOf(client)).resolves.toMatchObject({ code: status.PERMISSION_DENIED });
+    expect(calls).toBe(before);
+  },
+);
+
+test("a method with an empty list serves nobody", async () => {
+  const client = clientOf("gateway");
+  await expect(callUnary(client, client.getJwks, {}, newCallContext())).rejects.toMatchObject({
+    code: "caller_not_allowed",
+  });
+});
+
+test("a certificate of another authority is no certificate", async () => {
+  await expect(failureOf(clientOf("gateway", strangers))).resolves.toMatchObject({
+    code: status.UNAVAILABLE,
+  });
+});
+
+test("plaintext, and TLS without a client certificate, reach nothing", async () => {
+  const before = calls;
+  const plain = new TokenServiceClient(`127.0.0.1:${port}`, credentials.createInsecure());
+  const anonymous = new TokenServiceClient(
+    `localhost:${port}`,
+    credentials.createSsl(certificates.of("gateway").material.caCertificate),
+  );
+  clients.push(plain, anonymous);
+  await expect(failureOf(plain)).resolves.toMatchObject({ code: status.UNAVAILABLE });
+  await expect(failureOf(anonymous)).resolves.toMatchObject({ code: status.UNAVAILABLE });
+  expect(calls).toBe(before);
+});
+
+test("TLS 1.2 is refused", async () => {
+  const { caCertificate, certificate, privateKey } = certificates.of("gateway").material;
+  const error = await new Promise<Error>((resolve, reject) => {
+    connectTls(
+      {
+        port,
+        host: "localhost",
+        ca: caCertificate,
+        cert: certificate,
+        key: privateKey,
+        maxVersion: "TLSv1.2",
+      },
+      () => reject(new Error("connected")),
+    ).on("error", resolve);
+  });
+  expect(error.message).toMatch(/protocol version/i);
+});
+
+test("a server with the right authority and another name is not the one we call", async () => {
+  const client = clientOf("gateway", certificates, "identity-service");
+  await expect(callUnary(client, client.verifyToken, { token: "t" }, newCallContext())).rejects.toMatchObject(
+    { code: "service_unavailable" },
+  );
+});
+
+test("a call without a deadline is refused before any work", async () => {
+  const before = calls;
+  await expect(failureOf(clientOf("gateway"), {})).resolves.toMatchObject({ code: status.INVALID_ARGUMENT });
+  expect(calls).toBe(before);
+});
+
+test("a message over 64 KiB is refused", async () => {
+  const client = clientOf("gateway");
+  await expect(
+    callUnary(client, client.verifyToken, { token: "a".repeat(65_537) }, newCallContext()),
+  ).rejects.toMatchObject({ code: "service_unavailable" });
+});
+
+test("metadata over 8 KiB is refused", async () => {
+  const client = clientOf("gateway");
+  const context = { ...newCallContext(), actor: { userId: "u".repeat(8_200), role: "USER", sessionId: "s" } };
+  await expect(callUnary(client, client.verifyToken, { token: "t" }, context)).rejects.toMatchObject({
+    code: "headers_too_large",
+  });
+});
+
+test("an expected failure keeps its code and message, a bug shows nothing", async () => {
+  const client = clientOf("gateway");
+  await expect(
+    callUnary(client, client.verifyToken, { token: "domain" }, newCallContext()),
+  ).rejects.toMatchObject({ code: "conflict", message: "said so" });
+  const bug = await callUnary(client, client.verifyToken, { token: "bug" }, newCallContext()).catch(
+    (error: unknown) => error,
+  );
+  expect(bug).toMatchObject({ code: "internal_error" });
+  expect(JSON.stringify(bug)).not.toMatch(/secrets/);
+});
+
+test("a peer that is too slow is unavailable within the caller's budget", async () => {
+  const client = clientOf("gateway");
+  const startedMs = performance.now();
+  await expect(
+    callUnary(client, client.verifyToken, { token: "slow" }, newCallContext({ budgetMs: 200 })),
+  ).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(performance.now() - startedMs).toBeLessThan(1_500);
+});
+
+test("a stream ends on the server when its client goes", async () => {
+  const client = clientOf("gateway");
+  const stream = openServerStream(client, client.watchRevocations, { afterSequence: 41 }, newCallContext());
+  const first = await new Promise<{ sequence: number }>((resolve) => stream.once("data", resolve));
+  expect(first.sequence).toBe(42);
+  stream.on("error", () => undefined);
+  stream.cancel();
+  await streamEnded;
+});

@@ -1,0 +1,109 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
+import { cleanUp } from "./housekeeping.ts";
+import { refreshSession } from "./refresh-session.ts";
+import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
+import { listLiveSessions } from "./session-store.ts";
+import { verifyToken } from "./verify-token.ts";
+
+let database: TestDatabase;
+let replica: TokenReplica;
+
+beforeAll(async () => {
+  database = await createTestDatabase("token-service");
+  replica = await startTokenReplica(database.sql);
+});
+
+afterAll(async () => {
+  replica.stop();
+  await database.drop();
+});
+
+const liveOf = (userId: string) => listLiveSessions(database.sql, userId, new Date());
+
+test("the 21st session of a user ends the oldest, and nobody else's", async () => {
+  const userId = randomUUID();
+  const bystander = await logIn(replica, randomUUID());
+  const pairs = [];
+  for (let index = 0; index < 21; index += 1) pairs.push(await logIn(replica, userId));
+  await replica.deps.revocations.refresh();
+
+  const verdicts = await Promise.all(pairs.map(({ accessToken }) => verifyToken(replica.deps, accessToken)));
+  expect(verdicts.map(({ active }) => active)).toEqual([false, ...Array.from({ length: 20 }, () => true)]);
+  expect(await verifyToken(replica.deps, bystander.accessToken)).toMatchObject({ active: true });
+});
+
+test("logins that race never leave more sessions than allowed", async () => {
+  const userId = randomUUID();
+  await Promise.all(Array.from({ length: 40 }, () => logIn(replica, userId)));
+  expect(await liveOf(userId)).toHaveLength(20);
+});
+
+test("ending the others leaves the present one; ending all leaves none; a login meanwhile is not lost between", async () => {
+  const userId = randomUUID();
+  const [kept] = await Promise.all([logIn(replica, userId), logIn(replica, userId), logIn(replica, userId)]);
+
+  const others = await revokeUserSessions(replica.deps, {
+    userId,
+    exceptSessionId: kept.sessionId,
+    reason: "logout",
+  });
+  expect(others.sessionIds).toHaveLength(2);
+  expect((await liveOf(userId)).map(({ id }) => id)).toEqual([kept.sessionId]);
+
+  const all = await revokeUserSessions(replica.deps, { userId, reason: "logout" });
+  expect(all.sessionIds).toEqual([kept.sessionId]);
+  expect(await liveOf(userId)).toEqual([]);
+});
+
+test("somebody else's session and one that never was are not found alike", async () => {
+  const mine = await logIn(replica, randomUUID());
+  const stranger = randomUUID();
+  for (const sessionId of [mine.sessionId, randomUUID()]) {
+    await expect(
+      revokeSession(replica.deps, { sessionId, userId: stranger, reason: "logout" }),
+    ).rejects.toMatchObject({
+      code: "not_found",
+    });
+  }
+  expect(await verifyToken(replica.deps, mine.accessToken)).toMatchObject({ active: true });
+});
+
+test("ending a session twice succeeds, and is one revocation", async () => {
+  const userId = randomUUID();
+  const { sessionId } = await logIn(replica, userId);
+  const first = await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
+  const second = await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
+  expect(second).toBe(first);
+});
+
+test("a session shows where it was last used, and when", async () => {
+  const userId = randomUUID();
+  const pair = await logIn(replica, userId);
+  await refreshSession(replica.deps, pair.refreshToken, { ip: "2001:db8::1", userAgent: "phone" });
+  const [session] = await liveOf(userId);
+  expect(session).toMatchObject({ ip: "2001:db8::1", userAgent: "phone", amr: ["pwd"] });
+  expect(session?.lastUsedAt.getTime()).toBeGreaterThan(session?.createdAt.getTime() ?? 0);
+});
+
+test("clean-up removes what has ended, in batches, and waits for no lock", async () => {
+  const userId = randomUUID();
+  const living = await logIn(replica, userId);
+  await database.sql`
+    insert into sessions
+      (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, created_at, last_used_at, idle_end,
+       absolute_end)
+    select gen_random_uuid(), ${userId}, 'USER', '{pwd}', now(), decode(repeat('00', 32), 'hex'), 1, now(),
+           now() - interval '9 days', now(), now() - interval '2 days', now()
+    from generate_series(1, 2500)
+  `;
+  const [held] = await database.sql<{ id: string }[]>`select id from sessions where idle_end < now() limit 1`;
+  await database.sql.begin(async (tx) => {
+    await tx`select 1 from sessions where id = ${held?.id ?? ""} for update`;
+    await cleanUp({ sql: database.sql, now: () => new Date(), logger: replica.deps.logger });
+  });
+  const left = await database.sql<{ id: string }[]>`select id from sessions where user_id = ${userId}`;
+  expect(left.map(({ id }) => id).sort()).toEqual([held?.id, living.sessionId].sort());
+});

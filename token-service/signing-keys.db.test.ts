@@ -1,0 +1,185 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import {
+  logIn,
+  startTokenReplica,
+  type TokenReplica,
+  type TokenReplicaOptions,
+} from "../tests/support/token-service.ts";
+import { ensureSigningKeys } from "./ensure-signing-keys.ts";
+import { parseEncryptionKey } from "./key-cipher.ts";
+import { KeyRing } from "./key-ring.ts";
+import { listKeys } from "./key-store.ts";
+import { refreshSession } from "./refresh-session.ts";
+import { revokeSigningKey } from "./revoke-signing-key.ts";
+import { rotateSigningKey, rotateSigningKeyWhenDue } from "./rotate-signing-key.ts";
+import { verifyToken } from "./verify-token.ts";
+
+let database: TestDatabase;
+const replicas: TokenReplica[] = [];
+const origin = { ip: "", userAgent: "" };
+
+beforeEach(async () => {
+  database = await createTestDatabase("token-service");
+});
+
+afterEach(async () => {
+  for (const replica of replicas.splice(0)) replica.stop();
+  await database.drop();
+});
+
+async function start(options: TokenReplicaOptions = {}): Promise<TokenReplica> {
+  const replica = await startTokenReplica(database.sql, options);
+  replicas.push(replica);
+  return replica;
+}
+
+const statesOf = async () => (await listKeys(database.sql)).map(({ state }) => state).sort();
+
+test("replicas that start together make one active and one next key", async () => {
+  await Promise.all([start(), start(), start()]);
+  expect(await statesOf()).toEqual(["active", "next"]);
+});
+
+test("a next key is in the key set before it signs, and too young a one does not take over unless forced", async () => {
+  const clock = { ms: Date.now() };
+  const { deps } = await start({ clock });
+  const next = deps.keys.list().find(({ state }) => state === "next");
+  expect(deps.keys.publicJwks().keys.map(({ kid }) => kid)).toContain(next?.id);
+  await expect(rotateSigningKey(deps, { force: false })).rejects.toMatchObject({ code: "conflict" });
+  clock.ms += 600_000;
+  expect(await rotateSigningKey(deps, { force: false })).toMatchObject({ id: next?.id, state: "active" });
+  expect(await statesOf()).toEqual(["active", "next", "retired"]);
+});
+
+test("the key set shows no secret", async () => {
+  const { deps } = await start();
+  for (const jwk of deps.keys.publicJwks().keys) {
+    expect(Object.keys(jwk).sort()).toEqual(["alg", "crv", "kid", "kty", "use", "x"]);
+  }
+});
+
+test("tokens of before a rotation stay good, new ones have the new key, on a replica that did not rotate", async () => {
+  const first = await start();
+  const second = await start();
+  const before = await logIn(first, randomUUID());
+  await rotateSigningKey(first.deps, { force: true });
+  await first.deps.keys.reload();
+  const after = await logIn(first, randomUUID());
+  const verdicts = await Promise.all(
+    [before, after].map((pair) => verifyToken(second.deps, pair.accessToken)),
+  );
+  expect(verdicts.map(({ active }) => active)).toEqual([true, true]);
+  const keyIds = verdicts.map((verdict) => verdict.active && verdict.token.keyId);
+  expect(new Set(keyIds).size).toBe(2);
+});
+
+test("a key made and made active within the second is looked up by replicas that have not heard of it", async () => {
+  const first = await start();
+  const second = await start();
+  await rotateSigningKey(first.deps, { force: true });
+  await rotateSigningKey(first.deps, { force: true });
+  await first.deps.keys.reload();
+  const { accessToken } = await logIn(first, randomUUID());
+  expect(await verifyToken(second.deps, accessToken)).toMatchObject({ active: true });
+});
+
+test("a banned key's access tokens are refused everywhere, and its refresh tokens still give new ones", async () => {
+  const first = await start();
+  const second = await start();
+  const pair = await logIn(first, randomUUID());
+  expect(await verifyToken(second.deps, pair.accessToken)).toMatchObject({ active: true });
+  await revokeSigningKey(first.deps, first.deps.keys.active().id);
+  await Promise.all([first, second].map(({ deps }) => deps.revocations.refresh()));
+
+  for (const { deps } of [first, second]) {
+    expect(await verifyToken(deps, pair.accessToken)).toMatchObject({ active: false });
+  }
+  await Promise.all([first, second].map(({ deps }) => deps.keys.reload()));
+  const next = await refreshSession(second.deps, pair.refreshToken, origin);
+  expect(await verifyToken(first.deps, next.accessToken)).toMatchObject({ active: true });
+  expect(await statesOf()).toEqual(["active", "next", "revoked"]);
+  expect(second.deps.keys.publicJwks().keys).toHaveLength(2);
+});
+
+test("who has stolen the signing key still cannot make a refresh token", async () => {
+  const { deps } = await start();
+  const pair = await logIn({ deps } as TokenReplica, randomUUID());
+  const { SignJWT, decodeJwt } = await import("jose");
+  const key = deps.keys.active();
+  const claims = { ...decodeJwt(pair.refreshToken), jti: randomBytes(16).toString("base64url") };
+  const forged = await new SignJWT(claims)
+    .setProtectedHeader({ alg: "EdDSA", typ: "rt+jwt", kid: key.id })
+    .sign(key.privateKey);
+  await expect(refreshSession(deps, forged, origin)).rejects.toMatchObject({ code: "refresh_token_invalid" });
+  await expect(refreshSession(deps, pair.refreshToken, origin)).resolves.toBeDefined();
+});
+
+test("private keys are not readable in the database, and are gone once a key no longer signs", async () => {
+  const { deps } = await start();
+  await rotateSigningKey(deps, { force: true });
+  const rows = await listKeys(database.sql);
+  for (const { state, privateEncrypted } of rows) {
+    expect(privateEncrypted === null).toBe(state === "retired");
+    expect(privateEncrypted?.toString("latin1") ?? "").not.toMatch(/"d"|"kty"/);
+  }
+});
+
+test("keys of another encryption key are not used, and the error names which one is missing", async () => {
+  await start();
+  await expect(start({ encryptionKey: randomBytes(32).toString("base64") })).rejects.toThrow(
+    /encrypted with key [0-9a-f]{16}/,
+  );
+});
+
+test("after a change of the encryption key, everything is under the new one and the old one can go", async () => {
+  const { deps } = await start();
+  const [old] = deps.encryptionKeys;
+  const fresh = parseEncryptionKey(randomBytes(32).toString("base64"));
+  if (fresh === undefined) throw new Error("unreachable");
+  await ensureSigningKeys({ ...deps, encryptionKeys: [fresh, old] });
+  const ring = new KeyRing({ sql: database.sql, encryptionKeys: [fresh], logger: deps.logger });
+  await ring.reload();
+  expect(ring.active().id).toBe(deps.keys.active().id);
+});
+
+test("a private key swapped for another in the database is noticed", async () => {
+  const { deps } = await start();
+  await database.sql`update signing_keys as a set private_encrypted = b.private_encrypted from signing_keys as b where a.id <> b.id`;
+  const ring = new KeyRing({ sql: database.sql, encryptionKeys: deps.encryptionKeys, logger: deps.logger });
+  await expect(ring.reload()).rejects.toThrow();
+});
+
+test("a key is rotated by age, once, however many replicas look", async () => {
+  const clock = { ms: Date.now() };
+  const all = [await start({ clock }), await start({ clock }), await start({ clock })];
+  expect(await rotateSigningKeyWhenDue(all[0]?.deps ?? ({} as never))).toBe(false);
+  clock.ms += 2_592_000_000;
+  const rotated = await Promise.all(all.map(({ deps }) => rotateSigningKeyWhenDue(deps)));
+  expect(rotated.filter(Boolean)).toHaveLength(1);
+});
+
+test("a retired key is kept until the last token it signed has died, then forgotten", async () => {
+  const clock = { ms: Date.now() };
+  const { deps } = await start({ clock });
+  await rotateSigningKey(deps, { force: true });
+  clock.ms += (604_800 + 59) * 1_000;
+  await ensureSigningKeys(deps);
+  expect(await statesOf()).toEqual(["active", "next", "retired"]);
+  clock.ms += 2_000;
+  await ensureSigningKeys(deps);
+  expect(await statesOf()).toEqual(["active", "next"]);
+});
+
+test("a change of algorithm in the configuration replaces the next key only", async () => {
+  await start();
+  const { deps } = await start({ algorithm: "ES256" });
+  const algorithms = Object.fromEntries(deps.keys.list().map(({ state, algorithm }) => [state, algorithm]));
+  expect(algorithms).toEqual({ active: "EdDSA", next: "ES256" });
+});
+
+test("what revokes a key that never was is told so", async () => {
+  const { deps } = await start();
+  await expect(revokeSigningKey(deps, "nobody")).rejects.toMatchObject({ code: "not_found" });
+});

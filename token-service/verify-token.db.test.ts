@@ -1,0 +1,296 @@
+import { createHmac, generateKeyPairSync, randomUUID } from "node:crypto";
+import fc from "fast-check";
+import { generateKeyPair, SignJWT } from "jose";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { logIn, startTokenReplica, TEST_ISSUER, type TokenReplica } from "../tests/support/token-service.ts";
+import { parseCompactJws } from "./compact-jws.ts";
+import { revokeSession } from "./revoke-session.ts";
+import type { TokenPair } from "./sign-pair.ts";
+import { type Refusal, verifyToken } from "./verify-token.ts";
+
+let database: TestDatabase;
+let replica: TokenReplica;
+let pair: TokenPair;
+const userId = randomUUID();
+
+beforeAll(async () => {
+  database = await createTestDatabase("token-service");
+  replica = await startTokenReplica(database.sql);
+  pair = await logIn(replica, userId);
+});
+
+afterEach(() => replica.deps.verified.clear());
+
+afterAll(async () => {
+  replica.stop();
+  await database.drop();
+});
+
+const verdictOf = (token: string) => verifyToken(replica.deps, token);
+
+function goodClaims(): Record<string, unknown> {
+  const parsed = parseCompactJws(pair.accessToken);
+  if (typeof parsed === "string") throw new Error(parsed);
+  return parsed.payload;
+}
+
+/** A token signed with our real key: only what it says is wrong. */
+function signed(claims: Record<string, unknown>, header: Record<string, unknown> = {}): Promise<string> {
+  const key = replica.deps.keys.active();
+  return new SignJWT(claims)
+    .setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid: key.id, ...header })
+    .sign(key.privateKey);
+}
+
+function encode(header: unknown, payload: unknown, signature = "c2lnbmF0dXJl"): string {
+  const part = (value: unknown) =>
+    Buffer.from(typeof value === "string" ? value : JSON.stringify(value)).toString("base64url");
+  return `${part(header)}.${part(payload)}.${signature}`;
+}
+
+async function expectRefusal(token: string, refusal: Refusal): Promise<void> {
+  expect(await verdictOf(token)).toEqual({ active: false, refusal });
+}
+
+test("a fresh token is good, and says who, what and how", async () => {
+  expect(await verdictOf(pair.accessToken)).toMatchObject({
+    active: true,
+    token: {
+      claims: {
+        sub: userId,
+        sid: pair.sessionId,
+        iss: TEST_ISSUER,
+        aud: TEST_ISSUER,
+        role: "USER",
+        amr: ["pwd"],
+      },
+    },
+  });
+});
+
+test("the test's own signer makes good tokens, so that what follows is refused for what it changes", async () => {
+  expect(await verdictOf(await signed(goodClaims()))).toMatchObject({ active: true });
+});
+
+test("every single-byte mutation of a real token is refused, at each position and by three values", async () => {
+  const { accessToken } = pair;
+  const accepted: string[] = [];
+  for (let position = 0; position < accessToken.length; position += 1) {
+    for (const value of ["A", "_", String.fromCharCode(accessToken.charCodeAt(position) ^ 1)]) {
+      const mutated = accessToken.slice(0, position) + value + accessToken.slice(position + 1);
+      if (mutated !== accessToken && (await verdictOf(mutated)).active) accepted.push(`${position} ${value}`);
+    }
+  }
+  expect(accepted).toEqual([]);
+});
+
+test("no text that somebody makes up is good, and none breaks the verifier", async () => {
+  const segment = fc.stringMatching(/^[A-Za-z0-9_-]{0,80}$/);
+  const looksLikeOne = fc.tuple(segment, segment, segment).map((parts) => parts.join("."));
+  const spliced = fc
+    .tuple(fc.nat(pair.accessToken.length), fc.string({ maxLength: 20 }))
+    .map(([at, text]) => pair.accessToken.slice(0, at) + text + pair.accessToken.slice(at));
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(fc.string(), looksLikeOne, spliced), async (text) => {
+      fc.pre(text !== pair.accessToken);
+      expect((await verdictOf(text)).active).toBe(false);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+describe("form", () => {
+  test.each<[string, (token: string) => string, Refusal]>([
+    ["nothing", () => "", "form"],
+    ["two segments", (token) => token.slice(0, token.lastIndexOf(".")), "form"],
+    ["four segments", (token) => `${token}.`, "form"],
+    ["padding", (token) => `${token}=`, "form"],
+    ["a space behind", (token) => `${token} `, "form"],
+    ["a line break behind", (token) => `${token}\n`, "form"],
+    ["more than 4,096 characters", (token) => token + "A".repeat(4_096), "length"],
+    ["a JWE", () => "a.b.c.d.e", "form"],
+    ["standard base64", (token) => token.replaceAll("-", "+").replaceAll("_", "/").replace(/^/, "+"), "form"],
+  ])("%s", (_name, forge, refusal) => expectRefusal(forge(pair.accessToken), refusal));
+
+  test("another spelling of the signature's last character", async () => {
+    const last = pair.accessToken.slice(-1);
+    const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const index = alphabet.indexOf(last);
+    for (let low = 0; low < 4; low += 1) {
+      const other = alphabet[(index & ~3) | low] ?? "";
+      if (other !== last) expect((await verdictOf(pair.accessToken.slice(0, -1) + other)).active).toBe(false);
+    }
+  });
+});
+
+describe("header", () => {
+  const key = () => replica.deps.keys.active();
+  const { publicKey } = generateKeyPairSync("ed25519");
+
+  test.each<[string, Record<string, unknown>]>([
+    ["jwk", { jwk: publicKey.export({ format: "jwk" }) }],
+    ["jku", { jku: "http://127.0.0.1:1/jwks.json" }],
+    ["x5u", { x5u: "file:///etc/passwd" }],
+    ["x5c", { x5c: ["MIIB"] }],
+    ["cty", { cty: "JWT" }],
+    ["an own member", { role: "ADMIN" }],
+  ])("a member %s is refused, not ignored", async (_name, extra) => {
+    await expectRefusal(await signed(goodClaims(), extra), "header");
+  });
+
+  test.each([
+    ["crit", { crit: ["exp"] }],
+    ["b64", { b64: true }],
+    ["kid as a number", { kid: 7 }],
+  ])("%s", async (_name, extra) => {
+    const header = { alg: "EdDSA", typ: "at+jwt", kid: key().id, ...extra };
+    await expectRefusal(encode(header, goodClaims()), "header");
+  });
+
+  test.each([
+    ["a member twice", (kid: string) => `{"alg":"none","alg":"EdDSA","typ":"at+jwt","kid":"${kid}"}`],
+    ["white space", (kid: string) => `{"alg": "EdDSA","typ":"at+jwt","kid":"${kid}"}`],
+    ["an escape", (kid: string) => `{"\\u0061lg":"EdDSA","typ":"at+jwt","kid":"${kid}"}`],
+    ["an array", () => "[]"],
+    ["null", () => "null"],
+    ["a byte order mark", (kid: string) => `\uFEFF{"alg":"EdDSA","typ":"at+jwt","kid":"${kid}"}`],
+  ])("%s", (_name, header) => expectRefusal(encode(header(key().id), goodClaims()), "header"));
+
+  test.each(["JWT", "application/at+jwt", "AT+JWT", "id+jwt", "logout+jwt", "rt+jwt", ""])(
+    "typ %j",
+    async (typ) => {
+      await expectRefusal(await signed(goodClaims(), { typ }), "typ");
+    },
+  );
+
+  test.each(["none", "None", "nOnE", "HS256", "RS256", "PS256", "ES384", "EdDSA2"])("alg %s", (alg) =>
+    expectRefusal(encode({ alg, typ: "at+jwt", kid: key().id }, goodClaims()), "alg"),
+  );
+
+  test("an algorithm of ours that is not the key's", () =>
+    expectRefusal(encode({ alg: "ES256", typ: "at+jwt", kid: key().id }, goodClaims()), "alg"));
+
+  test("HS256 with our public key as the secret, in each spelling of it", async () => {
+    const { publicJwk } = key();
+    const secrets = [
+      JSON.stringify(publicJwk),
+      publicJwk.x ?? "",
+      Buffer.from(publicJwk.x ?? "", "base64url"),
+    ];
+    for (const secret of secrets) {
+      const unsigned = encode({ alg: "HS256", typ: "at+jwt", kid: key().id }, goodClaims(), "");
+      const signature = createHmac("sha256", secret).update(unsigned.slice(0, -1)).digest("base64url");
+      await expectRefusal(unsigned + signature, "alg");
+    }
+  });
+
+  test("a key that is not ours, by its own name and by ours", async () => {
+    const { privateKey } = await generateKeyPair("EdDSA");
+    const sign = (kid: string) =>
+      new SignJWT(goodClaims()).setProtectedHeader({ alg: "EdDSA", typ: "at+jwt", kid }).sign(privateKey);
+    await expectRefusal(await sign("stranger"), "kid");
+    await expectRefusal(await sign(key().id), "signature");
+  });
+
+  test("ten thousand unknown key names make at most one look at the database a second", async () => {
+    let looks = 0;
+    const keys = {
+      find: () => undefined,
+      findAgain: (id: string) => replica.deps.keys.findAgain(id),
+    };
+    const reload = replica.deps.keys.reload.bind(replica.deps.keys);
+    replica.deps.keys.reload = () => {
+      looks += 1;
+      return reload();
+    };
+    const startedMs = performance.now();
+    for (let index = 0; index < 10_000; index += 1) {
+      const token = encode({ alg: "EdDSA", typ: "at+jwt", kid: `k${index}` }, goodClaims());
+      await verifyToken({ ...replica.deps, keys }, token);
+    }
+    replica.deps.keys.reload = reload;
+    expect(looks).toBeLessThanOrEqual(Math.ceil((performance.now() - startedMs) / 1_000) + 1);
+  });
+});
+
+describe("claims", () => {
+  const nowS = Math.floor(Date.now() / 1_000);
+
+  test.each<[string, Record<string, unknown>, Refusal]>([
+    ["another issuer", { iss: "http://other.test" }, "iss"],
+    ["the issuer with a slash", { iss: `${TEST_ISSUER}/` }, "iss"],
+    ["the issuer in capitals", { iss: TEST_ISSUER.toUpperCase() }, "iss"],
+    ["the issuer in an array", { iss: [TEST_ISSUER] }, "claims"],
+    ["another audience", { aud: "http://other.test" }, "aud"],
+    ["the refresh audience", { aud: `${TEST_ISSUER}/auth/refresh` }, "aud"],
+    ["audiences in an array", { aud: [TEST_ISSUER] }, "claims"],
+    ["issued in the future", { iat: nowS + 60, exp: nowS + 120 }, "iat"],
+    ["expired", { iat: nowS - 900, exp: nowS - 6 }, "exp"],
+    ["living too long", { exp: nowS + 86_400 }, "lifetime"],
+    ["ending before it begins", { iat: nowS, exp: nowS - 1 }, "lifetime"],
+    ["exp as text", { exp: String(nowS + 60) }, "claims"],
+    ["exp with a fraction", { exp: nowS + 60.5 }, "claims"],
+    ["a negative iat", { iat: -1 }, "claims"],
+    ["an unknown role", { role: "ROOT" }, "claims"],
+    ["several roles", { role: ["USER", "ADMIN"] }, "claims"],
+    ["no method", { amr: [] }, "claims"],
+    ["a user that is no UUID", { sub: "admin" }, "claims"],
+    ["a session in capitals", { sid: randomUUID().toUpperCase() }, "claims"],
+    ["generation 0", { jti: `0.${"A".repeat(22)}` }, "claims"],
+  ])("%s", async (_name, change, refusal) =>
+    expectRefusal(await signed({ ...goodClaims(), ...change }), refusal),
+  );
+
+  test.each(["iss", "aud", "sub", "sid", "jti", "iat", "exp", "role", "amr", "auth_time"])(
+    "without %s",
+    async (name) => {
+      const { [name]: _gone, ...rest } = goodClaims();
+      await expectRefusal(await signed(rest), "claims");
+    },
+  );
+
+  test("a claim that a newer version may add is let pass", async () => {
+    expect(await verdictOf(await signed({ ...goodClaims(), future: 1 }))).toMatchObject({ active: true });
+  });
+
+  test("a clock that differs by less than 5 s is forgiven, 5 s is not", async () => {
+    const token = await signed({ ...goodClaims(), iat: nowS - 890, exp: nowS });
+    const at = (ms: number) => verifyToken({ ...replica.deps, now: () => new Date(ms) }, token);
+    expect(await at(nowS * 1_000 + 4_999)).toMatchObject({ active: true });
+    expect(await at(nowS * 1_000 + 5_000)).toEqual({ active: false, refusal: "exp" });
+  });
+});
+
+test("a refresh token is no access token", () => expectRefusal(pair.refreshToken, "typ"));
+
+test("a token from memory expires like any other", async () => {
+  const clock = { ms: Date.now() };
+  const other = await startTokenReplica(database.sql, { clock });
+  const { accessToken } = await logIn(other, randomUUID());
+  expect(await verifyToken(other.deps, accessToken)).toMatchObject({ active: true });
+  clock.ms += 906_000;
+  expect(await verifyToken(other.deps, accessToken)).toEqual({ active: false, refusal: "exp" });
+  other.stop();
+});
+
+test("a token in memory dies with its session", async () => {
+  const { accessToken, sessionId } = await logIn(replica, userId);
+  expect(await verdictOf(accessToken)).toMatchObject({ active: true });
+  await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
+  await replica.deps.revocations.refresh();
+  await expectRefusal(accessToken, "revoked");
+});
+
+test("ES256: tokens of that algorithm are good, and a session outlives the change of algorithm", async () => {
+  const other = await createTestDatabase("token-service");
+  try {
+    const es256 = await startTokenReplica(other.sql, { algorithm: "ES256" });
+    const { accessToken } = await logIn(es256, randomUUID());
+    expect(parseCompactJws(accessToken)).toMatchObject({ header: { alg: "ES256" } });
+    expect(await verifyToken(es256.deps, accessToken)).toMatchObject({ active: true });
+    es256.stop();
+  } finally {
+    await other.drop();
+  }
+});
