@@ -1,0 +1,87 @@
+import { join } from "node:path";
+import {
+  CERTIFICATE_LIFE_DAYS,
+  createAuthority,
+  describesAuthority,
+  issueCertificate,
+  type Pair,
+  serves,
+} from "./certificate-pair.ts";
+import { makePrivateDirectory, readIfPresent, writePrivateFile } from "./private-file.ts";
+
+/** Who has a certificate: every process that calls or is called, and the operator's command line. */
+export const IDENTITIES = [
+  "gateway",
+  "identity-service",
+  "token-service",
+  "audit-service",
+  "payments-service",
+  "operator",
+] as const;
+
+/** One of those who have a certificate; in it as `spiffe://gatehouse/<identity>`. */
+export type Identity = (typeof IDENTITIES)[number];
+
+const DAY_MS = 86_400_000;
+
+/** Paths of PEM files. */
+export interface CertificateFiles {
+  certificate: string;
+  key: string;
+  authority: string;
+}
+
+/** Where the files of an identity are. */
+export function certificateFiles(directory: string, name: string): CertificateFiles {
+  return {
+    certificate: join(directory, `${name}.crt`),
+    key: join(directory, `${name}.key`),
+    authority: join(directory, "ca.crt"),
+  };
+}
+
+/**
+ * Makes sure that a directory (0700) holds a private certificate authority and a pair for every identity (0600), all
+ * valid for at least a third of their life from now. What is sound stays; anything else is made anew. That includes a
+ * broken authority: only processes which the same launcher starts afterwards trust it, so making another loses nothing,
+ * while stopping there would cost the developer their data (`--fresh`) for a key that guards none of it.
+ *
+ * @param now the time to judge by.
+ * @returns the names of what was made, `ca` among them; empty if all was sound.
+ */
+export async function ensureCertificates(directory: string, now: Date): Promise<string[]> {
+  await makePrivateDirectory(directory);
+  const kept = await readPair(directory, "ca");
+  const sound = kept !== undefined && describesAuthority(kept, later(now, CERTIFICATE_LIFE_DAYS.leaf));
+  const authority = sound ? kept : await createAuthority(now);
+  if (!sound) await writePair(directory, "ca", authority);
+
+  const margin = later(now, CERTIFICATE_LIFE_DAYS.leaf / 3);
+  const made = await Promise.all(
+    IDENTITIES.map(async (identity) => {
+      const pair = await readPair(directory, identity);
+      if (pair && serves(pair, { identity, authority, from: now, until: margin })) return [];
+      await writePair(directory, identity, await issueCertificate(authority, identity, now));
+      return [identity];
+    }),
+  );
+  return [...(sound ? [] : ["ca"]), ...made.flat()];
+}
+
+function later(now: Date, days: number): Date {
+  return new Date(now.getTime() + days * DAY_MS);
+}
+
+/** Undefined if one of the files is missing. A folder in its place, or a file we may not read, is thrown. */
+async function readPair(directory: string, name: string): Promise<Pair | undefined> {
+  const files = certificateFiles(directory, name);
+  const [certificate, key] = await Promise.all([readIfPresent(files.certificate), readIfPresent(files.key)]);
+  return certificate === undefined || key === undefined ? undefined : { certificate, key };
+}
+
+/** Two files cannot change at once: torn in between, they do not match and are made anew at the next start. */
+async function writePair(directory: string, name: string, pair: Pair): Promise<void> {
+  const files = certificateFiles(directory, name);
+  await writePrivateFile(files.key, pair.key);
+  await writePrivateFile(files.certificate, pair.certificate);
+}

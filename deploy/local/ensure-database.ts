@@ -1,0 +1,105 @@
+import { join } from "node:path";
+import postgres, { type Sql } from "postgres";
+import { migrate } from "../../service-kit/migrate.ts";
+import type { PostgresServer } from "./embedded-postgres.ts";
+import { scramVerifier } from "./scram-verifier.ts";
+import type { ServiceDatabase } from "./service-databases.ts";
+
+/** Arbitrary: one at a time where several test runs share a server, which cannot alter one role from two sides. */
+const ADVISORY_LOCK = 7_031_002;
+
+/** The passwords of a service's two roles. */
+export interface RolePasswords {
+  owner: string;
+  service: string;
+}
+
+/** A few connections to one database of a server, as its superuser unless told otherwise. End them with `end()`. */
+export function connectTo(
+  server: PostgresServer,
+  database: string,
+  login?: { username: string; password: string },
+): Sql {
+  return postgres({ ...server, ...login, database, max: 3, connect_timeout: 10, onnotice: () => {} });
+}
+
+/** Makes the two roles of a service if they are missing, and sets what they may do and their passwords. */
+export async function ensureRoles(
+  admin: Sql,
+  wanted: ServiceDatabase,
+  passwords: RolePasswords,
+): Promise<void> {
+  const roles = [
+    { role: wanted.ownerRole, password: passwords.owner },
+    { role: wanted.serviceRole, password: passwords.service },
+  ];
+  await admin.begin(async (tx) => {
+    await tx`select pg_advisory_xact_lock(${ADVISORY_LOCK})`;
+    for (const { role, password } of roles) {
+      const [existing] = await tx`select from pg_roles where rolname = ${role}`;
+      // DDL takes no parameters. Role names are constants of ours, a verifier has no quotes in it.
+      await tx.unsafe(
+        `${existing ? "alter" : "create"} role ${role} login nosuperuser nocreatedb nocreaterole noinherit ` +
+          `noreplication nobypassrls password '${scramVerifier(password)}'`,
+      );
+    }
+  });
+}
+
+/** Where and how to make a service's database. */
+export interface DatabaseGoal {
+  /** A superuser's connection to another database of the server. */
+  admin: Sql;
+  server: PostgresServer;
+  wanted: ServiceDatabase;
+  /** The service's usual one, or a test's. Lower-case letters, digits, `_`. */
+  name: string;
+  ownerPassword: string;
+  /** The repository's folder, with `<service>/migrations` in it. */
+  root: string;
+}
+
+/**
+ * Brings a database of a service to its newest schema, making it first if it is missing. Only its two roles get in, and
+ * only the owner may change the schema. The roles must be there.
+ *
+ * @throws if a migration fails.
+ */
+export async function ensureDatabase({
+  admin,
+  server,
+  wanted,
+  name,
+  ownerPassword,
+  root,
+}: DatabaseGoal): Promise<void> {
+  const { ownerRole, serviceRole } = wanted;
+  await createDatabase(admin, name, `owner ${ownerRole} template template0`);
+  await closeToOthers(admin, name, wanted);
+
+  const owner = connectTo(server, name, { username: ownerRole, password: ownerPassword });
+  try {
+    await owner.unsafe(`
+      revoke all on schema public from public;
+      grant usage on schema public to ${serviceRole};
+      alter default privileges in schema public grant ${wanted.tablePrivileges} on tables to ${serviceRole};
+      alter default privileges in schema public grant usage, select on sequences to ${serviceRole};
+    `);
+    await migrate({ sql: owner, directory: join(root, wanted.service, "migrations") });
+    await owner.unsafe(`revoke all on schema_migrations from ${serviceRole}`);
+  } finally {
+    await owner.end({ timeout: 1 });
+  }
+}
+
+/** Makes a database unless there is one of that name. */
+export async function createDatabase(admin: Sql, name: string, options: string): Promise<void> {
+  const [existing] = await admin`select from pg_database where datname = ${name}`;
+  if (!existing) await admin.unsafe(`create database ${name} ${options}`);
+}
+
+/** Lets only a service's two roles connect to a database. A copied database does not inherit this. */
+export async function closeToOthers(admin: Sql, name: string, wanted: ServiceDatabase): Promise<void> {
+  await admin.unsafe(`revoke all on database ${name} from public`);
+  await admin.unsafe(`grant connect on database ${name} to ${wanted.serviceRole}`);
+}

@@ -1,0 +1,120 @@
+import { join } from "node:path";
+import { certificateFiles, type Identity } from "./certificates.ts";
+import type { FirstAdministrator } from "./first-administrator.ts";
+import type { Home } from "./home.ts";
+import { servicePasswordFile } from "./provision.ts";
+import { databaseOf, type ServiceName } from "./service-databases.ts";
+import type { Settings } from "./settings.ts";
+import type { ProcessSpec } from "./supervisor.ts";
+
+/** What may start at once, and what needs its database first. */
+export interface ProcessPlan {
+  independent: ProcessSpec[];
+  withDatabase: ProcessSpec[];
+}
+
+/** Stopped in this order, a group at a time: who calls before who is called. */
+export const STOP_GROUPS: readonly (readonly string[])[] = [
+  ["gateway"],
+  ["identity-service", "payments-service"],
+  ["token-service", "audit-service", "mailbox"],
+];
+
+const local = (port: number) => `127.0.0.1:${port}`;
+
+/** The processes of a local Gatehouse beside PostgreSQL, each with all it reads from its environment. */
+export function processPlan(settings: Settings, home: Home, administrator: FirstAdministrator): ProcessPlan {
+  const services = {
+    IDENTITY_SERVICE_ADDRESS: local(settings.IDENTITY_PORT),
+    TOKEN_SERVICE_ADDRESS: local(settings.TOKEN_PORT),
+    AUDIT_SERVICE_ADDRESS: local(settings.AUDIT_PORT),
+  };
+  const { TOKEN_SERVICE_ADDRESS } = services;
+
+  const gateway = service(settings, home, "gateway", settings.GATEWAY_OPERATIONS_PORT, {
+    ...services,
+    LISTEN_ADDRESS: local(settings.GATEWAY_PORT),
+    ROUTES_FILE: home.routesFile,
+    ALLOWED_HOSTS: `${local(settings.GATEWAY_PORT)},localhost:${settings.GATEWAY_PORT}`,
+  });
+  const payments = service(settings, home, "payments-service", settings.PAYMENTS_OPERATIONS_PORT, {
+    LISTEN_ADDRESS: local(settings.PAYMENTS_PORT),
+    TOKEN_SERVICE_ADDRESS,
+  });
+  const identity = service(settings, home, "identity-service", settings.IDENTITY_OPERATIONS_PORT, {
+    ...databaseEnvironment(settings, home, "identity-service"),
+    LISTEN_ADDRESS: local(settings.IDENTITY_PORT),
+    HEALTH_ADDRESS: local(settings.IDENTITY_HEALTH_PORT),
+    TOKEN_SERVICE_ADDRESS,
+    BOOTSTRAP_ADMIN_EMAIL: administrator.email,
+    BOOTSTRAP_ADMIN_PASSWORD_FILE: administrator.passwordFile,
+  });
+  const token = service(settings, home, "token-service", settings.TOKEN_OPERATIONS_PORT, {
+    ...databaseEnvironment(settings, home, "token-service"),
+    LISTEN_ADDRESS: local(settings.TOKEN_PORT),
+    HEALTH_ADDRESS: local(settings.TOKEN_HEALTH_PORT),
+    TOKEN_ISSUER: `http://${local(settings.GATEWAY_PORT)}`,
+    KEY_ENCRYPTION_KEY_FILE: keyEncryptionKeyFile(home),
+  });
+  const audit = service(settings, home, "audit-service", settings.AUDIT_OPERATIONS_PORT, {
+    ...databaseEnvironment(settings, home, "audit-service"),
+    LISTEN_ADDRESS: local(settings.AUDIT_PORT),
+    HEALTH_ADDRESS: local(settings.AUDIT_HEALTH_PORT),
+  });
+  return {
+    independent: [mailbox(settings, home), gateway, payments],
+    withDatabase: [token, identity, audit],
+  };
+}
+
+/** The key under which token-service encrypts its signing keys: 32 bytes as base64. */
+export function keyEncryptionKeyFile(home: Home): string {
+  return join(home.secrets, "key-encryption-key");
+}
+
+function service(
+  settings: Settings,
+  home: Home,
+  name: Identity,
+  operationsPort: number,
+  environment: Record<string, string> & { LISTEN_ADDRESS: string },
+): ProcessSpec {
+  const tls = certificateFiles(home.tls, name);
+  return {
+    name,
+    entry: name === "payments-service" ? "examples/payments-service/main.ts" : `${name}/main.ts`,
+    address: environment.LISTEN_ADDRESS,
+    readyUrl: `http://${local(operationsPort)}/readyz`,
+    environment: {
+      ...environment,
+      LOG_LEVEL: settings.LOG_LEVEL,
+      OPERATIONS_ADDRESS: local(operationsPort),
+      TLS_CERT_FILE: tls.certificate,
+      TLS_KEY_FILE: tls.key,
+      TLS_CA_FILE: tls.authority,
+    },
+  };
+}
+
+function databaseEnvironment(settings: Settings, home: Home, name: ServiceName): Record<string, string> {
+  const wanted = databaseOf(name);
+  return {
+    DATABASE_URL: `postgres://${wanted.serviceRole}@${local(settings.POSTGRES_PORT)}/${wanted.database}`,
+    DATABASE_PASSWORD_FILE: servicePasswordFile(home.secrets, wanted),
+  };
+}
+
+function mailbox(settings: Settings, home: Home): ProcessSpec {
+  return {
+    name: "mailbox",
+    entry: "deploy/local/mailbox.ts",
+    nodeOptions: ["--optimize-for-size", "--max-semi-space-size=1"], // 113 MB at rest instead of 152
+    address: local(settings.MAILBOX_PORT),
+    readyUrl: `http://${local(settings.MAILBOX_PORT)}/healthz`,
+    environment: {
+      SMTP_PORT: String(settings.SMTP_PORT),
+      MAILBOX_PORT: String(settings.MAILBOX_PORT),
+      MAIL_DIRECTORY: home.mail,
+    },
+  };
+}

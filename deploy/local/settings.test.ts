@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import { LaunchError } from "./launch-error.ts";
+import { readSettings, settingsPorts } from "./settings.ts";
+
+function problemsOf(environment: Record<string, string>): LaunchError {
+  try {
+    readSettings(environment, "/repository");
+  } catch (error) {
+    if (error instanceof LaunchError) return error;
+    throw error;
+  }
+  throw new Error("accepted");
+}
+
+test("an empty environment gives the documented ports and the home in the repository", () => {
+  const settings = readSettings({}, "/repository");
+  expect(settings).toMatchObject({ GATEWAY_PORT: 8080, POSTGRES_PORT: 54_329, MAILBOX_PORT: 1080 });
+  expect(settings.home).toBe("/repository/.gatehouse");
+  expect(settingsPorts(settings)).toHaveLength(16);
+});
+
+test("a variable set to nothing counts as not set", () => {
+  expect(readSettings({ GATEWAY_PORT: "", GATEHOUSE_HOME: "" }, "/repository").GATEWAY_PORT).toBe(8080);
+});
+
+test("all problems are reported at once, a line each", () => {
+  const error = problemsOf({ GATEWAY_PORT: "http", SMTP_PORT: "0", TOKEN_PORT: "50051", LOG_LEVEL: "loud" });
+  expect(error.exitCode).toBe(78);
+  for (const name of [
+    "GATEWAY_PORT",
+    "SMTP_PORT",
+    "TOKEN_PORT: is 50051, as IDENTITY_PORT is",
+    "LOG_LEVEL",
+  ]) {
+    expect(error.message).toContain(`\n  ${name}`);
+  }
+});
+
+test.each(["0", "65536", "0x50", "1e3", "-1", "80 ", "8080.5"])("%j is no port", (text) => {
+  expect(problemsOf({ GATEWAY_PORT: text }).message).toContain("GATEWAY_PORT");
+});
+
+test.each([
+  { password: "1234567", accepted: false },
+  { password: "12345678", accepted: true },
+  { password: "🔑".repeat(128), accepted: true },
+  { password: "x".repeat(129), accepted: false },
+  { password: "two\nlines of it", accepted: false },
+])("password $password: accepted is $accepted, and it is never repeated", ({ password, accepted }) => {
+  const read = () => readSettings({ GATEHOUSE_ADMIN_PASSWORD: password }, "/repository");
+  if (accepted) expect(read().GATEHOUSE_ADMIN_PASSWORD).toBe(password);
+  else expect(problemsOf({ GATEHOUSE_ADMIN_PASSWORD: password }).message).not.toContain(password);
+});

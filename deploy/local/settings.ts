@@ -1,0 +1,84 @@
+import { resolve } from "node:path";
+import { z } from "zod";
+import { LaunchError } from "./launch-error.ts";
+
+const port = (fallback: number) =>
+  z
+    .string()
+    .regex(/^\d{1,5}$/, "must be a port, 1 to 65535")
+    .transform(Number)
+    .pipe(z.number().min(1).max(65_535))
+    .default(fallback);
+
+/** Every port `npm start` listens on, all on loopback. The key is the variable that moves it. */
+const portSettings = {
+  GATEWAY_PORT: port(8080),
+  GATEWAY_OPERATIONS_PORT: port(9080),
+  IDENTITY_PORT: port(50051),
+  IDENTITY_HEALTH_PORT: port(50061),
+  IDENTITY_OPERATIONS_PORT: port(9081),
+  TOKEN_PORT: port(50052),
+  TOKEN_HEALTH_PORT: port(50062),
+  TOKEN_OPERATIONS_PORT: port(9082),
+  AUDIT_PORT: port(50053),
+  AUDIT_HEALTH_PORT: port(50063),
+  AUDIT_OPERATIONS_PORT: port(9083),
+  PAYMENTS_PORT: port(8081),
+  PAYMENTS_OPERATIONS_PORT: port(9084),
+  POSTGRES_PORT: port(54_329),
+  SMTP_PORT: port(1025),
+  MAILBOX_PORT: port(1080),
+};
+
+/** A variable of `portSettings`. */
+export type PortName = keyof typeof portSettings;
+const portNames = Object.keys(portSettings) as PortName[];
+
+/** Everything `npm start` reads from its environment. */
+export const settingsSchema = z.object({
+  ...portSettings,
+  GATEHOUSE_HOME: z.string().min(1).optional(),
+  GATEHOUSE_ADMIN_EMAIL: z.email().max(254).default("admin@gatehouse.example"),
+  GATEHOUSE_ADMIN_PASSWORD: z
+    .string()
+    .refine((text) => [...text].length >= 8 && [...text].length <= 128, "must have 8 to 128 characters")
+    .refine((text) => text === text.trim() && !/[\r\n]/.test(text), "must be one line without outer spaces")
+    .optional(),
+  LOG_LEVEL: z.enum(["fatal", "error", "warn", "info", "debug", "trace"]).default("info"),
+});
+
+/** The launcher's settings; `home` is absolute. */
+export type Settings = Omit<z.infer<typeof settingsSchema>, "GATEHOUSE_HOME"> & { home: string };
+
+/**
+ * Reads the launcher's settings. A variable set to nothing counts as not set.
+ *
+ * @param root the repository's folder: the default home is `.gatehouse` in it.
+ * @throws {LaunchError} (78) naming every wrong variable at once, never its value: it may be a password.
+ */
+export function readSettings(environment: NodeJS.ProcessEnv, root: string): Settings {
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
+  const parsed = settingsSchema.safeParse(given);
+  const problems = parsed.error?.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`) ?? [];
+  problems.push(...portsUsedTwice(given));
+  if (!parsed.success || problems.length > 0) {
+    const lines = problems.map((problem) => `\n  ${problem}`).join("");
+    throw new LaunchError(`Wrong settings:${lines}`, { exitCode: 78 });
+  }
+  const { GATEHOUSE_HOME, ...settings } = parsed.data;
+  return { ...settings, home: resolve(GATEHOUSE_HOME ?? resolve(root, ".gatehouse")) };
+}
+
+/** Every port of the settings with the variable that moves it. */
+export function settingsPorts(settings: Settings): { name: PortName; port: number }[] {
+  return portNames.map((name) => ({ name, port: settings[name] }));
+}
+
+/** Looked at on its own, so that it is found beside other problems. */
+function portsUsedTwice(given: Record<string, string | undefined>): string[] {
+  const ports = portNames.map((name) => ({ name, port: portSettings[name].safeParse(given[name]).data }));
+  const byPort = Map.groupBy(ports, ({ port }) => port);
+  return [...byPort].flatMap(([number, [first, ...others]]) =>
+    number === undefined ? [] : others.map(({ name }) => `${name}: is ${number}, as ${first?.name} is`),
+  );
+}

@@ -1,0 +1,83 @@
+import { createHmac, randomBytes } from "node:crypto";
+import { resolve } from "node:path";
+import type { TestProject } from "vitest/node";
+import type { PostgresServer } from "../../deploy/local/embedded-postgres.ts";
+import { connectTo, ensureDatabase, ensureRoles } from "../../deploy/local/ensure-database.ts";
+import { SERVICE_DATABASES } from "../../deploy/local/service-databases.ts";
+import { type TestPostgres, templateName } from "./postgres-template.ts";
+import { embeddedServer, namedServer, type TestServer } from "./postgres-test-server.ts";
+
+const ROOT = resolve(import.meta.dirname, "..", "..");
+
+/**
+ * Vitest's global setup: PostgreSQL for the tests, with a migrated template database for each service. The server is
+ * the one of `TEST_DATABASE_URL` (a superuser's), otherwise an embedded one that ends with the tests.
+ */
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const testServer = await chooseServer(process.env.TEST_DATABASE_URL, process.env.TEST_INFRA);
+  const { server } = testServer;
+  const run = randomBytes(4).toString("hex");
+  const passwords = rolePasswords(server);
+  const teardown = async () => {
+    if (testServer.shared) await dropDatabases(server, run);
+    await testServer.stop();
+  };
+  try {
+    await makeTemplates({ server, run, passwords });
+  } catch (error) {
+    await teardown();
+    throw error;
+  }
+  project.provide("postgres", { server, run, passwords });
+  return teardown;
+}
+
+async function chooseServer(
+  url: string | undefined,
+  infrastructure: string | undefined,
+): Promise<TestServer> {
+  if (url) return namedServer(url);
+  if (infrastructure === "containers") {
+    throw new Error(
+      "TEST_INFRA=containers is not supported yet: set TEST_DATABASE_URL, or unset TEST_INFRA.",
+    );
+  }
+  return await embeddedServer();
+}
+
+/** Roles belong to the server, not to a run: runs that share it must agree on the passwords without talking. */
+function rolePasswords(server: PostgresServer): Record<string, string> {
+  const roles = SERVICE_DATABASES.flatMap(({ ownerRole, serviceRole }) => [ownerRole, serviceRole]);
+  return Object.fromEntries(
+    roles.map((role) => [role, createHmac("sha256", server.password).update(role).digest("base64url")]),
+  );
+}
+
+async function makeTemplates({ server, run, passwords }: TestPostgres): Promise<void> {
+  const admin = connectTo(server, "postgres");
+  try {
+    await Promise.all(
+      SERVICE_DATABASES.map(async (wanted) => {
+        const owner = passwords[wanted.ownerRole] ?? "";
+        await ensureRoles(admin, wanted, { owner, service: passwords[wanted.serviceRole] ?? "" });
+        const name = templateName(wanted.database, run);
+        await ensureDatabase({ admin, server, wanted, name, ownerPassword: owner, root: ROOT });
+      }),
+    );
+  } finally {
+    await admin.end({ timeout: 1 });
+  }
+}
+
+/** On a server that stays, also what tests have not dropped themselves. The roles stay: other runs use them. */
+async function dropDatabases(server: PostgresServer, run: string): Promise<void> {
+  const admin = connectTo(server, "postgres");
+  try {
+    const rows = await admin<{ name: string }[]>`
+      select datname as name from pg_database where datname like ${`%\\_${run}%`}
+    `;
+    for (const { name } of rows) await admin.unsafe(`drop database if exists ${name} with (force)`);
+  } finally {
+    await admin.end({ timeout: 1 });
+  }
+}

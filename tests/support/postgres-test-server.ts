@@ -1,0 +1,97 @@
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  type EmbeddedPostgres,
+  type PostgresServer,
+  startEmbeddedPostgres,
+} from "../../deploy/local/embedded-postgres.ts";
+import { LockHeldError, takeLauncherLock } from "../../deploy/local/launcher-lock.ts";
+import { freePort } from "../../deploy/local/ports.ts";
+import { stopLeftoverPostgres } from "../../deploy/local/postgres-processes.ts";
+import { randomPassword } from "../../deploy/local/private-file.ts";
+
+const PREFIX = "gatehouse-test-postgres-";
+/** A folder this young may belong to a run that has not taken its lock yet. */
+const YOUNG_MS = 30_000;
+const START_ATTEMPTS = 3;
+
+/** The PostgreSQL server of one test run. */
+export interface TestServer {
+  server: PostgresServer;
+  /** Whether other test runs may use the same server. */
+  shared: boolean;
+  stop(): Promise<void>;
+}
+
+/** The server that `TEST_DATABASE_URL` names, a superuser's URL such as `postgres://postgres:secret@127.0.0.1:5432`. */
+export function namedServer(text: string): TestServer {
+  const url = new URL(text);
+  const server = {
+    host: decodeURIComponent(url.hostname),
+    port: Number(url.port || 5432),
+    username: decodeURIComponent(url.username),
+    password: decodeURIComponent(url.password),
+  };
+  return { server, shared: true, stop: async () => {} };
+}
+
+/** A server of our own in a temporary folder, which is gone afterwards: after a `kill -9` too, at the next run. */
+export async function embeddedServer(): Promise<TestServer> {
+  await removeAbandoned();
+  const folder = await mkdtemp(join(tmpdir(), PREFIX));
+  const lock = await takeLauncherLock(folder);
+  const remove = async () => {
+    await rm(folder, { recursive: true, force: true });
+    lock.release();
+  };
+  try {
+    const postgres = await start(folder);
+    return { server: postgres.server, shared: false, stop: () => postgres.stop().then(remove) };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+/** Another process may take the free port before PostgreSQL does. */
+async function start(folder: string): Promise<EmbeddedPostgres> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await startEmbeddedPostgres({
+        dataDirectory: join(folder, `data-${attempt}`),
+        port: await freePort(),
+        password: randomPassword(),
+        logFile: join(folder, "postgres.log"),
+        durable: false,
+        maxConnections: 200,
+      });
+    } catch (error) {
+      if (attempt === START_ATTEMPTS) throw error;
+    }
+  }
+}
+
+/** Removes what killed runs have left. A run that lives holds the lock of its folder. */
+async function removeAbandoned(): Promise<void> {
+  const names = (await readdir(tmpdir())).filter((name) => name.startsWith(PREFIX));
+  await Promise.all(names.map((name) => removeIfAbandoned(join(tmpdir(), name))));
+}
+
+async function removeIfAbandoned(folder: string): Promise<void> {
+  try {
+    const { mtimeMs, uid } = await stat(folder);
+    if (uid !== process.getuid?.() || Date.now() - mtimeMs < YOUNG_MS) return;
+    const lock = await takeLauncherLock(folder, 0);
+    try {
+      for (const name of await readdir(folder)) await stopLeftoverPostgres(join(folder, name));
+      await rm(folder, { recursive: true, force: true });
+    } finally {
+      lock.release();
+    }
+  } catch (error) {
+    // In use, or somebody else is removing it just now.
+    if (error instanceof LockHeldError || (error instanceof Error && "code" in error)) return;
+    throw error;
+  }
+}

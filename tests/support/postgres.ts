@@ -1,0 +1,63 @@
+import { randomBytes } from "node:crypto";
+import type { Sql } from "postgres";
+import { inject } from "vitest";
+import { closeToOthers, connectTo } from "../../deploy/local/ensure-database.ts";
+import { databaseOf, type ServiceDatabase, type ServiceName } from "../../deploy/local/service-databases.ts";
+import { type TestPostgres, templateName } from "./postgres-template.ts";
+
+/** A database of its own for one test file: a copy of the service's migrated template. */
+export interface TestDatabase {
+  /** `postgres://role@host:port/database` of the service's role, without the password, as the services take it. */
+  url: string;
+  password: string;
+  /** As the service connects: without rights beyond its own. */
+  sql: Sql;
+  /** As the schema's owner: to look at, or set up, what the service itself may not touch. */
+  ownerSql: Sql;
+  /** Closes both connections and removes the database. */
+  drop(): Promise<void>;
+}
+
+/**
+ * Makes a database with a service's schema, in about 30 ms. Call `drop` after the tests.
+ *
+ * @throws if `postgres-global-setup.ts` is not among vitest's global set-ups.
+ */
+export async function createTestDatabase(service: ServiceName): Promise<TestDatabase> {
+  const test = inject("postgres");
+  const wanted = databaseOf(service);
+  const name = `test_${wanted.database}_${test.run}_${randomBytes(4).toString("hex")}`;
+  await asAdmin(test, async (admin) => {
+    await admin.unsafe(
+      `create database ${name} owner ${wanted.ownerRole} template ${templateName(wanted.database, test.run)}`,
+    );
+    await closeToOthers(admin, name, wanted);
+  });
+
+  const credentials = login(test, wanted.serviceRole);
+  const sql = connectTo(test.server, name, credentials);
+  const ownerSql = connectTo(test.server, name, login(test, wanted.ownerRole));
+  const drop = async () => {
+    await Promise.all([sql.end({ timeout: 1 }), ownerSql.end({ timeout: 1 })]);
+    await asAdmin(test, (admin) => admin.unsafe(`drop database if exists ${name} with (force)`));
+  };
+  return { url: serviceUrl(test, wanted, name), password: credentials.password, sql, ownerSql, drop };
+}
+
+function serviceUrl({ server }: TestPostgres, { serviceRole }: ServiceDatabase, name: string): string {
+  const host = server.host.includes(":") ? `[${server.host}]` : server.host;
+  return `postgres://${serviceRole}@${host}:${server.port}/${name}`;
+}
+
+function login({ passwords }: TestPostgres, role: string): { username: string; password: string } {
+  return { username: role, password: passwords[role] ?? "" };
+}
+
+async function asAdmin(test: TestPostgres, work: (admin: Sql) => Promise<unknown>): Promise<void> {
+  const admin = connectTo(test.server, "postgres");
+  try {
+    await work(admin);
+  } finally {
+    await admin.end({ timeout: 1 });
+  }
+}
