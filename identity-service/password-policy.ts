@@ -1,0 +1,62 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { localPartOf } from "./canonical-email.ts";
+
+export const MAX_PASSWORD_CODE_POINTS = 128;
+
+/** Shorter local parts are in too many words: `al@…` may choose `vertical farming`. */
+const MIN_CONTEXT_CODE_POINTS = 4;
+
+/** What a new password must be. */
+export interface PasswordPolicy {
+  /** In code points after NFC. */
+  minLength: number;
+  /** In lower case. */
+  common: ReadonlySet<string>;
+}
+
+/**
+ * Refuses a new password that is easy to guess. There are no rules of composition, and nothing is cut off.
+ * A password may not contain the e-mail address, nor its local part when that has 4 or more characters; a
+ * shorter local part could only count if it were the whole password, and then the password is too short.
+ *
+ * @param email canonical.
+ * @throws {DomainError} `password_too_short`, `password_too_common`, `password_contains_email`;
+ *   `validation_failed` above 128 code points.
+ * @see NIST SP 800-63B-4 §3.1.1.2, OWASP ASVS 5.0 §6.2.
+ */
+export function checkPassword(policy: PasswordPolicy, password: string, email: string): void {
+  const text = password.normalize("NFC");
+  const length = codePointsUpTo(MAX_PASSWORD_CODE_POINTS + 1, text);
+  if (length > MAX_PASSWORD_CODE_POINTS || !text.isWellFormed()) throw unreadable(length);
+  if (length < policy.minLength) {
+    throw new DomainError(
+      "password_too_short",
+      `The password must have at least ${policy.minLength} characters`,
+    );
+  }
+  const folded = text.toLowerCase();
+  if (policy.common.has(folded)) throw new DomainError("password_too_common");
+  const localPart = localPartOf(email);
+  const isContext = codePointsUpTo(MIN_CONTEXT_CODE_POINTS, localPart) === MIN_CONTEXT_CODE_POINTS;
+  if (folded.includes(email) || (isContext && folded.includes(localPart))) {
+    throw new DomainError("password_contains_email");
+  }
+}
+
+/** Counts no further than needed, so that a long text costs no more than a short one. */
+function codePointsUpTo(limit: number, text: string): number {
+  let count = 0;
+  for (const _ of text) {
+    count += 1;
+    if (count === limit) break;
+  }
+  return count;
+}
+
+function unreadable(length: number): DomainError {
+  const problem =
+    length > MAX_PASSWORD_CODE_POINTS
+      ? { code: "too_long", message: `must have at most ${MAX_PASSWORD_CODE_POINTS} characters` }
+      : { code: "invalid_format", message: "must be Unicode text" };
+  return new DomainError("validation_failed", undefined, { fields: [{ field: "password", ...problem }] });
+}

@@ -1,0 +1,155 @@
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import type { DomainError } from "../service-kit/errors.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { type Registration, register } from "./register.ts";
+import { soon, testDeps } from "./test-deps.ts";
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+  deps = await testDeps(database.sql);
+});
+afterEach(() => database.ownerSql`truncate users`);
+afterAll(() => database.drop());
+
+const ANNA: Registration = {
+  email: "Anna.Smith@Example.COM",
+  password: "Password123!",
+  firstName: " Anna ",
+  lastName: "Smith",
+};
+
+const rows = () => database.ownerSql<Record<string, unknown>[]>`select * from users`;
+
+test("a registration makes an account of a USER, unproven, with a hash and no password", async () => {
+  const user = await register(deps, ANNA, soon());
+  expect(user).toEqual({
+    id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/),
+    email: "anna.smith@example.com",
+    firstName: "Anna",
+    lastName: "Smith",
+    role: "USER",
+    emailVerified: false,
+    createdAt: deps.now(),
+  });
+  expect(await rows()).toEqual([
+    {
+      id: user.id,
+      email: "anna.smith@example.com",
+      first_name: "Anna",
+      last_name: "Smith",
+      role: "USER",
+      status: "active",
+      password_hash: expect.stringMatching(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/),
+      email_verified: false,
+      created_at: deps.now(),
+      updated_at: deps.now(),
+    },
+  ]);
+});
+
+test("a taken address is refused in any spelling, costs a hash, and changes nothing", async () => {
+  await register(deps, ANNA, soon());
+  const before = await rows();
+  deps.argon2.hash.mockClear();
+  const again = register(deps, { ...ANNA, email: "ANNA.smith@example.com", firstName: "Eve" }, soon());
+  await expect(again).rejects.toMatchObject({ code: "email_already_registered" });
+  expect(deps.argon2.hash).toHaveBeenCalledTimes(1);
+  expect(await rows()).toEqual(before);
+});
+
+test("a hundred registrations of one address race: one account, ninety-nine refusals", async () => {
+  const results = await Promise.allSettled(
+    Array.from({ length: 100 }, (_, index) =>
+      register(deps, { ...ANNA, firstName: `Anna ${index}` }, soon()),
+    ),
+  );
+  const winners = results.filter((result) => result.status === "fulfilled");
+  const refusals = results.flatMap((result) =>
+    result.status === "rejected" ? [(result.reason as DomainError).code] : [],
+  );
+  expect(winners).toHaveLength(1);
+  expect(refusals).toEqual(Array.from({ length: 99 }, () => "email_already_registered"));
+  expect(await rows()).toMatchObject([{ id: winners[0]?.value.id, first_name: winners[0]?.value.firstName }]);
+});
+
+test("every failing field is listed, and nothing is hashed", async () => {
+  deps.argon2.hash.mockClear();
+  const wrong = register(deps, { email: "anna", password: "x", firstName: "", lastName: "a\u0000" }, soon());
+  await expect(wrong).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [
+      { field: "email", code: "invalid_format" },
+      { field: "firstName", code: "too_short" },
+      { field: "lastName", code: "invalid_format" },
+    ],
+  });
+  expect(deps.argon2.hash).not.toHaveBeenCalled();
+});
+
+test.each([
+  ["short", "password_too_short"],
+  ["password1", "password_too_common"],
+  ["I am anna.smith!", "password_contains_email"],
+])("the password %j is refused: %s", async (password, code) => {
+  await expect(register(deps, { ...ANNA, password }, soon())).rejects.toMatchObject({ code });
+  expect(await rows()).toEqual([]);
+});
+
+test("names and addresses with quotes and SQL in them are stored as they are", async () => {
+  const user = await register(
+    deps,
+    { ...ANNA, email: "o'brien@example.com", lastName: "O'Brien'); drop table users; --" },
+    soon(),
+  );
+  expect(await rows()).toMatchObject([{ email: user.email, last_name: "O'Brien'); drop table users; --" }]);
+});
+
+test("the database refuses what the service would never write", async () => {
+  const insert = (change: Record<string, unknown>) => {
+    const row = {
+      id: deps.newId(),
+      email: "a@b.co",
+      first_name: "A",
+      last_name: "B",
+      role: "USER",
+      status: "active",
+      password_hash: null,
+      email_verified: false,
+      created_at: deps.now(),
+      updated_at: deps.now(),
+      ...change,
+    };
+    return database.ownerSql`insert into users ${database.ownerSql(row)}`;
+  };
+  for (const change of [
+    { email: "A@b.co" },
+    { email: "a@B.co" },
+    { email: "a@b@c.co" },
+    { email: "a b@c.co" },
+    { email: "a@localhost" },
+    { first_name: "" },
+    { last_name: "x".repeat(101) },
+    { role: "ROOT" },
+    { status: "deleted" },
+    { password_hash: "plain text" },
+    { updated_at: new Date(0) },
+  ]) {
+    await expect(insert(change), JSON.stringify(change)).rejects.toMatchObject({ code: "23514" });
+  }
+});
+
+test("the service's role can neither delete users nor change who they are", async () => {
+  const { sql } = database;
+  await register(deps, ANNA, soon());
+  for (const statement of [
+    sql`delete from users`,
+    sql`update users set role = 'ADMIN'`,
+    sql`update users set email = 'eve@example.com'`,
+    sql`truncate users`,
+    sql`drop table users`,
+  ]) {
+    await expect(statement).rejects.toMatchObject({ code: "42501" });
+  }
+});

@@ -1,0 +1,65 @@
+import type { SessionServiceClient } from "../proto/gen/gatehouse/token/v1/session_service.ts";
+import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { callUnary } from "../service-kit/rpc-client.ts";
+import { toProtoRole } from "./role-rpc.ts";
+import type { Role } from "./user.ts";
+
+const MAX_USER_AGENT_LENGTH = 512;
+
+/** Who authenticated, how and from where. */
+export interface NewSession {
+  userId: string;
+  role: Role;
+  /** RFC 8176 methods; at least one. */
+  amr: readonly string[];
+  authTime: Date;
+  /** May be empty. */
+  clientIp: string;
+  /** Cut to 512 characters. May be empty. */
+  userAgent: string;
+}
+
+/** What a client receives for a session. Never logged. */
+export interface SessionTokens {
+  accessToken: string;
+  refreshToken: string;
+  /** Seconds until the access token expires. */
+  expiresInS: number;
+  sessionId: string;
+  userId: string;
+}
+
+/** What identity-service asks of token-service. */
+export interface TokenService {
+  /**
+   * Begins a session. Not idempotent, so never repeated.
+   *
+   * @throws {DomainError} `service_unavailable`. Anything else token-service says is a defect of ours.
+   */
+  issueSession(session: NewSession, context: CallContext): Promise<SessionTokens>;
+}
+
+export function createTokenServiceClient(client: SessionServiceClient): TokenService {
+  return {
+    async issueSession(session, context) {
+      const request = {
+        userId: session.userId,
+        role: toProtoRole(session.role),
+        amr: [...session.amr],
+        authTime: session.authTime,
+        userAgent: session.userAgent.slice(0, MAX_USER_AGENT_LENGTH).toWellFormed(),
+        ip: session.clientIp,
+      };
+      const { tokens } = await callUnary(client, client.issueSession, request, context).catch(refuseOthers);
+      if (tokens === undefined) throw new Error("token-service issued a session without tokens");
+      return tokens;
+    },
+  };
+}
+
+/** The client asked for a login: what is wrong between two services is not its fault and not its business. */
+function refuseOthers(error: unknown): never {
+  if (error instanceof DomainError && error.code === "service_unavailable") throw error;
+  throw new Error("token-service did not issue the session", { cause: error });
+}

@@ -1,0 +1,103 @@
+import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
+import { ROLES, USER_STATUSES, type User, type UserStatus } from "./user.ts";
+
+/** Arbitrary, and the same in every version: one replica at a time makes the first administrator. */
+const BOOTSTRAP_LOCK = 7_031_101;
+
+/** A user, and what decides whether a login succeeds. */
+export interface Account {
+  user: User;
+  status: UserStatus;
+  /** PHC string; null if the account has no password. */
+  passwordHash: string | null;
+}
+
+interface UserRow extends Omit<User, "role"> {
+  role: string;
+}
+
+/**
+ * Adds an active account.
+ *
+ * @returns false, with nothing changed, if the address has an account already: decided by the unique
+ *   constraint, so of any number of concurrent calls one succeeds.
+ */
+export async function insertUser(
+  sql: Sql | TransactionSql,
+  user: User & { passwordHash: string },
+): Promise<boolean> {
+  const rows = await sql`
+    insert into users (id, email, first_name, last_name, role, status, password_hash, email_verified, created_at, updated_at)
+    values (${user.id}, ${user.email}, ${user.firstName}, ${user.lastName}, ${user.role}, 'active',
+      ${user.passwordHash}, ${user.emailVerified}, ${user.createdAt}, ${user.createdAt})
+    on conflict on constraint users_email_key do nothing
+    returning id
+  `;
+  return rows.length === 1;
+}
+
+/** @param id UUID. */
+export async function findUser(sql: Sql, id: string): Promise<User | undefined> {
+  const [row] = await sql<UserRow[]>`
+    select id, email, first_name as "firstName", last_name as "lastName", role,
+      email_verified as "emailVerified", created_at as "createdAt"
+    from users
+    where id = ${id}
+  `;
+  return row && toUser(row);
+}
+
+/** @param email canonical. */
+export async function findAccount(sql: Sql, email: string): Promise<Account | undefined> {
+  const [row] = await sql<(UserRow & { status: string; passwordHash: string | null })[]>`
+    select id, email, first_name as "firstName", last_name as "lastName", role,
+      email_verified as "emailVerified", created_at as "createdAt",
+      status, password_hash as "passwordHash"
+    from users
+    where email = ${email}
+  `;
+  if (row === undefined) return undefined;
+  const { status, passwordHash, ...userRow } = row;
+  return { user: toUser(userRow), status: known(USER_STATUSES, status), passwordHash };
+}
+
+/** Replaces a password hash, unless it was replaced by something else in the meantime: then nothing happens. */
+export async function replacePasswordHash(
+  sql: Sql,
+  change: { userId: string; oldHash: string; newHash: string; at: Date },
+): Promise<void> {
+  await sql`
+    update users
+    set password_hash = ${change.newHash}, updated_at = greatest(updated_at, ${change.at})
+    where id = ${change.userId} and password_hash = ${change.oldHash}
+  `;
+}
+
+/** Waits for its turn to make the first administrator; holds it until the transaction ends. */
+export async function lockAdminBootstrap(tx: TransactionSql): Promise<void> {
+  await tx`select pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`;
+}
+
+/** Whether there is an administrator, active or not. */
+export async function hasAdmin(sql: Sql | TransactionSql): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    select exists (select from users where role = 'ADMIN') as found
+  `;
+  return row?.found === true;
+}
+
+/** For readiness: fails while the database is away, not migrated, or closed to this role. */
+export async function readUsersTable(sql: Sql): Promise<void> {
+  await sql`select from users limit 1`;
+}
+
+function toUser(row: UserRow): User {
+  return { ...row, role: known(ROLES, row.role) };
+}
+
+/** A value that a newer version has written and this one does not know grants nothing. */
+function known<T extends string>(values: readonly T[], text: string): T {
+  const value = values.find((candidate) => candidate === text);
+  if (value === undefined) throw new Error(`users has a value this version does not know: ${text}`);
+  return value;
+}
