@@ -1,0 +1,64 @@
+import { randomUUID } from "node:crypto";
+
+/** One HTTP answer, as a client sees it. */
+export interface Answer {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the API sent and asserts on it
+  body: any;
+}
+
+export interface Call {
+  token?: string;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** Calls the gateway as an external client would: over HTTP, with JSON. */
+export function apiClient(url: string) {
+  async function call(
+    method: string,
+    path: string,
+    { token, body, headers = {} }: Call = {},
+  ): Promise<Answer> {
+    const response = await fetch(url + path, {
+      method,
+      headers: {
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      signal: AbortSignal.timeout(15_000),
+    });
+    const text = await response.text();
+    const isJson = response.headers.get("content-type")?.includes("json") === true;
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: isJson && text !== "" ? JSON.parse(text) : text,
+    };
+  }
+
+  const post = (path: string, body?: unknown, options: Call = {}) => call("POST", path, { body, ...options });
+
+  return {
+    call,
+    post,
+    get: (path: string, options: Call = {}) => call("GET", path, options),
+    async logIn(credentials: { email: string; password: string }) {
+      const answer = await post("/auth/login", { email: credentials.email, password: credentials.password });
+      if (answer.status !== 200) throw new Error(`login: ${answer.status} ${JSON.stringify(answer.body)}`);
+      return answer.body.data as { accessToken: string; refreshToken: string; user: { id: string } };
+    },
+    /** A new user, logged in. */
+    async newUser() {
+      const credentials = { email: `user-${randomUUID()}@example.com`, password: "correct horse battery" };
+      const answer = await post("/auth/register", { ...credentials, firstName: "Ada", lastName: "Lovelace" });
+      if (answer.status !== 201) throw new Error(`register: ${answer.status} ${JSON.stringify(answer.body)}`);
+      return { ...credentials, ...(await this.logIn(credentials)) };
+    },
+  };
+}
+
+export type ApiClient = ReturnType<typeof apiClient>;

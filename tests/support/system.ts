@@ -1,0 +1,150 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { freePort } from "../../deploy/local/ports.ts";
+
+const ROOT = resolve(import.meta.dirname, "..", "..");
+const START_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_MS = 15_000;
+
+export const ADMIN = { email: "admin@gatehouse.test", password: "a long first password" };
+
+const PORTS = [
+  "GATEWAY_PORT",
+  "GATEWAY_OPERATIONS_PORT",
+  "IDENTITY_PORT",
+  "IDENTITY_HEALTH_PORT",
+  "IDENTITY_OPERATIONS_PORT",
+  "TOKEN_PORT",
+  "TOKEN_HEALTH_PORT",
+  "TOKEN_OPERATIONS_PORT",
+  "AUDIT_PORT",
+  "AUDIT_HEALTH_PORT",
+  "AUDIT_OPERATIONS_PORT",
+  "PAYMENTS_PORT",
+  "PAYMENTS_OPERATIONS_PORT",
+  "POSTGRES_PORT",
+  "SMTP_PORT",
+  "MAILBOX_PORT",
+] as const;
+
+export type PortName = (typeof PORTS)[number];
+
+/** A whole Gatehouse, as `npm start` runs it, on free ports and in a home of its own. */
+export interface System {
+  url: string;
+  home: string;
+  ports: Record<PortName, number>;
+  /** What the launcher has printed. */
+  output(): string;
+  launcher: ChildProcess;
+  /** Sends SIGTERM. @returns the exit code, and how long it took in milliseconds. */
+  stop(): Promise<{ code: number | null; tookMs: number }>;
+  /** `stop`, and the home is removed. */
+  remove(): Promise<void>;
+}
+
+export interface SystemOptions {
+  /** To start again on the home and ports of an earlier one. */
+  again?: Pick<System, "home" | "ports">;
+  environment?: Record<string, string>;
+  arguments?: string[];
+}
+
+/** Starts the launcher and waits until it says that everything is ready. @throws with all it printed if it does not. */
+export async function startSystem(options: SystemOptions = {}): Promise<System> {
+  const home = options.again?.home ?? (await mkdtemp(join(tmpdir(), "gatehouse-flow-")));
+  const ports = options.again?.ports ?? (await freePorts());
+  const launcher = launch({
+    home,
+    ports,
+    ...(options.environment && { environment: options.environment }),
+    arguments: options.arguments ?? [],
+  });
+  await launcher.ready;
+  const stop = async () => {
+    const startedMs = performance.now();
+    const code = await launcher.end("SIGTERM");
+    return { code, tookMs: performance.now() - startedMs };
+  };
+  return {
+    url: `http://127.0.0.1:${ports.GATEWAY_PORT}`,
+    home,
+    ports,
+    output: launcher.output,
+    launcher: launcher.child,
+    stop,
+    async remove() {
+      await stop();
+      await rm(home, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface LaunchOptions {
+  home: string;
+  ports: Record<PortName, number>;
+  environment?: Record<string, string>;
+  arguments?: string[];
+}
+
+/** Starts the launcher without waiting: for starts that are expected to fail. */
+export function launch(options: LaunchOptions) {
+  const child = spawn(process.execPath, ["deploy/local/start.ts", ...(options.arguments ?? [])], {
+    cwd: ROOT,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: {
+      PATH: process.env.PATH ?? "",
+      HOME: process.env.HOME ?? "",
+      GATEHOUSE_HOME: options.home,
+      GATEHOUSE_ADMIN_EMAIL: ADMIN.email,
+      GATEHOUSE_ADMIN_PASSWORD: ADMIN.password,
+      ...Object.fromEntries(Object.entries(options.ports).map(([name, port]) => [name, String(port)])),
+      ...options.environment,
+    },
+  });
+  let output = "";
+  const ended = once(child, "close").then(([code]) => code as number | null);
+  const ready = new Promise<void>((resolveReady, reject) => {
+    const timer = setTimeout(() => reject(new Error(`not ready in time:\n${output}`)), START_TIMEOUT_MS);
+    const read = (chunk: Buffer) => {
+      output += chunk.toString();
+      if (output.includes("Gatehouse ready:") && output.includes("Ctrl-C")) {
+        clearTimeout(timer);
+        resolveReady();
+      }
+    };
+    child.stdout.on("data", read);
+    child.stderr.on("data", read);
+    void ended.then((code) => {
+      clearTimeout(timer);
+      reject(new Error(`the launcher ended with ${code}:\n${output}`));
+    });
+  });
+  ready.catch(() => undefined); // whoever waits for it is told
+  return {
+    child,
+    ready,
+    ended,
+    output: () => output,
+    async end(signal: NodeJS.Signals): Promise<number | null> {
+      child.kill(signal);
+      const timer = setTimeout(() => child.kill("SIGKILL"), STOP_TIMEOUT_MS);
+      const code = await ended;
+      clearTimeout(timer);
+      return code;
+    },
+  };
+}
+
+export async function freePorts(): Promise<Record<PortName, number>> {
+  const entries = await Promise.all(PORTS.map(async (name) => [name, await freePort()] as const));
+  return Object.fromEntries(entries) as Record<PortName, number>;
+}
+
+/** What a process has logged, a line an event. */
+export async function readLog(system: Pick<System, "home">, name: string): Promise<string> {
+  return readFile(join(system.home, "logs", `${name}.log`), "utf8");
+}

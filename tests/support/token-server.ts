@@ -1,0 +1,39 @@
+import { pino } from "pino";
+import { SessionServiceService } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
+import { TokenServiceService } from "../../proto/gen/gatehouse/token/v1/token_service.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { createRpcServer } from "../../service-kit/rpc-server.ts";
+import { createSessionRpc, sessionCallers } from "../../token-service/session-rpc.ts";
+import { createTokenRpc, tokenCallers } from "../../token-service/token-rpc.ts";
+import type { TestCertificates } from "./certificates.ts";
+import type { TokenReplica } from "./token-service.ts";
+
+const VERIFIERS = ["gateway", "payments-service"];
+
+/** A replica of token-service behind real gRPC over mutual TLS. */
+export async function startTokenServer(replica: TokenReplica, certificates: TestCertificates, port = 0) {
+  const calls = { verifyToken: 0, watchRevocations: 0 };
+  const server = createRpcServer({
+    address: `127.0.0.1:${port}`,
+    certificate: certificates.of("token-service"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("token-service"),
+  });
+  const methods = createTokenRpc(replica.deps);
+  server.add(TokenServiceService, tokenCallers(VERIFIERS), {
+    ...methods,
+    verifyToken(request, context) {
+      calls.verifyToken += 1;
+      return methods.verifyToken(request, context);
+    },
+    watchRevocations(request, context) {
+      calls.watchRevocations += 1;
+      return methods.watchRevocations(request, context);
+    },
+  });
+  server.add(SessionServiceService, sessionCallers, createSessionRpc(replica.deps));
+  const boundPort = await server.listen();
+  return { port: boundPort, address: `127.0.0.1:${boundPort}`, calls, stop: () => server.close(0) };
+}
+
+export type TokenServer = Awaited<ReturnType<typeof startTokenServer>>;

@@ -1,0 +1,29 @@
+import { expect, test } from "vitest";
+import { RevocationSet } from "./revocation-set.ts";
+
+test("sessions and keys are refused until their tokens have died", () => {
+  const set = new RevocationSet(10);
+  set.addSession("s", 2_000);
+  set.addKey("k", 9_000);
+  expect([set.has("s", "x"), set.has("x", "k"), set.has("x", "x")]).toEqual([true, true, false]);
+  set.forgetEnded(2_001);
+  expect([set.has("s", "x"), set.has("x", "k")]).toEqual([false, true]);
+});
+
+test("a revocation told twice lasts until the later end", () => {
+  const set = new RevocationSet(10);
+  set.addSession("s", 5_000);
+  set.addSession("s", 2_000);
+  set.forgetEnded(3_000);
+  expect(set.has("s", "")).toBe(true);
+});
+
+test("a full set says so, and drops nothing", () => {
+  const set = new RevocationSet(2);
+  set.addSession("a", 5_000);
+  expect(set.isFull).toBe(false);
+  set.addSession("b", 5_000);
+  expect(set.isFull).toBe(true);
+  set.addSession("c", 5_000);
+  expect([set.has("a", ""), set.has("b", ""), set.size]).toEqual([true, true, 2]);
+});
