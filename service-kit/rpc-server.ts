@@ -240,9 +240,20 @@ function written(call: StreamCall, response: unknown, signal: AbortSignal): Prom
   });
 }
 
+/** The caller of each connection: decoding a certificate costs as much as the rest of a small call. */
+const callerBySession = new WeakMap<object, string | undefined>();
+
+/**
+ * The caller's name in its certificate, which is the connection's and cannot change under TLS 1.3. The connection is
+ * not part of grpc-js' public interface: where it is not found, the certificate is decoded for each call.
+ */
 function callerOf(call: AnyCall): string | undefined {
+  const { session } = (call as unknown as { call?: { stream?: { session?: object } } }).call?.stream ?? {};
+  if (session !== undefined && callerBySession.has(session)) return callerBySession.get(session);
   const certificate = call.getAuthContext().sslPeerCertificate;
-  return certificate === undefined ? undefined : spiffeName(certificate);
+  const caller = certificate === undefined ? undefined : spiffeName(certificate);
+  if (session !== undefined) callerBySession.set(session, caller);
+  return caller;
 }
 
 function metadataBytes(metadata: Metadata): number {

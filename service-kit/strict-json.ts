@@ -64,7 +64,8 @@ function keyProblems(text: string): FieldProblem[] {
       const end = endOfString(text, at);
       if (hasEscapes || frame?.expectsKey) {
         const string = JSON.parse(text.slice(at, end)) as string;
-        if (!string.isWellFormed()) throw new DomainError("bad_request", "The body is not well-formed Unicode.");
+        if (!string.isWellFormed())
+          throw new DomainError("bad_request", "The body is not well-formed Unicode.");
         if (frame?.expectsKey) problems.push(...enterMember(frame, string));
       }
       at = end - 1;
@@ -89,7 +90,8 @@ function openFrame(isObject: boolean, parent: Frame | undefined): Frame {
 function enterMember(frame: Frame, key: string): FieldProblem[] {
   frame.member = key;
   frame.expectsKey = false;
-  if (key === FORBIDDEN_KEY) return [{ field: pathOf(frame), code: "unknown_key", message: "is not allowed" }];
+  if (key === FORBIDDEN_KEY)
+    return [{ field: pathOf(frame), code: "unknown_key", message: "is not allowed" }];
   if (frame.keys?.has(key)) {
     return [{ field: pathOf(frame), code: "duplicate_key", message: "appears more than once" }];
   }

@@ -1,0 +1,54 @@
+import { v4 as uuidv4, v7 as uuidv7 } from "uuid";
+import { AuditServiceClient } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
+import type { Logger } from "../service-kit/logger.ts";
+import type { Metrics } from "../service-kit/metrics.ts";
+import { createRpcClient } from "../service-kit/rpc-client.ts";
+import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import type { AuditEventRecorder } from "./audit-entry.ts";
+import { openRecordStream } from "./record-stream.ts";
+import { Recorder, type RecorderLimits } from "./recorder.ts";
+
+export interface AuditRecorderOptions extends Partial<RecorderLimits> {
+  /** `host:port` of audit-service. */
+  address: string;
+  certificate: ProcessCertificate;
+  logger: Logger;
+  metrics: Metrics;
+}
+
+/** A recorder that sends to audit-service over mutual TLS. One for a process: it is one producer. */
+export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRecorder {
+  const { address, certificate, logger, metrics } = options;
+  const connect = () =>
+    createRpcClient(AuditServiceClient, { address, service: "audit-service", certificate });
+  let client = connect();
+  const recorder = new Recorder({
+    openStream: (handlers) => openRecordStream(client, handlers),
+    onStall() {
+      // A new connection: one that died without a word would be used until its keepalive finds out.
+      client.close();
+      client = connect();
+    },
+    producerId: uuidv4(),
+    newEntryId: uuidv7,
+    random: Math.random,
+    limits: {
+      maxQueuedEntries: options.maxQueuedEntries ?? 10_000,
+      reservedForOutcomes: options.reservedForOutcomes ?? 1_000,
+      stallTimeoutMs: options.stallTimeoutMs ?? 2_000,
+      unreadyAfterMs: options.unreadyAfterMs ?? 1_000,
+    },
+    logger,
+    metrics,
+  });
+  return {
+    record: (entry, deadlineMs) => recorder.record(entry, deadlineMs),
+    recordEvent: (event, deadlineMs) => recorder.recordEvent(event, deadlineMs),
+    enqueue: (entry) => recorder.enqueue(entry),
+    assertReady: () => recorder.assertReady(),
+    async close(graceMs) {
+      await recorder.close(graceMs);
+      client.close();
+    },
+  };
+}

@@ -1,0 +1,46 @@
+import type { AuditServiceClient, RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
+import { newCallContext } from "../service-kit/call-context.ts";
+import type { DomainError } from "../service-kit/errors.ts";
+import { openBidiStream } from "../service-kit/rpc-client.ts";
+import { fromRpcError } from "../service-kit/rpc-errors.ts";
+
+/** An open stream of entries to audit-service. */
+export interface RecordStream {
+  /** @returns false if no more should be sent before `onDrain`. */
+  send(request: RecordRequest): boolean;
+  /** Gives the stream up. Nothing is called back after this. */
+  cancel(): void;
+}
+
+export interface RecordStreamHandlers {
+  /** Everything up to this sequence is committed. */
+  onAcknowledged(sequence: number): void;
+  onDrain(): void;
+  /** The stream is over; called once. Without an error the peer has ended it, to be reopened. */
+  onEnd(error: DomainError | undefined): void;
+}
+
+export function openRecordStream(client: AuditServiceClient, handlers: RecordStreamHandlers): RecordStream {
+  const call = openBidiStream(client, client.record, newCallContext());
+  let isOver = false;
+  const end = (error: DomainError | undefined) => {
+    if (isOver) return;
+    isOver = true;
+    handlers.onEnd(error);
+  };
+  call.on("data", ({ acknowledgedSequence }) => {
+    if (!isOver) handlers.onAcknowledged(acknowledgedSequence);
+  });
+  call.on("drain", () => {
+    if (!isOver) handlers.onDrain();
+  });
+  call.on("error", (error) => end(fromRpcError(error)));
+  call.on("end", () => end(undefined));
+  return {
+    send: (request) => call.write(request),
+    cancel() {
+      isOver = true;
+      call.cancel();
+    },
+  };
+}

@@ -1,0 +1,343 @@
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { createMetrics, type Metrics } from "../service-kit/metrics.ts";
+import { sampleIntent, sampleOutcome } from "./entry.fixture.ts";
+import type { RecordStreamHandlers } from "./record-stream.ts";
+import { Recorder, type RecorderLimits } from "./recorder.ts";
+
+const LIMITS: RecorderLimits = {
+  maxQueuedEntries: 10,
+  reservedForOutcomes: 2,
+  stallTimeoutMs: 2_000,
+  unreadyAfterMs: 1_000,
+};
+
+/** A stream to a service that does what the test says. */
+interface FakeStream {
+  requests: RecordRequest[];
+  isCancelled: boolean;
+  accepts: boolean;
+  /** Sequences sent, in order. */
+  sent(): number[];
+  acknowledge(sequence: number): void;
+  drain(): void;
+  end(error?: DomainError): void;
+}
+
+let streams: FakeStream[];
+let metrics: Metrics;
+let recorder: Recorder;
+let stalls: number;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  streams = [];
+  stalls = 0;
+});
+
+afterEach(async () => {
+  const closed = recorder.close(0);
+  await vi.advanceTimersByTimeAsync(1);
+  await closed;
+  vi.useRealTimers();
+});
+
+test("entries are numbered from 1 and sent in order; a record ends with its acknowledgement", async () => {
+  startAnswered();
+  const settled = [outcomeOf(record()), outcomeOf(record())];
+  await turn();
+  expect(latest().sent()).toEqual([1, 2]);
+  latest().acknowledge(1);
+  await turn();
+  expect(settled.map((each) => each.state)).toEqual(["resolved", "waiting"]);
+  latest().acknowledge(2);
+  await turn();
+  expect(settled.map((each) => each.state)).toEqual(["resolved", "resolved"]);
+});
+
+test("entries of one turn go out in one message, of 200 at most", async () => {
+  startAnswered({ maxQueuedEntries: 1_000 });
+  for (let index = 0; index < 450; index += 1) recorder.enqueue(sampleOutcome());
+  await turn();
+  expect(latest().requests.map(({ entries }) => entries.length)).toEqual([0, 200, 200, 50]);
+});
+
+test("after a reconnect everything unacknowledged goes out again, in order, with the same ids", async () => {
+  startAnswered();
+  for (let index = 0; index < 4; index += 1) recorder.enqueue(sampleOutcome());
+  await turn();
+  const before = entryIds(latest());
+  latest().acknowledge(2);
+  latest().end(new DomainError("service_unavailable"));
+  await vi.advanceTimersByTimeAsync(50);
+  expect(streams).toHaveLength(2);
+  expect(latest().sent()).toEqual([3, 4]);
+  expect(entryIds(latest())).toEqual(before.slice(2));
+});
+
+test("a stream gets one message until it has answered: one that is going to fail costs no more", async () => {
+  startAnswered({ maxQueuedEntries: 1_000 });
+  for (let index = 0; index < 450; index += 1) recorder.enqueue(sampleOutcome());
+  latest().end(new DomainError("service_unavailable"));
+  await vi.advanceTimersByTimeAsync(50);
+  expect(latest().requests.map(({ entries }) => entries.length)).toEqual([200]);
+  latest().acknowledge(200);
+  expect(latest().requests.map(({ entries }) => entries.length)).toEqual([200, 200, 50]);
+});
+
+test("the producer stays the same across reconnects", async () => {
+  start();
+  recorder.enqueue(sampleOutcome());
+  latest().end();
+  await vi.advanceTimersByTimeAsync(50);
+  expect(new Set(streams.flatMap(({ requests }) => requests.map(({ producerId }) => producerId)))).toEqual(
+    new Set(["producer"]),
+  );
+});
+
+test("a record that is not acknowledged in time fails, and its entry is still sent", async () => {
+  start();
+  latest().end(new DomainError("service_unavailable"));
+  const settled = outcomeOf(recorder.record(sampleIntent(), Date.now() + 10));
+  await vi.advanceTimersByTimeAsync(11);
+  expect(settled).toMatchObject({
+    state: "rejected",
+    error: { code: "audit_unavailable", retryAfterMs: 1_000 },
+  });
+  await vi.advanceTimersByTimeAsync(100);
+  expect(latest().sent()).toEqual([1]);
+});
+
+test("a record whose deadline has passed fails at once and leaves nothing behind", async () => {
+  start();
+  const settled = outcomeOf(recorder.record(sampleIntent(), Date.now()));
+  await turn();
+  expect(settled).toMatchObject({ state: "rejected", error: { code: "audit_unavailable" } });
+  expect(latest().sent()).toEqual([]);
+});
+
+test("a full queue takes no intent; outcomes of what was begun have a reserve", async () => {
+  startAnswered();
+  const waiting = Array.from({ length: 8 }, () => outcomeOf(record()));
+  await expect(record()).rejects.toMatchObject({ code: "audit_unavailable" });
+  recorder.enqueue(sampleOutcome());
+  recorder.enqueue(sampleOutcome());
+  expect(() => recorder.enqueue(sampleOutcome())).toThrowError(
+    expect.objectContaining({ code: "audit_unavailable", retryAfterMs: 1_000 }),
+  );
+  await turn();
+  latest().acknowledge(10);
+  await turn();
+  expect(waiting.every(({ state }) => state === "resolved")).toBe(true);
+  recorder.enqueue(sampleOutcome());
+});
+
+test("an acknowledgement of more than was sent acknowledges what was sent", async () => {
+  startAnswered();
+  latest().accepts = false;
+  recorder.enqueue(sampleOutcome());
+  await turn();
+  const settled = outcomeOf(record());
+  await turn();
+  expect(latest().sent()).toEqual([1]);
+  latest().acknowledge(99);
+  await turn();
+  expect(settled.state).toBe("waiting");
+});
+
+test("nothing more is sent while the stream is backed up", async () => {
+  startAnswered();
+  latest().accepts = false;
+  recorder.enqueue(sampleOutcome());
+  await turn();
+  recorder.enqueue(sampleOutcome());
+  await turn();
+  expect(latest().sent()).toEqual([1]);
+  latest().accepts = true;
+  latest().drain();
+  expect(latest().sent()).toEqual([1, 2]);
+});
+
+test("a stream that owes an answer for 2 s is given up, its connection replaced, the entries sent again", async () => {
+  startAnswered();
+  await vi.advanceTimersByTimeAsync(60_000); // nothing owed, nothing wrong
+  expect(streams).toHaveLength(1);
+
+  recorder.enqueue(sampleOutcome());
+  await vi.advanceTimersByTimeAsync(1_700);
+  expect(stalls).toBe(0);
+  await vi.advanceTimersByTimeAsync(800);
+  expect(stalls).toBe(1);
+  expect(streams[0]?.isCancelled).toBe(true);
+  expect(latest().sent()).toEqual([1]);
+});
+
+test("a slow service that still acknowledges is not given up", async () => {
+  startAnswered();
+  for (let index = 0; index < 5; index += 1) recorder.enqueue(sampleOutcome());
+  await turn();
+  for (let sequence = 1; sequence <= 5; sequence += 1) {
+    await vi.advanceTimersByTimeAsync(1_500);
+    latest().acknowledge(sequence);
+  }
+  expect(stalls).toBe(0);
+});
+
+test("retries go on for ever, at most every half second", async () => {
+  start();
+  for (let failure = 0; failure < 100; failure += 1) {
+    latest().end(new DomainError("service_unavailable"));
+    await vi.advanceTimersByTimeAsync(500);
+  }
+  expect(streams).toHaveLength(101);
+});
+
+test("it is ready once the service has answered, unready when it is gone for a second or the queue is full", async () => {
+  start();
+  expect(() => recorder.assertReady()).toThrow();
+  latest().acknowledge(0);
+  recorder.assertReady();
+
+  latest().end(new DomainError("service_unavailable"));
+  await vi.advanceTimersByTimeAsync(900);
+  recorder.assertReady();
+  await vi.advanceTimersByTimeAsync(200);
+  expect(() => recorder.assertReady()).toThrow();
+
+  latest().acknowledge(0);
+  recorder.assertReady();
+  for (let index = 0; index < 8; index += 1) recorder.enqueue(sampleOutcome());
+  expect(() => recorder.assertReady()).toThrow();
+});
+
+test("close waits for what is queued", async () => {
+  startAnswered();
+  const settled = outcomeOf(record());
+  const closed = outcomeOf(recorder.close(1_000));
+  await turn();
+  expect(closed.state).toBe("waiting");
+  latest().acknowledge(1);
+  await turn();
+  expect([closed.state, settled.state]).toEqual(["resolved", "resolved"]);
+  expect(latest().isCancelled).toBe(true);
+});
+
+test("close gives up after its grace, and says so to who waits", async () => {
+  start();
+  const settled = outcomeOf(record());
+  const closed = outcomeOf(recorder.close(500));
+  await vi.advanceTimersByTimeAsync(501);
+  expect(closed.state).toBe("resolved");
+  expect(settled).toMatchObject({ state: "rejected", error: { code: "audit_unavailable" } });
+  expect(() => recorder.enqueue(sampleOutcome())).toThrowError(
+    expect.objectContaining({ code: "audit_unavailable" }),
+  );
+});
+
+test("an entry that is refused for good stays queued: it is for people to look at, not to be dropped", async () => {
+  start();
+  recorder.enqueue(sampleOutcome());
+  for (let failure = 0; failure < 10; failure += 1) {
+    latest().end(new DomainError("validation_failed"));
+    await vi.advanceTimersByTimeAsync(2_000);
+  }
+  expect(latest().sent()).toEqual([1]);
+});
+
+test("queue, acknowledgements and reconnects are counted", async () => {
+  startAnswered();
+  for (let index = 0; index < 3; index += 1) recorder.enqueue(sampleOutcome());
+  await turn();
+  latest().acknowledge(2);
+  latest().end();
+  const text = await metrics.render();
+  expect(text).toMatch(/^gatehouse_audit_queued_entries\{.*\} 1$/m);
+  expect(text).toMatch(/^gatehouse_audit_acknowledged_total\{.*\} 2$/m);
+  expect(text).toMatch(/^gatehouse_audit_reconnects_total\{.*\} 1$/m);
+});
+
+function start(limits: Partial<RecorderLimits> = {}): void {
+  let entries = 0;
+  metrics = createMetrics("test");
+  recorder = new Recorder({
+    openStream: (handlers) => {
+      const stream = fakeStream(handlers);
+      streams.push(stream);
+      return {
+        send(request) {
+          stream.requests.push(request);
+          return stream.accepts;
+        },
+        cancel() {
+          stream.isCancelled = true;
+        },
+      };
+    },
+    onStall: () => {
+      stalls += 1;
+    },
+    producerId: "producer",
+    newEntryId: () => {
+      entries += 1;
+      return `entry-${entries}`;
+    },
+    random: () => 1,
+    limits: { ...LIMITS, ...limits },
+    logger: pino({ level: "silent" }),
+    metrics,
+  });
+}
+
+/** As `start`, and the service has answered. */
+function startAnswered(limits: Partial<RecorderLimits> = {}): void {
+  start(limits);
+  latest().acknowledge(0);
+}
+
+function fakeStream(handlers: RecordStreamHandlers): FakeStream {
+  const requests: RecordRequest[] = [];
+  return {
+    requests,
+    isCancelled: false,
+    accepts: true,
+    sent: () => requests.flatMap(({ entries }) => entries.map(({ sequence }) => sequence)),
+    acknowledge: (sequence) => handlers.onAcknowledged(sequence),
+    drain: () => handlers.onDrain(),
+    end: (error) => handlers.onEnd(error),
+  };
+}
+
+function latest(): FakeStream {
+  const stream = streams.at(-1);
+  if (stream === undefined) throw new Error("no stream was opened");
+  return stream;
+}
+
+function entryIds(stream: FakeStream): (string | undefined)[] {
+  return stream.requests.flatMap(({ entries }) => entries.map(({ entry }) => entry?.id));
+}
+
+function record(): Promise<void> {
+  return recorder.record(sampleIntent(), Date.now() + 5_000);
+}
+
+function outcomeOf(promise: Promise<unknown>) {
+  const outcome: { state: "waiting" | "resolved" | "rejected"; error?: unknown } = { state: "waiting" };
+  promise.then(
+    () => {
+      outcome.state = "resolved";
+    },
+    (error: unknown) => {
+      outcome.state = "rejected";
+      outcome.error = error;
+    },
+  );
+  return outcome;
+}
+
+/** One turn of the event loop. */
+async function turn(): Promise<void> {
+  await vi.advanceTimersByTimeAsync(0);
+}

@@ -1,0 +1,92 @@
+import { type Entry, EntryKind, Outcome } from "../proto/gen/gatehouse/audit/v1/entry.ts";
+import type { AuditEntry, AuditEvent, AuditOutcome } from "./audit-entry.ts";
+
+/**
+ * Longest values, in UTF-16 units: what audit-service keeps. Cut here too, so that a full batch fits into one
+ * message whatever is in it: 200 × (1,700 units × 3 bytes) is below 1 MiB.
+ */
+const MAX_LENGTH = {
+  id: 36,
+  callId: 40,
+  userId: 40,
+  role: 16,
+  sessionId: 40,
+  claimedEmail: 254,
+  clientIp: 64,
+  userAgent: 512,
+  method: 16,
+  route: 200,
+  resource: 200,
+  action: 64,
+  requestId: 40,
+  traceId: 40,
+  errorCode: 64,
+} as const;
+
+const MAX_HTTP_STATUS = 999;
+
+const KINDS: Record<(AuditEntry | AuditEvent)["kind"], EntryKind> = {
+  intent: EntryKind.INTENT,
+  outcome: EntryKind.OUTCOME,
+  event: EntryKind.EVENT,
+};
+
+const OUTCOMES: Record<AuditOutcome["outcome"], Outcome> = {
+  success: Outcome.SUCCESS,
+  failure: Outcome.FAILURE,
+  unknown: Outcome.UNKNOWN,
+};
+
+/**
+ * An entry as it goes over the wire. Never throws: an entry that cannot be encoded would hold up all behind it.
+ *
+ * @param made id (UUIDv7) and time of an intent or outcome; an event has its own.
+ */
+export function toProto(entry: AuditEntry | AuditEvent, made: { id: string; occurredAt: Date }): Entry {
+  const { id, occurredAt } = entry.kind === "event" ? entry : made;
+  const { callId, method, route } = entry.kind === "event" ? NO_CALL : entry;
+  const { actor } = entry;
+  return {
+    id: cut(id, MAX_LENGTH.id),
+    kind: KINDS[entry.kind],
+    callId: cut(callId, MAX_LENGTH.callId),
+    // The encoder throws at an impossible time; audit-service puts the time of receipt in place of none.
+    occurredAt: Number.isNaN(occurredAt.getTime()) ? undefined : occurredAt,
+    actor: {
+      userId: cut(actor.userId, MAX_LENGTH.userId),
+      role: cut(actor.role, MAX_LENGTH.role),
+      sessionId: cut(actor.sessionId, MAX_LENGTH.sessionId),
+      claimedEmail: cut(actor.claimedEmail, MAX_LENGTH.claimedEmail),
+    },
+    clientIp: cut(entry.clientIp, MAX_LENGTH.clientIp),
+    userAgent: cut(entry.userAgent, MAX_LENGTH.userAgent),
+    method: cut(method, MAX_LENGTH.method),
+    route: cut(route, MAX_LENGTH.route),
+    resource: cut(entry.resource, MAX_LENGTH.resource),
+    action: cut(entry.action, MAX_LENGTH.action),
+    requestId: cut(entry.requestId, MAX_LENGTH.requestId),
+    traceId: cut(entry.traceId, MAX_LENGTH.traceId),
+    ...(entry.kind === "intent" ? NO_OUTCOME : outcomeOf(entry)),
+  };
+}
+
+const NO_CALL = { callId: "", method: "", route: "" };
+const NO_OUTCOME = { outcome: Outcome.UNSPECIFIED, errorCode: "", httpStatus: 0, latencyUs: 0 };
+
+function outcomeOf(entry: AuditOutcome | AuditEvent) {
+  return {
+    outcome: OUTCOMES[entry.outcome],
+    errorCode: cut(entry.errorCode, MAX_LENGTH.errorCode),
+    httpStatus: entry.kind === "event" ? 0 : count(entry.httpStatus, MAX_HTTP_STATUS),
+    latencyUs: entry.kind === "event" ? 0 : count(entry.latencyUs, Number.MAX_SAFE_INTEGER),
+  };
+}
+
+function cut(text = "", maxLength: number): string {
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength - 1)}…`;
+}
+
+/** A whole number that the wire can carry: the encoder throws at any other. */
+function count(value: number, maximum: number): number {
+  return Number.isFinite(value) ? Math.round(Math.min(Math.max(value, 0), maximum)) : 0;
+}

@@ -1,0 +1,77 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { cleanEntry, cleanText, MAX_LENGTH, substituteId } from "./clean-entry.ts";
+import { sampleEntry, sampleOrigin } from "./entry.fixture.ts";
+
+const RECEIVED_AT = new Date("2026-03-01T10:00:01Z");
+const clean = (changes: Parameters<typeof sampleEntry>[0]) =>
+  cleanEntry(sampleEntry(changes), sampleOrigin(7), RECEIVED_AT).entry;
+
+test("a sound entry stays as it is", () => {
+  const entry = sampleEntry();
+  expect(cleanEntry(entry, sampleOrigin(1), RECEIVED_AT)).toEqual({ entry, origin: sampleOrigin(1) });
+});
+
+test.each([
+  ["NUL", "a\u0000b"],
+  ["an escape sequence", "a\u001bb"],
+  ["a line break, which forges a log line", "a\nb"],
+  ["a C1 control", "a\u009bb"],
+  ["a line separator", "a\u2028b"],
+  ["a right-to-left override", "a\u202eb"],
+  ["half a surrogate pair", "a\ud800b"],
+  ["the other half", "a\udc00b"],
+])("%s becomes U+FFFD", (_name, text) => {
+  expect(clean({ userAgent: text }).userAgent).toBe("a\ufffdb");
+});
+
+test("letters of any script and emoji stay", () => {
+  expect(cleanText("Zoë 日本語 👩‍💻 עברית", 64)).toBe("Zoë 日本語 👩‍💻 עברית");
+});
+
+test.each([
+  { length: 511, kept: "x".repeat(511) },
+  { length: 512, kept: "x".repeat(512) },
+  { length: 513, kept: `${"x".repeat(511)}…` },
+  { length: 1_000_000, kept: `${"x".repeat(511)}…` },
+])("of a user agent of $length characters at most 512 are kept", ({ length, kept }) => {
+  expect(clean({ userAgent: "x".repeat(length) }).userAgent).toBe(kept);
+});
+
+test("a cut through a surrogate pair leaves no half of it", () => {
+  expect(cleanText("👩".repeat(10), 4)).toBe("👩\ufffd…");
+});
+
+test("whatever is in a text, what remains is short enough and can be stored and shown", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "binary", maxLength: 600 }), (text) => {
+      const cleaned = cleanText(text, MAX_LENGTH.userAgent);
+      expect(cleaned.length).toBeLessThanOrEqual(512);
+      expect(cleaned.isWellFormed()).toBe(true);
+      expect(cleaned).not.toMatch(/\p{Cc}/u);
+    }),
+  );
+});
+
+test("an id that is no UUID is replaced by one that only its place decides, so that sending again gives the same", () => {
+  const { id } = clean({ id: "'; drop table entries" });
+  expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  expect(clean({ id: "" }).id).toBe(id);
+  expect(substituteId(sampleOrigin(8))).not.toBe(id);
+});
+
+test.each([
+  ["missing", Number.NaN],
+  ["before 1970", -1],
+  ["after 9999", Date.UTC(10_000, 0, 1)],
+])("a time that is %s becomes the time of receipt", (_name, ms) => {
+  expect(clean({ occurredAt: new Date(ms) }).occurredAt).toEqual(RECEIVED_AT);
+});
+
+test.each([
+  { httpStatus: 999, kept: 999 },
+  { httpStatus: 1_000, kept: 0 },
+  { httpStatus: 4_294_967_295, kept: 0 },
+])("an HTTP status of $httpStatus is kept as $kept", ({ httpStatus, kept }) => {
+  expect(clean({ httpStatus }).httpStatus).toBe(kept);
+});

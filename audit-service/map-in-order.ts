@@ -1,0 +1,40 @@
+/**
+ * Works on what comes, on at most `limit` at a time, and yields the results in the order of the source. Reads no
+ * further while `limit` are under way.
+ *
+ * @throws the first failure in that order, after the results before it.
+ */
+export async function* mapInOrder<T, R>(
+  source: AsyncIterable<T>,
+  limit: number,
+  work: (item: T) => Promise<R>,
+): AsyncGenerator<R, void> {
+  const iterator = source[Symbol.asyncIterator]();
+  const underWay: Promise<R>[] = [];
+  let reading: Promise<IteratorResult<T>> | undefined;
+  let isOver = false;
+  while (!isOver || underWay.length > 0) {
+    if (!isOver && underWay.length < limit) reading ??= handled(iterator.next());
+    const oldest = underWay[0];
+    if (oldest !== undefined && (await isFirst(oldest, reading))) {
+      underWay.shift();
+      yield await oldest;
+    } else if (reading !== undefined) {
+      const next = await reading;
+      reading = undefined;
+      if (next.done) isOver = true;
+      else underWay.push(handled(work(next.value)));
+    }
+  }
+}
+
+/** A failure is looked at when its turn comes; until then it is not an unhandled one. */
+function handled<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => undefined);
+  return promise;
+}
+
+async function isFirst(promise: Promise<unknown>, other: Promise<unknown> | undefined): Promise<boolean> {
+  if (other === undefined) return true;
+  return Promise.race([promise.then(() => true), other.then(() => false)]);
+}
