@@ -1,36 +1,56 @@
 import type { Logger } from "./logger.ts";
 
+/** A task that runs again and again. */
+export interface Repetition {
+  /** Runs the task as soon as it is not running, ahead of its time. */
+  runSoon: () => void;
+  /** Ends the repetition, once the running task has ended. */
+  stop: () => Promise<void>;
+}
+
 /**
- * Runs a task again and again, never two at once, the pause between varied by a fifth so that replicas drift
- * apart. A failure is logged and does not end the repetition.
- *
- * @returns stops it, once the running task has ended.
+ * Runs a task again and again, never two at once, the pauses varied by a tenth so that replicas drift apart. A failure
+ * is logged and does not end the repetition.
  */
 export function repeat(
   name: string,
   intervalMs: number,
   task: () => Promise<void>,
   logger: Logger,
-): () => Promise<void> {
+): Repetition {
   let isStopped = false;
+  let isRunning = false;
+  let isWanted = false;
   let timer: NodeJS.Timeout | undefined;
   let running: Promise<void> = Promise.resolve();
-  const schedule = () => {
-    timer = setTimeout(run, intervalMs * (0.9 + Math.random() * 0.2));
+
+  const schedule = (pauseMs: number) => {
+    clearTimeout(timer);
+    timer = setTimeout(run, pauseMs);
     timer.unref();
   };
   const run = () => {
+    isRunning = true;
+    isWanted = false;
     running = task()
       .catch((error: unknown) => logger.warn({ err: error, task: name }, "a repeated task failed"))
       .finally(() => {
-        if (!isStopped) schedule();
+        isRunning = false;
+        if (!isStopped) schedule(isWanted ? 0 : intervalMs * (0.9 + Math.random() * 0.2));
       });
   };
-  schedule();
-  return async () => {
-    isStopped = true;
-    clearTimeout(timer);
-    await running;
+  schedule(intervalMs);
+
+  return {
+    runSoon() {
+      isWanted = true;
+      if (!isRunning && !isStopped) schedule(0);
+    },
+    async stop() {
+      isStopped = true;
+      clearTimeout(timer);
+      await running;
+    },
   };
 }
 

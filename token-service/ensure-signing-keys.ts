@@ -1,4 +1,5 @@
 import { orUnavailable, type Sql, type TransactionSql } from "../service-kit/postgres.ts";
+import type { Algorithm } from "./jws-signature.ts";
 import { decrypt, type EncryptionKey, encrypt } from "./key-cipher.ts";
 import {
   deleteKeysRetiredBefore,
@@ -9,7 +10,7 @@ import {
   replaceEncryptedKey,
   type SigningKeyRow,
 } from "./key-store.ts";
-import { type Algorithm, generateSigningKey } from "./signing-key.ts";
+import { generateSigningKey } from "./signing-key.ts";
 
 export interface SigningKeyDeps {
   sql: Sql;

@@ -1,4 +1,5 @@
-import type { CryptoKey, JWK } from "jose";
+import type { KeyObject } from "node:crypto";
+import type { JWK } from "jose";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
@@ -40,7 +41,7 @@ export class KeyRing {
   }
 
   /** The key that signs. @throws {DomainError} `service_unavailable` if there is none yet. */
-  active(): SigningKey & { privateKey: CryptoKey } {
+  active(): SigningKey & { privateKey: KeyObject } {
     for (const key of this.#keys.values()) {
       const { privateKey } = key;
       if (key.state === "active" && privateKey !== undefined) return { ...key, privateKey };
@@ -79,17 +80,16 @@ export class KeyRing {
 
   async #load(): Promise<void> {
     const rows = await listKeys(this.#options.sql);
-    const entries = await Promise.all(rows.map(async (row) => [row.id, await this.#import(row)] as const));
-    this.#keys = new Map(entries);
+    this.#keys = new Map(rows.map((row) => [row.id, this.#import(row)]));
   }
 
-  async #import(row: SigningKeyRow): Promise<SigningKey> {
+  #import(row: SigningKeyRow): SigningKey {
     const known = this.#keys.get(row.id);
-    const publicKey = known?.publicKey ?? (await importPublicKey(row.publicJwk, row.algorithm));
+    const publicKey = known?.publicKey ?? importPublicKey(row.publicJwk, row.algorithm);
     const { id, algorithm, state, publicJwk, createdAt, activatedAt, retiredAt } = row;
     const key = { id, algorithm, state, publicJwk, publicKey, createdAt, activatedAt, retiredAt };
     if (row.privateEncrypted === null) return key;
-    const privateKey = known?.privateKey ?? (await importPrivateKey(this.#decryptJwk(row), algorithm));
+    const privateKey = known?.privateKey ?? importPrivateKey(this.#decryptJwk(row));
     return { ...key, privateKey };
   }
 

@@ -1,6 +1,7 @@
 import type { JWK } from "jose";
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
-import type { Algorithm, KeyState } from "./signing-key.ts";
+import type { Algorithm } from "./jws-signature.ts";
+import type { KeyState } from "./signing-key.ts";
 
 /** A signing key as stored. */
 export interface SigningKeyRow {

@@ -1,4 +1,6 @@
 import { LRUCache } from "lru-cache";
+import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
+import { AuthorizationService } from "../proto/gen/envoy/service/auth/v3/external_auth.ts";
 import { KeyServiceService } from "../proto/gen/gatehouse/token/v1/key_service.ts";
 import { SessionServiceService } from "../proto/gen/gatehouse/token/v1/session_service.ts";
 import { TokenServiceService } from "../proto/gen/gatehouse/token/v1/token_service.ts";
@@ -7,14 +9,19 @@ import { connectPostgres } from "../service-kit/postgres.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
 import { configSchema } from "./config.ts";
+import { deliverSecurityEvents } from "./deliver-security-events.ts";
 import { ensureSigningKeys } from "./ensure-signing-keys.ts";
+import { createEnvoyAuthRpc, envoyCallers } from "./envoy-auth-rpc.ts";
 import { cleanUp } from "./housekeeping.ts";
+import { createIdentityNoticeClient } from "./identity-notice-client.ts";
 import { KeyRing } from "./key-ring.ts";
 import { createKeyRpc, keyCallers } from "./key-rpc.ts";
 import { LeafMarker } from "./leaf-marker.ts";
+import { createRedisBell } from "./redis-bell.ts";
 import { createMemoryBell } from "./revocation-bell.ts";
 import { RevocationFeed } from "./revocation-feed.ts";
 import { rotateSigningKeyWhenDue } from "./rotate-signing-key.ts";
+import { toAuditEvent } from "./security-event-audit.ts";
 import { createSessionRpc, sessionCallers } from "./session-rpc.ts";
 import { markLeavesSeen } from "./session-store.ts";
 import { createTokenRpc, tokenCallers } from "./token-rpc.ts";
@@ -22,6 +29,9 @@ import type { VerifiedToken } from "./verify-token.ts";
 
 const KEY_RELOAD_INTERVAL_MS = 1_000;
 const CLEAN_UP_INTERVAL_MS = 60_000;
+const EVENT_DELIVERY_INTERVAL_MS = 2_000;
+const EVENT_RECORD_TIMEOUT_MS = 3_000;
+const AUDIT_GRACE_MS = 1_000;
 
 const config = loadConfig(configSchema, process.env);
 const service = await startProcess("token-service", config);
@@ -48,10 +58,44 @@ const keyDeps = {
   now,
 };
 const keys = new KeyRing({ ...keyDeps, logger });
-const bell = createMemoryBell();
+const bell =
+  config.REDIS_URL === undefined
+    ? createMemoryBell()
+    : createRedisBell({
+        url: config.REDIS_URL,
+        password: config.REDIS_PASSWORD_FILE,
+        caFile: config.REDIS_CA_FILE,
+        logger,
+        metrics,
+      });
+lifecycle.onStop("revocation bell", () => bell.close());
 const revocations = new RevocationFeed({ sql, bell, logger, now, onKeyRevoked: (keyId) => keys.ban(keyId) });
 const leaves = new LeafMarker({ write: (batch) => markLeavesSeen(sql, batch, now()), logger });
 lifecycle.onStop("leaf marks", () => leaves.flush());
+
+const recorder = createAuditRecorder({
+  address: config.AUDIT_SERVICE_ADDRESS,
+  certificate: service.certificate,
+  logger,
+  metrics,
+});
+lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_GRACE_MS));
+const notices = createIdentityNoticeClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate);
+lifecycle.onStop("identity notices", () => notices.close());
+const delivery = repeat(
+  "security events",
+  EVENT_DELIVERY_INTERVAL_MS,
+  () =>
+    deliverSecurityEvents({
+      sql,
+      record: (event) => recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS),
+      notify: (event) => notices.notifyRefreshReuse(event),
+      now,
+      logger,
+    }),
+  logger,
+);
+lifecycle.onStop("security events", delivery.stop);
 
 const refusals = metrics.counter("gatehouse_token_refusals_total", "Access tokens refused, by the check.", [
   "reason",
@@ -76,6 +120,7 @@ const deps = {
   maxSessionsPerUser: config.MAX_SESSIONS_PER_USER,
   jwksMaxAgeS: config.JWKS_MAX_AGE_S,
   countRefusal: (reason: string) => refusals.inc({ reason }),
+  onSecurityEvent: delivery.runSoon,
   countRefresh: (result: string) => refreshes.inc({ result }),
 };
 
@@ -83,6 +128,7 @@ lifecycle.onStop("revocation feed", () => revocations.stop());
 lifecycle.addReadinessCheck("revocation log", () => revocations.assertFresh());
 await serveRpc(service, config, (server) => {
   server.add(TokenServiceService, tokenCallers(config.VERIFIERS), createTokenRpc(deps));
+  server.add(AuthorizationService, envoyCallers(config.ENVOYS), createEnvoyAuthRpc(deps));
   server.add(SessionServiceService, sessionCallers, createSessionRpc(deps));
   server.add(
     KeyServiceService,
@@ -96,8 +142,9 @@ await untilSuccess("signing keys", () => keys.reload(), logger);
 await untilSuccess("revocation log", () => revocations.start(), logger);
 lifecycle.onStop(
   "key reload",
-  repeat("key reload", KEY_RELOAD_INTERVAL_MS, () => keys.reload(), logger),
+  repeat("key reload", KEY_RELOAD_INTERVAL_MS, () => keys.reload(), logger).stop,
 );
+let sweptTo: string | undefined;
 lifecycle.onStop(
   "clean-up",
   repeat(
@@ -106,9 +153,9 @@ lifecycle.onStop(
     async () => {
       if (await rotateSigningKeyWhenDue(keyDeps)) logger.info("signing key rotated by age");
       await ensureSigningKeys(keyDeps);
-      await cleanUp({ sql, now, logger });
+      sweptTo = await cleanUp({ sql, now, logger }, sweptTo);
     },
     logger,
-  ),
+  ).stop,
 );
 lifecycle.ready();

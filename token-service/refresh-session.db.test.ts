@@ -13,7 +13,7 @@ import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
 const replicas: TokenReplica[] = [];
-const origin = { ip: "192.0.2.2", userAgent: "test" };
+const origin = { ip: "192.0.2.2", userAgent: "test", requestId: "r", traceId: "t" };
 
 beforeAll(async () => {
   database = await createTestDatabase("token-service");

@@ -1,3 +1,4 @@
+import { v7 as uuidv7 } from "uuid";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { orUnavailable, type Sql, type TransactionSql } from "../service-kit/postgres.ts";
@@ -6,6 +7,7 @@ import type { KeyRing } from "./key-ring.ts";
 import { checkRefreshClaims, REFRESH_TOKEN_TYPE, type RefreshClaims } from "./refresh-token.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
+import { insertSecurityEvent } from "./security-event-store.ts";
 import { advanceGeneration, lockSession, markSessionsRevoked, type SessionRow } from "./session-store.ts";
 import { refreshPurpose, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
 import { logName } from "./signing-key.ts";
@@ -13,10 +15,12 @@ import { isTokenId } from "./token-id.ts";
 import { accessTokensDeadAt } from "./token-lifetimes.ts";
 import { checkSignature } from "./verify-token.ts";
 
-/** Where a refresh came from: shown to the user in the list of sessions. */
+/** Where a refresh came from: shown to the user in the list of sessions, and in the notice of a reuse. */
 export interface RefreshOrigin {
   ip: string;
   userAgent: string;
+  requestId: string;
+  traceId: string;
 }
 
 export type RefreshResult = "rotated" | "repeated" | "reused" | "invalid";
@@ -27,6 +31,8 @@ export interface RefreshSessionDeps extends SignPairDeps {
   revocations: Pick<RevocationFeed, "announce">;
   now: () => Date;
   countRefresh: (result: RefreshResult) => void;
+  /** Called after a commit that left a security event to deliver. */
+  onSecurityEvent: () => void;
   logger: Logger;
 }
 
@@ -55,6 +61,7 @@ export async function refreshSession(
   if (outcome.kind === "invalid") throw new DomainError("refresh_token_invalid");
   if (outcome.kind === "reused") {
     deps.revocations.announce();
+    deps.onSecurityEvent();
     deps.logger.warn({ session: logName(claims?.sid ?? "") }, "refresh token reused: session ended");
     // Thrown after the commit: thrown inside, it would roll back the end that it reports.
     throw new DomainError("refresh_token_reused");
@@ -70,7 +77,7 @@ async function verifyRefreshToken(
   const jws = parseCompactJws(text);
   if (typeof jws === "string" || jws.header.typ !== REFRESH_TOKEN_TYPE) return undefined;
   const key = deps.keys.find(jws.header.kid) ?? (await deps.keys.findAgain(jws.header.kid));
-  if (key === undefined || (await checkSignature(jws, key)) !== undefined) return undefined;
+  if (key === undefined || checkSignature(jws, key) !== undefined) return undefined;
   return checkRefreshClaims(jws.payload, deps.issuer);
 }
 
@@ -92,6 +99,16 @@ async function rotateOrEnd(
   if (claims.gen === session.generation - 1 && mayRepeat(deps, session, now))
     return { kind: "repeated", session };
   await markSessionsRevoked(tx, [session.id], "refresh_reuse", now);
+  const { id: sessionId, userId } = session;
+  await insertSecurityEvent(tx, {
+    ...origin,
+    id: uuidv7(),
+    type: "refresh_reuse",
+    userId,
+    sessionId,
+    keyId: null,
+    occurredAt: now,
+  });
   await appendRevocations(
     tx,
     [{ sessionId: session.id }],
@@ -118,7 +135,8 @@ async function rotate(
     generation: session.generation + 1,
     rotatedAt: now,
     idleEnd: new Date(Math.min(idleEndMs, session.absoluteEnd.getTime())),
-    ...origin,
+    ip: origin.ip,
+    userAgent: origin.userAgent,
   };
   await advanceGeneration(tx, session.id, next);
   return { ...session, ...next, leafSeen: false };

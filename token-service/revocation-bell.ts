@@ -6,7 +6,9 @@
 export interface RevocationBell {
   /** Never throws and never waits. */
   ring(): void;
+  /** The listener is called some time after each ring; once may stand for several. */
   onRing(listener: () => void): void;
+  /** Nobody is called any more. */
   close(): Promise<void>;
 }
 
@@ -20,6 +22,8 @@ export function createMemoryBell(): RevocationBell {
     onRing(listener) {
       listeners.push(listener);
     },
-    close: async () => undefined,
+    async close() {
+      listeners.length = 0;
+    },
   };
 }

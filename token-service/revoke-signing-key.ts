@@ -1,6 +1,7 @@
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
+import { insertKeyEvent } from "./key-event.ts";
 import { listKeys, lockKeys, markKeyRevoked } from "./key-store.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
@@ -31,6 +32,7 @@ export async function revokeSigningKey(deps: RevokeSigningKeyDeps, keyId: string
       const now = deps.now();
       await markKeyRevoked(tx, keyId, now);
       if (key.state === "next") await ensureNextKey(tx, deps, []);
+      if (key.state !== "revoked") await insertKeyEvent(tx, "signing_key_revoked", keyId, now);
       const targets = key.state === "revoked" ? [] : [{ keyId }];
       return appendRevocations(tx, targets, accessTokensDeadAt(now, deps.accessTtlS));
     }),

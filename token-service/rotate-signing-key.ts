@@ -1,6 +1,7 @@
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
+import { insertKeyEvent } from "./key-event.ts";
 import { activateNextKey, listKeys, lockKeys, retireActiveKey, type SigningKeyRow } from "./key-store.ts";
 
 export interface RotateSigningKeyDeps extends SigningKeyDeps {
@@ -71,5 +72,6 @@ export async function promoteNextKey(
   await ensureNextKey(tx, deps, []);
   const active = (await listKeys(tx)).find((key) => key.state === "active");
   if (active === undefined) throw new Error("no key is active after a rotation");
+  await insertKeyEvent(tx, "signing_key_rotated", active.id, now);
   return active;
 }

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { TokenPair as TokenPairMessage } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import type { Session, SessionServiceServer } from "../proto/gen/gatehouse/token/v1/session_service.ts";
+import { traceIdOf } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
@@ -41,8 +42,9 @@ export function createSessionRpc(deps: SessionRpcDeps): Implementation<SessionSe
       const tokens = await issueSession(deps, { ...checked, role, ...originOf(request) });
       return { tokens: toPairMessage(tokens) };
     },
-    async refreshSession(request) {
-      const tokens = await refreshSession(deps, request.refreshToken, originOf(request));
+    async refreshSession(request, context) {
+      const origin = { ...originOf(request), requestId: context.requestId, traceId: traceIdOf(context) };
+      const tokens = await refreshSession(deps, request.refreshToken, origin);
       return { tokens: toPairMessage(tokens) };
     },
     async revokeSession(request) {

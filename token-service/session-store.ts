@@ -117,12 +117,33 @@ export async function markLeavesSeen(sql: Sql, leaves: readonly SeenLeaf[], now:
   `;
 }
 
-/** Deletes sessions that ended before this moment, without waiting for rows that somebody holds. @returns how many. */
-export async function deleteSessionsEndedBefore(sql: Sql, moment: Date, limit: number): Promise<number> {
-  const result = await sql`
-    delete from sessions where id in (
-      select id from sessions where idle_end < ${moment} order by idle_end limit ${limit} for update skip locked
+/**
+ * Looks at the next sessions after `cursor`, in the order of their ids, and deletes those that ended before this moment,
+ * without waiting for rows that somebody holds. A sweep instead of an index on the end, which every refresh moves.
+ *
+ * @param cursor where the last look ended; undefined to begin.
+ * @returns how many were deleted, and where to go on; undefined at the end.
+ */
+export async function sweepSessions(
+  sql: Sql,
+  endedBefore: Date,
+  cursor: string | undefined,
+  limit: number,
+): Promise<{ deleted: number; cursor: string | undefined }> {
+  const [result] = await sql<{ seen: number; last: string | null; deleted: number }[]>`
+    with looked as materialized (
+      select id, idle_end from sessions
+      where id > ${cursor ?? "00000000-0000-0000-0000-000000000000"} order by id limit ${limit}
+    ), ended as (
+      select id from sessions
+      where id in (select id from looked where idle_end < ${endedBefore}) and idle_end < ${endedBefore}
+      for update skip locked
+    ), gone as (
+      delete from sessions where id in (select id from ended) returning 1
     )
+    select (select count(*)::integer from looked) as seen, (select max(id::text) from looked) as last,
+           (select count(*)::integer from gone) as deleted
   `;
-  return result.count;
+  const isEnd = (result?.seen ?? 0) < limit;
+  return { deleted: result?.deleted ?? 0, cursor: isEnd ? undefined : (result?.last ?? undefined) };
 }

@@ -82,7 +82,12 @@ test("ending a session twice succeeds, and is one revocation", async () => {
 test("a session shows where it was last used, and when", async () => {
   const userId = randomUUID();
   const pair = await logIn(replica, userId);
-  await refreshSession(replica.deps, pair.refreshToken, { ip: "2001:db8::1", userAgent: "phone" });
+  await refreshSession(replica.deps, pair.refreshToken, {
+    ip: "2001:db8::1",
+    userAgent: "phone",
+    requestId: "r",
+    traceId: "t",
+  });
   const [session] = await liveOf(userId);
   expect(session).toMatchObject({ ip: "2001:db8::1", userAgent: "phone", amr: ["pwd"] });
   expect(session?.lastUsedAt.getTime()).toBeGreaterThan(session?.createdAt.getTime() ?? 0);

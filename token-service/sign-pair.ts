@@ -1,5 +1,5 @@
-import { SignJWT } from "jose";
 import { ACCESS_TOKEN_TYPE } from "./access-token.ts";
+import { signCompactJws } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { REFRESH_TOKEN_TYPE, refreshAudience } from "./refresh-token.ts";
 import type { SessionRow } from "./session-store.ts";
@@ -27,43 +27,37 @@ export interface SignPairDeps {
  * or who lost the answer, get the same pair again. Only an access token with less than half its life left is
  * dated anew.
  */
-export async function signPair(deps: SignPairDeps, session: SessionRow, now: Date): Promise<TokenPair> {
+export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): TokenPair {
   const nowS = Math.floor(now.getTime() / 1_000);
   const rotatedAtS = Math.floor(session.rotatedAt.getTime() / 1_000);
   const { accessTtlS } = deps.lifetimes;
   const issuedAtS = nowS - rotatedAtS > accessTtlS / 2 ? nowS : rotatedAtS;
   const expiresAtS = Math.min(issuedAtS + accessTtlS, Math.floor(session.idleEnd.getTime() / 1_000));
   const key = deps.keys.active();
-  const sign = (type: string, claims: Record<string, unknown>) =>
-    new SignJWT(claims)
-      .setProtectedHeader({ alg: key.algorithm, typ: type, kid: key.id })
-      .sign(key.privateKey);
 
   const { id, userId, generation, tokenSecret } = session;
-  const [accessToken, refreshToken] = await Promise.all([
-    sign(ACCESS_TOKEN_TYPE, {
-      iss: deps.issuer,
-      aud: deps.issuer,
-      sub: userId,
-      sid: id,
-      jti: `${generation}.${tokenId(tokenSecret, `access ${generation} ${issuedAtS}`)}`,
-      iat: issuedAtS,
-      exp: expiresAtS,
-      role: session.role,
-      amr: session.amr,
-      auth_time: Math.floor(session.authTime.getTime() / 1_000),
-    }),
-    sign(REFRESH_TOKEN_TYPE, {
-      iss: deps.issuer,
-      aud: refreshAudience(deps.issuer),
-      sub: userId,
-      sid: id,
-      jti: refreshTokenId(session),
-      gen: generation,
-      iat: rotatedAtS,
-      exp: Math.floor(session.idleEnd.getTime() / 1_000),
-    }),
-  ]);
+  const accessToken = signCompactJws(key, ACCESS_TOKEN_TYPE, {
+    iss: deps.issuer,
+    aud: deps.issuer,
+    sub: userId,
+    sid: id,
+    jti: `${generation}.${tokenId(tokenSecret, `access ${generation} ${issuedAtS}`)}`,
+    iat: issuedAtS,
+    exp: expiresAtS,
+    role: session.role,
+    amr: session.amr,
+    auth_time: Math.floor(session.authTime.getTime() / 1_000),
+  });
+  const refreshToken = signCompactJws(key, REFRESH_TOKEN_TYPE, {
+    iss: deps.issuer,
+    aud: refreshAudience(deps.issuer),
+    sub: userId,
+    sid: id,
+    jti: refreshTokenId(session),
+    gen: generation,
+    iat: rotatedAtS,
+    exp: Math.floor(session.idleEnd.getTime() / 1_000),
+  });
   return { accessToken, refreshToken, expiresInS: Math.max(expiresAtS - nowS, 0), sessionId: id, userId };
 }
 

@@ -1,14 +1,13 @@
-import { createHash } from "node:crypto";
 import {
-  type CryptoKey,
-  calculateJwkThumbprint,
-  exportJWK,
-  generateKeyPair,
-  importJWK,
-  type JWK,
-} from "jose";
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+} from "node:crypto";
+import { calculateJwkThumbprint, type JWK } from "jose";
+import type { Algorithm } from "./jws-signature.ts";
 
-export type Algorithm = "EdDSA" | "ES256";
 export type KeyState = "next" | "active" | "retired" | "revoked";
 
 /** A key as the process uses it. */
@@ -18,9 +17,9 @@ export interface SigningKey {
   algorithm: Algorithm;
   state: KeyState;
   publicJwk: JWK;
-  publicKey: CryptoKey;
+  publicKey: KeyObject;
   /** Absent for keys that no longer sign. */
-  privateKey?: CryptoKey;
+  privateKey?: KeyObject;
   createdAt: Date;
   activatedAt: Date | null;
   retiredAt: Date | null;
@@ -35,27 +34,30 @@ const CURVE: Record<Algorithm, { kty: string; crv: string }> = {
 export async function generateSigningKey(
   algorithm: Algorithm,
 ): Promise<{ id: string; publicJwk: JWK; privateJwk: JWK }> {
-  const pair = await generateKeyPair(algorithm, { extractable: true, crv: CURVE[algorithm].crv });
-  const privateJwk = await exportJWK(pair.privateKey);
-  const { d: _secret, ...members } = privateJwk;
-  const id = await calculateJwkThumbprint(members as JWK);
-  return { id, publicJwk: { ...members, kid: id, use: "sig", alg: algorithm }, privateJwk };
+  const { publicKey, privateKey } =
+    algorithm === "EdDSA"
+      ? generateKeyPairSync("ed25519")
+      : generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const members = publicKey.export({ format: "jwk" }) as JWK;
+  const id = await calculateJwkThumbprint(members);
+  const publicJwk = { ...members, kid: id, use: "sig", alg: algorithm };
+  return { id, publicJwk, privateJwk: privateKey.export({ format: "jwk" }) as JWK };
 }
 
 /**
  * Imports a public JWK, pinned to its algorithm: key type and curve must be the algorithm's own.
  *
- * @throws if they are not, or if the JWK holds a secret.
+ * @throws if they are not, if the point is not on the curve, or if the JWK holds a secret.
  */
-export async function importPublicKey(jwk: JWK, algorithm: Algorithm): Promise<CryptoKey> {
+export function importPublicKey(jwk: JWK, algorithm: Algorithm): KeyObject {
   const { kty, crv } = CURVE[algorithm];
   if (jwk.kty !== kty || jwk.crv !== crv || "d" in jwk)
     throw new Error(`key ${jwk.kid} is no public ${algorithm} key`);
-  return (await importJWK(jwk, algorithm)) as CryptoKey;
+  return createPublicKey({ key: jwk as never, format: "jwk" });
 }
 
-export async function importPrivateKey(jwk: JWK, algorithm: Algorithm): Promise<CryptoKey> {
-  return (await importJWK(jwk, algorithm, { extractable: false })) as CryptoKey;
+export function importPrivateKey(jwk: JWK): KeyObject {
+  return createPrivateKey({ key: jwk as never, format: "jwk" });
 }
 
 /** A log-safe name for a token's identifiers: the first 12 hexadecimal digits of their SHA-256. */

@@ -18,7 +18,7 @@ import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
 const replicas: TokenReplica[] = [];
-const origin = { ip: "", userAgent: "" };
+const origin = { ip: "192.0.2.2", userAgent: "test", requestId: "r", traceId: "t" };
 
 beforeEach(async () => {
   database = await createTestDatabase("token-service");

@@ -9,13 +9,14 @@ import {
 } from "./certificate-pair.ts";
 import { makePrivateDirectory, readIfPresent, writePrivateFile } from "./private-file.ts";
 
-/** Who has a certificate: every process that calls or is called, and the operator's command line. */
+/** Who has a certificate: every process that calls or is called, an Envoy to try, and the operator's command line. */
 export const IDENTITIES = [
   "gateway",
   "identity-service",
   "token-service",
   "audit-service",
   "payments-service",
+  "envoy",
   "operator",
 ] as const;
 

@@ -48,11 +48,15 @@ export function processPlan(settings: Settings, home: Home, administrator: First
     TOKEN_SERVICE_ADDRESS,
     BOOTSTRAP_ADMIN_EMAIL: administrator.email,
     BOOTSTRAP_ADMIN_PASSWORD_FILE: administrator.passwordFile,
+    SMTP_URL: `smtp://${local(settings.SMTP_PORT)}`,
+    MAIL_FROM: "Gatehouse <no-reply@gatehouse.example>",
   });
   const token = service(settings, home, "token-service", settings.TOKEN_OPERATIONS_PORT, {
     ...databaseEnvironment(settings, home, "token-service"),
     LISTEN_ADDRESS: local(settings.TOKEN_PORT),
     HEALTH_ADDRESS: local(settings.TOKEN_HEALTH_PORT),
+    AUDIT_SERVICE_ADDRESS: services.AUDIT_SERVICE_ADDRESS,
+    IDENTITY_SERVICE_ADDRESS: services.IDENTITY_SERVICE_ADDRESS,
     TOKEN_ISSUER: `http://${local(settings.GATEWAY_PORT)}`,
     KEY_ENCRYPTION_KEY_FILE: keyEncryptionKeyFile(home),
   });
@@ -85,6 +89,7 @@ function service(
     entry: name === "payments-service" ? "examples/payments-service/main.ts" : `${name}/main.ts`,
     address: environment.LISTEN_ADDRESS,
     readyUrl: `http://${local(operationsPort)}/readyz`,
+    nodeOptions: ["--max-semi-space-size=2"], // 10 MB less at rest
     environment: {
       ...environment,
       LOG_LEVEL: settings.LOG_LEVEL,

@@ -4,6 +4,7 @@ import { pino } from "pino";
 import type { Sql } from "../../service-kit/postgres.ts";
 import { ensureSigningKeys } from "../../token-service/ensure-signing-keys.ts";
 import { issueSession } from "../../token-service/issue-session.ts";
+import type { Algorithm } from "../../token-service/jws-signature.ts";
 import { parseEncryptionKey } from "../../token-service/key-cipher.ts";
 import { KeyRing } from "../../token-service/key-ring.ts";
 import { LeafMarker } from "../../token-service/leaf-marker.ts";
@@ -11,7 +12,6 @@ import type { RefreshResult } from "../../token-service/refresh-session.ts";
 import { createMemoryBell, type RevocationBell } from "../../token-service/revocation-bell.ts";
 import { RevocationFeed } from "../../token-service/revocation-feed.ts";
 import { markLeavesSeen } from "../../token-service/session-store.ts";
-import type { Algorithm } from "../../token-service/signing-key.ts";
 import type { Refusal, VerifiedToken } from "../../token-service/verify-token.ts";
 
 export interface TokenReplicaOptions {
@@ -75,6 +75,7 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
     verified: new LRUCache<string, VerifiedToken>({ max: 1_000 }),
     maxSessionsPerUser: options.maxSessionsPerUser ?? 20,
     countRefusal: (refusal: Refusal) => void refusals.push(refusal),
+    onSecurityEvent: () => undefined,
     countRefresh: (result: RefreshResult) => void refreshes.push(result),
   };
   return { deps, refusals, refreshes, stop: () => revocations.stop() };

@@ -19,9 +19,8 @@ create table sessions (
   ip             text        not null default '',
   user_agent     text        not null default '',
   check ((revoked_at is null) = (revoked_reason is null))
-);
+) with (fillfactor = 80); -- a refresh rewrites its row: with room on the page, and no index on what changes, in place
 create index sessions_live_by_user on sessions (user_id, created_at) where revoked_at is null;
-create index sessions_by_end on sessions (idle_end);
 
 -- What stops being accepted before it expires. Numbered without gaps and in commit order, because the number
 -- comes from a row that stays locked until the commit.

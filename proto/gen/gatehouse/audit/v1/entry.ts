@@ -19,6 +19,8 @@ export const EntryKind = {
   INTENT: 1,
   /** OUTCOME - Written after it. */
   OUTCOME: 2,
+  /** EVENT - Written by a service about something it did or noticed by itself; stands alone. */
+  EVENT: 3,
 } as const;
 
 export type EntryKind = typeof EntryKind[keyof typeof EntryKind];
@@ -27,6 +29,7 @@ export namespace EntryKind {
   export type UNSPECIFIED = typeof EntryKind.UNSPECIFIED;
   export type INTENT = typeof EntryKind.INTENT;
   export type OUTCOME = typeof EntryKind.OUTCOME;
+  export type EVENT = typeof EntryKind.EVENT;
 }
 
 /** What came of a call. */
@@ -73,7 +76,7 @@ export interface Entry {
   requestId: string;
   /** W3C trace id. May be empty. */
   traceId: string;
-  /** Outcomes only. */
+  /** Outcomes and events only. */
   outcome: Outcome;
   /** Error code of a failure. */
   errorCode: string;

@@ -18,6 +18,7 @@ import {
   type ServiceError,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import { Timestamp } from "../../../google/protobuf/timestamp.ts";
 import { TokenPair } from "../../token/v1/principal.ts";
 import { User } from "./user.ts";
 
@@ -85,6 +86,26 @@ export interface GetUserRequest {
 export interface GetUserResponse {
   /** As stored. */
   user: User | undefined;
+}
+
+/** A refresh token that was used twice. */
+export interface NotifyRefreshReuseRequest {
+  /** UUID of the event: one mail each, however often it is told. */
+  eventId: string;
+  /** UUID of the user. */
+  userId: string;
+  /** When the second use came. */
+  occurredAt:
+    | Date
+    | undefined;
+  /** Address that the second use came from. May be empty. */
+  ip: string;
+  /** User-Agent of the second use. May be empty. */
+  userAgent: string;
+}
+
+/** The mail is on its way: committed, not yet sent. */
+export interface NotifyRefreshReuseResponse {
 }
 
 function createBaseRegisterRequest(): RegisterRequest {
@@ -488,6 +509,131 @@ export const GetUserResponse: MessageFns<GetUserResponse> = {
   },
 };
 
+function createBaseNotifyRefreshReuseRequest(): NotifyRefreshReuseRequest {
+  return { eventId: "", userId: "", occurredAt: undefined, ip: "", userAgent: "" };
+}
+
+export const NotifyRefreshReuseRequest: MessageFns<NotifyRefreshReuseRequest> = {
+  encode(message: NotifyRefreshReuseRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.eventId !== "") {
+      writer.uint32(10).string(message.eventId);
+    }
+    if (message.userId !== "") {
+      writer.uint32(18).string(message.userId);
+    }
+    if (message.occurredAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.occurredAt), writer.uint32(26).fork()).join();
+    }
+    if (message.ip !== "") {
+      writer.uint32(34).string(message.ip);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(42).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): NotifyRefreshReuseRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseNotifyRefreshReuseRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.eventId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.occurredAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.ip = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseNotifyRefreshReuseResponse(): NotifyRefreshReuseResponse {
+  return {};
+}
+
+export const NotifyRefreshReuseResponse: MessageFns<NotifyRefreshReuseResponse> = {
+  encode(_: NotifyRefreshReuseResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): NotifyRefreshReuseResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseNotifyRefreshReuseResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 /** Accounts and the ways to prove that one is the owner of one. */
 export type IdentityServiceService = typeof IdentityServiceService;
 export const IdentityServiceService = {
@@ -527,6 +673,21 @@ export const IdentityServiceService = {
     responseSerialize: (value: GetUserResponse): Buffer => Buffer.from(GetUserResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): GetUserResponse => GetUserResponse.decode(value),
   },
+  /**
+   * Tells a user by mail that a refresh token of theirs was used twice and that the session has been
+   * ended. Idempotent by `event_id`. A user who is gone is not told, and that is no error.
+   */
+  notifyRefreshReuse: {
+    path: "/gatehouse.identity.v1.IdentityService/NotifyRefreshReuse" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: NotifyRefreshReuseRequest): Buffer =>
+      Buffer.from(NotifyRefreshReuseRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): NotifyRefreshReuseRequest => NotifyRefreshReuseRequest.decode(value),
+    responseSerialize: (value: NotifyRefreshReuseResponse): Buffer =>
+      Buffer.from(NotifyRefreshReuseResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): NotifyRefreshReuseResponse => NotifyRefreshReuseResponse.decode(value),
+  },
 } as const;
 
 export interface IdentityServiceServer extends UntypedServiceImplementation {
@@ -542,6 +703,11 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   login: handleUnaryCall<LoginRequest, LoginResponse>;
   /** The account of a user. Errors: not_found. */
   getUser: handleUnaryCall<GetUserRequest, GetUserResponse>;
+  /**
+   * Tells a user by mail that a refresh token of theirs was used twice and that the session has been
+   * ended. Idempotent by `event_id`. A user who is gone is not told, and that is no error.
+   */
+  notifyRefreshReuse: handleUnaryCall<NotifyRefreshReuseRequest, NotifyRefreshReuseResponse>;
 }
 
 export interface IdentityServiceClient extends Client {
@@ -599,6 +765,25 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GetUserResponse) => void,
   ): ClientUnaryCall;
+  /**
+   * Tells a user by mail that a refresh token of theirs was used twice and that the session has been
+   * ended. Idempotent by `event_id`. A user who is gone is not told, and that is no error.
+   */
+  notifyRefreshReuse(
+    request: NotifyRefreshReuseRequest,
+    callback: (error: ServiceError | null, response: NotifyRefreshReuseResponse) => void,
+  ): ClientUnaryCall;
+  notifyRefreshReuse(
+    request: NotifyRefreshReuseRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: NotifyRefreshReuseResponse) => void,
+  ): ClientUnaryCall;
+  notifyRefreshReuse(
+    request: NotifyRefreshReuseRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: NotifyRefreshReuseResponse) => void,
+  ): ClientUnaryCall;
 }
 
 export const IdentityServiceClient = makeGenericClientConstructor(
@@ -609,6 +794,18 @@ export const IdentityServiceClient = makeGenericClientConstructor(
   service: typeof IdentityServiceService;
   serviceName: string;
 };
+
+function toTimestamp(date: Date): Timestamp {
+  const seconds = Math.trunc(date.getTime() / 1_000);
+  const nanos = (date.getTime() % 1_000) * 1_000_000;
+  return { seconds, nanos };
+}
+
+function fromTimestamp(t: Timestamp): Date {
+  let millis = (t.seconds || 0) * 1_000;
+  millis += (t.nanos || 0) / 1_000_000;
+  return new globalThis.Date(millis);
+}
 
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;

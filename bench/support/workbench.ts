@@ -1,0 +1,82 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import postgres from "postgres";
+import { startEmbeddedPostgres } from "../../deploy/local/embedded-postgres.ts";
+import { freePort } from "../../deploy/local/ports.ts";
+import { makePrivateDirectory, randomPassword } from "../../deploy/local/private-file.ts";
+import { provision, servicePasswordFile } from "../../deploy/local/provision.ts";
+import { databaseOf, type ServiceName } from "../../deploy/local/service-databases.ts";
+
+const ROOT = resolve(import.meta.dirname, "..", "..");
+
+/** A PostgreSQL of its own with every service's schema, durable as in production, gone afterwards. */
+export async function startWorkbench() {
+  const folder = await mkdtemp(join(tmpdir(), "gatehouse-bench-"));
+  const server = await startEmbeddedPostgres({
+    dataDirectory: join(folder, "postgres"),
+    port: await freePort(),
+    password: randomPassword(),
+    logFile: join(folder, "postgres.log"),
+    durable: true,
+    maxConnections: 100,
+  });
+  const secrets = join(folder, "secrets");
+  await makePrivateDirectory(secrets);
+  await provision({ server: server.server, secrets, root: ROOT });
+  return {
+    folder,
+    async connect(service: ServiceName, max = 10) {
+      const wanted = databaseOf(service);
+      const password = (await readFile(servicePasswordFile(secrets, wanted), "utf8")).trim();
+      const { host, port } = server.server;
+      return postgres({
+        host,
+        port,
+        username: wanted.serviceRole,
+        password,
+        database: wanted.database,
+        max,
+        onnotice: () => undefined,
+      });
+    },
+    async stop() {
+      await server.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** CPU of this process between two calls, in microseconds, user and system. */
+export function startCpu(): () => number {
+  const before = process.cpuUsage();
+  return () => {
+    const { user, system } = process.cpuUsage(before);
+    return user + system;
+  };
+}
+
+/** Runs `work` this many times, at most `inParallel` at once. @returns seconds. */
+export async function runMany(
+  times: number,
+  inParallel: number,
+  work: (index: number) => Promise<unknown>,
+): Promise<number> {
+  const startedMs = performance.now();
+  let next = 0;
+  await Promise.all(
+    Array.from({ length: inParallel }, async () => {
+      while (next < times) {
+        next += 1;
+        await work(next);
+      }
+    }),
+  );
+  return (performance.now() - startedMs) / 1_000;
+}
+
+/** The value at a share of the sorted values: 0.5 is the median. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(Math.floor(sorted.length * share), sorted.length - 1)] ?? Number.NaN;
+}

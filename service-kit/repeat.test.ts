@@ -1,0 +1,63 @@
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { repeat, untilSuccess } from "./repeat.ts";
+
+const logger = pino({ level: "silent" });
+const tick = () => new Promise((resolve) => setTimeout(resolve, 1));
+
+test("a task that fails is run again, and never beside itself", async () => {
+  let runs = 0;
+  let atOnce = 0;
+  let most = 0;
+  const repetition = repeat(
+    "t",
+    1,
+    async () => {
+      runs += 1;
+      atOnce += 1;
+      most = Math.max(most, atOnce);
+      await tick();
+      atOnce -= 1;
+      if (runs === 2) throw new Error("no");
+    },
+    logger,
+  );
+  await expect.poll(() => runs, { interval: 1 }).toBeGreaterThan(4);
+  await repetition.stop();
+  const after = runs;
+  await tick();
+  expect([most, runs]).toEqual([1, after]);
+});
+
+test("a task that is wanted runs ahead of its time, also when it was running", async () => {
+  let runs = 0;
+  let finish = () => {};
+  const repetition = repeat(
+    "t",
+    3_600_000,
+    () => {
+      runs += 1;
+      return new Promise((resolve) => {
+        finish = resolve;
+      });
+    },
+    logger,
+  );
+  repetition.runSoon();
+  await expect.poll(() => runs, { interval: 1 }).toBe(1);
+  repetition.runSoon();
+  finish();
+  await expect.poll(() => runs, { interval: 1 }).toBe(2);
+  finish();
+  await repetition.stop();
+});
+
+test("what cannot be done yet is tried until it can", async () => {
+  let attempts = 0;
+  const attempt = async () => {
+    attempts += 1;
+    if (attempts < 3) throw new Error("not yet");
+    return "done";
+  };
+  await expect(untilSuccess("t", attempt, logger, 1)).resolves.toBe("done");
+});

@@ -1,0 +1,62 @@
+import { readFileSync } from "node:fs";
+import { BlockList } from "node:net";
+import { resolve } from "node:path";
+import { expect, test } from "vitest";
+import type { z } from "zod";
+import { configSchema as auditConfig } from "../audit-service/config.ts";
+import { settingsSchema } from "../deploy/local/settings.ts";
+import { configSchema as paymentsConfig } from "../examples/payments-service/config.ts";
+import { configSchema as gatewayConfig } from "../gateway/config.ts";
+import { configSchema as identityConfig } from "../identity-service/config.ts";
+import { configSchema as tokenConfig } from "../token-service/config.ts";
+
+const SCHEMAS: Record<string, z.ZodObject> = {
+  gateway: gatewayConfig,
+  "identity-service": identityConfig,
+  "token-service": tokenConfig,
+  "audit-service": auditConfig,
+  "payments-service": paymentsConfig,
+  "npm start": settingsSchema,
+};
+
+const page = readFileSync(resolve(import.meta.dirname, "..", "docs", "config.md"), "utf8");
+const sections = new Map(
+  page.split(/^## /m).flatMap((part) => {
+    const [title = "", ...lines] = part.split("\n");
+    return lines.some(isRow) ? [[title, lines.filter(isRow)] as const] : [];
+  }),
+);
+
+/** Every line of a table but its head: a row that is misspelt is compared, not overlooked. */
+function isRow(line: string): boolean {
+  return line.startsWith("|") && !/^\| (Variable|---) \|/.test(line);
+}
+
+/** The first two columns of a row, as text; the third must say something. */
+function documented(line: string): [string, string] {
+  const [, variable, value] = /^\| `([A-Z0-9_]+)` \| ([^|]+) \| [^|]+ \|$/.exec(line) ?? [];
+  if (variable === undefined || value === undefined) throw new Error(`not a row of three columns: ${line}`);
+  return [variable, value];
+}
+
+/** What a variable counts as when it is not set, as the page writes it. */
+function defaultOf(schema: z.core.$ZodType): string {
+  const result = (schema as z.ZodType).safeParse(undefined);
+  if (!result.success) return "required";
+  const value: unknown = result.data;
+  if (value === undefined) return "unset";
+  if (value instanceof BlockList && value.rules.length === 0) return "none";
+  if (Array.isArray(value) || ["string", "number", "boolean"].includes(typeof value)) return `\`${value}\``;
+  throw new Error(`the page has no form for a default like ${String(value)}`);
+}
+
+test("docs/config.md has a section for every process", () => {
+  expect([...sections.keys()]).toEqual(Object.keys(SCHEMAS));
+});
+
+test.each(Object.entries(SCHEMAS))("docs/config.md lists what %s reads, and defaults", (name, schema) => {
+  const rows = (sections.get(name) ?? []).map(documented);
+  const expected = Object.entries(schema.shape).map(([key, value]) => [key, defaultOf(value)]);
+  // Sorted lists, not maps: a variable that is listed twice must not pass.
+  expect(rows.sort()).toEqual(expected.sort());
+});

@@ -1,0 +1,139 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { accessSync, constants } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "../../deploy/local/ports.ts";
+
+/** How the tests get at Redis: a server that somebody runs, or a program to run one with. */
+export type RedisSource = { url: string } | { program: string };
+
+/** A Redis of the test's own, without anything stored. */
+export interface TestRedis {
+  url: string;
+  port: number;
+  /** As a crash: every connection breaks, everything is forgotten. Nothing happens if it does not run. */
+  kill(): Promise<void>;
+  /** Starts it again, empty, on the same port. */
+  restart(): Promise<void>;
+  /** It stays, keeps its connections and answers nothing, until `thaw`. */
+  freeze(): void;
+  thaw(): void;
+  /** Kills it and removes its folder. */
+  remove(): Promise<void>;
+}
+
+export interface TestRedisOptions {
+  password?: string;
+  /** PEM files of the server; then it speaks only TLS, and `url` is `rediss://`. */
+  tls?: { certFile: string; keyFile: string; caFile: string };
+}
+
+/** The line for whoever runs the tests and has no Redis. */
+export const HOW_TO_GET_REDIS =
+  "Redis tests skipped: `apt-get install redis-server` (or valkey-server), or set TEST_REDIS_URL\n";
+
+const PROGRAMS = ["redis-server", "valkey-server"];
+const START_TIMEOUT_MS = 10_000;
+const POLL_MS = 20;
+
+/** `TEST_REDIS_URL` if set, else a program on the PATH; undefined if there is neither. */
+export function findRedis(environment: NodeJS.ProcessEnv = process.env): RedisSource | undefined {
+  if (environment.TEST_REDIS_URL) return { url: environment.TEST_REDIS_URL };
+  const program = findRedisProgram(environment);
+  return program === undefined ? undefined : { program };
+}
+
+/** Tests that stop Redis need a program, whatever server there is besides. */
+export function findRedisProgram(environment: NodeJS.ProcessEnv = process.env): string | undefined {
+  const folders = (environment.PATH ?? "").split(delimiter).filter((folder) => folder !== "");
+  return PROGRAMS.flatMap((name) => folders.map((folder) => join(folder, name))).find(isExecutable);
+}
+
+/** Starts a Redis on a free port of loopback. It ends with this process, if not before. */
+export async function startRedis(program: string, options: TestRedisOptions = {}): Promise<TestRedis> {
+  const folder = await mkdtemp(join(tmpdir(), "gatehouse-test-redis-"));
+  const port = await freePort();
+  let running = await launch(program, argumentsOf(port, folder, options), port);
+  const kill = async () => {
+    if (running.exitCode !== null || running.signalCode !== null) return;
+    const ended = once(running, "exit");
+    running.kill("SIGKILL");
+    await ended;
+  };
+  const atExit = () => void running.kill("SIGKILL");
+  process.once("exit", atExit);
+  return {
+    url: `${options.tls ? "rediss" : "redis"}://127.0.0.1:${port}`,
+    port,
+    kill,
+    async restart() {
+      await kill();
+      running = await launch(program, argumentsOf(port, folder, options), port);
+    },
+    freeze: () => void running.kill("SIGSTOP"),
+    thaw: () => void running.kill("SIGCONT"),
+    async remove() {
+      process.off("exit", atExit);
+      await kill();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function argumentsOf(port: number, folder: string, { password, tls }: TestRedisOptions): string[] {
+  const listen = tls
+    ? ["--port", "0", "--tls-port", `${port}`, "--tls-auth-clients", "no"].concat(
+        ["--tls-cert-file", tls.certFile, "--tls-key-file", tls.keyFile],
+        ["--tls-ca-cert-file", tls.caFile],
+      )
+    : ["--port", `${port}`];
+  const secret = password === undefined ? [] : ["--requirepass", password];
+  return ["--bind", "127.0.0.1", "--dir", folder, "--save", "", "--appendonly", "no", ...listen, ...secret];
+}
+
+/** @throws with what the program said, if it does not listen in time. */
+async function launch(program: string, args: string[], port: number): Promise<ChildProcess> {
+  const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let output = "";
+  let failure: Error | undefined;
+  child.stdout.on("data", (chunk) => {
+    output = `${output}${chunk}`.slice(-4_000);
+  });
+  child.stderr.resume();
+  child.once("error", (error) => {
+    failure = error;
+  });
+  const deadlineMs = performance.now() + START_TIMEOUT_MS;
+  while (!(await accepts(port))) {
+    if (failure || child.exitCode !== null || performance.now() > deadlineMs) {
+      child.kill("SIGKILL");
+      throw new Error(`${program} did not start:\n${output}`, { cause: failure });
+    }
+    await sleep(POLL_MS);
+  }
+  return child;
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,96 @@
+import { randomUUID } from "node:crypto";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
+import { deliverSecurityEvents } from "./deliver-security-events.ts";
+import { refreshSession } from "./refresh-session.ts";
+import { toAuditEvent } from "./security-event-audit.ts";
+import type { SecurityEvent } from "./security-event-store.ts";
+
+let database: TestDatabase;
+let replica: TokenReplica;
+const clock = { ms: Date.now() };
+const origin = { ip: "192.0.2.9", userAgent: "thief", requestId: "r-1", traceId: "t-1" };
+
+beforeEach(async () => {
+  database = await createTestDatabase("token-service");
+  replica = await startTokenReplica(database.sql, { clock });
+});
+
+afterEach(async () => {
+  replica.stop();
+  await database.drop();
+});
+
+async function reuse(): Promise<{ userId: string; sessionId: string }> {
+  const userId = randomUUID();
+  const first = await logIn(replica, userId);
+  const second = await refreshSession(replica.deps, first.refreshToken, origin);
+  await refreshSession(replica.deps, second.refreshToken, origin);
+  await expect(refreshSession(replica.deps, first.refreshToken, origin)).rejects.toMatchObject({
+    code: "refresh_token_reused",
+  });
+  return { userId, sessionId: first.sessionId };
+}
+
+function receivers() {
+  const recorded: SecurityEvent[] = [];
+  const notified: SecurityEvent[] = [];
+  const deps = {
+    sql: database.sql,
+    record: async (event: SecurityEvent) => void recorded.push(event),
+    notify: async (event: SecurityEvent) => void notified.push(event),
+    now: () => new Date(clock.ms),
+    logger: replica.deps.logger,
+  };
+  return { recorded, notified, deps };
+}
+
+test("a reuse is told to the audit log and to the user, once each, by whichever replica", async () => {
+  const { userId, sessionId } = await reuse();
+  const { recorded, notified, deps } = receivers();
+  await Promise.all(Array.from({ length: 5 }, () => deliverSecurityEvents(deps)));
+  clock.ms += 60_000;
+  await deliverSecurityEvents(deps);
+  expect(recorded).toHaveLength(1);
+  expect(notified).toEqual(recorded);
+  expect(notified[0]).toMatchObject({
+    type: "refresh_reuse",
+    userId,
+    sessionId,
+    ip: "192.0.2.9",
+    userAgent: "thief",
+  });
+  expect(toAuditEvent(recorded[0] as SecurityEvent)).toMatchObject({
+    kind: "event",
+    action: "session.refresh_reused",
+    resource: sessionId,
+    actor: { userId, sessionId },
+    outcome: "failure",
+    requestId: "r-1",
+  });
+});
+
+test("a receiver that is away is told later, and does not hold up the other", async () => {
+  await reuse();
+  const { recorded, notified, deps } = receivers();
+  const away = async () => {
+    throw new Error("away");
+  };
+  await deliverSecurityEvents({ ...deps, notify: away });
+  expect([recorded.length, notified.length]).toEqual([1, 0]);
+  await deliverSecurityEvents(deps);
+  expect(notified).toHaveLength(0); // still leased
+  clock.ms += 16_000;
+  await deliverSecurityEvents(deps);
+  expect([recorded.length, notified.length]).toEqual([1, 1]);
+});
+
+test("a refresh that fails leaves no event, and a good one neither", async () => {
+  const pair = await logIn(replica, randomUUID());
+  await refreshSession(replica.deps, pair.refreshToken, origin);
+  await expect(refreshSession(replica.deps, "nonsense", origin)).rejects.toThrow();
+  const { recorded, deps } = receivers();
+  await deliverSecurityEvents(deps);
+  expect(recorded).toEqual([]);
+});

@@ -1,0 +1,91 @@
+import {
+  HeaderValueOption_HeaderAppendAction as HeaderAppendAction,
+  type HeaderValueOption,
+} from "../proto/gen/envoy/config/core/v3/base.ts";
+import type { AuthorizationServer, CheckResponse } from "../proto/gen/envoy/service/auth/v3/external_auth.ts";
+import { StatusCode } from "../proto/gen/envoy/type/v3/http_status.ts";
+import { DomainError, ERROR_CATALOGUE } from "../service-kit/errors.ts";
+import { toRpcError } from "../service-kit/rpc-errors.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { AccessClaims } from "./access-token.ts";
+import { readBearerToken } from "./bearer-token.ts";
+import { type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
+
+/** @param envoys names in the certificates of the Envoys that may ask. */
+export function envoyCallers(envoys: readonly string[]): Callers<AuthorizationServer> {
+  return { check: envoys };
+}
+
+type RefusalCode = "token_missing" | "token_invalid" | "token_expired";
+
+/** As the gateway's (RFC 6750 §3); a test holds the two together. */
+const CHALLENGE: Record<RefusalCode, string> = {
+  token_missing: 'Bearer realm="gatehouse"',
+  token_invalid: 'Bearer error="invalid_token", realm="gatehouse"',
+  token_expired: 'Bearer error="invalid_token", error_description="The token has expired", realm="gatehouse"',
+};
+
+/** What an upstream may take for a verified identity. Many servers read `x_user_id` as `X-User-Id`. */
+const IDENTITY_HEADER = /^x[-_](?:user|session)(?:[-_]|$)/;
+const REQUEST_ID = /^[A-Za-z0-9-]{1,64}$/;
+
+/**
+ * Envoy's external authorization (`envoy.service.auth.v3`): answers for the access token in a request's
+ * `Authorization` header. While revocations are not known for certain the call itself fails (UNAVAILABLE), and what
+ * Envoy does then is its `failure_mode_allow`, which must be false: see docs/envoy.md.
+ */
+export function createEnvoyAuthRpc(deps: VerifyTokenDeps): Implementation<AuthorizationServer> {
+  return {
+    async check({ attributes }, { requestId }) {
+      const headers = attributes?.request?.http?.headers ?? {};
+      const bearer = readBearerToken(headers.authorization);
+      const refuse = (code: RefusalCode) => refused(code, envoysRequestId(headers) ?? requestId);
+      if (typeof bearer === "string") return refuse(bearer === "missing" ? "token_missing" : "token_invalid");
+      const verdict = await verifyToken(deps, bearer.token);
+      if (verdict.active) return passed(verdict.token.claims, Object.keys(headers));
+      return refuse(verdict.refusal === "exp" ? "token_expired" : "token_invalid");
+    },
+  };
+}
+
+function passed({ sub, role, sid }: AccessClaims, names: readonly string[]): CheckResponse {
+  const identity = [header("x-user-id", sub), header("x-user-role", role), header("x-session-id", sid)];
+  // Envoy removes after it has set: a name in both lists would leave the upstream without it.
+  const kept = new Set(identity.map((option) => option.header?.key));
+  const headersToRemove = names.filter((name) => IDENTITY_HEADER.test(name.toLowerCase()) && !kept.has(name));
+  return {
+    status: { code: 0, message: "" },
+    httpResponse: { $case: "okResponse", value: { headers: identity, headersToRemove } },
+  };
+}
+
+/** The gateway's answer, from Envoy. */
+function refused(code: RefusalCode, requestId: string): CheckResponse {
+  const message = ERROR_CATALOGUE[code];
+  return {
+    status: { code: toRpcError(new DomainError(code)).code ?? -1, message },
+    httpResponse: {
+      $case: "deniedResponse",
+      value: {
+        status: { code: StatusCode.Unauthorized },
+        headers: [
+          header("www-authenticate", CHALLENGE[code]),
+          header("content-type", "application/json; charset=utf-8"),
+          header("cache-control", "no-store"),
+          header("x-request-id", requestId),
+        ],
+        body: JSON.stringify({ success: false, message, error: { code, requestId } }),
+      },
+    },
+  };
+}
+
+/** The id that Envoy has given the request, so that the answer is found in its log. */
+function envoysRequestId(headers: Record<string, string>): string | undefined {
+  const id = headers["x-request-id"];
+  return id !== undefined && REQUEST_ID.test(id) ? id : undefined;
+}
+
+function header(key: string, value: string): HeaderValueOption {
+  return { header: { key, value }, appendAction: HeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD };
+}

@@ -1,0 +1,30 @@
+import { IdentityServiceClient } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import { newCallContext } from "../service-kit/call-context.ts";
+import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
+import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import type { SecurityEvent } from "./security-event-store.ts";
+
+const CALL_TIMEOUT_MS = 3_000;
+
+/** Has users told by identity-service, which knows their addresses. */
+export function createIdentityNoticeClient(address: string, certificate: ProcessCertificate) {
+  const client = createRpcClient(IdentityServiceClient, {
+    address,
+    service: "identity-service",
+    certificate,
+  });
+  return {
+    /** @throws {DomainError} `service_unavailable`; then the notice may or may not be on its way, and is sent again. */
+    async notifyRefreshReuse(event: SecurityEvent): Promise<void> {
+      const { id: eventId, userId, occurredAt, ip, userAgent } = event;
+      const request = { eventId, userId: userId ?? "", occurredAt, ip, userAgent };
+      await callUnary(
+        client,
+        client.notifyRefreshReuse,
+        request,
+        newCallContext({ budgetMs: CALL_TIMEOUT_MS }),
+      );
+    },
+    close: () => client.close(),
+  };
+}

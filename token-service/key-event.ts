@@ -1,0 +1,24 @@
+import { v7 as uuidv7 } from "uuid";
+import type { TransactionSql } from "../service-kit/postgres.ts";
+import { insertSecurityEvent } from "./security-event-store.ts";
+
+/** Leaves word of a change of keys for the audit log, in the change's transaction. */
+export async function insertKeyEvent(
+  tx: TransactionSql,
+  type: "signing_key_rotated" | "signing_key_revoked",
+  keyId: string,
+  now: Date,
+): Promise<void> {
+  await insertSecurityEvent(tx, {
+    id: uuidv7(),
+    type,
+    userId: null,
+    sessionId: null,
+    keyId,
+    ip: "",
+    userAgent: "",
+    requestId: "",
+    traceId: "",
+    occurredAt: now,
+  });
+}

@@ -1,0 +1,263 @@
+import { randomUUID } from "node:crypto";
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { Secret } from "../service-kit/config.ts";
+import { createMetrics } from "../service-kit/metrics.ts";
+import { createTestCertificates } from "../tests/support/certificates.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import {
+  findRedis,
+  findRedisProgram,
+  HOW_TO_GET_REDIS,
+  startRedis,
+  type TestRedis,
+  type TestRedisOptions,
+} from "../tests/support/redis.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
+import { createRedisBell } from "./redis-bell.ts";
+import type { RedisSettings } from "./redis-connection.ts";
+import { testBellContract } from "./revocation-bell.contract.ts";
+import type { RevocationBell } from "./revocation-bell.ts";
+import { revokeSession } from "./revoke-session.ts";
+import { verifyToken } from "./verify-token.ts";
+
+const source = findRedis();
+const program = findRedisProgram();
+if (source === undefined) process.stderr.write(HOW_TO_GET_REDIS);
+else if (program === undefined) process.stderr.write(`Some ${HOW_TO_GET_REDIS}`);
+
+const cleanUp: (() => unknown)[] = [];
+afterEach(async () => {
+  vi.useRealTimers();
+  for (const undo of cleanUp.splice(0).reverse()) await undo();
+});
+
+interface TestBell extends RevocationBell {
+  /** What it has logged: `[level, message]`. */
+  log: [string, string][];
+  isConnected(): Promise<boolean>;
+}
+
+function openBell(settings: RedisSettings): TestBell {
+  const log: TestBell["log"] = [];
+  const logger = pino(
+    { level: "debug", formatters: { level: (label) => ({ level: label }) } },
+    {
+      write(line: string) {
+        const { level, msg } = JSON.parse(line) as { level: string; msg: string };
+        log.push([level, msg]);
+      },
+    },
+  );
+  const metrics = createMetrics("token-service");
+  const bell = createRedisBell({ ...settings, logger, metrics });
+  cleanUp.push(() => bell.close());
+  const isConnected = async () => /^gatehouse_redis_connected\{.*\} 1$/m.test(await metrics.render());
+  return { ...bell, log, isConnected };
+}
+
+async function connected(bell: TestBell): Promise<TestBell> {
+  await expect.poll(bell.isConnected, { interval: 10, timeout: 10_000 }).toBe(true);
+  return bell;
+}
+
+const away = (bell: TestBell) => expect.poll(bell.isConnected, { interval: 10, timeout: 10_000 }).toBe(false);
+
+async function launchRedis(options: TestRedisOptions = {}): Promise<TestRedis> {
+  const redis = await startRedis(program ?? "", options);
+  cleanUp.push(() => redis.remove());
+  return redis;
+}
+
+const CONNECTED = ["info", "Redis connected: revocations spread at once"];
+const AWAY = ["warn", "Redis away: revocations spread by polling"];
+
+describe.skipIf(source === undefined)("with any Redis", () => {
+  testBellContract("the bell over Redis", async () => {
+    const url = source && "url" in source ? source.url : (await launchRedis()).url;
+    const { username, password, host, protocol } = new URL(url);
+    const settings = {
+      url: `${protocol}//${username && `${username}@`}${host}`,
+      ...(password && { password: new Secret(decodeURIComponent(password)) }),
+    };
+    const [here, there] = await Promise.all([connected(openBell(settings)), connected(openBell(settings))]);
+    return { here, there };
+  });
+});
+
+describe.skipIf(program === undefined)("two replicas over Redis", () => {
+  let database: TestDatabase;
+  let redis: TestRedis;
+  let first: TokenReplica;
+  let second: TokenReplica;
+  let secondBell: TestBell;
+
+  beforeEach(async () => {
+    database = await createTestDatabase("token-service");
+    redis = await launchRedis();
+  });
+
+  afterEach(() => database.drop());
+
+  /** @param polling false: nothing but a ring makes a replica read the log. */
+  async function startReplicas(polling: boolean): Promise<void> {
+    if (!polling) vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    const bells = await Promise.all([connected(openBell(redis)), connected(openBell(redis))]);
+    secondBell = bells[1];
+    first = await startTokenReplica(database.sql, { bell: bells[0] });
+    second = await startTokenReplica(database.sql, { bell: bells[1] });
+    cleanUp.push(
+      () => first.stop(),
+      () => second.stop(),
+    );
+  }
+
+  async function logInAndOut(): Promise<{ accessToken: string; sessionId: string }> {
+    const userId = randomUUID();
+    const pair = await logIn(first, userId);
+    expect(await verifyToken(second.deps, pair.accessToken)).toMatchObject({ active: true });
+    await revokeSession(first.deps, { sessionId: pair.sessionId, userId, reason: "logout" });
+    return pair;
+  }
+
+  const secondRefuses = (sessionId: string, timeout = 5_000) =>
+    expect
+      .poll(() => second.deps.revocations.isSessionRevoked(sessionId), { interval: 5, timeout })
+      .toBe(true);
+
+  test("a session ended on one is refused by the other without any poll", async () => {
+    await startReplicas(false);
+    const { accessToken, sessionId } = await logInAndOut();
+    await secondRefuses(sessionId);
+    expect(await verifyToken(second.deps, accessToken)).toEqual({ active: false, refusal: "revoked" });
+  });
+
+  test("with Redis killed, the poll still brings it within a second", async () => {
+    await startReplicas(true);
+    await redis.kill();
+    const { accessToken, sessionId } = await logInAndOut();
+    await secondRefuses(sessionId, 1_000);
+    expect(await verifyToken(second.deps, accessToken)).toEqual({ active: false, refusal: "revoked" });
+  });
+
+  test("Redis restarted empty brings no revoked token back, and rings again", async () => {
+    await startReplicas(false);
+    const before = await logInAndOut();
+    await secondRefuses(before.sessionId);
+    await redis.kill();
+    await away(secondBell);
+    await redis.restart();
+    await connected(secondBell);
+
+    await second.deps.revocations.refresh();
+    expect(await verifyToken(second.deps, before.accessToken)).toEqual({ active: false, refusal: "revoked" });
+    // Rung until the first replica's bell is back too: without a poll only a ring can bring it.
+    const after = await logInAndOut();
+    await expect
+      .poll(
+        () => {
+          first.deps.revocations.announce();
+          return second.deps.revocations.isSessionRevoked(after.sessionId);
+        },
+        { interval: 20, timeout: 10_000 },
+      )
+      .toBe(true);
+  });
+
+  test("what was revoked while Redis was away is read as soon as it is back, without any poll", async () => {
+    await startReplicas(false);
+    await redis.kill();
+    await away(secondBell);
+    const { sessionId } = await logInAndOut();
+    expect(second.deps.revocations.isSessionRevoked(sessionId)).toBe(false);
+    await redis.restart();
+    await secondRefuses(sessionId, 10_000);
+  });
+});
+
+describe.skipIf(program === undefined)("when Redis fails", () => {
+  test("one line says that it is away and one that it is back, however often it was tried", async () => {
+    const redis = await launchRedis();
+    const bell = await connected(openBell(redis));
+    await redis.kill();
+    await away(bell);
+    for (let count = 0; count < 100; count += 1) bell.ring();
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await redis.restart();
+    await connected(bell);
+    expect(bell.log).toEqual([CONNECTED, AWAY, CONNECTED]);
+  });
+
+  test("a bell that begins without Redis rings once there is one", async () => {
+    const redis = await launchRedis();
+    await redis.kill();
+    const bell = openBell(redis);
+    await expect.poll(() => bell.log, { timeout: 5_000 }).toEqual([AWAY]);
+    expect(() => bell.ring()).not.toThrow();
+    await redis.restart();
+    const listener = vi.fn();
+    bell.onRing(listener);
+    await connected(bell);
+    expect(listener).toHaveBeenCalled(); // for whatever was rung before
+    listener.mockClear();
+    bell.ring();
+    await expect.poll(() => listener, { interval: 5 }).toHaveBeenCalled();
+  });
+
+  test("a Redis that stays and answers nothing is noticed, held up nobody, and rings again when it thaws", async () => {
+    const redis = await launchRedis();
+    const bell = await connected(openBell(redis));
+    redis.freeze();
+    cleanUp.push(() => redis.thaw());
+    const startedMs = performance.now();
+    for (let count = 0; count < 10_000; count += 1) bell.ring();
+    expect(performance.now() - startedMs).toBeLessThan(500);
+    await away(bell);
+    redis.thaw();
+    await connected(bell);
+    const listener = vi.fn();
+    bell.onRing(listener);
+    bell.ring();
+    await expect.poll(() => listener, { interval: 5 }).toHaveBeenCalled();
+  });
+
+  test("a Redis that goes silent without a ring is noticed too", async () => {
+    const redis = await launchRedis();
+    const bell = await connected(openBell(redis));
+    redis.freeze();
+    cleanUp.push(() => redis.thaw());
+    await away(bell);
+    expect(bell.log).toEqual([CONNECTED, AWAY]);
+  });
+});
+
+describe.skipIf(program === undefined)("who may connect", () => {
+  test("the password is needed, and is not in the log", async () => {
+    const password = `s3cret ${randomUUID()}`;
+    const redis = await launchRedis({ password });
+    const anonymous = openBell(redis);
+    const wrong = openBell({ url: redis.url, password: new Secret("wrong") });
+    const right = openBell({ url: redis.url, password: new Secret(password) });
+    await connected(right);
+    await expect.poll(() => [anonymous.log, wrong.log], { timeout: 5_000 }).toEqual([[AWAY], [AWAY]]);
+    expect(await anonymous.isConnected()).toBe(false);
+    expect(JSON.stringify([anonymous.log, wrong.log, right.log])).not.toContain("s3cret");
+  });
+
+  test("over TLS only a server of the named authority is spoken to, and none in plaintext", async () => {
+    const [ours, strangers] = await Promise.all([createTestCertificates(), createTestCertificates()]);
+    cleanUp.push(ours.remove, strangers.remove);
+    const files = ours.environmentOf("token-service");
+    const redis = await launchRedis({
+      tls: { certFile: files.TLS_CERT_FILE, keyFile: files.TLS_KEY_FILE, caFile: files.TLS_CA_FILE },
+    });
+    const right = openBell({ url: redis.url, caFile: files.TLS_CA_FILE });
+    const stranger = openBell({
+      url: redis.url,
+      caFile: strangers.environmentOf("token-service").TLS_CA_FILE,
+    });
+    const plain = openBell({ url: redis.url.replace("rediss:", "redis:") });
+    await connected(right);
+    await expect.poll(() => [stranger.log, plain.log], { timeout: 5_000 }).toEqual([[AWAY], [AWAY]]);
+  });
+});

@@ -1,0 +1,29 @@
+import type { AuditEvent } from "../audit-client/audit-entry.ts";
+import type { SecurityEvent, SecurityEventType } from "./security-event-store.ts";
+
+const ACTION: Record<SecurityEventType, string> = {
+  refresh_reuse: "session.refresh_reused",
+  signing_key_rotated: "key.rotated",
+  signing_key_revoked: "key.revoked",
+};
+
+/** A security event as the audit log has it. */
+export function toAuditEvent(event: SecurityEvent): AuditEvent {
+  const { id, type, userId, sessionId, keyId, ip, userAgent, requestId, traceId, occurredAt } = event;
+  return {
+    kind: "event",
+    id,
+    occurredAt,
+    // Whose session it was: who presented the token is just what is not known.
+    actor: { ...(userId && { userId }), ...(sessionId && { sessionId }) },
+    clientIp: ip,
+    userAgent,
+    resource: sessionId ?? keyId ?? "",
+    action: ACTION[type],
+    requestId,
+    traceId,
+    ...(type === "refresh_reuse"
+      ? { outcome: "failure", errorCode: "refresh_token_reused" }
+      : { outcome: "success" }),
+  };
+}

@@ -1,0 +1,81 @@
+import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
+
+export type SecurityEventType = "refresh_reuse" | "signing_key_rotated" | "signing_key_revoked";
+
+/** Something that the audit log, and perhaps the user, must be told. */
+export interface SecurityEvent {
+  /** UUIDv7. */
+  id: string;
+  type: SecurityEventType;
+  userId: string | null;
+  sessionId: string | null;
+  keyId: string | null;
+  ip: string;
+  userAgent: string;
+  requestId: string;
+  traceId: string;
+  occurredAt: Date;
+}
+
+/** An event that somebody has not taken yet. */
+export interface DueEvent extends SecurityEvent {
+  isRecorded: boolean;
+  isNotified: boolean;
+}
+
+/** In the transaction of the event's cause: either both are committed, or neither. */
+export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEvent): Promise<void> {
+  const notifiedAt = event.type === "refresh_reuse" ? null : event.occurredAt;
+  await tx`
+    insert into security_events
+      (id, type, user_id, session_id, key_id, ip, user_agent, request_id, trace_id, occurred_at, next_attempt_at,
+       notified_at)
+    values
+      (${event.id}, ${event.type}, ${event.userId}, ${event.sessionId}, ${event.keyId}, ${event.ip},
+       ${event.userAgent}, ${event.requestId}, ${event.traceId}, ${event.occurredAt}, ${event.occurredAt}, ${notifiedAt})
+  `;
+}
+
+/**
+ * Takes due events for delivery. They are due again after `leaseMs`, so that those of a process that dies are
+ * delivered by another.
+ */
+export async function claimDueEvents(
+  sql: Sql,
+  now: Date,
+  leaseMs: number,
+  limit: number,
+): Promise<DueEvent[]> {
+  return sql<DueEvent[]>`
+    update security_events set attempts = attempts + 1, next_attempt_at = ${new Date(now.getTime() + leaseMs)}
+    where id in (
+      select id from security_events
+      where (recorded_at is null or notified_at is null) and next_attempt_at <= ${now}
+      order by next_attempt_at limit ${limit}
+      for update skip locked
+    )
+    returning id, type, user_id as "userId", session_id as "sessionId", key_id as "keyId", ip,
+              user_agent as "userAgent", request_id as "requestId", trace_id as "traceId",
+              occurred_at as "occurredAt", recorded_at is not null as "isRecorded",
+              notified_at is not null as "isNotified"
+  `;
+}
+
+export async function markEventRecorded(sql: Sql, id: string, now: Date): Promise<void> {
+  await sql`update security_events set recorded_at = ${now} where id = ${id}`;
+}
+
+export async function markEventNotified(sql: Sql, id: string, now: Date): Promise<void> {
+  await sql`update security_events set notified_at = ${now} where id = ${id}`;
+}
+
+/** Forgets what was delivered before this moment. @returns how many. */
+export async function deleteDeliveredEvents(sql: Sql, moment: Date, limit: number): Promise<number> {
+  const result = await sql`
+    delete from security_events where id in (
+      select id from security_events where recorded_at < ${moment} and notified_at < ${moment} limit ${limit}
+      for update skip locked
+    )
+  `;
+  return result.count;
+}
