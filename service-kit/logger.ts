@@ -14,12 +14,13 @@ const REDACTED = [
   "accessToken",
   "refreshToken",
   "tempToken",
-  "code",
   "codeVerifier",
   "secret",
   "authorization",
   "cookie",
 ];
+/** One-time codes, but not the code of an error one level below. */
+const REDACTED_AT_TOP = ["code"];
 
 /**
  * The process's logger: JSON lines on standard output, UTC, one object an event.
@@ -32,7 +33,10 @@ export function createLogger(name: string, level: string, destination?: Destinat
     level,
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
     formatters: { level: (label) => ({ level: label }) },
-    redact: { paths: REDACTED.flatMap((field) => [field, `*.${field}`]), censor: "[redacted]" },
+    redact: {
+      paths: [...REDACTED_AT_TOP, ...REDACTED.flatMap((field) => [field, `*.${field}`])],
+      censor: "[redacted]",
+    },
     serializers: { err: describeError, error: describeError },
   };
   return destination === undefined ? pino(options) : pino(options, destination);

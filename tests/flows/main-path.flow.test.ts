@@ -225,7 +225,7 @@ test("the same paths are served as version 1", async () => {
 });
 
 test("no answer and no log shows a password or a token", async () => {
-  const canary = `canary ${randomUUID()}`;
+  const canary = `tell-tale ${randomUUID()}`;
   await api.post("/auth/login", { email: "canary@example.com", password: canary });
   await api.post("/auth/register", {
     email: "canary@example.com",

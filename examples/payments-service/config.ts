@@ -1,0 +1,11 @@
+import { z } from "zod";
+import { addressSchema, processConfig, tlsConfig } from "../../service-kit/config.ts";
+
+/** Everything the example reads from its environment. */
+export const configSchema = z.object({
+  ...processConfig,
+  ...tlsConfig,
+  /** HTTP, for the gateway only. */
+  LISTEN_ADDRESS: addressSchema,
+  TOKEN_SERVICE_ADDRESS: addressSchema,
+});

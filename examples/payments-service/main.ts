@@ -1,0 +1,21 @@
+import { loadConfig, splitAddress } from "../../service-kit/config.ts";
+import { startProcess } from "../../service-kit/service-process.ts";
+import { createTokenVerifier } from "../../token-client/token-verifier.ts";
+import { configSchema } from "./config.ts";
+import { createPaymentStore } from "./payment-store.ts";
+import { buildPaymentsApp } from "./payments-app.ts";
+
+const MAX_PAYMENTS = 10_000;
+
+const config = loadConfig(configSchema, process.env);
+const { logger, metrics, lifecycle, certificate } = await startProcess("payments-service", config);
+
+const verifier = createTokenVerifier({ address: config.TOKEN_SERVICE_ADDRESS, certificate, logger, metrics });
+lifecycle.onStop("token verifier", () => verifier.close());
+lifecycle.addReadinessCheck("token-service", () => verifier.assertReady());
+
+const store = createPaymentStore(MAX_PAYMENTS);
+const app = buildPaymentsApp({ verifier, store, logger, now: () => new Date() });
+await app.listen(splitAddress(config.LISTEN_ADDRESS));
+lifecycle.onStop("HTTP server", () => app.close());
+lifecycle.ready();

@@ -1,0 +1,123 @@
+import { expect, test } from "vitest";
+import { createLogger } from "../../service-kit/logger.ts";
+import type { Role, Verification } from "../../token-client/principal.ts";
+import { createPaymentStore } from "./payment-store.ts";
+import { buildPaymentsApp } from "./payments-app.ts";
+
+function active(userId: string, role: Role): Verification {
+  const at = new Date(0);
+  const times = { authTime: at, issuedAt: at, expiresAt: at };
+  return {
+    kind: "active",
+    principal: { userId, role, sessionId: "s", tokenId: "t", keyId: "k", amr: ["pwd"], ...times },
+  };
+}
+
+const VERDICTS: Record<string, Verification> = {
+  ada: active("ada", "USER"),
+  bob: active("bob", "USER"),
+  admin: active("admin", "ADMIN"),
+  auditor: active("auditor", "AUDITOR"),
+  expired: { kind: "inactive", reason: "expired" },
+};
+
+function service() {
+  const app = buildPaymentsApp({
+    verifier: { verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "revoked" } },
+    store: createPaymentStore(3),
+    logger: createLogger("payments-service", "silent"),
+    now: () => new Date("2026-01-01T00:00:00Z"),
+  });
+  const call = (
+    method: "GET" | "POST" | "DELETE",
+    url: string,
+    token: string,
+    body?: unknown,
+    headers = {},
+  ) =>
+    app.inject({
+      method,
+      url,
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(body !== undefined && { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body !== undefined && { payload: typeof body === "string" ? body : JSON.stringify(body) }),
+    });
+  return { app, call };
+}
+
+const order = { amount: 1_250, currency: "EUR", payee: "Bob", reference: "Invoice 7" };
+
+test("a payment is made by its owner, seen by its owner and administrators, deleted by administrators", async () => {
+  const { call } = service();
+  const made = await call("POST", "/payments", "ada", order);
+  expect(made.statusCode).toBe(201);
+  const { payment } = made.json().data;
+  expect(payment).toEqual({ id: payment.id, ...order, userId: "ada", createdAt: "2026-01-01T00:00:00.000Z" });
+
+  expect((await call("GET", "/payments", "ada")).json().data.payments).toEqual([payment]);
+  expect((await call("GET", "/payments", "bob")).json().data.payments).toEqual([]);
+  expect((await call("GET", "/payments", "admin")).json().data.payments).toEqual([payment]);
+  expect((await call("GET", `/payments/${payment.id}`, "bob")).statusCode).toBe(404);
+  expect((await call("DELETE", `/payments/${payment.id}`, "ada")).statusCode).toBe(403);
+  expect((await call("DELETE", `/payments/${payment.id}`, "admin")).statusCode).toBe(200);
+  expect((await call("DELETE", `/payments/${payment.id}`, "admin")).json().error.code).toBe("not_found");
+});
+
+test("a header alone makes nobody anybody: the token speaks, and must agree", async () => {
+  const { app, call } = service();
+  const headers = { "x-user-id": "admin", "x-user-role": "ADMIN" };
+  const alone = await app.inject({ url: "/payments", headers });
+  expect([alone.statusCode, alone.json().error.code]).toEqual([401, "token_missing"]);
+  expect((await call("GET", "/payments", "ada", undefined, headers)).json().error.code).toBe("token_invalid");
+  expect((await call("GET", "/payments", "ada", undefined, { "x-user-id": "ada" })).statusCode).toBe(200);
+});
+
+test.each([
+  ["expired", 401, "token_expired"],
+  ["revoked", 401, "token_invalid"],
+  ["auditor", 403, "forbidden"],
+])("%s: %i %s", async (token, status, code) => {
+  const response = await service().call("GET", "/payments", token);
+  expect([response.statusCode, response.json().error.code]).toEqual([status, code]);
+});
+
+test.each<{ body: unknown; fields: string[] }>([
+  { body: {}, fields: ["amount", "currency", "payee", "reference"] },
+  { body: { ...order, amount: 0 }, fields: ["amount"] },
+  { body: { ...order, amount: -5 }, fields: ["amount"] },
+  { body: { ...order, amount: 12.5 }, fields: ["amount"] },
+  { body: { ...order, amount: "1250" }, fields: ["amount"] },
+  { body: { ...order, amount: 1e15 }, fields: ["amount"] },
+  { body: { ...order, currency: "eur" }, fields: ["currency"] },
+  { body: { ...order, currency: "ZZZ" }, fields: ["currency"] },
+  { body: { ...order, payee: " ", reference: "\u0000" }, fields: ["payee", "reference"] },
+  { body: { ...order, userId: "bob" }, fields: ["userId"] },
+  { body: '{"amount":1,"amount":1000}', fields: ["amount"] },
+])("a wrong order is refused with every failing field: $body", async ({ body, fields }) => {
+  const response = await service().call("POST", "/payments", "ada", body);
+  expect(response.statusCode).toBe(400);
+  const { code, details } = response.json().error;
+  expect(code).toBe("validation_failed");
+  expect(details.map(({ field }: { field: string }) => field)).toEqual(fields);
+});
+
+test("what is not JSON is 415 or 400, never 500", async () => {
+  const { call } = service();
+  const text = await call("POST", "/payments", "ada", "amount=1", { "content-type": "text/plain" });
+  expect(text.json().error.code).toBe("unsupported_media_type");
+  expect((await call("POST", "/payments", "ada", "{")).json().error.code).toBe("bad_request");
+  expect((await call("POST", "/payments", "ada", " ".repeat(16_385))).json().error.code).toBe(
+    "payload_too_large",
+  );
+});
+
+test("the store keeps the latest and forgets the oldest", async () => {
+  const { call } = service();
+  for (const reference of ["1", "2", "3", "4"])
+    await call("POST", "/payments", "ada", { ...order, reference });
+  const { payments } = (await call("GET", "/payments", "ada")).json().data;
+  expect(payments.map((payment: { reference: string }) => payment.reference)).toEqual(["4", "3", "2"]);
+});

@@ -1,0 +1,80 @@
+import { expect, test } from "vitest";
+import type { AuditFilter } from "./audit-query-client.ts";
+import { send, testGateway, USER_ID } from "./gateway.fixture.ts";
+
+function gateway() {
+  const asked: AuditFilter[] = [];
+  const search = async (filter: AuditFilter) => {
+    asked.push(filter);
+    return { entries: [], nextCursor: null };
+  };
+  return { asked, app: testGateway({ auditQuery: { search, close: () => undefined } }).app };
+}
+
+test.each([
+  { token: "admin-token", status: 200 },
+  { token: "auditor-token", status: 200 },
+  { token: "user-token", status: 403 },
+  { token: "revoked-token", status: 401 },
+])("the audit log is read by administrators and auditors: $token, $status", async ({ token, status }) => {
+  const { app } = gateway();
+  const response = await send(app, { url: "/admin/audit", token });
+  expect(response.statusCode).toBe(status);
+  expect(response.headers["cache-control"]).toBe("no-store");
+});
+
+test("without filters it is the newest fifty", async () => {
+  const { app, asked } = gateway();
+  const response = await send(app, { url: "/admin/audit", token: "auditor-token" });
+  expect(response.json().data).toEqual({ entries: [], nextCursor: null });
+  expect(asked).toEqual([{ limit: 50 }]);
+});
+
+test("every filter is passed on", async () => {
+  const { app, asked } = gateway();
+  const query = new URLSearchParams({
+    actor: USER_ID,
+    action: "auth.login",
+    resource: "r",
+    outcome: "unknown",
+    requestId: USER_ID,
+    from: "2026-01-01T00:00:00Z",
+    to: "2026-01-02T00:00:00+02:00",
+    cursor: "c",
+    limit: "100",
+  });
+  await send(app, { url: `/admin/audit?${query}`, token: "admin-token" });
+  expect(asked).toEqual([
+    {
+      actor: USER_ID,
+      action: "auth.login",
+      resource: "r",
+      outcome: "unknown",
+      requestId: USER_ID,
+      from: new Date("2026-01-01T00:00:00Z"),
+      to: new Date("2026-01-01T22:00:00Z"),
+      cursor: "c",
+      limit: 100,
+    },
+  ]);
+});
+
+test.each([
+  "limit=0",
+  "limit=101",
+  "limit=-1",
+  "limit=1e1",
+  "limit=",
+  "limit=1&limit=2",
+  "actor=me",
+  "outcome=all",
+  "from=yesterday",
+  "from=2026-02-30T00:00:00Z",
+  "sort=asc",
+  "__proto__=1",
+])("?%s is refused", async (query) => {
+  const { app } = gateway();
+  const response = await send(app, { url: `/admin/audit?${query}`, token: "admin-token" });
+  expect(response.statusCode).toBe(400);
+  expect(response.json().error.details).toHaveLength(1);
+});

@@ -1,0 +1,116 @@
+import fastify, { LogController } from "fastify";
+import type { AuditRecorder } from "../audit-client/audit-entry.ts";
+import type { Logger } from "../service-kit/logger.ts";
+import type { Metrics } from "../service-kit/metrics.ts";
+import type { TokenVerifier } from "../token-client/principal.ts";
+import { registerAdminRoutes } from "./admin-routes.ts";
+import type { AuditQueryClient } from "./audit-query-client.ts";
+import { registerAuthRoutes } from "./auth-routes.ts";
+import { answerClientError } from "./client-error.ts";
+import { createErrorHandler } from "./error-handler.ts";
+import { createForwarder } from "./forward.ts";
+import type { IdentityClient } from "./identity-client.ts";
+import { registerJsonParser } from "./json-parser.ts";
+import type { JwksCache } from "./jwks-cache.ts";
+import { registerJwksRoute } from "./jwks-route.ts";
+import { createKnownPaths } from "./known-paths.ts";
+import { createNotFoundHandler } from "./not-found.ts";
+import { registerProxyRoutes } from "./proxy-routes.ts";
+import { addRequestHooks } from "./request-hooks.ts";
+import { requestIdOf } from "./request-id.ts";
+import type { GatewayApp } from "./request-state.ts";
+import { assertRoutePolicy } from "./route-policy.ts";
+import type { UpstreamRoute } from "./routes-file.ts";
+import type { SessionClient } from "./session-client.ts";
+import { registerSessionRoutes } from "./session-routes.ts";
+import type { IsTrustedProxy } from "./trusted-proxies.ts";
+import { validateRequest } from "./validate.ts";
+
+/** What the gateway is made of. */
+export interface GatewayDeps {
+  identity: IdentityClient;
+  sessions: SessionClient;
+  auditQuery: AuditQueryClient;
+  jwks: JwksCache;
+  verifier: TokenVerifier;
+  recorder: AuditRecorder;
+  routes: readonly UpstreamRoute[];
+  allowedHosts: ReadonlySet<string>;
+  isTrustedProxy: IsTrustedProxy;
+  logger: Logger;
+  metrics: Metrics;
+}
+
+const BODY_LIMIT_BYTES = 16 * 1024;
+const HEADERS_TIMEOUT_MS = 3_000;
+const REQUEST_TIMEOUT_MS = 10_000;
+/** Longer than a balancer keeps its side, so that never we close a connection it is about to use. */
+const KEEP_ALIVE_MS = 65_000;
+const CHECK_INTERVAL_MS = 1_000;
+const MAX_REQUESTS_PER_SOCKET = 1_000;
+
+/** Every path is version 1, with or without saying so. */
+const VERSION_PREFIXES = ["", "/v1"] as const;
+
+/**
+ * The gateway's HTTP side, not yet listening. A request passes: guard, authentication and permission,
+ * validation, audit intent, handler; and leaves through `error-handler.ts` if one of them refuses.
+ *
+ * @throws if a route does not say who may call it, or lacks the name its audit entries need.
+ */
+export function buildApp(deps: GatewayDeps): GatewayApp {
+  const handleError = createErrorHandler(deps.logger);
+  const app: GatewayApp = fastify({
+    loggerInstance: deps.logger,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: "requestId" }),
+    genReqId: (request) => requestIdOf(request, deps.isTrustedProxy),
+    trustProxy: deps.isTrustedProxy,
+    bodyLimit: BODY_LIMIT_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
+    // While closing, what is already on an open connection is still served, with `Connection: close`.
+    return503OnClosing: false,
+    http: {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      connectionsCheckingInterval: CHECK_INTERVAL_MS,
+      // The guard answers it, in the documented shape.
+      requireHostHeader: false,
+    },
+    frameworkErrors: handleError,
+    clientErrorHandler: answerClientError,
+  }).withTypeProvider();
+  const paths = createKnownPaths();
+
+  app.removeAllContentTypeParsers();
+  // Schemas are checked by `validateRequest`, all parts of a request together.
+  app.setValidatorCompiler(() => (value) => ({ value }));
+  app.setErrorHandler(handleError);
+  app.setNotFoundHandler(createNotFoundHandler(paths));
+  app.addHook("onRoute", assertRoutePolicy);
+  app.addHook("onRoute", (route) => paths.add(route.url, [route.method].flat()));
+  // Another expectation than 100-continue: Node would answer without our headers.
+  app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
+  addRequestHooks(app, deps);
+  const upstreams = deps.routes.map((route) => ({ route, forwarder: createForwarder(route) }));
+  app.addHook("onClose", async () => {
+    await Promise.all(upstreams.map(({ forwarder }) => forwarder.close()));
+  });
+  for (const prefix of VERSION_PREFIXES) {
+    app.register(async (scope: GatewayApp) => registerOwnRoutes(scope, deps), { prefix });
+    app.register(async (scope: GatewayApp) => registerProxyRoutes(scope, upstreams, prefix), { prefix });
+  }
+  return app;
+}
+
+function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps): void {
+  registerJsonParser(app);
+  app.addHook("onRequest", async (_request, reply) => {
+    reply.header("cache-control", "no-store");
+  });
+  app.addHook("preValidation", validateRequest);
+  registerAuthRoutes(app, deps);
+  registerSessionRoutes(app, deps);
+  registerAdminRoutes(app, deps);
+  registerJwksRoute(app, deps.jwks);
+}

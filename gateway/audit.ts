@@ -1,0 +1,82 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { v7 as uuidv7 } from "uuid";
+import type { AuditActor, AuditedCall, AuditOutcome, AuditRecorder } from "../audit-client/audit-entry.ts";
+import { traceIdOf } from "../service-kit/call-context.ts";
+import type { ErrorCode } from "../service-kit/errors.ts";
+import { clientIp } from "./client-ip.ts";
+import { isMutating } from "./route-policy.ts";
+import { userAgent } from "./user-agent.ts";
+
+const MAX_RESOURCE_CHARACTERS = 200;
+const MAX_EMAIL_CHARACTERS = 254;
+
+/** After these the effect may have happened all the same: the answer was lost, not necessarily the work. */
+const UNCERTAIN: ReadonlySet<ErrorCode> = new Set(["service_unavailable", "internal_error"]);
+
+/**
+ * A `preHandler` hook: a call that changes something goes on only once its intent is durable.
+ *
+ * It throws `audit_unavailable` when that cannot be had within the call's budget.
+ */
+export function createRecordIntent(recorder: AuditRecorder) {
+  return async (request: FastifyRequest): Promise<void> => {
+    const { action } = request.routeOptions.config;
+    if (request.is404 || action === undefined || !isMutating(request.method)) return;
+    const call = auditedCall(request, action);
+    const startedMs = performance.now();
+    await recorder.record({ ...call, kind: "intent" }, request.call.deadlineMs);
+    // From here on an outcome is owed.
+    request.audited = { call, startedMs };
+  };
+}
+
+/** The outcome of a call whose intent was recorded; undefined for every other call. */
+export function auditOutcome(request: FastifyRequest, reply: FastifyReply): AuditOutcome | undefined {
+  if (request.audited === null) return undefined;
+  const { call, startedMs } = request.audited;
+  return {
+    ...call,
+    actor: { ...call.actor, ...request.provenActor },
+    kind: "outcome",
+    outcome: outcomeOf(request, reply.statusCode),
+    ...(request.errorCode !== null && { errorCode: request.errorCode }),
+    httpStatus: reply.statusCode,
+    latencyUs: Math.round((performance.now() - startedMs) * 1_000),
+  };
+}
+
+function outcomeOf(request: FastifyRequest, status: number): AuditOutcome["outcome"] {
+  if (request.isEffectUncertain) return "unknown";
+  if (request.errorCode !== null && UNCERTAIN.has(request.errorCode)) return "unknown";
+  return status < 400 ? "success" : "failure";
+}
+
+function auditedCall(request: FastifyRequest, action: string): AuditedCall {
+  return {
+    callId: uuidv7(),
+    actor: actorOf(request),
+    clientIp: clientIp(request),
+    userAgent: userAgent(request),
+    method: request.method,
+    route: request.routeOptions.url ?? "",
+    resource: resourceOf(request),
+    action,
+    requestId: request.call.requestId,
+    traceId: traceIdOf(request.call),
+  };
+}
+
+/** From the verified token; for an anonymous call, the e-mail address it claims. */
+function actorOf({ principal, body }: FastifyRequest): AuditActor {
+  if (principal !== null) {
+    return { userId: principal.userId, role: principal.role, sessionId: principal.sessionId };
+  }
+  const { email } = (body ?? {}) as { email?: unknown };
+  return typeof email === "string" ? { claimedEmail: email.slice(0, MAX_EMAIL_CHARACTERS) } : {};
+}
+
+/** The id in the path: of our own routes the parameter, of proxied ones what follows the prefix. */
+function resourceOf({ params }: FastifyRequest): string {
+  const { id, "*": rest } = (params ?? {}) as { id?: string; "*"?: string };
+  return (id ?? rest ?? "").slice(0, MAX_RESOURCE_CHARACTERS);
+}

@@ -1,0 +1,18 @@
+import { DomainError } from "../service-kit/errors.ts";
+
+const MAX_TOKEN_CHARACTERS = 4_096;
+const SCHEME = /^bearer(?: |$)/i;
+const CREDENTIALS = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
+
+/**
+ * The token of an `Authorization: Bearer …` header.
+ *
+ * @throws {DomainError} `token_missing` without such a header; `token_invalid` if what follows is no token.
+ * @see RFC 6750 §2.1; RFC 9110 §11.1 for the scheme's case.
+ */
+export function bearerToken(authorization: string | undefined): string {
+  if (authorization === undefined || !SCHEME.test(authorization)) throw new DomainError("token_missing");
+  const token = CREDENTIALS.exec(authorization)?.[1];
+  if (token === undefined || token.length > MAX_TOKEN_CHARACTERS) throw new DomainError("token_invalid");
+  return token;
+}

@@ -1,0 +1,48 @@
+import { STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import { v7 as uuidv7 } from "uuid";
+import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
+import { failure } from "./envelope.ts";
+import { HTTP_STATUS } from "./http-errors.ts";
+import { STANDARD_HEADERS } from "./standard-headers.ts";
+
+const PARSER_CODES: Readonly<Record<string, ErrorCode>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
+  HPE_HEADER_OVERFLOW: "headers_too_large",
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: "payload_too_large",
+};
+
+/**
+ * Answers what is not HTTP enough to become a request, in the documented shape, and closes the connection:
+ * where one request ends is not known any more.
+ */
+export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === "ECONNRESET" || socket.destroyed) return;
+  if (socket.writable && !isAnswering(socket)) {
+    socket.write(rawFailure(PARSER_CODES[error.code ?? ""] ?? "bad_request"));
+  }
+  socket.destroy();
+}
+
+/** Whether an answer is already on its way: a second one must not be written into it. */
+function isAnswering(socket: Socket): boolean {
+  const { _httpMessage: current } = socket as Socket & { _httpMessage?: { headersSent: boolean } };
+  return current?.headersSent ?? false;
+}
+
+function rawFailure(code: ErrorCode): string {
+  const requestId = uuidv7();
+  const status = HTTP_STATUS[code];
+  const { contentType, body } = failure(new DomainError(code), requestId, undefined);
+  const text = JSON.stringify(body);
+  const headers = {
+    connection: "close",
+    "content-type": contentType,
+    "content-length": Buffer.byteLength(text),
+    "cache-control": "no-store",
+    "x-request-id": requestId,
+    ...STANDARD_HEADERS,
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("\r\n")}\r\n\r\n${text}`;
+}

@@ -1,0 +1,37 @@
+import { BlockList } from "node:net";
+import { expect, test } from "vitest";
+import { configSchema } from "./config.ts";
+import { trustedProxies } from "./trusted-proxies.ts";
+
+const { ALLOWED_HOSTS, TRUSTED_PROXIES } = configSchema.shape;
+
+test("hosts are compared without case", () => {
+  expect(ALLOWED_HOSTS.parse("API.example.com, [::1]:8080,localhost:8080")).toEqual(
+    new Set(["api.example.com", "[::1]:8080", "localhost:8080"]),
+  );
+});
+
+test.each(["", " , ", "http://a", "a/b", "*", "a:b"])("%j names no hosts", (text) => {
+  expect(ALLOWED_HOSTS.safeParse(text).success).toBe(false);
+});
+
+test("only addresses within the configured networks are trusted", () => {
+  const isTrusted = trustedProxies(TRUSTED_PROXIES.parse("10.1.0.0/16, 192.0.2.7,2001:db8::/32"));
+  for (const address of ["10.1.2.3", "::ffff:10.1.2.3", "192.0.2.7", "2001:db8::1"]) {
+    expect(isTrusted(address), address).toBe(true);
+  }
+  for (const address of ["10.2.0.1", "192.0.2.8", "::1", "2001:db9::1", "rubbish", "", undefined]) {
+    expect(isTrusted(address), address).toBe(false);
+  }
+});
+
+test("nobody is trusted unless told", () => {
+  expect(trustedProxies(TRUSTED_PROXIES.parse(undefined) ?? new BlockList())("127.0.0.1")).toBe(false);
+});
+
+test.each(["10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/", "10.0.0/8", "host", "::/129", "10.0.0.0/8/8"])(
+  "%s is no network",
+  (text) => {
+    expect(TRUSTED_PROXIES.safeParse(text).success).toBe(false);
+  },
+);

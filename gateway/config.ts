@@ -1,0 +1,85 @@
+import { readFileSync } from "node:fs";
+import { BlockList, isIP } from "node:net";
+import { z } from "zod";
+import {
+  addressSchema,
+  ConfigError,
+  integerSchema,
+  processConfig,
+  readableFileSchema,
+  tlsConfig,
+} from "../service-kit/config.ts";
+import { parseRoutesFile } from "./routes-file.ts";
+
+const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?$/;
+
+/** `host[:port]`, comma-separated, as clients write them into `Host`: without the scheme's default port. */
+const hostListSchema = z.string().transform((text, context) => {
+  const hosts = splitList(text.toLowerCase());
+  for (const host of hosts) {
+    if (!HOST.test(host))
+      context.addIssue({ code: "custom", message: "must be a comma list of host[:port]" });
+  }
+  if (hosts.length === 0) context.addIssue({ code: "custom", message: "must name at least one host" });
+  return new Set(hosts);
+});
+
+/** Networks as CIDR (`10.0.0.0/8`) or single addresses, comma-separated. */
+const networkListSchema = z.string().transform((text, context) => {
+  const networks = new BlockList();
+  for (const entry of splitList(text)) {
+    if (!addNetwork(networks, entry)) {
+      context.addIssue({ code: "custom", message: "must be a comma list of CIDR networks" });
+    }
+  }
+  return networks;
+});
+
+function splitList(text: string): string[] {
+  return text
+    .split(",")
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== "");
+}
+
+function addNetwork(networks: BlockList, entry: string): boolean {
+  const [address = "", length, ...rest] = entry.split("/");
+  const version = isIP(address);
+  const maximum = version === 6 ? 128 : 32;
+  const prefix = length === undefined ? maximum : Number(length);
+  const isLength = length === undefined || /^\d{1,3}$/.test(length);
+  if (version === 0 || rest.length > 0 || !isLength || prefix > maximum) return false;
+  networks.addSubnet(address, prefix, version === 6 ? "ipv6" : "ipv4");
+  return true;
+}
+
+/** A routes file, read: its path does not matter any more. */
+const routesFileSchema = readableFileSchema.transform((path, context) => {
+  try {
+    return parseRoutesFile(readFileSync(path, "utf8"));
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    context.addIssue({ code: "custom", message: error.message });
+    return z.NEVER;
+  }
+});
+
+/** Everything the gateway reads from its environment. */
+export const configSchema = z.object({
+  ...processConfig,
+  ...tlsConfig,
+  /** HTTP for clients. TLS ends at the balancer in front. */
+  LISTEN_ADDRESS: addressSchema,
+  IDENTITY_SERVICE_ADDRESS: addressSchema,
+  TOKEN_SERVICE_ADDRESS: addressSchema,
+  AUDIT_SERVICE_ADDRESS: addressSchema,
+  /** YAML: the upstream APIs and who may call them. */
+  ROUTES_FILE: routesFileSchema,
+  /** The names this gateway serves; a request with another `Host` is misdirected. */
+  ALLOWED_HOSTS: hostListSchema,
+  /** Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed. None unless told. */
+  TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
+  /** Open client connections; more are closed at once. */
+  MAX_CONNECTIONS: integerSchema(1, 100_000).default(10_000),
+});
+export type Config = z.infer<typeof configSchema>;

@@ -1,0 +1,120 @@
+import type { AuditEntry } from "../audit-client/audit-entry.ts";
+import { createLogger } from "../service-kit/logger.ts";
+import { createMetrics } from "../service-kit/metrics.ts";
+import type { Principal, Role, Verification } from "../token-client/principal.ts";
+import { buildApp, type GatewayDeps } from "./app.ts";
+import type { User } from "./identity-client.ts";
+import type { GatewayApp } from "./request-state.ts";
+
+export const HOST = "gateway.test";
+export const USER_ID = "0199a000-0000-7000-8000-000000000001";
+export const SESSION_ID = "0199a000-0000-7000-8000-000000000002";
+
+export const ada: User = {
+  id: USER_ID,
+  email: "ada@example.com",
+  firstName: "Ada",
+  lastName: "Lovelace",
+  role: "USER",
+  emailVerified: false,
+  mfaEnabled: false,
+  createdAt: new Date("2026-01-02T03:04:05.678Z"),
+};
+
+export const tokens = {
+  accessToken: "access.jwt.text",
+  refreshToken: "refresh.jwt.text",
+  expiresInS: 900,
+  sessionId: SESSION_ID,
+  userId: USER_ID,
+};
+
+export function principalWith(role: Role): Principal {
+  return {
+    userId: USER_ID,
+    sessionId: SESSION_ID,
+    role,
+    tokenId: "token-id",
+    keyId: "key-id",
+    amr: ["pwd"],
+    authTime: new Date(0),
+    issuedAt: new Date(0),
+    expiresAt: new Date(4e12),
+  };
+}
+
+const VERDICTS: Record<string, Verification> = {
+  "user-token": { kind: "active", principal: principalWith("USER") },
+  "admin-token": { kind: "active", principal: principalWith("ADMIN") },
+  "auditor-token": { kind: "active", principal: principalWith("AUDITOR") },
+  "expired-token": { kind: "inactive", reason: "expired" },
+  "revoked-token": { kind: "inactive", reason: "revoked" },
+};
+
+export interface TestGateway {
+  app: GatewayApp;
+  /** What the audit log was given, in order. */
+  entries: AuditEntry[];
+  /** Sessions refused since the start. */
+  refused: string[];
+  /** Everything the gateway logged, as JSON lines. */
+  log(): string;
+}
+
+/** A gateway whose tokens are words (`user-token`, `admin-token`, …) and whose services are what a test gives. */
+export function testGateway(overrides: Partial<GatewayDeps> = {}): TestGateway {
+  const entries: AuditEntry[] = [];
+  const refused: string[] = [];
+  const lines: string[] = [];
+  const absent = () => Promise.reject(new Error("not part of this test"));
+  const app = buildApp({
+    identity: { register: absent, login: absent, getUser: absent, close: () => undefined },
+    sessions: { refresh: absent, revoke: absent, revokeAll: absent, list: absent, close: () => undefined },
+    auditQuery: { search: absent, close: () => undefined },
+    jwks: { get: absent },
+    verifier: {
+      verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "invalid" },
+      refuseSession: (id) => void refused.push(id),
+      assertReady: () => undefined,
+      close: () => undefined,
+    },
+    recorder: {
+      record: async (entry) => void entries.push(entry),
+      enqueue: (entry) => void entries.push(entry),
+      assertReady: () => undefined,
+      close: async () => undefined,
+    },
+    routes: [],
+    allowedHosts: new Set([HOST]),
+    isTrustedProxy: () => false,
+    logger: createLogger("gateway", "info", { write: (line) => void lines.push(line) }),
+    metrics: createMetrics("gateway"),
+    ...overrides,
+  });
+  return { app, entries, refused, log: () => lines.join("") };
+}
+
+interface Call {
+  method?: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS";
+  url: string;
+  /** A word that stands for an access token. */
+  token?: string;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** One request without a network; `body` is sent as JSON unless it is a string or bytes. */
+export async function send(app: GatewayApp, { method, url, token, body, headers }: Call) {
+  const isRaw = typeof body === "string" || Buffer.isBuffer(body);
+  return app.inject({
+    method: method ?? "GET",
+    url,
+    headers: {
+      host: HOST,
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...headers,
+    },
+    ...(body !== undefined && { payload: isRaw ? body : JSON.stringify(body) }),
+  });
+}

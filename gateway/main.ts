@@ -1,0 +1,66 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
+import { loadConfig, splitAddress } from "../service-kit/config.ts";
+import { startProcess } from "../service-kit/service-process.ts";
+import { createTokenVerifier } from "../token-client/token-verifier.ts";
+import { buildApp } from "./app.ts";
+import { createAuditQueryClient } from "./audit-query-client.ts";
+import { configSchema } from "./config.ts";
+import { createIdentityClient } from "./identity-client.ts";
+import { createJwksCache } from "./jwks-cache.ts";
+import { createJwksClient } from "./jwks-client.ts";
+import { createSessionClient } from "./session-client.ts";
+import { trustedProxies } from "./trusted-proxies.ts";
+
+/** For the audit outcomes of the last requests. */
+const AUDIT_FLUSH_MS = 2_000;
+
+const config = loadConfig(configSchema, process.env);
+const { logger, metrics, lifecycle, certificate } = await startProcess("gateway", config);
+const { IDENTITY_SERVICE_ADDRESS, TOKEN_SERVICE_ADDRESS, AUDIT_SERVICE_ADDRESS } = config;
+
+// What is started first is stopped last: the recorder outlives the requests it has to record.
+const recorder = createAuditRecorder({ address: AUDIT_SERVICE_ADDRESS, certificate, logger, metrics });
+lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_FLUSH_MS));
+lifecycle.addReadinessCheck("audit-service", () => recorder.assertReady());
+const verifier = createTokenVerifier({ address: TOKEN_SERVICE_ADDRESS, certificate, logger, metrics });
+lifecycle.onStop("token verifier", () => verifier.close());
+lifecycle.addReadinessCheck("token-service", () => verifier.assertReady());
+const identity = createIdentityClient(IDENTITY_SERVICE_ADDRESS, certificate);
+const sessions = createSessionClient(TOKEN_SERVICE_ADDRESS, certificate);
+const auditQuery = createAuditQueryClient(AUDIT_SERVICE_ADDRESS, certificate);
+const jwks = createJwksClient(TOKEN_SERVICE_ADDRESS, certificate);
+lifecycle.onStop("service clients", () => {
+  for (const client of [identity, sessions, auditQuery, jwks]) client.close();
+});
+
+const app = buildApp({
+  identity,
+  sessions,
+  auditQuery,
+  jwks: createJwksCache(jwks.fetch, () => performance.now()),
+  verifier,
+  recorder,
+  routes: config.ROUTES_FILE,
+  allowedHosts: config.ALLOWED_HOSTS,
+  isTrustedProxy: trustedProxies(config.TRUSTED_PROXIES),
+  logger,
+  metrics,
+});
+app.server.maxConnections = config.MAX_CONNECTIONS;
+metrics.gauge("gatehouse_http_connections", "Open connections of clients.", [], (gauge) => {
+  app.server.getConnections((error, count) => error === null && gauge.set(count));
+});
+await app.listen(splitAddress(config.LISTEN_ADDRESS));
+lifecycle.onStop("HTTP server", async () => {
+  // Open requests may end; what has not ended in time is cut off.
+  const cut = new AbortController();
+  const cutOff = sleep(config.SHUTDOWN_GRACE_MS, undefined, { signal: cut.signal, ref: false }).then(
+    () => app.server.closeAllConnections(),
+    () => undefined,
+  );
+  await app.close();
+  cut.abort();
+  await cutOff;
+});
+lifecycle.ready();

@@ -1,0 +1,129 @@
+import { expect, test } from "vitest";
+import { DomainError } from "../service-kit/errors.ts";
+import { guardRequest } from "./request-guard.ts";
+
+const HOSTS = new Set(["api.example.com", "localhost:8080"]);
+
+interface Sent {
+  method?: string;
+  url?: string;
+  httpVersion?: string;
+  headers?: [string, string][];
+}
+
+function verdict({ method = "GET", url = "/", httpVersion = "1.1", headers }: Sent): string {
+  const pairs: [string, string][] = headers ?? [["Host", "api.example.com"]];
+  try {
+    guardRequest(
+      {
+        method,
+        url,
+        httpVersion,
+        rawHeaders: pairs.flat(),
+        headers: Object.fromEntries(pairs.map(([name, value]) => [name.toLowerCase(), value])),
+      },
+      HOSTS,
+    );
+    return "passes";
+  } catch (error) {
+    if (error instanceof DomainError) return error.code;
+    throw error;
+  }
+}
+
+test.each([
+  "/",
+  "/auth/me",
+  "/auth/me?next=%2Fhome&x=..//",
+  "/payments/a.b-c_d~e;f=1",
+  "/payments/%20%41%C3%A9",
+  "/%61uth/me",
+])("%s means one thing only", (url) => {
+  expect(verdict({ url })).toBe("passes");
+});
+
+test.each([
+  "/a%2fb",
+  "/a%2Fb",
+  "/a%5cb",
+  "/%2e%2e/b",
+  "/a/%2E",
+  "/a%00",
+  "/a%0d%0aX:y",
+  "/a%7f",
+  "/../b",
+  "/a/..",
+  "/a/./b",
+  "/a/.",
+  "/a..b",
+  "//a",
+  "/a//b",
+  "/a\\b",
+  "/a%zz",
+  "/a%",
+  "/a#b",
+  "/a\u00e9",
+  "http://api.example.com/",
+  "api.example.com:443",
+  "*",
+  "",
+])("the target %j could be read in two ways", (url) => {
+  expect(verdict({ url })).toBe("bad_request");
+});
+
+test("a URL may have 8192 characters", () => {
+  expect(verdict({ url: `/${"a".repeat(8_191)}` })).toBe("passes");
+  expect(verdict({ url: `/${"a".repeat(8_192)}` })).toBe("uri_too_long");
+});
+
+const host: [string, string] = ["Host", "api.example.com"];
+
+test.each<{ what: string; headers: [string, string][]; expected: string }>([
+  { what: "no Host", headers: [], expected: "bad_request" },
+  { what: "two Hosts", headers: [host, host], expected: "bad_request" },
+  { what: "another Host", headers: [["Host", "evil.example"]], expected: "misdirected_request" },
+  {
+    what: "a Host with another port",
+    headers: [["Host", "localhost:8081"]],
+    expected: "misdirected_request",
+  },
+  { what: "a Host with a user", headers: [["Host", "x@api.example.com"]], expected: "misdirected_request" },
+  { what: "a Host in capitals", headers: [["HOST", "API.Example.Com"]], expected: "passes" },
+])("$what: $expected", ({ headers, expected }) => {
+  expect(verdict({ headers })).toBe(expected);
+});
+
+test.each(["Authorization", "Content-Type", "Content-Length", "Origin", "Cookie", "Transfer-Encoding"])(
+  "two %s headers are refused, equal or not",
+  (name) => {
+    const once: [string, string] = [name, "0"];
+    const again: [string, string] = [name.toUpperCase(), "0"];
+    expect(verdict({ method: "POST", headers: [host, once] })).toBe("passes");
+    expect(verdict({ method: "POST", headers: [host, once, again] })).toBe("bad_request");
+  },
+);
+
+test("a hundred headers pass, one more does not", () => {
+  const others = Array.from({ length: 99 }, (_, index): [string, string] => [`X-${index}`, "1"]);
+  expect(verdict({ headers: [host, ...others] })).toBe("passes");
+  expect(verdict({ headers: [host, ...others, ["X-last", "1"]] })).toBe("headers_too_large");
+});
+
+test("HTTP/1.0 has no Transfer-Encoding", () => {
+  const headers: [string, string][] = [host, ["Transfer-Encoding", "chunked"]];
+  expect(verdict({ method: "POST", httpVersion: "1.0", headers })).toBe("bad_request");
+  expect(verdict({ method: "POST", headers })).toBe("passes");
+});
+
+test("GET and HEAD carry no body", () => {
+  for (const method of ["GET", "HEAD"]) {
+    expect(verdict({ method, headers: [host, ["Content-Length", "5"]] })).toBe("bad_request");
+    expect(verdict({ method, headers: [host, ["Transfer-Encoding", "chunked"]] })).toBe("bad_request");
+    expect(verdict({ method, headers: [host, ["Content-Length", "0"]] })).toBe("passes");
+  }
+});
+
+test("nothing but 100-continue can be expected", () => {
+  expect(verdict({ method: "POST", headers: [host, ["Expect", "100-Continue"]] })).toBe("passes");
+  expect(verdict({ method: "POST", headers: [host, ["Expect", "200-ok"]] })).toBe("bad_request");
+});

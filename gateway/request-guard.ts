@@ -1,0 +1,77 @@
+import type { IncomingMessage } from "node:http";
+import { DomainError } from "../service-kit/errors.ts";
+
+const MAX_HEADERS = 100;
+const MAX_URL_CHARACTERS = 8_192;
+/** Headers of which two make a request ambiguous: another reader might take the other one. */
+const SINGLE = new Set([
+  "host",
+  "authorization",
+  "content-type",
+  "content-length",
+  "transfer-encoding",
+  "origin",
+  "cookie",
+]);
+const NOT_PRINTABLE_ASCII = /[^\x21-\x7e]/;
+/** Encoded slash, backslash, dot and control characters: another reader might decode them before it routes. */
+const ENCODED_DELIMITER = /%(?:[01][0-9a-f]|2e|2f|5c|7f)/i;
+const BROKEN_ESCAPE = /%(?![0-9a-f]{2})/i;
+const CONFUSING_PATH = /\\|\/\/|\.\.|\/\.(?:\/|$)/;
+const BODYLESS = new Set(["GET", "HEAD", "TRACE"]);
+
+/** The part of a request that the guard reads. */
+export type RawRequest = Pick<IncomingMessage, "method" | "url" | "httpVersion" | "rawHeaders" | "headers">;
+
+/**
+ * Refuses requests that two readers could understand differently, before anything else looks at them.
+ *
+ * @throws {DomainError} `bad_request`, `headers_too_large`, `uri_too_long` or `misdirected_request`.
+ * @see RFC 9112 §3.2, §6.1 and §11.2.
+ */
+export function guardRequest(request: RawRequest, allowedHosts: ReadonlySet<string>): void {
+  guardHeaders(request.rawHeaders);
+  guardFraming(request);
+  guardTarget(request.url ?? "");
+  if (!allowedHosts.has((request.headers.host ?? "").toLowerCase())) {
+    throw new DomainError("misdirected_request");
+  }
+}
+
+function guardHeaders(rawHeaders: readonly string[]): void {
+  if (rawHeaders.length > 2 * MAX_HEADERS) throw new DomainError("headers_too_large");
+  const seen = new Set<string>();
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = (rawHeaders[index] ?? "").toLowerCase();
+    if (!SINGLE.has(name)) continue;
+    if (seen.has(name)) throw new DomainError("bad_request", `The header ${name} appears more than once.`);
+    seen.add(name);
+  }
+  if (!seen.has("host")) throw new DomainError("bad_request", "The header host is missing.");
+}
+
+function guardFraming({ method, httpVersion, headers }: RawRequest): void {
+  const isChunked = headers["transfer-encoding"] !== undefined;
+  if (isChunked && httpVersion === "1.0") {
+    throw new DomainError("bad_request", "HTTP/1.0 has no Transfer-Encoding.");
+  }
+  const hasBody = isChunked || (headers["content-length"] ?? "0") !== "0";
+  if (hasBody && BODYLESS.has(method ?? "")) {
+    throw new DomainError("bad_request", `${method} takes no body.`);
+  }
+  if (headers.expect !== undefined && headers.expect.toLowerCase() !== "100-continue") {
+    throw new DomainError("bad_request", "Only 100-continue can be expected.");
+  }
+}
+
+function guardTarget(url: string): void {
+  if (url.length > MAX_URL_CHARACTERS) throw new DomainError("uri_too_long");
+  if (!url.startsWith("/")) throw new DomainError("bad_request", "The request target must be a path.");
+  if (NOT_PRINTABLE_ASCII.test(url) || url.includes("#")) {
+    throw new DomainError("bad_request", "The request target has characters that a URL cannot have.");
+  }
+  const [path = ""] = url.split("?", 1);
+  if (ENCODED_DELIMITER.test(path) || BROKEN_ESCAPE.test(path) || CONFUSING_PATH.test(path)) {
+    throw new DomainError("bad_request", "The path is ambiguous.");
+  }
+}

@@ -1,0 +1,26 @@
+import type { RouteOptions } from "fastify";
+import type { Role } from "../token-client/principal.ts";
+
+/** Who may call a route: anyone, anyone with a valid token, or certain roles. */
+export type RouteAuth = "public" | "authenticated" | { roles: readonly Role[] };
+
+const MUTATING: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH", "DELETE"]);
+
+export function isMutating(method: string): boolean {
+  return MUTATING.has(method);
+}
+
+/**
+ * An `onRoute` hook: a route that does not say who may call it, or that changes things without a name for
+ * the audit log, stops the start.
+ */
+export function assertRoutePolicy(route: RouteOptions): void {
+  const methods = [route.method].flat();
+  const name = `${methods.join(",")} ${route.url}`;
+  const { auth, action } = route.config ?? {};
+  if (auth === undefined) throw new Error(`${name} does not say who may call it (config.auth)`);
+  if (typeof auth === "object" && auth.roles.length === 0) throw new Error(`${name} lets no role in`);
+  if (methods.some(isMutating) && (action === undefined || action === "")) {
+    throw new Error(`${name} has no audit action (config.action)`);
+  }
+}

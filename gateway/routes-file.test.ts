@@ -1,0 +1,108 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { ConfigError } from "../service-kit/config.ts";
+import { parseRoutesFile } from "./routes-file.ts";
+
+function problemsOf(text: string): string[] {
+  try {
+    parseRoutesFile(text);
+  } catch (error) {
+    if (error instanceof ConfigError)
+      return error.message
+        .split("\n")
+        .slice(1)
+        .map((line) => line.trim());
+    throw error;
+  }
+  return [];
+}
+
+test("the routes of a local Gatehouse can be used", () => {
+  const file = new URL("../deploy/local/routes.yaml", import.meta.url);
+  const [payments] = parseRoutesFile(readFileSync(file, "utf8"));
+  expect(payments?.prefix).toBe("/payments");
+  expect(payments?.methods.DELETE?.roles).toEqual(["ADMIN"]);
+});
+
+test("what is not said has a default", () => {
+  const text = "routes: [{ prefix: /a, upstream: 'http://a:8080/', methods: { GET: { roles: [USER] } } }]";
+  expect(parseRoutesFile(text)).toEqual([
+    {
+      prefix: "/a",
+      upstream: "http://a:8080/",
+      timeoutMs: 10_000,
+      bodyLimitBytes: 16_777_216,
+      methods: { GET: { roles: ["USER"] } },
+    },
+  ]);
+});
+
+test("every problem is reported at once, with its line and key", () => {
+  const text = `
+routes:
+  - prefix: /payments/
+    upstream: ftp://payments
+    timeoutMs: 1.5
+    retries: 3
+    methods:
+      GET: { roles: [ROOT] }
+      POST: { roles: [USER] }
+      TRACE: { roles: [USER] }
+  - prefix: /auth/login
+    methods: {}
+extra: 1
+`;
+  expect(problemsOf(text)).toEqual([
+    expect.stringMatching(/^line 3, routes\.0\.prefix: must be a path/),
+    "line 4, routes.0.upstream: must be an http or https URL",
+    expect.stringMatching(/^line 5, routes\.0\.timeoutMs: /),
+    "line 6, routes.0.retries: is not known",
+    expect.stringMatching(/^line 8, routes\.0\.methods\.GET\.roles\.0: /),
+    "line 9, routes.0.methods.POST.action: is required",
+    "line 10, routes.0.methods.TRACE: is not known",
+    "line 11, routes.1.prefix: is a path of the gateway itself",
+    "line 11, routes.1.upstream: is required",
+    "line 12, routes.1.methods: must have a method",
+    "line 13, extra: is not known",
+  ]);
+});
+
+test.each([
+  "/auth",
+  "/admin/x",
+  "/v1",
+  "/v2/payments",
+  "/docs",
+  "/Payments",
+  "payments",
+  "/a//b",
+  "/a/../b",
+  "/a/*",
+])("the prefix %s is refused", (prefix) => {
+  const text = `routes: [{ prefix: '${prefix}', upstream: 'http://a', methods: { GET: { roles: [USER] } } }]`;
+  expect(problemsOf(text)).toHaveLength(1);
+});
+
+test.each(["http://a/path", "http://user:pass@a", "http://a?x", "a:80"])(
+  "the upstream %s is refused",
+  (upstream) => {
+    const text = `routes: [{ prefix: /a, upstream: '${upstream}', methods: { GET: { roles: [USER] } } }]`;
+    expect(problemsOf(text)).toHaveLength(1);
+  },
+);
+
+test("two routes that could both take a path are refused", () => {
+  const route = (prefix: string) =>
+    `{ prefix: ${prefix}, upstream: 'http://a', methods: { GET: { roles: [USER] } } }`;
+  expect(problemsOf(`routes: [${route("/a")}, ${route("/a/b")}]`)).toEqual([
+    "line 1, routes.1.prefix: overlaps with /a",
+  ]);
+  expect(problemsOf(`routes: [${route("/a")}, ${route("/ab")}]`)).toEqual([]);
+});
+
+test.each(["routes: [", "routes: []\nroutes: []", "a: &x [*x]", ""])(
+  "what is no routes file is refused: %j",
+  (text) => {
+    expect(problemsOf(text).length).toBeGreaterThan(0);
+  },
+);

@@ -1,0 +1,128 @@
+import { type Document, isMap, isScalar, LineCounter, type Node, parseDocument } from "yaml";
+import { z } from "zod";
+import { ConfigError } from "../service-kit/config.ts";
+
+/** Paths of ours, and of later versions. */
+const OWN_PATHS = /^\/(?:auth|admin|docs|openapi|healthz|readyz|metrics|v\d+)(?:\/|$)/;
+const DEFAULT_TIMEOUT_MS = 10_000;
+const DEFAULT_BODY_LIMIT_BYTES = 16 * 1024 * 1024;
+
+/** Who may call. */
+const roles = z.array(z.enum(["USER", "ADMIN", "AUDITOR"])).min(1, "must let a role in");
+/** What a call does: `payments.create`. The audit log names every call that may change something. */
+const action = z
+  .string()
+  .max(100)
+  .regex(/^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/, "must be like payments.create");
+const reading = z.strictObject({ roles, action: action.optional() }).optional();
+const changing = z.strictObject({ roles, action }).optional();
+
+const upstreamRoute = z.strictObject({
+  /** Path prefix: it matches itself and everything below it. */
+  prefix: z
+    .string()
+    .max(200)
+    .regex(/^(?:\/[a-z0-9][a-z0-9-]*)+$/, "must be a path of lower-case segments without a slash at its end")
+    .refine((prefix) => !OWN_PATHS.test(prefix), "is a path of the gateway itself"),
+  upstream: z
+    .url({ protocol: /^https?$/, error: "must be an http or https URL", abort: true })
+    .refine(isOrigin, "must be an origin only, such as http://payments:8080"),
+  /** Longest silence of the upstream, before its answer and within it. */
+  timeoutMs: z.int().min(1).max(600_000).default(DEFAULT_TIMEOUT_MS),
+  /** A longer request body is refused, or cut off where its length was not announced. */
+  bodyLimitBytes: z.int().min(0).default(DEFAULT_BODY_LIMIT_BYTES),
+  /** A method that is not here is answered 405. HEAD goes with GET. */
+  methods: z
+    .strictObject({ GET: reading, POST: changing, PUT: changing, PATCH: changing, DELETE: changing })
+    .refine((methods) => Object.keys(methods).length > 0, "must have a method"),
+});
+
+const routesFile = z.strictObject({
+  routes: z.array(upstreamRoute).superRefine((routes, context) => {
+    for (const [index, { prefix }] of routes.entries()) {
+      const other = routes.slice(0, index).find((earlier) => overlaps(earlier.prefix, prefix));
+      if (other === undefined) continue;
+      const message = `overlaps with ${other.prefix}`;
+      context.addIssue({ code: "custom", path: [index, "prefix"], message });
+    }
+  }),
+});
+
+/** Where calls below a prefix go, and who may make them. */
+export type UpstreamRoute = z.infer<typeof upstreamRoute>;
+
+/**
+ * Reads a routes file.
+ *
+ * @param text YAML 1.2.
+ * @throws {ConfigError} naming every problem with its line and key.
+ */
+export function parseRoutesFile(text: string): UpstreamRoute[] {
+  const lineCounter = new LineCounter();
+  const document = parseDocument(text, { lineCounter, prettyErrors: false });
+  const lineAt = (offset: number) => lineCounter.linePos(offset).line;
+  if (document.errors.length > 0) {
+    throw routesError(document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${error.message}`));
+  }
+  const result = routesFile.safeParse(plainValue(document), { reportInput: true });
+  if (result.success) return result.data.routes;
+  throw routesError(
+    result.error.issues
+      .flatMap(problemsOf)
+      .map(({ path, message }) => ({ line: lineAt(offsetOf(document.contents, path)), path, message }))
+      .sort((a, b) => a.line - b.line)
+      .map(({ line, path, message }) => `line ${line}, ${path.join(".") || "(all)"}: ${message}`),
+  );
+}
+
+function plainValue(document: Document): unknown {
+  try {
+    return document.toJS();
+  } catch (cause) {
+    // Aliases that lead nowhere, or that multiply without end.
+    throw routesError([cause instanceof Error ? cause.message : "cannot be read"]);
+  }
+}
+
+function routesError(lines: string[]): ConfigError {
+  return new ConfigError(`the routes file cannot be used:\n${lines.map((line) => `    ${line}`).join("\n")}`);
+}
+
+type Path = readonly PropertyKey[];
+
+function problemsOf(issue: z.core.$ZodIssue): { path: Path; message: string }[] {
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => ({ path: [...issue.path, key], message: "is not known" }));
+  }
+  const isMissing = issue.input === undefined && issue.code !== "custom";
+  return [{ path: issue.path, message: isMissing ? "is required" : issue.message }];
+}
+
+/** Where a key is written; where it is missing, the thing that lacks it. */
+function offsetOf(contents: Node | null, path: Path): number {
+  let node = contents;
+  let offset = node?.range?.[0] ?? 0;
+  for (const key of path) {
+    if (isMap(node)) {
+      const pair = node.items.find((item) => isScalar(item.key) && item.key.value === key);
+      if (pair === undefined) break;
+      offset = (pair.key as Node).range?.[0] ?? offset;
+      node = pair.value as Node | null;
+    } else {
+      const item: unknown = (node as { items?: unknown[] } | null)?.items?.[Number(key)];
+      if (item === undefined) break;
+      node = item as Node;
+      offset = node.range?.[0] ?? offset;
+    }
+  }
+  return offset;
+}
+
+function isOrigin(text: string): boolean {
+  const { pathname, search, hash, username, password } = new URL(text);
+  return pathname === "/" && search + hash + username + password === "";
+}
+
+function overlaps(one: string, other: string): boolean {
+  return one === other || one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
+}

@@ -1,0 +1,42 @@
+import { PassThrough } from "node:stream";
+import { expect, test } from "vitest";
+import { DomainError } from "./errors.ts";
+import { createLogger } from "./logger.ts";
+
+function logged(write: (logger: ReturnType<typeof createLogger>) => void): Record<string, unknown> {
+  const stream = new PassThrough();
+  write(createLogger("test", "info", stream));
+  return JSON.parse(stream.read().toString());
+}
+
+test("an event is one JSON object, in UTC, with its level by name", () => {
+  const event = logged((logger) => logger.info({ port: 1 }, "serving"));
+  expect(event).toMatchObject({ level: "info", name: "test", port: 1, msg: "serving" });
+  expect(event.time).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+});
+
+test.each(["password", "token", "accessToken", "refreshToken", "code", "authorization", "cookie", "secret"])(
+  "a field named %s is not shown",
+  (field) => {
+    expect(JSON.stringify(logged((logger) => logger.info({ [field]: "canary" })))).not.toMatch(/canary/);
+  },
+);
+
+test("a secret one level below is not shown either", () => {
+  expect(JSON.stringify(logged((logger) => logger.info({ body: { password: "canary" } })))).not.toMatch(
+    /canary/,
+  );
+});
+
+test("an error keeps its code and its causes, and loses what libraries hang on it", () => {
+  const cause = Object.assign(new Error("refused"), { code: "ECONNREFUSED", parameters: ["canary"] });
+  const event = logged((logger) =>
+    logger.error({ err: new DomainError("service_unavailable", "away", { cause }) }),
+  );
+  expect(event.err).toMatchObject({
+    code: "service_unavailable",
+    message: "away",
+    cause: { code: "ECONNREFUSED", message: "refused" },
+  });
+  expect(JSON.stringify(event)).not.toMatch(/canary/);
+});

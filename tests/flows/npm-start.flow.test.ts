@@ -1,0 +1,202 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { apiClient } from "../support/api-client.ts";
+import { ADMIN, freePorts, launch, type System, startSystem } from "../support/system.ts";
+
+let system: System;
+
+beforeAll(async () => {
+  system = await startSystem();
+});
+
+afterAll(async () => {
+  await system.stop();
+  await rm(system.home, { recursive: true, force: true });
+});
+
+function pidsIn(output: string): Map<string, number> {
+  return new Map(
+    [...output.matchAll(/^ {2}(\S+) +127\.0\.0\.1:\d+ +(\d+) /gm)].map((row) => [
+      row[1] ?? "",
+      Number(row[2]),
+    ]),
+  );
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const livingOf = (pids: Map<string, number>) =>
+  [...pids].filter(([, pid]) => isAlive(pid)).map(([name]) => name);
+
+async function again(options: { arguments?: string[] } = {}): Promise<void> {
+  system = await startSystem({ again: system, ...options });
+}
+
+test("what it prints says where everything is and how to try it", () => {
+  const output = system.output();
+  expect(output).toContain(`Gatehouse ready: http://127.0.0.1:${system.ports.GATEWAY_PORT}`);
+  expect([...pidsIn(output).keys()].sort()).toEqual(
+    [
+      "audit-service",
+      "gateway",
+      "identity-service",
+      "mailbox",
+      "payments-service",
+      "postgres",
+      "token-service",
+    ].sort(),
+  );
+  expect(output).toContain(ADMIN.email);
+  expect(output.match(/curl /g)).toHaveLength(3);
+});
+
+test("the curl lines work as they are printed", async () => {
+  const lines = system
+    .output()
+    .split("\n")
+    .filter((line) => line.includes("curl "));
+  const { execFile } = await import("node:child_process");
+  const printed = await new Promise<string>((resolve, reject) => {
+    execFile("sh", ["-e", "-c", lines.join("\n")], (error, stdout) =>
+      error === null ? resolve(stdout) : reject(error),
+    );
+  });
+  expect(printed).toMatch(/"email":"ada@example.com"/);
+  expect(printed).toMatch(/"payments":\[\]/);
+});
+
+test("private files are for their owner only", async () => {
+  const { stat, readdir } = await import("node:fs/promises");
+  for (const folder of ["tls", "secrets"]) {
+    expect((await stat(join(system.home, folder))).mode & 0o777).toBe(0o700);
+    for (const name of await readdir(join(system.home, folder))) {
+      expect((await stat(join(system.home, folder, name))).mode & 0o777, name).toBe(0o600);
+    }
+  }
+});
+
+test("SIGTERM ends everything within ten seconds and leaves no process; a second start has all data", async () => {
+  const user = await apiClient(system.url).newUser();
+  const pids = pidsIn(system.output());
+  const { code, tookMs } = await system.stop();
+  expect(code).toBe(0);
+  expect(tookMs).toBeLessThan(10_000);
+  expect(livingOf(pids)).toEqual([]);
+
+  await again();
+  const api = apiClient(system.url);
+  expect((await api.get("/auth/me", { token: user.accessToken })).body.data.user.id).toBe(user.user.id);
+  expect((await api.post("/auth/refresh", { refreshToken: user.refreshToken })).status).toBe(200);
+});
+
+test("a launcher killed with -9 takes everything with it or clears up at the next start", async () => {
+  const user = await apiClient(system.url).newUser();
+  const pids = pidsIn(system.output());
+  system.launcher.kill("SIGKILL");
+  await again();
+  expect(livingOf(pids)).toEqual([]);
+  expect((await apiClient(system.url).get("/auth/me", { token: user.accessToken })).status).toBe(200);
+});
+
+test("when a child dies the others stop, and the reason is the last thing printed", async () => {
+  const pids = pidsIn(system.output());
+  const ended = new Promise<number | null>((resolve) => system.launcher.once("close", resolve));
+  process.kill(pids.get("token-service") ?? 0, "SIGKILL");
+  expect(await ended).toBe(1);
+  expect(livingOf(pids)).toEqual([]);
+  expect(system.output().trimEnd().split("\n").at(-1)).toMatch(/token-service.*(SIGKILL|killed)/i);
+  await again();
+});
+
+test("a second launcher on the same home says so in one line and disturbs nothing", async () => {
+  const second = launch({ home: system.home, ports: await freePorts() });
+  expect(await second.ended).not.toBe(0);
+  expect(second.output().trim().split("\n").at(-1)).toMatch(/already|running|in use/i);
+  expect((await apiClient(system.url).get("/.well-known/jwks.json")).status).toBe(200);
+});
+
+test("a taken port is named, with the variable that moves it", async () => {
+  const home = await mkdtemp(join(tmpdir(), "gatehouse-flow-"));
+  const taken = createServer().listen(0, "127.0.0.1");
+  await new Promise((resolve) => taken.once("listening", resolve));
+  const { port } = taken.address() as { port: number };
+  const failed = launch({ home, ports: { ...(await freePorts()), GATEWAY_PORT: port } });
+  expect(await failed.ended).toBe(1);
+  const naming = failed
+    .output()
+    .split("\n")
+    .filter((line) => line.includes(String(port)));
+  expect(naming).toHaveLength(1);
+  expect(naming[0]).toContain("GATEWAY_PORT");
+  taken.close();
+  await rm(home, { recursive: true, force: true });
+});
+
+test("wrong settings are all named at once, and nothing is started", async () => {
+  const home = await mkdtemp(join(tmpdir(), "gatehouse-flow-"));
+  const failed = launch({
+    home,
+    ports: await freePorts(),
+    environment: { TOKEN_PORT: "seven", GATEHOUSE_ADMIN_EMAIL: "nobody" },
+  });
+  expect(await failed.ended).toBe(78);
+  expect(failed.output()).toMatch(/TOKEN_PORT/);
+  expect(failed.output()).toMatch(/GATEHOUSE_ADMIN_EMAIL/);
+  await rm(home, { recursive: true, force: true });
+});
+
+test("without its database it answers 503, neither 401 nor 500, and recovers by itself", async () => {
+  const api = apiClient(system.url);
+  const user = await api.newUser();
+  const postgres = pidsIn(system.output()).get("postgres") ?? 0;
+  // Stopped, not killed: the launcher would end everything. Connections stay open and answer nothing.
+  const children = (await readFile(`/proc/${postgres}/task/${postgres}/children`, "utf8"))
+    .trim()
+    .split(" ")
+    .map(Number);
+  for (const pid of [postgres, ...children]) process.kill(pid, "SIGSTOP");
+  try {
+    const answers = await Promise.all([
+      api.post("/auth/login", { email: user.email, password: user.password }),
+      api.post("/auth/refresh", { refreshToken: user.refreshToken }),
+      api.post(
+        "/payments",
+        { amount: 1, currency: "EUR", payee: "p", reference: "r" },
+        { token: user.accessToken },
+      ),
+    ]);
+    for (const { status, body, headers } of answers) {
+      expect(status).toBe(503);
+      expect(body.error.code).toMatch(/^(service|audit)_unavailable$/);
+      expect(headers.get("retry-after")).toMatch(/^\d+$/);
+    }
+  } finally {
+    for (const pid of [...children, postgres]) process.kill(pid, "SIGCONT");
+  }
+  await expect
+    .poll(
+      async () => (await api.post("/auth/login", { email: user.email, password: user.password })).status,
+      { timeout: 10_000 },
+    )
+    .toBe(200);
+});
+
+test("--fresh begins anew", async () => {
+  const user = await apiClient(system.url).newUser();
+  await system.stop();
+  await again({ arguments: ["--fresh"] });
+  expect(
+    (await apiClient(system.url).post("/auth/login", { email: user.email, password: user.password })).status,
+  ).toBe(401);
+  await apiClient(system.url).logIn(ADMIN);
+});
