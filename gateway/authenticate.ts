@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
-import { DomainError } from "../service-kit/errors.ts";
+import { bearerToken, principalOf } from "../token-client/bearer-token.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
-import { bearerToken } from "./bearer-token.ts";
+import { assertAllowed } from "../token-client/route-auth.ts";
 
 /**
  * An `onRequest` hook that lets a call through to its route if the route's policy allows its caller.
@@ -14,13 +14,8 @@ export function createAuthenticate(verifier: Pick<TokenVerifier, "verify">) {
     const { auth } = request.routeOptions.config;
     if (request.is404 || auth === "public") return;
     const token = bearerToken(request.headers.authorization);
-    const verification = await verifier.verify(token);
-    if (verification.kind === "inactive") {
-      throw new DomainError(verification.reason === "expired" ? "token_expired" : "token_invalid");
-    }
-    const { principal } = verification;
-    const isAllowed = auth === "authenticated" || auth?.roles.includes(principal.role);
-    if (!isAllowed) throw new DomainError("forbidden");
+    const principal = await principalOf(verifier, token);
+    assertAllowed(auth, principal);
     const { userId, role, sessionId } = principal;
     request.principal = principal;
     request.accessToken = token;

@@ -6,7 +6,7 @@ import type { CallContext } from "../service-kit/call-context.ts";
 import type { ErrorCode } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Principal } from "../token-client/principal.ts";
-import type { RouteAuth } from "./route-policy.ts";
+import type { RouteAuth } from "../token-client/route-auth.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {

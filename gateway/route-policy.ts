@@ -1,8 +1,4 @@
 import type { RouteOptions } from "fastify";
-import type { Role } from "../token-client/principal.ts";
-
-/** Who may call a route: anyone, anyone with a valid token, or certain roles. */
-export type RouteAuth = "public" | "authenticated" | { roles: readonly Role[] };
 
 const MUTATING: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH", "DELETE"]);
 

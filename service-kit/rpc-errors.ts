@@ -44,6 +44,9 @@ const ERROR_INFO = "google.rpc.ErrorInfo";
 const BAD_REQUEST = "google.rpc.BadRequest";
 const RETRY_INFO = "google.rpc.RetryInfo";
 
+/** A status as grpc-js sends it. */
+export type PartialStatus = Pick<StatusObject, "code" | "details"> & Partial<Pick<StatusObject, "metadata">>;
+
 /**
  * Encodes an error for the wire: the code as `ErrorInfo.reason` inside a `google.rpc.Status` in
  * `grpc-status-details-bin`. Only a DomainError's code and message leave the process; anything else is
@@ -51,7 +54,7 @@ const RETRY_INFO = "google.rpc.RetryInfo";
  *
  * @see https://google.aip.dev/193 for the model.
  */
-export function toRpcError(error: unknown): Partial<StatusObject> {
+export function toRpcError(error: unknown): PartialStatus {
   if (!(error instanceof DomainError)) return { code: status.INTERNAL, details: "internal error" };
   const code = STATUS[error.code];
   const metadata = new Metadata();

@@ -21,8 +21,8 @@ const VERDICTS: Record<string, Verification> = {
   expired: { kind: "inactive", reason: "expired" },
 };
 
-function service() {
-  const app = buildPaymentsApp({
+async function service() {
+  const app = await buildPaymentsApp({
     verifier: { verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "revoked" } },
     store: createPaymentStore(3),
     logger: createLogger("payments-service", "silent"),
@@ -51,7 +51,7 @@ function service() {
 const order = { amount: 1_250, currency: "EUR", payee: "Bob", reference: "Invoice 7" };
 
 test("a payment is made by its owner, seen by its owner and administrators, deleted by administrators", async () => {
-  const { call } = service();
+  const { call } = await service();
   const made = await call("POST", "/payments", "ada", order);
   expect(made.statusCode).toBe(201);
   const { payment } = made.json().data;
@@ -66,13 +66,13 @@ test("a payment is made by its owner, seen by its owner and administrators, dele
   expect((await call("DELETE", `/payments/${payment.id}`, "admin")).json().error.code).toBe("not_found");
 });
 
-test("a header alone makes nobody anybody: the token speaks, and must agree", async () => {
-  const { app, call } = service();
+test("a header alone makes nobody anybody: the token speaks", async () => {
+  const { app, call } = await service();
   const headers = { "x-user-id": "admin", "x-user-role": "ADMIN" };
   const alone = await app.inject({ url: "/payments", headers });
   expect([alone.statusCode, alone.json().error.code]).toEqual([401, "token_missing"]);
-  expect((await call("GET", "/payments", "ada", undefined, headers)).json().error.code).toBe("token_invalid");
-  expect((await call("GET", "/payments", "ada", undefined, { "x-user-id": "ada" })).statusCode).toBe(200);
+  await call("POST", "/payments", "bob", order);
+  expect((await call("GET", "/payments", "ada", undefined, headers)).json().data.payments).toEqual([]);
 });
 
 test.each([
@@ -80,7 +80,7 @@ test.each([
   ["revoked", 401, "token_invalid"],
   ["auditor", 403, "forbidden"],
 ])("%s: %i %s", async (token, status, code) => {
-  const response = await service().call("GET", "/payments", token);
+  const response = await (await service()).call("GET", "/payments", token);
   expect([response.statusCode, response.json().error.code]).toEqual([status, code]);
 });
 
@@ -97,7 +97,7 @@ test.each<{ body: unknown; fields: string[] }>([
   { body: { ...order, userId: "bob" }, fields: ["userId"] },
   { body: '{"amount":1,"amount":1000}', fields: ["amount"] },
 ])("a wrong order is refused with every failing field: $body", async ({ body, fields }) => {
-  const response = await service().call("POST", "/payments", "ada", body);
+  const response = await (await service()).call("POST", "/payments", "ada", body);
   expect(response.statusCode).toBe(400);
   const { code, details } = response.json().error;
   expect(code).toBe("validation_failed");
@@ -105,7 +105,7 @@ test.each<{ body: unknown; fields: string[] }>([
 });
 
 test("what is not JSON is 415 or 400, never 500", async () => {
-  const { call } = service();
+  const { call } = await service();
   const text = await call("POST", "/payments", "ada", "amount=1", { "content-type": "text/plain" });
   expect(text.json().error.code).toBe("unsupported_media_type");
   expect((await call("POST", "/payments", "ada", "{")).json().error.code).toBe("bad_request");
@@ -115,7 +115,7 @@ test("what is not JSON is 415 or 400, never 500", async () => {
 });
 
 test("the store keeps the latest and forgets the oldest", async () => {
-  const { call } = service();
+  const { call } = await service();
   for (const reference of ["1", "2", "3", "4"])
     await call("POST", "/payments", "ada", { ...order, reference });
   const { payments } = (await call("GET", "/payments", "ada")).json().data;

@@ -1,14 +1,15 @@
-import fastify, { type FastifyInstance, type FastifyRequest, LogController } from "fastify";
+import fastify, { type FastifyInstance, LogController } from "fastify";
 import { v7 as uuidv7 } from "uuid";
 import { DomainError } from "../../service-kit/errors.ts";
 import { fieldProblems } from "../../service-kit/field-problems.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import { parseStrictJson } from "../../service-kit/strict-json.ts";
-import type { Role, TokenVerifier } from "../../token-client/principal.ts";
+import { fastifyBearerAuth, principalIn } from "../../token-client/fastify-bearer-auth.ts";
+import type { TokenVerifier } from "../../token-client/principal.ts";
+import type { RouteAuth } from "../../token-client/route-auth.ts";
 import { failure, success } from "./answers.ts";
 import { type Payment, PaymentOrder } from "./payment.ts";
 import type { PaymentStore } from "./payment-store.ts";
-import { verifiedPrincipal } from "./verified-principal.ts";
 
 export interface PaymentsDeps {
   verifier: Pick<TokenVerifier, "verify">;
@@ -19,10 +20,16 @@ export interface PaymentsDeps {
 
 const BODY_LIMIT_BYTES = 16 * 1024;
 const HTTP_CREATED = 201;
-const PAYERS: readonly Role[] = ["USER", "ADMIN"];
+const PAYERS: RouteAuth = { roles: ["USER", "ADMIN"] };
+const ADMINS: RouteAuth = { roles: ["ADMIN"] };
 
 /** The payments API, not yet listening. An example of an upstream: it asks token-service itself who calls. */
-export function buildPaymentsApp({ verifier, store, logger, now }: PaymentsDeps): FastifyInstance {
+export async function buildPaymentsApp({
+  verifier,
+  store,
+  logger,
+  now,
+}: PaymentsDeps): Promise<FastifyInstance> {
   const app = fastify({
     bodyLimit: BODY_LIMIT_BYTES,
     exposeHeadRoutes: true,
@@ -46,29 +53,24 @@ export function buildPaymentsApp({ verifier, store, logger, now }: PaymentsDeps)
     throw new DomainError("not_found");
   });
 
-  /** The caller, if its role may do this. */
-  async function callerOf({ headers }: FastifyRequest, roles: readonly Role[]) {
-    const principal = await verifiedPrincipal(verifier, headers);
-    if (!roles.includes(principal.role)) throw new DomainError("forbidden");
-    return principal;
-  }
+  await app.register(fastifyBearerAuth, { verifier });
 
-  app.get("/payments", async (request) => {
-    const { userId, role } = await callerOf(request, PAYERS);
+  app.get("/payments", { config: { auth: PAYERS } }, async (request) => {
+    const { userId, role } = principalIn(request);
     const payments = role === "ADMIN" ? store.list() : store.list(userId);
     return success({ payments }, "Payments, newest first.");
   });
 
-  app.post("/payments", async (request, reply) => {
-    const { userId } = await callerOf(request, PAYERS);
+  app.post("/payments", { config: { auth: PAYERS } }, async (request, reply) => {
+    const { userId } = principalIn(request);
     const payment: Payment = { id: uuidv7(), ...orderIn(request.body), userId, createdAt: now() };
     store.add(payment);
     reply.code(HTTP_CREATED);
     return success({ payment }, "The payment is ordered.");
   });
 
-  app.get<{ Params: { id: string } }>("/payments/:id", async (request) => {
-    const { userId, role } = await callerOf(request, PAYERS);
+  app.get<{ Params: { id: string } }>("/payments/:id", { config: { auth: PAYERS } }, async (request) => {
+    const { userId, role } = principalIn(request);
     const payment = store.find(request.params.id);
     // Someone else's payment is not there.
     if (payment === undefined || (role !== "ADMIN" && payment.userId !== userId))
@@ -76,8 +78,7 @@ export function buildPaymentsApp({ verifier, store, logger, now }: PaymentsDeps)
     return success({ payment }, "The payment.");
   });
 
-  app.delete<{ Params: { id: string } }>("/payments/:id", async (request) => {
-    await callerOf(request, ["ADMIN"]);
+  app.delete<{ Params: { id: string } }>("/payments/:id", { config: { auth: ADMINS } }, async (request) => {
     if (!store.remove(request.params.id)) throw new DomainError("not_found");
     return success({}, "The payment is deleted.");
   });

@@ -1,4 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
+import type { Principal, TokenVerifier } from "./principal.ts";
 
 const MAX_TOKEN_CHARACTERS = 4_096;
 const SCHEME = /^bearer(?: |$)/i;
@@ -15,4 +16,19 @@ export function bearerToken(authorization: string | undefined): string {
   const token = CREDENTIALS.exec(authorization)?.[1];
   if (token === undefined || token.length > MAX_TOKEN_CHARACTERS) throw new DomainError("token_invalid");
   return token;
+}
+
+/**
+ * Who a token speaks for.
+ *
+ * @throws {DomainError} `token_invalid` (also for a revoked token), `token_expired`, or `service_unavailable` when the
+ *   token's state cannot be known.
+ */
+export async function principalOf(
+  verifier: Pick<TokenVerifier, "verify">,
+  token: string,
+): Promise<Principal> {
+  const verification = await verifier.verify(token);
+  if (verification.kind === "active") return verification.principal;
+  throw new DomainError(verification.reason === "expired" ? "token_expired" : "token_invalid");
 }

@@ -1,0 +1,77 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
+import fastifyPlugin from "fastify-plugin";
+import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
+import { bearerToken, principalOf } from "./bearer-token.ts";
+import type { Principal, TokenVerifier } from "./principal.ts";
+import { assertAllowed, type RouteAuth } from "./route-auth.ts";
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Who may call. Required on every route. */
+    auth?: RouteAuth;
+  }
+
+  interface FastifyRequest {
+    /** Who calls; null on public routes. */
+    principal: Principal | null;
+  }
+}
+
+export interface BearerAuthOptions {
+  verifier: Pick<TokenVerifier, "verify">;
+}
+
+/** What an application without an error handler of its own answers with. */
+const STATUS: Partial<Record<ErrorCode, number>> = {
+  token_missing: 401,
+  token_invalid: 401,
+  token_expired: 401,
+  forbidden: 403,
+  service_unavailable: 503,
+};
+
+/**
+ * A Fastify plugin: each route says in `config.auth` who may call it, and `request.principal` says who does. A route
+ * that says nothing stops the start. Failures are `DomainError`s with the `statusCode` that Fastify's default error
+ * handler uses, and the challenge of RFC 6750 §3 is set.
+ */
+export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
+  async (app, { verifier }) => {
+    app.decorateRequest("principal", null);
+    app.addHook("onRoute", ({ method, url, config }) => {
+      if (config?.auth === undefined)
+        throw new Error(`${method} ${url} does not say who may call it (config.auth)`);
+    });
+    app.addHook("onRequest", async (request, reply) => {
+      const { auth } = request.routeOptions.config;
+      if (request.is404 || auth === "public") return;
+      try {
+        request.principal = await principalOf(verifier, bearerToken(request.headers.authorization));
+        assertAllowed(auth, request.principal);
+      } catch (error) {
+        throw answerable(error, reply);
+      }
+    });
+  },
+  { name: "gatehouse-bearer-auth", fastify: "5.x" },
+);
+
+/** The caller on a route that is not public. */
+export function principalIn(request: FastifyRequest): Principal {
+  if (request.principal === null)
+    throw new Error(`${request.routeOptions.url} is public: nobody is known to call it`);
+  return request.principal;
+}
+
+function answerable(error: unknown, reply: FastifyReply): unknown {
+  if (!(error instanceof DomainError)) return error;
+  const statusCode = STATUS[error.code] ?? 500;
+  if (statusCode === 401) {
+    reply.header(
+      "www-authenticate",
+      error.code === "token_missing" ? "Bearer" : 'Bearer error="invalid_token"',
+    );
+  }
+  if (error.retryAfterMs !== undefined) reply.header("retry-after", Math.ceil(error.retryAfterMs / 1_000));
+  return Object.assign(error, { statusCode } satisfies Partial<FastifyError>);
+}
