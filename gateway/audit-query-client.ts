@@ -26,12 +26,12 @@ export interface AuditFilter {
   limit: number;
 }
 
-/** An entry as an auditor reads it. What belongs to outcomes only is absent from intents. */
+/** An entry as an auditor reads it. What belongs to outcomes only is absent from intents and events. */
 export interface StoredAuditEntry
   extends AuditedCall,
     Partial<Omit<AuditOutcome, keyof AuditedCall | "kind">> {
   id: string;
-  kind: "intent" | "outcome";
+  kind: "intent" | "outcome" | "event";
   occurredAt: Date;
 }
 
@@ -104,16 +104,14 @@ function toEntry(message: EntryMessage): StoredAuditEntry {
     traceId,
   };
   if (message.kind === EntryKind.INTENT) return { id, kind: "intent", ...call };
-  return {
-    id,
-    kind: "outcome",
-    ...call,
+  const result = {
     // A later version's outcome is not ours to interpret.
-    outcome: OUTCOME_NAMES.get(message.outcome) ?? "unknown",
+    outcome: OUTCOME_NAMES.get(message.outcome) ?? ("unknown" as const),
     ...(message.errorCode !== "" && { errorCode: message.errorCode }),
-    httpStatus: message.httpStatus,
-    latencyUs: message.latencyUs,
   };
+  if (message.kind === EntryKind.EVENT) return { id, kind: "event", ...call, ...result };
+  const { httpStatus, latencyUs } = message;
+  return { id, kind: "outcome", ...call, ...result, httpStatus, latencyUs };
 }
 
 function toActor({ actor }: EntryMessage): AuditActor {

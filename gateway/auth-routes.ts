@@ -39,7 +39,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
       const user = await identity.register(request.body, request.call);
       request.provenActor = { userId: user.id };
       reply.code(HTTP_CREATED);
-      return success({ user }, "Registered. A mail to confirm the address is on its way.");
+      return success({ user }, "Registered.");
     },
   );
 

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { BlockList } from "node:net";
-import { resolve } from "node:path";
+import { relative, resolve, sep } from "node:path";
 import { expect, test } from "vitest";
-import type { z } from "zod";
+import { z } from "zod";
 import { configSchema as auditConfig } from "../audit-service/config.ts";
 import { settingsSchema } from "../deploy/local/settings.ts";
 import { configSchema as paymentsConfig } from "../examples/payments-service/config.ts";
@@ -19,7 +19,8 @@ const SCHEMAS: Record<string, z.ZodObject> = {
   "npm start": settingsSchema,
 };
 
-const page = readFileSync(resolve(import.meta.dirname, "..", "docs", "config.md"), "utf8");
+const ROOT = resolve(import.meta.dirname, "..");
+const page = readFileSync(resolve(ROOT, "docs", "config.md"), "utf8");
 const sections = new Map(
   page.split(/^## /m).flatMap((part) => {
     const [title = "", ...lines] = part.split("\n");
@@ -29,24 +30,27 @@ const sections = new Map(
 
 /** Every line of a table but its head: a row that is misspelt is compared, not overlooked. */
 function isRow(line: string): boolean {
-  return line.startsWith("|") && !/^\| (Variable|---) \|/.test(line);
+  return line.startsWith("|") && !/^\| (?:Variable|-{3,}) *\|/.test(line);
 }
 
 /** The first two columns of a row, as text; the third must say something. */
 function documented(line: string): [string, string] {
-  const [, variable, value] = /^\| `([A-Z0-9_]+)` \| ([^|]+) \| [^|]+ \|$/.exec(line) ?? [];
+  const [, variable, value] = /^\| `([A-Z0-9_]+)` *\| ([^|]*[^| ]) *\| [^|]*[^| ] *\|$/.exec(line) ?? [];
   if (variable === undefined || value === undefined) throw new Error(`not a row of three columns: ${line}`);
   return [variable, value];
 }
 
 /** What a variable counts as when it is not set, as the page writes it. */
 function defaultOf(schema: z.core.$ZodType): string {
-  const result = (schema as z.ZodType).safeParse(undefined);
-  if (!result.success) return "required";
-  const value: unknown = result.data;
-  if (value === undefined) return "unset";
+  if (schema instanceof z.ZodDefault) return written(schema.def.defaultValue);
+  if (schema instanceof z.ZodPipe) return defaultOf(schema.def.in);
+  return z.safeParse(schema, undefined).success ? "unset" : "required";
+}
+
+function written(value: unknown): string {
   if (value instanceof BlockList && value.rules.length === 0) return "none";
-  if (Array.isArray(value) || ["string", "number", "boolean"].includes(typeof value)) return `\`${value}\``;
+  if (typeof value === "string" && value.startsWith(ROOT + sep)) return `\`${relative(ROOT, value)}\``;
+  if (["string", "number", "boolean"].includes(typeof value)) return `\`${value}\``;
   throw new Error(`the page has no form for a default like ${String(value)}`);
 }
 

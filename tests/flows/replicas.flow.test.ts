@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../support/api-client.ts";
+import { measureLogouts } from "../support/logouts.ts";
+import { findRedisProgram, startRedis, type TestRedis } from "../support/redis.ts";
+import { startThreeOfEach } from "../support/replicas.ts";
+import { type System, startSystem } from "../support/system.ts";
+
+let system: System;
+let redis: TestRedis | undefined;
+let three: Awaited<ReturnType<typeof startThreeOfEach>>;
+let apis: ApiClient[];
+
+beforeAll(async () => {
+  const program = findRedisProgram();
+  if (program !== undefined) redis = await startRedis(program);
+  system = await startSystem();
+  three = await startThreeOfEach(system, redis?.url);
+  apis = three.gateways.map(({ address }) => apiClient(`http://${address}`));
+}, 120_000);
+
+afterAll(async () => {
+  await three?.stop();
+  await system?.remove();
+  await redis?.remove();
+});
+
+test("a logout at one of three gateways is felt there by the next request, and everywhere within a second", async () => {
+  const user = await (apis[0] as ApiClient).newUser();
+  const delays = await measureLogouts(
+    60,
+    () => (apis[0] as ApiClient).logIn(user),
+    three.gateways.map(({ address }) => address),
+  );
+  expect(Math.max(...delays.own)).toBe(0);
+  expect(Math.max(...delays.others)).toBeLessThan(1_000);
+});
+
+test("a hundred refreshes over three replicas give one chain and a hundred equal answers", async () => {
+  const user = await (apis[0] as ApiClient).newUser();
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, (_, index) =>
+      (apis[index % 3] as ApiClient).post("/auth/refresh", { refreshToken: user.refreshToken }),
+    ),
+  );
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  expect(new Set(answers.map(({ body }) => body.data.refreshToken)).size).toBe(1);
+  expect(new Set(answers.map(({ body }) => body.data.accessToken)).size).toBe(1);
+});
+
+test("a reused refresh token ends the session everywhere, is in the audit log, and its owner is told by mail", async () => {
+  const api = apis[1] as ApiClient;
+  const user = await api.newUser();
+  const second = await api.post("/auth/refresh", { refreshToken: user.refreshToken });
+  const third = await api.post("/auth/refresh", { refreshToken: second.body.data.refreshToken });
+  const reused = await api.post("/auth/refresh", { refreshToken: user.refreshToken });
+  expect(reused).toMatchObject({ status: 401, body: { error: { code: "refresh_token_reused" } } });
+
+  for (const other of apis) {
+    await expect
+      .poll(async () => (await other.get("/auth/me", { token: third.body.data.accessToken })).status, {
+        timeout: 1_000,
+      })
+      .toBe(401);
+  }
+  const { accessToken } = await api.logIn((await import("../support/system.ts")).ADMIN);
+  await expect
+    .poll(
+      async () => {
+        const { body } = await api.get(`/admin/audit?action=session.refresh_reused&actor=${user.user.id}`, {
+          token: accessToken,
+        });
+        return body.data.entries;
+      },
+      { timeout: 10_000 },
+    )
+    .toMatchObject([{ kind: "event", outcome: "failure", errorCode: "refresh_token_reused" }]);
+  await expect
+    .poll(
+      async () => {
+        const mails = await (await fetch(`http://127.0.0.1:${system.ports.MAILBOX_PORT}/email`)).json();
+        return (mails as { to: { address: string }[] }[]).filter(({ to }) => to[0]?.address === user.email)
+          .length;
+      },
+      { timeout: 20_000 },
+    )
+    .toBe(1);
+});
+
+test("a token-service killed in the middle of refreshes loses no session and forks none", async () => {
+  const user = await (apis[0] as ApiClient).newUser();
+  const victim = three.tokens[2];
+  const racing = Array.from({ length: 60 }, (_, index) =>
+    (apis[index % 3] as ApiClient).post("/auth/refresh", { refreshToken: user.refreshToken }),
+  );
+  victim?.child.kill("SIGKILL");
+  const answers = await Promise.all(racing);
+  expect(answers.every(({ status }) => status === 200 || status === 503)).toBe(true);
+  const good = answers.filter(({ status }) => status === 200);
+  expect(new Set(good.map(({ body }) => body.data.refreshToken)).size).toBeLessThanOrEqual(1);
+  expect(
+    (await (apis[0] as ApiClient).post("/auth/refresh", { refreshToken: user.refreshToken })).status,
+  ).toBe(200);
+});

@@ -1,0 +1,86 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import { join, resolve } from "node:path";
+import { openHome } from "../../deploy/local/home.ts";
+import { freePort } from "../../deploy/local/ports.ts";
+import { processPlan } from "../../deploy/local/processes.ts";
+import { untilReady } from "../../deploy/local/readiness.ts";
+import { readSettings } from "../../deploy/local/settings.ts";
+import type { System } from "./system.ts";
+
+const ROOT = resolve(import.meta.dirname, "..", "..");
+
+/** A process beside those of `npm start`, on the same databases and certificates. */
+export interface Replica {
+  /** Where it serves: `host:port`. */
+  address: string;
+  child: ChildProcess;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts another replica of a service of a running system.
+ *
+ * @param environment what differs from the first replica's configuration, besides its ports.
+ */
+export async function startReplica(
+  system: System,
+  name: "gateway" | "token-service",
+  environment: Record<string, string> = {},
+): Promise<Replica> {
+  const ports = Object.fromEntries(Object.entries(system.ports).map(([key, port]) => [key, String(port)]));
+  const settings = readSettings({ ...ports, GATEHOUSE_HOME: system.home }, ROOT);
+  const administrator = { email: "", password: "", passwordFile: "", isFirstStart: false };
+  const plan = processPlan(settings, await openHome(system.home), administrator);
+  const spec = [...plan.independent, ...plan.withDatabase].find((candidate) => candidate.name === name);
+  if (spec === undefined) throw new Error(`there is no ${name}`);
+
+  const local = async () => `127.0.0.1:${await freePort()}`;
+  const [address, operations, health] = [await local(), await local(), await local()];
+  const child = spawn(process.execPath, [join(ROOT, spec.entry)], {
+    cwd: ROOT,
+    stdio: ["ignore", "pipe", "pipe", "ipc"],
+    env: {
+      PATH: process.env.PATH ?? "",
+      NODE_COMPILE_CACHE: join(ROOT, "node_modules", ".cache", "gatehouse"),
+      ...spec.environment,
+      LISTEN_ADDRESS: address,
+      OPERATIONS_ADDRESS: operations,
+      HEALTH_ADDRESS: health,
+      ...(name === "gateway" ? { ALLOWED_HOSTS: address } : {}),
+      ...environment,
+    },
+  });
+  const log = createWriteStream(join(system.home, "logs", `${name}-${address.split(":")[1]}.log`));
+  child.stdout?.pipe(log);
+  child.stderr?.pipe(log);
+  const ended = once(child, "exit");
+  const problem = await untilReady(`http://${operations}/readyz`);
+  if (problem !== undefined) throw new Error(`${name} at ${address} is not ready: ${problem}`);
+  return {
+    address,
+    child,
+    async stop() {
+      child.kill("SIGTERM");
+      await ended;
+    },
+  };
+}
+
+/** Three token-services that wake each other over Redis if there is one, and a gateway before each. */
+export async function startThreeOfEach(system: System, redisUrl: string | undefined) {
+  const redis = redisUrl === undefined ? {} : { REDIS_URL: redisUrl };
+  const tokens = await Promise.all([0, 1, 2].map(() => startReplica(system, "token-service", redis)));
+  const gateways = await Promise.all(
+    tokens.map(({ address }) => startReplica(system, "gateway", { TOKEN_SERVICE_ADDRESS: address })),
+  );
+  return {
+    tokens,
+    gateways,
+    async stop() {
+      await Promise.all(gateways.map((gateway) => gateway.stop()));
+      await Promise.all(tokens.map((token) => token.stop()));
+    },
+  };
+}
