@@ -1,9 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { ConfigError, parseConfig } from "../service-kit/config.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
+import { BUILT_IN_MAIL_TEMPLATES } from "./mail-templates.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gatehouse-identity-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -58,6 +59,9 @@ test.each([
   ["PASSWORD_MIN_LENGTH", "65"],
   ["UV_THREADPOOL_SIZE", "2"],
   ["TOKEN_SERVICE_ADDRESS", "token-service"],
+  ["SMTP_REQUIRE_TLS", "yes"],
+  ["SMTP_CA_FILE", "/nowhere"],
+  ["MAIL_TEMPLATES_DIR", "/nowhere"],
 ])("%s=%s is refused", (key, value) => {
   expect(problemsOf({ [key]: value })).toContain(key);
 });
@@ -79,6 +83,78 @@ test("the first administrator's address is canonical and the password is no text
   expect(config.BOOTSTRAP_ADMIN_EMAIL).toBe("admin@example.com");
   expect(config.BOOTSTRAP_ADMIN_PASSWORD_FILE?.reveal()).toBe("a good password");
   expect(JSON.stringify(config)).not.toContain("a good password");
+});
+
+const MAIL = { SMTP_URL: "smtp://mail.example.com", MAIL_FROM: "Gate House <No-Reply@Example.com>" };
+
+test.each([
+  ["smtp://127.0.0.1:1025", { host: "127.0.0.1", port: 1025, isTlsFromStart: false, user: undefined }],
+  [
+    "smtp://mail.example.com",
+    { host: "mail.example.com", port: 587, isTlsFromStart: false, user: undefined },
+  ],
+  [
+    "smtps://mail.example.com/",
+    { host: "mail.example.com", port: 465, isTlsFromStart: true, user: undefined },
+  ],
+  ["smtps://[::1]:2465", { host: "::1", port: 2465, isTlsFromStart: true, user: undefined }],
+])("mail goes to %s", (url, server) => {
+  expect(parseConfig(configSchema, { ...MINIMAL, ...MAIL, SMTP_URL: url }).SMTP_URL).toEqual(server);
+});
+
+test("the user of the mail server is in its URL, the password in a file", () => {
+  const config = parseConfig(configSchema, {
+    ...MINIMAL,
+    SMTP_URL: "smtp://no-reply%40example.com@mail.example.com",
+    SMTP_PASSWORD_FILE: file,
+    MAIL_FROM: "no-reply@example.com",
+  });
+  expect(config.SMTP_URL?.user).toBe("no-reply@example.com");
+  expect(config.SMTP_PASSWORD_FILE?.reveal()).toBe("a good password");
+  expect(JSON.stringify(config)).not.toContain("a good password");
+});
+
+test.each([
+  ["Gate House <No-Reply@Example.com>", { name: "Gate House", address: "no-reply@example.com" }],
+  ["<no-reply@example.com>", { name: "", address: "no-reply@example.com" }],
+  ["no-reply@example.com", { name: "", address: "no-reply@example.com" }],
+])("mail is from %j", (from, address) => {
+  expect(parseConfig(configSchema, { ...MINIMAL, ...MAIL, MAIL_FROM: from }).MAIL_FROM).toEqual(address);
+});
+
+test.each([
+  [{ SMTP_URL: "mail.example.com:25" }, "SMTP_URL: must be smtp://"],
+  [{ SMTP_URL: "http://mail.example.com" }, "SMTP_URL: must be smtp://"],
+  [{ SMTP_URL: "smtp://user:pass@mail.example.com" }, "SMTP_URL: put the password into SMTP_PASSWORD_FILE"],
+  [{ SMTP_URL: "smtp://mail.example.com?ignoreTLS=true" }, "SMTP_URL: must end after the port"],
+  [{ SMTP_URL: "smtp://mail.example.com/x" }, "SMTP_URL: must end after the port"],
+  [{ SMTP_URL: "smtp://%zz@mail.example.com" }, "SMTP_URL: has a user that is not well-formed"],
+  [{ SMTP_URL: "smtp://user@mail.example.com" }, "SMTP_PASSWORD_FILE: is required"],
+  [{ SMTP_PASSWORD_FILE: file }, "SMTP_PASSWORD_FILE: needs a user"],
+  [
+    { SMTP_URL: "smtp://user@mail.example.com", SMTP_PASSWORD_FILE: file, SMTP_REQUIRE_TLS: "false" },
+    "SMTP_REQUIRE_TLS: cannot be false with a user",
+  ],
+  [{ MAIL_FROM: "" }, "MAIL_FROM: is required beside SMTP_URL"],
+  [{ MAIL_FROM: "Gatehouse" }, "MAIL_FROM: must be an address"],
+  [{ MAIL_FROM: "a@example.com, b@example.com" }, "MAIL_FROM: must be an address"],
+  [{ MAIL_FROM: "Gate\r\nBcc: eve@evil.example <a@example.com>" }, "MAIL_FROM: must be an address"],
+])("mail settings that cannot work are refused: %j", (change, problem) => {
+  expect(problemsOf({ ...MAIL, ...change })).toContain(problem);
+});
+
+test("no mail server is no problem, and mail templates are checked all the same", () => {
+  expect(parseConfig(configSchema, MINIMAL).SMTP_URL).toBeUndefined();
+  const templates = join(folder, "templates");
+  cpSync(BUILT_IN_MAIL_TEMPLATES, templates, { recursive: true });
+  expect(problemsOf({ MAIL_TEMPLATES_DIR: templates })).toBe("");
+  writeFileSync(join(templates, "refresh-reuse.html"), "{{password}}");
+  rmSync(join(templates, "refresh-reuse.txt"));
+  expect(problemsOf({ MAIL_TEMPLATES_DIR: templates })).toBe(
+    "The configuration cannot be used:\n" +
+      "  MAIL_TEMPLATES_DIR: refresh-reuse.txt cannot be read (ENOENT)\n" +
+      "  MAIL_TEMPLATES_DIR: refresh-reuse.html has the unknown placeholder {{password}}",
+  );
 });
 
 test.each([

@@ -7,6 +7,7 @@ import {
   serviceConfig,
 } from "../service-kit/config.ts";
 import { canonicalEmail } from "./canonical-email.ts";
+import { mailConfig, mailConfigProblems } from "./mail-config.ts";
 import { ARGON2_CEILING } from "./stored-hash.ts";
 
 /** Threads of libuv's pool that hashing leaves to name look-ups and files. */
@@ -17,6 +18,7 @@ export const configSchema = z
   .object({
     ...serviceConfig,
     ...databaseConfig,
+    ...mailConfig,
     /** gRPC of token-service. */
     TOKEN_SERVICE_ADDRESS: addressSchema,
     /** The first administrator, made at start if there is none. Together with its password file, or not at all. */
@@ -44,6 +46,9 @@ export const configSchema = z
     PASSWORD_MIN_LENGTH: integerSchema(8, 64).default(8),
   })
   .superRefine((config, context) => {
+    for (const { key, message } of mailConfigProblems(config)) {
+      context.addIssue({ code: "custom", path: [key], message });
+    }
     if (
       (config.BOOTSTRAP_ADMIN_EMAIL === undefined) !==
       (config.BOOTSTRAP_ADMIN_PASSWORD_FILE === undefined)

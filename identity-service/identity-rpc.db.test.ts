@@ -1,7 +1,16 @@
 import postgres from "postgres";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Identity } from "../deploy/local/certificates.ts";
+import {
+  IdentityServiceClient,
+  IdentityServiceService,
+} from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
+import { createMetrics } from "../service-kit/metrics.ts";
+import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
+import { createRpcServer } from "../service-kit/rpc-server.ts";
+import { createTestCertificates } from "../tests/support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
 import { testDeps } from "./test-deps.ts";
@@ -62,6 +71,57 @@ test("without its database every call is unavailable, never wrong", async () => 
   await nowhere.end();
 });
 
-test("only the gateway may call", () => {
-  expect(IDENTITY_CALLERS).toEqual({ register: ["gateway"], login: ["gateway"], getUser: ["gateway"] });
+test("a refresh reuse told by token-service puts a mail into the outbox", async () => {
+  const deps = await testDeps(database.sql);
+  const { user } = await createIdentityRpc(deps).register(
+    { ...REGISTRATION, email: "ben@example.com" },
+    context(),
+  );
+  const told = {
+    eventId: deps.newId(),
+    userId: user?.id ?? "",
+    occurredAt: deps.now(),
+    ip: "203.0.113.7",
+    userAgent: "curl/8.5.0",
+  };
+  const certificates = await createTestCertificates();
+  const server = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("identity-service"),
+    logger: deps.logger,
+    metrics: createMetrics("test"),
+  });
+  server.add(IdentityServiceService, IDENTITY_CALLERS, createIdentityRpc(deps));
+  const address = `127.0.0.1:${await server.listen()}`;
+  const tellAs = async (name: Identity) => {
+    const certificate = certificates.of(name);
+    const client = createRpcClient(IdentityServiceClient, {
+      address,
+      service: "identity-service",
+      certificate,
+    });
+    const budget = newCallContext({ budgetMs: 10_000 });
+    return callUnary(client, client.notifyRefreshReuse, told, budget).finally(() => client.close());
+  };
+  const outbox = () => database.ownerSql`select id, recipient from mail_outbox`;
+  try {
+    for (const stranger of ["gateway", "audit-service", "payments-service"] as const) {
+      await expect(tellAs(stranger)).rejects.toMatchObject({ code: "caller_not_allowed" });
+    }
+    expect(await outbox()).toEqual([]);
+    expect(await tellAs("token-service")).toEqual({});
+    expect(await outbox()).toEqual([{ id: told.eventId, recipient: "ben@example.com" }]);
+  } finally {
+    await server.close(0);
+    await certificates.remove();
+  }
+});
+
+test("only the gateway may act for end users, only token-service tell of their refresh tokens", () => {
+  expect(IDENTITY_CALLERS).toEqual({
+    register: ["gateway"],
+    login: ["gateway"],
+    getUser: ["gateway"],
+    notifyRefreshReuse: ["token-service"],
+  });
 });

@@ -13,6 +13,8 @@ import { commonPasswords } from "./common-passwords.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
 import { createHashQueue } from "./hash-queue.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
+import { createMailSender } from "./mail-sender.ts";
+import { MailWorker } from "./mail-worker.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
 import { createTokenServiceClient } from "./token-service-client.ts";
 import { readUsersTable } from "./user-store.ts";
@@ -20,6 +22,7 @@ import { readUsersTable } from "./user-store.ts";
 const config = loadConfig(configSchema, process.env);
 const service = await startProcess("identity-service", config);
 const { logger, metrics, lifecycle, certificate } = service;
+const now = () => new Date();
 
 const sql = connectPostgres(config, "identity-service", logger);
 lifecycle.onStop("database", () => sql.end({ timeout: 1 }));
@@ -49,6 +52,32 @@ const passwords = await createPasswordHasher({
   logger,
 });
 
+const { SMTP_URL: smtpServer, MAIL_FROM: mailFrom } = config;
+const mailSender =
+  smtpServer &&
+  mailFrom &&
+  createMailSender({
+    server: smtpServer,
+    password: config.SMTP_PASSWORD_FILE,
+    requireTls: config.SMTP_REQUIRE_TLS,
+    caFile: config.SMTP_CA_FILE,
+    from: mailFrom,
+  });
+if (mailSender === undefined) logger.warn("SMTP_URL is not set: no mail is sent, mails wait in the outbox");
+else lifecycle.onStop("mail sender", () => mailSender.close());
+
+const mailWorker = new MailWorker({
+  sql,
+  templates: config.MAIL_TEMPLATES_DIR,
+  sender: mailSender,
+  now,
+  random: Math.random,
+  logger,
+  metrics,
+});
+mailWorker.start();
+lifecycle.onStop("mail worker", () => mailWorker.stop());
+
 const deps = {
   sql,
   passwords,
@@ -57,8 +86,9 @@ const deps = {
     common: commonPasswords(config.PASSWORD_MIN_LENGTH),
   },
   tokenService: createTokenServiceClient(sessions),
-  now: () => new Date(),
+  now,
   newId: () => uuidv7(),
+  wakeMailWorker: () => mailWorker.wake(),
   logger,
 };
 

@@ -42,6 +42,7 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     tokenService: { issueSession },
     now: () => new Date("2031-01-02T03:04:05.678Z"),
     newId: () => uuidv7(),
+    wakeMailWorker: vi.fn(),
     logger,
     argon2: counted,
     logLines,

@@ -37,7 +37,7 @@ export async function insertUser(
 }
 
 /** @param id UUID. */
-export async function findUser(sql: Sql, id: string): Promise<User | undefined> {
+export async function findUser(sql: Sql | TransactionSql, id: string): Promise<User | undefined> {
   const [row] = await sql<UserRow[]>`
     select id, email, first_name as "firstName", last_name as "lastName", role,
       email_verified as "emailVerified", created_at as "createdAt"
