@@ -10,6 +10,7 @@ import { answerClientError } from "./client-error.ts";
 import { createErrorHandler } from "./error-handler.ts";
 import { createForwarder } from "./forward.ts";
 import type { IdentityClient } from "./identity-client.ts";
+import { type IntrospectionDeps, registerIntrospectionRoutes } from "./introspection-routes.ts";
 import { registerJsonParser } from "./json-parser.ts";
 import type { JwksCache } from "./jwks-cache.ts";
 import { registerJwksRoute } from "./jwks-route.ts";
@@ -27,7 +28,7 @@ import type { IsTrustedProxy } from "./trusted-proxies.ts";
 import { validateRequest } from "./validate.ts";
 
 /** What the gateway is made of. */
-export interface GatewayDeps {
+export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClients"> {
   identity: IdentityClient;
   sessions: SessionClient;
   auditQuery: AuditQueryClient;
@@ -113,4 +114,5 @@ function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps): void {
   registerSessionRoutes(app, deps);
   registerAdminRoutes(app, deps);
   registerJwksRoute(app, deps.jwks);
+  registerIntrospectionRoutes(app, deps);
 }

@@ -9,6 +9,7 @@ import {
   readableFileSchema,
   tlsConfig,
 } from "../service-kit/config.ts";
+import { parseIntrospectionClients } from "./introspection-clients.ts";
 import { parseRoutesFile } from "./routes-file.ts";
 
 const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?$/;
@@ -64,6 +65,17 @@ const routesFileSchema = readableFileSchema.transform((path, context) => {
   }
 });
 
+/** A file of clients, read likewise. */
+const introspectionClientsSchema = readableFileSchema.transform((path, context) => {
+  try {
+    return parseIntrospectionClients(readFileSync(path, "utf8"));
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    context.addIssue({ code: "custom", message: error.message });
+    return z.NEVER;
+  }
+});
+
 /** Everything the gateway reads from its environment. */
 export const configSchema = z.object({
   ...processConfig,
@@ -75,6 +87,8 @@ export const configSchema = z.object({
   AUDIT_SERVICE_ADDRESS: addressSchema,
   /** YAML: the upstream APIs and who may call them. */
   ROUTES_FILE: routesFileSchema,
+  /** YAML or JSON: the services that may introspect tokens (RFC 7662). Unset: nobody, the path is 404. */
+  INTROSPECTION_CLIENTS_FILE: introspectionClientsSchema.optional(),
   /** The names this gateway serves; a request with another `Host` is misdirected. */
   ALLOWED_HOSTS: hostListSchema,
   /** Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed. None unless told. */

@@ -11,6 +11,7 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   token_invalid: 401,
   token_expired: 401,
   invalid_credentials: 401,
+  invalid_client: 401,
   refresh_token_invalid: 401,
   refresh_token_reused: 401,
   forbidden: 403,
@@ -57,6 +58,8 @@ export const CHALLENGE: Partial<Record<ErrorCode, string>> = {
   token_invalid: INVALID_TOKEN,
   token_expired: `Bearer error="invalid_token", error_description="The token has expired", ${REALM}`,
   invalid_credentials: INVALID_GRANT,
+  /** RFC 6749 §5.2, RFC 7617 §2. */
+  invalid_client: `Basic ${REALM}, charset="UTF-8"`,
   refresh_token_invalid: INVALID_GRANT,
   refresh_token_reused: INVALID_GRANT,
 };

@@ -42,6 +42,7 @@ const app = buildApp({
   verifier,
   recorder,
   routes: config.ROUTES_FILE,
+  introspectionClients: config.INTROSPECTION_CLIENTS_FILE,
   allowedHosts: config.ALLOWED_HOSTS,
   isTrustedProxy: trustedProxies(config.TRUSTED_PROXIES),
   logger,

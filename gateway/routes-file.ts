@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ConfigError } from "../service-kit/config.ts";
 
 /** Paths of ours, and of later versions. */
-const OWN_PATHS = /^\/(?:auth|admin|docs|openapi|healthz|readyz|metrics|v\d+)(?:\/|$)/;
+const OWN_PATHS = /^\/(?:auth|admin|oauth|docs|openapi|healthz|readyz|metrics|v\d+)(?:\/|$)/;
 const DEFAULT_TIMEOUT_MS = 10_000;
 const DEFAULT_BODY_LIMIT_BYTES = 16 * 1024 * 1024;
 

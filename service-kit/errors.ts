@@ -13,6 +13,7 @@ export const ERROR_CATALOGUE = {
   token_invalid: "The access token is not one of ours, is malformed or has been revoked.",
   token_expired: "The access token has expired; refresh it.",
   invalid_credentials: "E-mail and password do not belong to an account that may log in.",
+  invalid_client: "The calling service's id and secret do not belong to a client that may introspect tokens.",
   refresh_token_invalid: "The refresh token is unknown, malformed, expired, or its session has ended.",
   refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",
   forbidden: "The caller's role does not allow this call.",

@@ -13,6 +13,7 @@ const STATUS: Record<ErrorCode, status> = {
   token_invalid: status.UNAUTHENTICATED,
   token_expired: status.UNAUTHENTICATED,
   invalid_credentials: status.UNAUTHENTICATED,
+  invalid_client: status.UNAUTHENTICATED,
   refresh_token_invalid: status.UNAUTHENTICATED,
   refresh_token_reused: status.UNAUTHENTICATED,
   forbidden: status.PERMISSION_DENIED,

@@ -107,6 +107,18 @@ test("a revocation reaches a token in memory by the stream", async () => {
     .toBe("revoked");
 });
 
+test("an answer that was given before a revocation and arrives after it is not believed", async () => {
+  const verifier = await createVerifier();
+  const { accessToken, sessionId } = await logIn(replica, randomUUID());
+  const { promise, resolve } = Promise.withResolvers<void>();
+  server.hold.answers = promise;
+  const verdict = verdictOf(verifier.verify(accessToken));
+  await expect.poll(() => server.calls.verifyToken, { interval: 2 }).toBe(1);
+  verifier.refuseSession(sessionId);
+  resolve();
+  expect(await verdict).toBe("revoked");
+});
+
 test("who has just ended a session refuses it without waiting for the stream", async () => {
   const verifier = await createVerifier();
   const { accessToken, sessionId } = await logIn(replica, randomUUID());

@@ -4,11 +4,11 @@ import {
 } from "../proto/gen/envoy/config/core/v3/base.ts";
 import type { AuthorizationServer, CheckResponse } from "../proto/gen/envoy/service/auth/v3/external_auth.ts";
 import { StatusCode } from "../proto/gen/envoy/type/v3/http_status.ts";
-import { DomainError, ERROR_CATALOGUE } from "../service-kit/errors.ts";
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../service-kit/errors.ts";
 import { toRpcError } from "../service-kit/rpc-errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { bearerToken } from "../token-client/bearer-token.ts";
 import type { AccessClaims } from "./access-token.ts";
-import { readBearerToken } from "./bearer-token.ts";
 import { type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
 
 /** @param envoys names in the certificates of the Envoys that may ask. */
@@ -38,14 +38,25 @@ export function createEnvoyAuthRpc(deps: VerifyTokenDeps): Implementation<Author
   return {
     async check({ attributes }, { requestId }) {
       const headers = attributes?.request?.http?.headers ?? {};
-      const bearer = readBearerToken(headers.authorization);
-      const refuse = (code: RefusalCode) => refused(code, envoysRequestId(headers) ?? requestId);
-      if (typeof bearer === "string") return refuse(bearer === "missing" ? "token_missing" : "token_invalid");
-      const verdict = await verifyToken(deps, bearer.token);
-      if (verdict.active) return passed(verdict.token.claims, Object.keys(headers));
-      return refuse(verdict.refusal === "exp" ? "token_expired" : "token_invalid");
+      try {
+        return passed(await claimsOf(deps, headers.authorization), Object.keys(headers));
+      } catch (error) {
+        const code = error instanceof DomainError ? error.code : undefined;
+        if (!isRefusal(code)) throw error;
+        return refused(code, envoysRequestId(headers) ?? requestId);
+      }
     },
   };
+}
+
+async function claimsOf(deps: VerifyTokenDeps, authorization: string | undefined): Promise<AccessClaims> {
+  const verdict = await verifyToken(deps, bearerToken(authorization));
+  if (verdict.active) return verdict.token.claims;
+  throw new DomainError(verdict.refusal === "exp" ? "token_expired" : "token_invalid");
+}
+
+function isRefusal(code: ErrorCode | undefined): code is RefusalCode {
+  return code !== undefined && Object.hasOwn(CHALLENGE, code);
 }
 
 function passed({ sub, role, sid }: AccessClaims, names: readonly string[]): CheckResponse {

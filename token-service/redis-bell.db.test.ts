@@ -9,6 +9,7 @@ import {
   findRedis,
   findRedisProgram,
   HOW_TO_GET_REDIS,
+  HOW_TO_GET_REDIS_PROGRAM,
   startRedis,
   type TestRedis,
   type TestRedisOptions,
@@ -24,11 +25,11 @@ import { verifyToken } from "./verify-token.ts";
 const source = findRedis();
 const program = findRedisProgram();
 if (source === undefined) process.stderr.write(HOW_TO_GET_REDIS);
-else if (program === undefined) process.stderr.write(`Some ${HOW_TO_GET_REDIS}`);
+else if (program === undefined) process.stderr.write(HOW_TO_GET_REDIS_PROGRAM);
 
 const cleanUp: (() => unknown)[] = [];
 afterEach(async () => {
-  vi.useRealTimers();
+  vi.restoreAllMocks();
   for (const undo of cleanUp.splice(0).reverse()) await undo();
 });
 
@@ -69,6 +70,13 @@ async function launchRedis(options: TestRedisOptions = {}): Promise<TestRedis> {
   return redis;
 }
 
+/** From now on nothing happens at intervals: no poll. (Vitest's fake timers will not do: `expect.poll` advances them.) */
+function stopIntervals(): void {
+  const never = setTimeout(() => undefined);
+  clearTimeout(never);
+  vi.spyOn(globalThis, "setInterval").mockReturnValue(never);
+}
+
 const CONNECTED = ["info", "Redis connected: revocations spread at once"];
 const AWAY = ["warn", "Redis away: revocations spread by polling"];
 
@@ -101,7 +109,7 @@ describe.skipIf(program === undefined)("two replicas over Redis", () => {
 
   /** @param polling false: nothing but a ring makes a replica read the log. */
   async function startReplicas(polling: boolean): Promise<void> {
-    if (!polling) vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    if (!polling) stopIntervals();
     const bells = await Promise.all([connected(openBell(redis)), connected(openBell(redis))]);
     secondBell = bells[1];
     first = await startTokenReplica(database.sql, { bell: bells[0] });
@@ -219,6 +227,21 @@ describe.skipIf(program === undefined)("when Redis fails", () => {
     bell.onRing(listener);
     bell.ring();
     await expect.poll(() => listener, { interval: 5 }).toHaveBeenCalled();
+  });
+
+  test("a ring while another is under way is rung after it: what it is for may have been read too early", async () => {
+    const redis = await launchRedis();
+    const bell = await connected(openBell(redis));
+    const listener = vi.fn();
+    bell.onRing(listener);
+    redis.freeze();
+    cleanUp.push(() => redis.thaw());
+    bell.ring();
+    bell.ring();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    redis.thaw();
+    await expect.poll(() => listener, { interval: 5 }).toHaveBeenCalledTimes(2);
+    expect(bell.log).toEqual([CONNECTED]);
   });
 
   test("a Redis that goes silent without a ring is noticed too", async () => {

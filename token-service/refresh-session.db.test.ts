@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { TransactionSql } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import {
   logIn,
@@ -9,6 +10,7 @@ import {
 } from "../tests/support/token-service.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
+import { advanceGeneration, lockSession, markSessionsRevoked } from "./session-store.ts";
 import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
@@ -193,6 +195,61 @@ test.each([
 ] as const)("%s is no refresh token", async (_name, forge) => {
   const { pair, refresh } = await seedSession();
   await expect(refresh(forge(pair))).rejects.toMatchObject({ code: "refresh_token_invalid" });
+});
+
+/** Holds the session's row, lets a refresh run into it, changes the row as somebody else would, and lets go. */
+async function refreshWhile(
+  sessionId: string,
+  refresh: () => Promise<unknown>,
+  change: (tx: TransactionSql) => Promise<void>,
+): Promise<unknown> {
+  const { result } = await database.sql.begin(async (tx) => {
+    await lockSession(tx, sessionId);
+    const waiting = refresh().catch((error: unknown) => error);
+    await expect
+      .poll(
+        async () => {
+          const [row] = await database.ownerSql<{ waiting: number }[]>`
+            select count(*)::integer as waiting from pg_locks where not granted
+          `;
+          return row?.waiting;
+        },
+        { interval: 5 },
+      )
+      .toBeGreaterThan(0);
+    await change(tx);
+    return { result: waiting };
+  });
+  return result;
+}
+
+test("a refresh that had to wait decides by what the other has committed, not by what it saw before", async () => {
+  const { pair, refresh } = await seedSession();
+  const later = {
+    generation: 3,
+    rotatedAt: new Date(),
+    idleEnd: new Date(Date.now() + 60_000),
+    ip: "",
+    userAgent: "",
+  };
+  const result = await refreshWhile(
+    pair.sessionId,
+    () => refresh(pair.refreshToken),
+    (tx) => advanceGeneration(tx, pair.sessionId, later),
+  );
+  expect(result).toMatchObject({ code: "refresh_token_reused" });
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 3, revokedReason: "refresh_reuse" });
+});
+
+test("a refresh that had to wait for a logout gets nothing", async () => {
+  const { pair, refresh } = await seedSession();
+  const result = await refreshWhile(
+    pair.sessionId,
+    () => refresh(pair.refreshToken),
+    (tx) => markSessionsRevoked(tx, [pair.sessionId], "logout", new Date()),
+  );
+  expect(result).toMatchObject({ code: "refresh_token_invalid" });
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 1, revokedReason: "logout" });
 });
 
 test("refresh against revoke, 1,000 rounds: no refresh succeeds after the answer, no token lives on", async () => {

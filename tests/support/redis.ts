@@ -35,6 +35,9 @@ export interface TestRedisOptions {
 /** The line for whoever runs the tests and has no Redis. */
 export const HOW_TO_GET_REDIS =
   "Redis tests skipped: `apt-get install redis-server` (or valkey-server), or set TEST_REDIS_URL\n";
+/** The line where there is only a server that must not be stopped. */
+export const HOW_TO_GET_REDIS_PROGRAM =
+  "Tests that stop Redis skipped: `apt-get install redis-server` (or valkey-server)\n";
 
 const PROGRAMS = ["redis-server", "valkey-server"];
 const START_TIMEOUT_MS = 10_000;
@@ -64,8 +67,6 @@ export async function startRedis(program: string, options: TestRedisOptions = {}
     running.kill("SIGKILL");
     await ended;
   };
-  const atExit = () => void running.kill("SIGKILL");
-  process.once("exit", atExit);
   return {
     url: `${options.tls ? "rediss" : "redis"}://127.0.0.1:${port}`,
     port,
@@ -77,7 +78,6 @@ export async function startRedis(program: string, options: TestRedisOptions = {}
     freeze: () => void running.kill("SIGSTOP"),
     thaw: () => void running.kill("SIGCONT"),
     async remove() {
-      process.off("exit", atExit);
       await kill();
       await rm(folder, { recursive: true, force: true });
     },
@@ -95,9 +95,19 @@ function argumentsOf(port: number, folder: string, { password, tls }: TestRedisO
   return ["--bind", "127.0.0.1", "--dir", folder, "--save", "", "--appendonly", "no", ...listen, ...secret];
 }
 
+/** Kills a process as soon as this one is gone, however it went: its end of the pipe closes. */
+function guard(child: ChildProcess): void {
+  if (child.pid === undefined) return;
+  const script = 'read -r _ || kill -KILL "$0"';
+  const watcher = spawn("/bin/sh", ["-c", script, `${child.pid}`], { stdio: ["pipe", "ignore", "ignore"] });
+  watcher.stdin?.on("error", () => undefined); // it was killed with us: nothing is left to tell it
+  child.once("exit", () => watcher.stdin?.end("done\n"));
+}
+
 /** @throws with what the program said, if it does not listen in time. */
 async function launch(program: string, args: string[], port: number): Promise<ChildProcess> {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
+  guard(child);
   let output = "";
   let failure: Error | undefined;
   child.stdout.on("data", (chunk) => {

@@ -13,6 +13,8 @@ const VERIFIERS = ["gateway", "payments-service"];
 /** A replica of token-service behind real gRPC over mutual TLS. */
 export async function startTokenServer(replica: TokenReplica, certificates: TestCertificates, port = 0) {
   const calls = { verifyToken: 0, watchRevocations: 0 };
+  /** Set by a test: what every answer of VerifyToken waits for before it is sent. */
+  const hold: { answers?: Promise<void> } = {};
   const server = createRpcServer({
     address: `127.0.0.1:${port}`,
     certificate: certificates.of("token-service"),
@@ -22,9 +24,11 @@ export async function startTokenServer(replica: TokenReplica, certificates: Test
   const methods = createTokenRpc(replica.deps);
   server.add(TokenServiceService, tokenCallers(VERIFIERS), {
     ...methods,
-    verifyToken(request, context) {
+    async verifyToken(request, context) {
       calls.verifyToken += 1;
-      return methods.verifyToken(request, context);
+      const answer = await methods.verifyToken(request, context);
+      await hold.answers;
+      return answer;
     },
     watchRevocations(request, context) {
       calls.watchRevocations += 1;
@@ -33,7 +37,7 @@ export async function startTokenServer(replica: TokenReplica, certificates: Test
   });
   server.add(SessionServiceService, sessionCallers, createSessionRpc(replica.deps));
   const boundPort = await server.listen();
-  return { port: boundPort, address: `127.0.0.1:${boundPort}`, calls, stop: () => server.close(0) };
+  return { port: boundPort, address: `127.0.0.1:${boundPort}`, calls, hold, stop: () => server.close(0) };
 }
 
 export type TokenServer = Awaited<ReturnType<typeof startTokenServer>>;

@@ -1,0 +1,89 @@
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import { addressSchema, ConfigError, parseConfig, tlsConfig } from "../service-kit/config.ts";
+import { type TlsFiles, tlsFilesOf } from "../service-kit/rpc-tls.ts";
+import { CliError } from "./cli-error.ts";
+import { EXIT } from "./exit-code.ts";
+
+/** The services that commands talk to, and where a local Gatehouse (`npm start`) has them. */
+export const SERVICES = {
+  "token-service": { address: "TOKEN_SERVICE_ADDRESS", localPort: "TOKEN_PORT", defaultLocalPort: 50_052 },
+} as const;
+
+export type BackendService = keyof typeof SERVICES;
+
+/** How to reach a service as an operator. */
+export interface BackendSettings {
+  /** `host:port`. */
+  address: string;
+  tls: TlsFiles;
+}
+
+/** Where settings come from. */
+export interface SettingsSources {
+  /** Options of the command line by their names. */
+  values: ReadonlyMap<string, string>;
+  environment: Readonly<Record<string, string | undefined>>;
+  /** Home of a local Gatehouse, used if it exists and nothing else was said. */
+  defaultHome: string;
+}
+
+/** The name of the option for a variable: `TLS_CERT_FILE` is `--tls-cert-file`. */
+export function optionOf(variable: string): string {
+  return variable.toLowerCase().replaceAll("_", "-");
+}
+
+/**
+ * Options win, one by one. The rest comes from `--home`, else from the environment if it names anything, else from
+ * the default home: never mixed, so that a certificate for one Gatehouse is not sent to another by accident.
+ *
+ * @throws {CliError} 78, naming everything that is missing or cannot be read.
+ */
+export function backendSettings(service: BackendService, sources: SettingsSources): BackendSettings {
+  const schema = z.object({ [SERVICES[service].address]: addressSchema, ...tlsConfig });
+  const variables = Object.keys(schema.shape);
+  const { from, found } = base(service, sources, variables);
+  const given = variables.map((name) => [name, sources.values.get(optionOf(name)) ?? found[name]] as const);
+  try {
+    const config = parseConfig(schema, Object.fromEntries(given));
+    const address = (config as Record<string, string>)[SERVICES[service].address] ?? "";
+    return { address, tls: tlsFilesOf(config as Parameters<typeof tlsFilesOf>[0]) };
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    throw new CliError(`${error.message}\n${from}`, {
+      exitCode: EXIT.config,
+      code: "configuration",
+      cause: error,
+    });
+  }
+}
+
+type Found = Readonly<Record<string, string | undefined>>;
+
+function base(
+  service: BackendService,
+  { values, environment, defaultHome }: SettingsSources,
+  variables: readonly string[],
+): { from: string; found: Found } {
+  const home = values.get("home");
+  const namesAny = variables.some((name) => environment[name]);
+  if (home === undefined && namesAny) return { from: "Read from the environment.", found: environment };
+  if (home === undefined && !existsSync(defaultHome)) {
+    return { from: "Set these variables, their options (--tls-cert-file, …) or --home.", found: {} };
+  }
+  const path = resolve(home ?? defaultHome);
+  const hint = `Read from the home ${path}: has \`npm start\` been run on it?`;
+  return { from: hint, found: ofHome(service, path, environment) };
+}
+
+/** What `npm start` has put into its home, and its port, which `TOKEN_PORT` and its like move. */
+function ofHome(service: BackendService, home: string, environment: Found): Found {
+  const { address, localPort, defaultLocalPort } = SERVICES[service];
+  return {
+    [address]: `127.0.0.1:${environment[localPort] || defaultLocalPort}`,
+    TLS_CERT_FILE: join(home, "tls", "operator.crt"),
+    TLS_KEY_FILE: join(home, "tls", "operator.key"),
+    TLS_CA_FILE: join(home, "tls", "ca.crt"),
+  };
+}

@@ -1,0 +1,72 @@
+import type { Client } from "@grpc/grpc-js";
+import { type CallContext, newCallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { createRpcClient } from "../service-kit/rpc-client.ts";
+import { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import {
+  type BackendService,
+  type BackendSettings,
+  backendSettings,
+  type SettingsSources,
+} from "./backend-settings.ts";
+import { CliError } from "./cli-error.ts";
+import { EXIT } from "./exit-code.ts";
+
+/** The services, as a command sees them. */
+export interface Backend {
+  /**
+   * Connects, does the work and closes. The work's context carries a deadline for all its calls together.
+   *
+   * @throws {CliError} for whatever the service or the way to it refuses.
+   */
+  call<C extends Client, R>(
+    service: BackendService,
+    clientClass: ClientClass<C>,
+    work: (client: C, context: CallContext) => Promise<R>,
+  ): Promise<R>;
+}
+
+type ClientClass<C extends Client> = Parameters<typeof createRpcClient<C>>[0];
+
+/** The longest a server lets a call take. */
+const BUDGET_MS = 10_000;
+
+export function createBackend(sources: SettingsSources): Backend {
+  return {
+    async call(service, clientClass, work) {
+      const settings = backendSettings(service, sources);
+      const certificate = openCertificate(settings);
+      const client = createRpcClient(clientClass, { address: settings.address, service, certificate });
+      const context = newCallContext({ budgetMs: BUDGET_MS });
+      try {
+        return await work(client, context);
+      } catch (error) {
+        if (!(error instanceof DomainError)) throw error;
+        throw toCliError(error, `${service} at ${settings.address}`, context.requestId);
+      } finally {
+        client.close();
+        certificate.close();
+      }
+    },
+  };
+}
+
+function openCertificate({ tls }: BackendSettings): ProcessCertificate {
+  try {
+    return new ProcessCertificate(tls);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const message = `The certificate ${tls.certFile} cannot be used: ${reason}`;
+    throw new CliError(message, { exitCode: EXIT.config, code: "configuration", cause: error });
+  }
+}
+
+function toCliError(error: DomainError, peer: string, requestId: string): CliError {
+  const { code, cause } = error;
+  const exitCode = code === "service_unavailable" ? EXIT.unavailable : EXIT.failed;
+  // With a cause the call itself failed, and the transport knows why; without, the service has spoken.
+  const details = (cause as { details?: unknown } | undefined)?.details;
+  const isTransport = code === "service_unavailable" && typeof details === "string";
+  const message = isTransport ? `${peer} cannot be reached: ${details}` : `${peer}: ${error.message}`;
+  return new CliError(message, { exitCode, code, requestId, cause: error });
+}

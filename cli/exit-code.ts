@@ -1,0 +1,14 @@
+/** What the command line ends with. Above 1 they are those of BSD's sysexits(3). */
+export const EXIT = {
+  ok: 0,
+  /** Refused by the service, or failed there. */
+  failed: 1,
+  /** EX_USAGE: the command line is wrong. */
+  usage: 64,
+  /** EX_UNAVAILABLE: the service cannot be reached, or cannot answer now. */
+  unavailable: 69,
+  /** EX_CONFIG: certificates or address are missing or cannot be used. */
+  config: 78,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];

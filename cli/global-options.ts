@@ -1,0 +1,27 @@
+import { optionOf, SERVICES } from "./backend-settings.ts";
+import type { CommandOption } from "./command.ts";
+
+const file = (description: string): CommandOption => ({ type: "string", value: "file", description });
+
+/** Options of every command. */
+export const GLOBAL_OPTIONS: Readonly<Record<string, CommandOption>> = {
+  json: {
+    type: "boolean",
+    description: "print JSON: the result on standard output, an error on standard error",
+  },
+  help: { type: "boolean", description: "show this text" },
+  home: {
+    type: "string",
+    value: "folder",
+    description: "take certificates and addresses of the local Gatehouse (npm start) there",
+  },
+  ...Object.fromEntries(
+    Object.entries(SERVICES).map(([service, { address }]) => [
+      optionOf(address),
+      { type: "string", value: "host:port", description: `where ${service} is (${address})` } as const,
+    ]),
+  ),
+  "tls-cert-file": file("the operator's certificate, PEM (TLS_CERT_FILE)"),
+  "tls-key-file": file("its private key, PEM (TLS_KEY_FILE)"),
+  "tls-ca-file": file("the private CA's certificate, PEM (TLS_CA_FILE)"),
+};

@@ -1,0 +1,86 @@
+import { expect, test } from "vitest";
+import { COMMANDS } from "./commands.ts";
+import { helpText } from "./help-text.ts";
+import { parseCommandLine } from "./parse-command-line.ts";
+
+const parse = (text: string) => parseCommandLine(text.split(" ").filter(Boolean), COMMANDS);
+
+test.each([
+  "keys revoke abc --reason leaked --json --home h",
+  "--json --home h keys revoke --reason=leaked abc",
+  "--reason leaked keys --json revoke --home=h abc",
+  "--home h --json --reason leaked keys revoke -- abc",
+])("options may stand anywhere: %s", (text) => {
+  const request = parse(text);
+  if (request.kind !== "run") throw new Error("not run");
+  expect(request.command.name).toBe("keys revoke");
+  expect(request.input).toEqual({
+    positionals: ["abc"],
+    flags: new Set(["json"]),
+    values: new Map([
+      ["reason", "leaked"],
+      ["home", "h"],
+    ]),
+  });
+});
+
+test("a key id that begins with a dash is taken after two", () => {
+  const request = parse("keys revoke --reason leaked -- -abc");
+  expect(request).toMatchObject({ kind: "run", input: { positionals: ["-abc"] } });
+});
+
+test.each([
+  ["", "A command is missing"],
+  ["--json", "A command is missing"],
+  ["nonsense", "Unknown command: nonsense"],
+  ["keys", "there is: keys list, keys rotate, keys revoke"],
+  ["keys nonsense", "there is: keys list, keys rotate, keys revoke"],
+  ["keys list --force", "'--force'"],
+  ["keys list -x", "'-x'"],
+  ["keys list extra", "Too many arguments: extra"],
+  ["keys rotate --force=yes", "'--force' does not take an argument"],
+  ["keys revoke", "Missing: <kid> --reason"],
+  ["keys revoke abc", "Missing: --reason"],
+  ["keys revoke --reason leaked", "Missing: <kid>"],
+  ["keys revoke abc --reason", "--reason"],
+  ["keys revoke abc --reason=", "Empty: --reason"],
+  ["keys revoke abc --reason --json", "--reason"],
+  ["keys list --home=", "Empty: --home"],
+  ["nonsense --help", "Unknown command: nonsense"],
+])("%j is refused: %s", (text, message) => {
+  expect(() => parse(text)).toThrow(
+    expect.objectContaining({ exitCode: 64, message: expect.stringContaining(message) }),
+  );
+});
+
+test.each([
+  ["--help", ["keys list", "keys rotate", "keys revoke"]],
+  ["keys --help", ["keys list", "keys rotate", "keys revoke"]],
+  ["--help keys", ["keys list", "keys rotate", "keys revoke"]],
+  ["keys revoke --help", ["keys revoke"]],
+])("%j shows the help of %j, whatever else is missing", (text, names) => {
+  const request = parse(text);
+  expect(request.kind === "help" && request.about.map(({ name }) => name)).toEqual(names);
+});
+
+test("the help names every command, argument and option", () => {
+  const all = helpText(COMMANDS);
+  for (const command of COMMANDS) {
+    expect(all).toContain(command.summary);
+    const one = helpText([command]);
+    for (const positional of command.positionals) expect(one).toContain(`<${positional}>`);
+    for (const option of [...Object.keys(command.options), "json", "home", "tls-key-file"]) {
+      expect(one).toContain(`--${option}`);
+    }
+  }
+});
+
+test("options of one name mean the same in every command, so that they may stand before it", () => {
+  const types = new Map<string, string>();
+  for (const { options } of COMMANDS) {
+    for (const [name, { type }] of Object.entries(options)) {
+      expect(types.get(name) ?? type, name).toBe(type);
+      types.set(name, type);
+    }
+  }
+});

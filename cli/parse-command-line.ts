@@ -1,0 +1,88 @@
+import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
+import type { Command, CommandInput, CommandOption } from "./command.ts";
+import { GLOBAL_OPTIONS } from "./global-options.ts";
+import { UsageError } from "./usage-error.ts";
+
+/** What the command line asks for. */
+export type Request =
+  | { kind: "help"; about: readonly Command[] }
+  | { kind: "run"; command: Command; input: CommandInput };
+
+type Options = Readonly<Record<string, CommandOption>>;
+
+/** @throws {UsageError} naming what is wrong, and how to get help about it. */
+export function parseCommandLine(argv: readonly string[], commands: readonly Command[]): Request {
+  const { words, wantsHelp } = readLeniently(argv, commands);
+  const command = commands.find(({ name }) => startsWith(words, name.split(" ")));
+  if (command === undefined) return group(words, wantsHelp, commands);
+  if (wantsHelp) return { kind: "help", about: [command] };
+  return { kind: "run", command, input: readStrictly(argv, command) };
+}
+
+/** Enough to know which command is meant, wherever its options stand. */
+function readLeniently(argv: readonly string[], commands: readonly Command[]) {
+  const options = Object.assign({}, ...commands.map((command) => command.options), GLOBAL_OPTIONS) as Options;
+  const { values, positionals } = parseArgs({
+    args: [...argv],
+    options: toParseArgs(options),
+    strict: false,
+    allowPositionals: true,
+  });
+  return { words: positionals, wantsHelp: values.help === true };
+}
+
+/** No command, or only the first word of some: `keys`. */
+function group(words: readonly string[], wantsHelp: boolean, commands: readonly Command[]): Request {
+  const members = commands.filter(({ name }) => startsWith(name.split(" "), words));
+  if (members.length > 0 && wantsHelp) return { kind: "help", about: members };
+  if (words.length === 0) throw new UsageError("A command is missing");
+  const [first = ""] = words;
+  const siblings = commands.filter(({ name }) => name.split(" ")[0] === first);
+  if (siblings.length === 0) throw new UsageError(`Unknown command: ${words.join(" ")}`);
+  const known = siblings.map(({ name }) => name).join(", ");
+  throw new UsageError(
+    `Unknown or incomplete command: ${words.join(" ")} (there is: ${known})`,
+    `gatehouse ${first} --help`,
+  );
+}
+
+function readStrictly(argv: readonly string[], command: Command): CommandInput {
+  const help = `gatehouse ${command.name} --help`;
+  const given = parseStrictly(argv, { ...GLOBAL_OPTIONS, ...command.options }, help);
+  const positionals = given.positionals.slice(command.name.split(" ").length);
+  const missing = command.positionals.slice(positionals.length).map((name) => `<${name}>`);
+  const flags = new Set<string>();
+  const values = new Map<string, string>();
+  for (const [name, value] of Object.entries(given.values)) {
+    if (typeof value === "string") values.set(name, value);
+    else if (value === true) flags.add(name);
+  }
+  for (const [name, { required }] of Object.entries(command.options)) {
+    if (required && !values.has(name)) missing.push(`--${name}`);
+  }
+  if (missing.length > 0) throw new UsageError(`Missing: ${missing.join(" ")}`, help);
+  const surplus = positionals.slice(command.positionals.length);
+  if (surplus.length > 0) throw new UsageError(`Too many arguments: ${surplus.join(" ")}`, help);
+  const empty = [...values].flatMap(([name, value]) => (value.trim() === "" ? [`--${name}`] : []));
+  if (positionals.includes("")) empty.push("an argument");
+  if (empty.length > 0) throw new UsageError(`Empty: ${empty.join(", ")}`, help);
+  return { positionals, flags, values };
+}
+
+function parseStrictly(argv: readonly string[], options: Options, help: string) {
+  try {
+    return parseArgs({ args: [...argv], options: toParseArgs(options), allowPositionals: true });
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code?.startsWith("ERR_PARSE_ARGS_")) throw new UsageError(message, help);
+    throw error;
+  }
+}
+
+function toParseArgs(options: Options): ParseArgsOptionsConfig {
+  return Object.fromEntries(Object.entries(options).map(([name, { type }]) => [name, { type }]));
+}
+
+function startsWith(words: readonly string[], start: readonly string[]): boolean {
+  return start.every((word, index) => words[index] === word);
+}

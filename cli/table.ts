@@ -1,0 +1,19 @@
+const GAP = "  ";
+
+/** Columns as wide as their widest cell, without trailing spaces. An empty cell is shown as `-`. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [head, ...rows];
+  const widths = head.map((_, column) => Math.max(...lines.map((cells) => shown(cells[column]).length)));
+  return lines
+    .map((cells) =>
+      widths
+        .map((width, column) => shown(cells[column]).padEnd(width))
+        .join(GAP)
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+function shown(cell: string | undefined): string {
+  return cell === undefined || cell === "" ? "-" : cell;
+}

@@ -1,0 +1,262 @@
+import { randomUUID } from "node:crypto";
+import { type Client, status } from "@grpc/grpc-js";
+import { pino } from "pino";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { failure } from "../gateway/envelope.ts";
+import { CHALLENGE, HTTP_STATUS } from "../gateway/http-errors.ts";
+import { HeaderValueOption_HeaderAppendAction as HeaderAppendAction } from "../proto/gen/envoy/config/core/v3/base.ts";
+import {
+  AuthorizationClient,
+  AuthorizationService,
+  type CheckResponse,
+} from "../proto/gen/envoy/service/auth/v3/external_auth.ts";
+import { newCallContext } from "../service-kit/call-context.ts";
+import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
+import { createMetrics } from "../service-kit/metrics.ts";
+import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
+import { createRpcServer, type RpcServer } from "../service-kit/rpc-server.ts";
+import { createTestCertificates, type TestCertificates } from "../tests/support/certificates.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
+import { createEnvoyAuthRpc, envoyCallers } from "./envoy-auth-rpc.ts";
+import { revokeSession } from "./revoke-session.ts";
+
+const clock = { ms: Date.now() };
+let database: TestDatabase;
+let certificates: TestCertificates;
+let replica: TokenReplica;
+let server: RpcServer;
+let port: number;
+let envoy: AuthorizationClient;
+const clients: Client[] = [];
+
+beforeAll(async () => {
+  certificates = await createTestCertificates();
+  database = await createTestDatabase("token-service");
+  replica = await startTokenReplica(database.sql, { clock });
+  server = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("token-service"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("token-service"),
+  });
+  server.add(AuthorizationService, envoyCallers(["envoy"]), createEnvoyAuthRpc(replica.deps));
+  port = await server.listen();
+  envoy = clientOf("envoy");
+});
+
+afterEach(() => {
+  clock.ms = Date.now();
+});
+
+afterAll(async () => {
+  for (const client of clients) client.close();
+  await server.close(0);
+  replica.stop();
+  await database.drop();
+  await certificates.remove();
+});
+
+function clientOf(name: "envoy" | "gateway" | "operator"): AuthorizationClient {
+  const client = createRpcClient(AuthorizationClient, {
+    address: `127.0.0.1:${port}`,
+    service: "token-service",
+    certificate: certificates.of(name),
+  });
+  clients.push(client);
+  return client;
+}
+
+function check(headers: Record<string, string>, client = envoy): Promise<CheckResponse> {
+  const http = { method: "POST", path: "/payments", host: "api.test", headers };
+  const attributes = { source: undefined, request: { http } };
+  return callUnary(client, client.check, { attributes }, newCallContext());
+}
+
+function okOf({ status: result, httpResponse }: CheckResponse) {
+  if (result?.code !== status.OK || httpResponse?.$case !== "okResponse")
+    throw new Error(JSON.stringify(httpResponse));
+  return httpResponse.value;
+}
+
+function denialOf({ status: result, httpResponse }: CheckResponse) {
+  if (httpResponse?.$case !== "deniedResponse") throw new Error("not refused");
+  const { value } = httpResponse;
+  const headers = Object.fromEntries(value.headers.map(({ header }) => [header?.key, header?.value]));
+  const body = JSON.parse(value.body) as { error: { code: ErrorCode; requestId: string } };
+  return { grpc: result?.code, http: value.status?.code, headers, body };
+}
+
+/** What Envoy does to a request's headers: sets, then removes (ext_authz.cc, `onComplete`). */
+function applied(response: CheckResponse, headers: Record<string, string>): Record<string, string> {
+  const { headers: set, headersToRemove } = okOf(response);
+  const result = new Map(Object.entries(headers));
+  for (const { header, appendAction } of set) {
+    expect(appendAction).toBe(HeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD);
+    result.set(header?.key ?? "", header?.value ?? "");
+  }
+  for (const name of headersToRemove) result.delete(name);
+  return Object.fromEntries(result);
+}
+
+test("a good token passes, and the upstream is told whose it is", async () => {
+  const userId = randomUUID();
+  const { accessToken, sessionId } = await logIn(replica, userId, "AUDITOR");
+  const headers = { ":method": "POST", authorization: `Bearer ${accessToken}`, accept: "*/*" };
+  expect(applied(await check(headers), headers)).toEqual({
+    ...headers,
+    "x-user-id": userId,
+    "x-user-role": "AUDITOR",
+    "x-session-id": sessionId,
+  });
+});
+
+test("whatever identity the client claims is gone, in either spelling; the verified one stays", async () => {
+  const userId = randomUUID();
+  const { accessToken, sessionId } = await logIn(replica, userId);
+  const honest = {
+    authorization: `Bearer ${accessToken}`,
+    "x-users": "1",
+    "x-request-id": "r",
+    __proto__x: "",
+  };
+  const forged = {
+    "x-user-id": "victim",
+    "x-user-role": "ADMIN,ADMIN",
+    "x-session-id": "stolen",
+    "x-user-email": "victim@example.com",
+    "x-user": "victim",
+    "x-session": "stolen",
+    "x-session-amr": "otp",
+    x_user_id: "victim",
+    "x-user_role": "ADMIN",
+    "x_session-id": "stolen",
+  };
+  const headers = { ...honest, ...forged };
+  expect(applied(await check(headers), headers)).toEqual({
+    ...honest,
+    "x-user-id": userId,
+    "x-user-role": "USER",
+    "x-session-id": sessionId,
+  });
+});
+
+/** Tokens made when the test runs, by what is the matter with them. */
+const refusals: [string, ErrorCode, () => Promise<Record<string, string>>][] = [
+  ["no Authorization header", "token_missing", async () => ({})],
+  ["another scheme", "token_missing", async () => ({ authorization: "Basic YTpi" })],
+  ["nothing after the scheme", "token_invalid", async () => ({ authorization: "Bearer " })],
+  ["text that is no token", "token_invalid", async () => ({ authorization: "Bearer a.b.c" })],
+  [
+    "two Authorization headers, which Envoy joins",
+    "token_invalid",
+    async () => {
+      const { accessToken } = await logIn(replica, randomUUID());
+      return { authorization: `Bearer ${accessToken},Bearer ${accessToken}` };
+    },
+  ],
+  [
+    "a refresh token",
+    "token_invalid",
+    async () => ({ authorization: `Bearer ${(await logIn(replica, randomUUID())).refreshToken}` }),
+  ],
+  [
+    "an ended session",
+    "token_invalid",
+    async () => {
+      const userId = randomUUID();
+      const { accessToken, sessionId } = await logIn(replica, userId);
+      okOf(await check({ authorization: `Bearer ${accessToken}` }));
+      await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
+      await replica.deps.revocations.refresh();
+      return { authorization: `Bearer ${accessToken}` };
+    },
+  ],
+  [
+    "an expired token",
+    "token_expired",
+    async () => {
+      const { accessToken } = await logIn(replica, randomUUID());
+      clock.ms += 906_000;
+      return { authorization: `Bearer ${accessToken}` };
+    },
+  ],
+];
+
+test.each(refusals)("%s is refused: %s, as the gateway says it", async (_name, code, make) => {
+  const requestId = randomUUID();
+  const denial = denialOf(await check({ ...(await make()), "x-request-id": requestId }));
+  expect(denial).toEqual({
+    grpc: status.UNAUTHENTICATED,
+    http: HTTP_STATUS[code],
+    headers: {
+      "www-authenticate": CHALLENGE[code],
+      "content-type": "application/json; charset=utf-8",
+      "cache-control": "no-store",
+      "x-request-id": requestId,
+    },
+    body: failure(new DomainError(code), requestId, undefined).body,
+  });
+});
+
+test("without a request id that can be repeated safely, the answer has one of its own", async () => {
+  for (const sent of [{}, { "x-request-id": 'a"\r\nset-cookie: a=b' }, { "x-request-id": "a".repeat(65) }]) {
+    const { headers, body } = denialOf(await check(sent as Record<string, string>));
+    expect(body.error.requestId).toMatch(/^[0-9a-f-]{36}$/);
+    expect(headers["x-request-id"]).toBe(body.error.requestId);
+  }
+});
+
+test("a check that tells nothing of an HTTP request is refused", async () => {
+  const ask = (attributes: Parameters<typeof envoy.check>[0]["attributes"]) =>
+    callUnary(envoy, envoy.check, { attributes }, newCallContext()).then(denialOf);
+  expect(await ask(undefined)).toMatchObject({ http: 401 });
+  expect(await ask({ source: undefined, request: undefined })).toMatchObject({ http: 401 });
+  expect(await ask({ source: undefined, request: { http: undefined } })).toMatchObject({ http: 401 });
+});
+
+test.each([
+  ["bearer a.b.c", "token_invalid"], // the scheme's case does not matter: what follows was looked at
+  ["BEARER  a.b.c", "token_invalid"],
+  ["Bearer", "token_invalid"],
+  ["Bearer a b", "token_invalid"],
+  ["Bearera.b.c", "token_missing"],
+  ["", "token_missing"],
+])("the header %j is %s", async (authorization, code) => {
+  expect(denialOf(await check({ authorization })).body.error.code).toBe(code);
+});
+
+test.each(["gateway", "operator"] as const)("%s is no Envoy and is told nothing", async (name) => {
+  const { accessToken } = await logIn(replica, randomUUID());
+  await expect(check({ authorization: `Bearer ${accessToken}` }, clientOf(name))).rejects.toMatchObject({
+    code: "caller_not_allowed",
+  });
+});
+
+test("while revocations cannot be read the call fails: neither passed nor refused", async () => {
+  const { accessToken } = await logIn(replica, randomUUID());
+  const headers = { authorization: `Bearer ${accessToken}` };
+  okOf(await check(headers));
+  await database.ownerSql`alter table revocation_head rename to gone`;
+  try {
+    await expect
+      .poll(
+        () =>
+          check(headers).then(
+            () => "answered",
+            (error: DomainError) => error.code,
+          ),
+        { timeout: 6_000 },
+      )
+      .toBe("service_unavailable");
+  } finally {
+    await database.ownerSql`alter table gone rename to revocation_head`;
+  }
+  await expect
+    .poll(() =>
+      check(headers)
+        .then(okOf)
+        .catch(() => undefined),
+    )
+    .toBeDefined();
+});
