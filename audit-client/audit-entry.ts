@@ -60,6 +60,8 @@ export interface AuditEvent {
   outcome: "success" | "failure" | "unknown";
   /** Error code of a failure. */
   errorCode?: string;
+  /** Why, in the words of who caused it; at most 200 characters are kept. */
+  reason?: string;
 }
 
 /** Sends entries to audit-service, in order, until each is acknowledged. */

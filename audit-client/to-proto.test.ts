@@ -27,6 +27,7 @@ test("an outcome says what came of the call", () => {
     traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
     outcome: Outcome.FAILURE,
     errorCode: "forbidden",
+    reason: "",
     httpStatus: 403,
     latencyUs: 1_500,
   });
@@ -92,6 +93,25 @@ test("200 entries with the longest values, three bytes a character, stay under t
     }),
     MADE,
   );
-  const entries = Array.from({ length: 200 }, () => ({ sequence: Number.MAX_SAFE_INTEGER, entry }));
-  expect(RecordRequest.encode({ producerId: ID, entries }).finish().length).toBeLessThan(1024 * 1024);
+  const event = toProto(
+    sampleEvent({
+      actor: { userId: long, role: long, sessionId: long, claimedEmail: long },
+      clientIp: long,
+      userAgent: long,
+      resource: long,
+      action: long,
+      requestId: long,
+      traceId: long,
+      errorCode: long,
+      reason: long,
+    }),
+    MADE,
+  );
+  for (const longest of [entry, event]) {
+    const entries = Array.from({ length: 200 }, () => ({
+      sequence: Number.MAX_SAFE_INTEGER,
+      entry: longest,
+    }));
+    expect(RecordRequest.encode({ producerId: ID, entries }).finish().length).toBeLessThan(1024 * 1024);
+  }
 });

@@ -21,6 +21,7 @@ const MAX_LENGTH = {
   requestId: 40,
   traceId: 40,
   errorCode: 64,
+  reason: 200, // in place of method and route, which events have not
 } as const;
 
 const MAX_HTTP_STATUS = 999;
@@ -66,6 +67,7 @@ export function toProto(entry: AuditEntry | AuditEvent, made: { id: string; occu
     action: cut(entry.action, MAX_LENGTH.action),
     requestId: cut(entry.requestId, MAX_LENGTH.requestId),
     traceId: cut(entry.traceId, MAX_LENGTH.traceId),
+    reason: cut(entry.kind === "event" ? entry.reason : undefined, MAX_LENGTH.reason),
     ...(entry.kind === "intent" ? NO_OUTCOME : outcomeOf(entry)),
   };
 }

@@ -20,6 +20,7 @@ export const MAX_LENGTH = {
   requestId: 40,
   traceId: 40,
   errorCode: 64,
+  reason: 200,
 } as const;
 
 /**
@@ -63,6 +64,7 @@ export function cleanEntry(entry: Entry, origin: EntryOrigin, receivedAt: Date):
       traceId: cleanText(entry.traceId, MAX_LENGTH.traceId),
       outcome: entry.outcome,
       errorCode: cleanText(entry.errorCode, MAX_LENGTH.errorCode),
+      reason: cleanText(entry.reason, MAX_LENGTH.reason),
       httpStatus: cleanCount(entry.httpStatus, MAX_HTTP_STATUS),
       latencyUs: cleanCount(entry.latencyUs, Number.MAX_SAFE_INTEGER),
     },

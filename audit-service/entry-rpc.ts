@@ -48,6 +48,7 @@ export function fromWireEntry(wire: WireEntry): Entry {
     traceId: wire.traceId,
     outcome: OUTCOMES[wire.outcome] ?? "unknown",
     errorCode: wire.errorCode,
+    reason: wire.reason,
     httpStatus: wire.httpStatus,
     latencyUs: wire.latencyUs,
   };

@@ -40,13 +40,13 @@ export async function insertEntries(sql: Sql, entries: readonly ProducedEntry[])
     insert into entries (
       id, producer_id, producer_sequence, producer_name, occurred_at, kind, call_id,
       actor_user_id, actor_role, actor_session_id, claimed_email, client_ip, user_agent,
-      method, route, resource, action, request_id, trace_id, outcome, error_code, http_status, latency_us
+      method, route, resource, action, request_id, trace_id, outcome, error_code, reason, http_status, latency_us
     )
     select * from json_to_recordset(${JSON.stringify(entries.map(toRow))}::text::json) as entry (
       id uuid, producer_id uuid, producer_sequence bigint, producer_name text, occurred_at timestamptz, kind text,
       call_id text, actor_user_id text, actor_role text, actor_session_id text, claimed_email text, client_ip text,
       user_agent text, method text, route text, resource text, action text, request_id text, trace_id text,
-      outcome text, error_code text, http_status integer, latency_us bigint
+      outcome text, error_code text, reason text, http_status integer, latency_us bigint
     )
     on conflict (producer_id, producer_sequence) do nothing
   `);
@@ -114,6 +114,7 @@ interface EntryRow {
   trace_id: string;
   outcome: Entry["outcome"];
   error_code: string;
+  reason: string;
   http_status: number;
   latency_us: string;
 }
@@ -122,7 +123,7 @@ function columns(sql: Sql) {
   return sql`
     position, id, occurred_at, kind, call_id, actor_user_id, actor_role, actor_session_id, claimed_email,
     client_ip, user_agent, method, route, resource, action, request_id, trace_id,
-    outcome, error_code, http_status, latency_us
+    outcome, error_code, reason, http_status, latency_us
   `;
 }
 
@@ -149,6 +150,7 @@ function toRow({ entry, origin }: ProducedEntry) {
     trace_id: entry.traceId,
     outcome: entry.outcome,
     error_code: entry.errorCode,
+    reason: entry.reason,
     http_status: entry.httpStatus,
     latency_us: entry.latencyUs,
   };
@@ -178,6 +180,7 @@ function fromRow(row: EntryRow): StoredEntry {
       traceId: row.trace_id,
       outcome: row.outcome,
       errorCode: row.error_code,
+      reason: row.reason,
       httpStatus: row.http_status,
       latencyUs: Number(row.latency_us),
     },

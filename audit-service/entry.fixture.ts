@@ -23,6 +23,7 @@ export function sampleEntry(changes: Partial<Entry> = {}): Entry {
     traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
     outcome: "failure",
     errorCode: "forbidden",
+    reason: "",
     httpStatus: 403,
     latencyUs: 12_345,
     ...changes,

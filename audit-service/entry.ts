@@ -18,6 +18,8 @@ export interface Entry {
   traceId: string;
   outcome: "" | "success" | "failure" | "unknown";
   errorCode: string;
+  /** Why, of an event. */
+  reason: string;
   httpStatus: number;
   /** Microseconds. */
   latencyUs: number;

@@ -33,6 +33,8 @@ export interface StoredAuditEntry
   id: string;
   kind: "intent" | "outcome" | "event";
   occurredAt: Date;
+  /** Why, of an event. */
+  reason?: string;
 }
 
 export interface AuditPage {
@@ -109,8 +111,9 @@ function toEntry(message: EntryMessage): StoredAuditEntry {
     outcome: OUTCOME_NAMES.get(message.outcome) ?? ("unknown" as const),
     ...(message.errorCode !== "" && { errorCode: message.errorCode }),
   };
-  if (message.kind === EntryKind.EVENT) return { id, kind: "event", ...call, ...result };
-  const { httpStatus, latencyUs } = message;
+  const { httpStatus, latencyUs, reason } = message;
+  if (message.kind === EntryKind.EVENT)
+    return { id, kind: "event", ...call, ...result, ...(reason !== "" && { reason }) };
   return { id, kind: "outcome", ...call, ...result, httpStatus, latencyUs };
 }
 

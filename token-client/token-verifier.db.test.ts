@@ -131,7 +131,11 @@ test("a banned key refuses every token it signed", async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
   await verifier.verify(accessToken);
-  await revokeSigningKey(replica.deps, replica.deps.keys.active().id);
+  await revokeSigningKey(replica.deps, replica.deps.keys.active().id, {
+    reason: "test",
+    requestId: "",
+    traceId: "",
+  });
   await expect
     .poll(() => verdictOf(verifier.verify(accessToken)), { interval: 2, timeout: 1_000 })
     .not.toBe("active");

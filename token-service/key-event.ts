@@ -2,11 +2,19 @@ import { v7 as uuidv7 } from "uuid";
 import type { TransactionSql } from "../service-kit/postgres.ts";
 import { insertSecurityEvent } from "./security-event-store.ts";
 
+/** Why a key was changed, and in which call if it was one. */
+export interface KeyEventCause {
+  reason: string;
+  requestId: string;
+  traceId: string;
+}
+
 /** Leaves word of a change of keys for the audit log, in the change's transaction. */
 export async function insertKeyEvent(
   tx: TransactionSql,
   type: "signing_key_rotated" | "signing_key_revoked",
   keyId: string,
+  cause: KeyEventCause,
   now: Date,
 ): Promise<void> {
   await insertSecurityEvent(tx, {
@@ -17,8 +25,7 @@ export async function insertKeyEvent(
     keyId,
     ip: "",
     userAgent: "",
-    requestId: "",
-    traceId: "",
+    ...cause,
     occurredAt: now,
   });
 }

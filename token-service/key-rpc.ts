@@ -3,8 +3,10 @@ import {
   type SigningKey as SigningKeyMessage,
   SigningKeyState,
 } from "../proto/gen/gatehouse/token/v1/key_service.ts";
+import { traceIdOf } from "../service-kit/call-context.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
+import type { KeyEventCause } from "./key-event.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listKeys, type SigningKeyRow } from "./key-store.ts";
 import { type RevokeSigningKeyDeps, revokeSigningKey } from "./revoke-signing-key.ts";
@@ -33,17 +35,24 @@ export function createKeyRpc(deps: KeyRpcDeps): Implementation<KeyServiceServer>
     async listSigningKeys() {
       return { keys: (await orUnavailable(listKeys(deps.sql))).map(toMessage) };
     },
-    async rotateSigningKey({ force }) {
-      const active = await rotateSigningKey(deps, { force });
+    async rotateSigningKey({ force }, context) {
+      const active = await rotateSigningKey(deps, { force }, causeOf(context, ""));
       await orUnavailable(deps.keys.reload());
       return { active: toMessage(active) };
     },
-    async revokeSigningKey({ keyId }) {
-      const sequence = await revokeSigningKey(deps, keyId);
+    async revokeSigningKey({ keyId, reason }, context) {
+      const sequence = await revokeSigningKey(deps, keyId, causeOf(context, reason));
       await orUnavailable(deps.keys.reload());
       return { sequence };
     },
   };
+}
+
+const MAX_REASON_CHARACTERS = 200;
+
+function causeOf(context: RpcContext, reason: string): KeyEventCause {
+  const text = reason.replaceAll("\0", "").slice(0, MAX_REASON_CHARACTERS).toWellFormed();
+  return { reason: text, requestId: context.requestId, traceId: traceIdOf(context) };
 }
 
 function toMessage(key: SigningKeyRow): SigningKeyMessage {

@@ -4,6 +4,7 @@ import { AuthorizationService } from "../proto/gen/envoy/service/auth/v3/externa
 import { KeyServiceService } from "../proto/gen/gatehouse/token/v1/key_service.ts";
 import { SessionServiceService } from "../proto/gen/gatehouse/token/v1/session_service.ts";
 import { TokenServiceService } from "../proto/gen/gatehouse/token/v1/token_service.ts";
+import { atMost } from "../service-kit/at-most.ts";
 import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
@@ -32,6 +33,8 @@ const CLEAN_UP_INTERVAL_MS = 60_000;
 const EVENT_DELIVERY_INTERVAL_MS = 2_000;
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
+/** A flood of forged tokens is counted whole and logged in part. */
+const MAX_REFUSALS_LOGGED_PER_S = 10;
 
 const config = loadConfig(configSchema, process.env);
 const service = await startProcess("token-service", config);
@@ -120,6 +123,9 @@ const deps = {
   maxSessionsPerUser: config.MAX_SESSIONS_PER_USER,
   jwksMaxAgeS: config.JWKS_MAX_AGE_S,
   countRefusal: (reason: string) => refusals.inc({ reason }),
+  logRefusal: atMost(MAX_REFUSALS_LOGGED_PER_S, 1_000, (facts: object) =>
+    logger.info(facts, "access token refused"),
+  ),
   onSecurityEvent: delivery.runSoon,
   countRefresh: (result: string) => refreshes.inc({ result }),
 };

@@ -107,6 +107,7 @@ async function rotateOrEnd(
     userId,
     sessionId,
     keyId: null,
+    reason: "",
     occurredAt: now,
   });
   await appendRevocations(

@@ -1,7 +1,7 @@
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
-import { insertKeyEvent } from "./key-event.ts";
+import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { listKeys, lockKeys, markKeyRevoked } from "./key-store.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
@@ -21,18 +21,22 @@ export interface RevokeSigningKeyDeps extends SigningKeyDeps {
  * @returns the number that the revocation log reached.
  * @throws {DomainError} `not_found`.
  */
-export async function revokeSigningKey(deps: RevokeSigningKeyDeps, keyId: string): Promise<number> {
+export async function revokeSigningKey(
+  deps: RevokeSigningKeyDeps,
+  keyId: string,
+  cause: KeyEventCause,
+): Promise<number> {
   const sequence = await orUnavailable(
     deps.sql.begin(async (tx) => {
       await lockKeys(tx);
       const keys = await listKeys(tx);
       const key = keys.find(({ id }) => id === keyId);
       if (key === undefined) throw new DomainError("not_found", "There is no such signing key");
-      if (key.state === "active") await promoteNextKey(tx, deps, keys);
+      if (key.state === "active") await promoteNextKey(tx, deps, keys, cause);
       const now = deps.now();
       await markKeyRevoked(tx, keyId, now);
       if (key.state === "next") await ensureNextKey(tx, deps, []);
-      if (key.state !== "revoked") await insertKeyEvent(tx, "signing_key_revoked", keyId, now);
+      if (key.state !== "revoked") await insertKeyEvent(tx, "signing_key_revoked", keyId, cause, now);
       const targets = key.state === "revoked" ? [] : [{ keyId }];
       return appendRevocations(tx, targets, accessTokensDeadAt(now, deps.accessTtlS));
     }),

@@ -1,7 +1,7 @@
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
-import { insertKeyEvent } from "./key-event.ts";
+import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { activateNextKey, listKeys, lockKeys, retireActiveKey, type SigningKeyRow } from "./key-store.ts";
 
 export interface RotateSigningKeyDeps extends SigningKeyDeps {
@@ -10,6 +10,8 @@ export interface RotateSigningKeyDeps extends SigningKeyDeps {
   /** The active key is due for rotation when it is older, in seconds. */
   maxAgeS: number;
 }
+
+const BY_AGE: KeyEventCause = { reason: "age", requestId: "", traceId: "" };
 
 /**
  * Makes the next key the active one and prepares another.
@@ -21,6 +23,7 @@ export interface RotateSigningKeyDeps extends SigningKeyDeps {
 export async function rotateSigningKey(
   deps: RotateSigningKeyDeps,
   options: { force: boolean },
+  cause: KeyEventCause,
 ): Promise<SigningKeyRow> {
   return orUnavailable(
     deps.sql.begin(async (tx) => {
@@ -32,7 +35,7 @@ export async function rotateSigningKey(
           `The next key has been published for less than ${2 * deps.jwksMaxAgeS} s; wait, or force the rotation`,
         );
       }
-      return promoteNextKey(tx, deps, keys);
+      return promoteNextKey(tx, deps, keys, cause);
     }),
   );
 }
@@ -46,7 +49,7 @@ export async function rotateSigningKeyWhenDue(deps: RotateSigningKeyDeps): Promi
       const active = keys.find((key) => key.state === "active");
       const ageMs = deps.now().getTime() - (active?.activatedAt?.getTime() ?? 0);
       if (ageMs < deps.maxAgeS * 1_000 || !isPublishedLongEnough(deps, keys)) return false;
-      await promoteNextKey(tx, deps, keys);
+      await promoteNextKey(tx, deps, keys, BY_AGE);
       return true;
     }),
   );
@@ -64,6 +67,7 @@ export async function promoteNextKey(
   tx: TransactionSql,
   deps: SigningKeyDeps,
   keys: readonly SigningKeyRow[],
+  cause: KeyEventCause,
 ): Promise<SigningKeyRow> {
   await ensureNextKey(tx, deps, keys);
   const now = deps.now();
@@ -72,6 +76,6 @@ export async function promoteNextKey(
   await ensureNextKey(tx, deps, []);
   const active = (await listKeys(tx)).find((key) => key.state === "active");
   if (active === undefined) throw new Error("no key is active after a rotation");
-  await insertKeyEvent(tx, "signing_key_rotated", active.id, now);
+  await insertKeyEvent(tx, "signing_key_rotated", active.id, cause, now);
   return active;
 }

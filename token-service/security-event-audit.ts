@@ -9,7 +9,7 @@ const ACTION: Record<SecurityEventType, string> = {
 
 /** A security event as the audit log has it. */
 export function toAuditEvent(event: SecurityEvent): AuditEvent {
-  const { id, type, userId, sessionId, keyId, ip, userAgent, requestId, traceId, occurredAt } = event;
+  const { id, type, userId, sessionId, keyId, ip, userAgent, reason, requestId, traceId, occurredAt } = event;
   return {
     kind: "event",
     id,
@@ -20,6 +20,7 @@ export function toAuditEvent(event: SecurityEvent): AuditEvent {
     userAgent,
     resource: sessionId ?? keyId ?? "",
     action: ACTION[type],
+    ...(reason !== "" && { reason }),
     requestId,
     traceId,
     ...(type === "refresh_reuse"

@@ -17,6 +17,7 @@ import { rotateSigningKey, rotateSigningKeyWhenDue } from "./rotate-signing-key.
 import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
+const cause = { reason: "test", requestId: "r", traceId: "t" };
 const replicas: TokenReplica[] = [];
 const origin = { ip: "192.0.2.2", userAgent: "test", requestId: "r", traceId: "t" };
 
@@ -47,9 +48,12 @@ test("a next key is in the key set before it signs, and too young a one does not
   const { deps } = await start({ clock });
   const next = deps.keys.list().find(({ state }) => state === "next");
   expect(deps.keys.publicJwks().keys.map(({ kid }) => kid)).toContain(next?.id);
-  await expect(rotateSigningKey(deps, { force: false })).rejects.toMatchObject({ code: "conflict" });
+  await expect(rotateSigningKey(deps, { force: false }, cause)).rejects.toMatchObject({ code: "conflict" });
   clock.ms += 600_000;
-  expect(await rotateSigningKey(deps, { force: false })).toMatchObject({ id: next?.id, state: "active" });
+  expect(await rotateSigningKey(deps, { force: false }, cause)).toMatchObject({
+    id: next?.id,
+    state: "active",
+  });
   expect(await statesOf()).toEqual(["active", "next", "retired"]);
 });
 
@@ -64,7 +68,7 @@ test("tokens of before a rotation stay good, new ones have the new key, on a rep
   const first = await start();
   const second = await start();
   const before = await logIn(first, randomUUID());
-  await rotateSigningKey(first.deps, { force: true });
+  await rotateSigningKey(first.deps, { force: true }, cause);
   await first.deps.keys.reload();
   const after = await logIn(first, randomUUID());
   const verdicts = await Promise.all(
@@ -78,8 +82,8 @@ test("tokens of before a rotation stay good, new ones have the new key, on a rep
 test("a key made and made active within the second is looked up by replicas that have not heard of it", async () => {
   const first = await start();
   const second = await start();
-  await rotateSigningKey(first.deps, { force: true });
-  await rotateSigningKey(first.deps, { force: true });
+  await rotateSigningKey(first.deps, { force: true }, cause);
+  await rotateSigningKey(first.deps, { force: true }, cause);
   await first.deps.keys.reload();
   const { accessToken } = await logIn(first, randomUUID());
   expect(await verifyToken(second.deps, accessToken)).toMatchObject({ active: true });
@@ -90,7 +94,7 @@ test("a banned key's access tokens are refused everywhere, and its refresh token
   const second = await start();
   const pair = await logIn(first, randomUUID());
   expect(await verifyToken(second.deps, pair.accessToken)).toMatchObject({ active: true });
-  await revokeSigningKey(first.deps, first.deps.keys.active().id);
+  await revokeSigningKey(first.deps, first.deps.keys.active().id, cause);
   await Promise.all([first, second].map(({ deps }) => deps.revocations.refresh()));
 
   for (const { deps } of [first, second]) {
@@ -118,7 +122,7 @@ test("who has stolen the signing key still cannot make a refresh token", async (
 
 test("private keys are not readable in the database, and are gone once a key no longer signs", async () => {
   const { deps } = await start();
-  await rotateSigningKey(deps, { force: true });
+  await rotateSigningKey(deps, { force: true }, cause);
   const rows = await listKeys(database.sql);
   for (const { state, privateEncrypted } of rows) {
     expect(privateEncrypted === null).toBe(state === "retired");
@@ -163,7 +167,7 @@ test("a key is rotated by age, once, however many replicas look", async () => {
 test("a retired key is kept until the last token it signed has died, then forgotten", async () => {
   const clock = { ms: Date.now() };
   const { deps } = await start({ clock });
-  await rotateSigningKey(deps, { force: true });
+  await rotateSigningKey(deps, { force: true }, cause);
   clock.ms += (604_800 + 59) * 1_000;
   await ensureSigningKeys(deps);
   expect(await statesOf()).toEqual(["active", "next", "retired"]);
@@ -181,5 +185,5 @@ test("a change of algorithm in the configuration replaces the next key only", as
 
 test("what revokes a key that never was is told so", async () => {
   const { deps } = await start();
-  await expect(revokeSigningKey(deps, "nobody")).rejects.toMatchObject({ code: "not_found" });
+  await expect(revokeSigningKey(deps, "nobody", cause)).rejects.toMatchObject({ code: "not_found" });
 });

@@ -1,5 +1,4 @@
 import type { LRUCache } from "lru-cache";
-import type { Logger } from "../service-kit/logger.ts";
 import { ACCESS_TOKEN_TYPE, type AccessClaims, checkAccessClaims, generationOf } from "./access-token.ts";
 import { type CompactJws, parseCompactJws } from "./compact-jws.ts";
 import { isSignedBy } from "./jws-signature.ts";
@@ -44,7 +43,7 @@ export interface VerifyTokenDeps {
   verified: LRUCache<string, VerifiedToken>;
   now: () => Date;
   countRefusal: (refusal: Refusal) => void;
-  logger: Logger;
+  logRefusal: (facts: { refusal: Refusal; session: string | undefined }) => void;
 }
 
 /**
@@ -103,6 +102,6 @@ export function checkSignature(
 
 function refuse(deps: VerifyTokenDeps, refusal: Refusal, token?: VerifiedToken): Verdict {
   deps.countRefusal(refusal);
-  deps.logger.debug({ refusal, session: token && logName(token.claims.sid) }, "access token refused");
+  deps.logRefusal({ refusal, session: token && logName(token.claims.sid) });
   return { active: false, refusal };
 }

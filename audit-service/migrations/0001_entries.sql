@@ -24,6 +24,7 @@ create table entries (
   trace_id           text        not null,
   outcome            text        not null check (outcome in ('', 'success', 'failure', 'unknown')),
   error_code         text        not null,
+  reason             text        not null,
   http_status        integer     not null,
   latency_us         bigint      not null,
   constraint entries_id_key unique (id),

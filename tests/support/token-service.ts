@@ -76,6 +76,7 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
     maxSessionsPerUser: options.maxSessionsPerUser ?? 20,
     countRefusal: (refusal: Refusal) => void refusals.push(refusal),
     onSecurityEvent: () => undefined,
+    logRefusal: () => undefined,
     countRefresh: (result: RefreshResult) => void refreshes.push(result),
   };
   return { deps, refusals, refreshes, stop: () => revocations.stop() };

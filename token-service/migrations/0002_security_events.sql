@@ -6,6 +6,7 @@ create table security_events (
   user_id         uuid,
   session_id      uuid,
   key_id          text,
+  reason          text        not null default '',
   ip              text        not null default '',
   user_agent      text        not null default '',
   request_id      text        not null default '',

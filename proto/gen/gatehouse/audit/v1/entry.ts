@@ -84,6 +84,8 @@ export interface Entry {
   httpStatus: number;
   /** Outcomes only: from the intent to the end of the answer, in microseconds. */
   latencyUs: number;
+  /** Events only: why, in the words of who caused it, cut to 200 characters. May be empty. */
+  reason: string;
 }
 
 /** Who. All from the verified token, except the claimed e-mail. */
@@ -117,6 +119,7 @@ function createBaseEntry(): Entry {
     errorCode: "",
     httpStatus: 0,
     latencyUs: 0,
+    reason: "",
   };
 }
 
@@ -172,6 +175,9 @@ export const Entry: MessageFns<Entry> = {
     }
     if (message.latencyUs !== 0) {
       writer.uint32(136).uint64(message.latencyUs);
+    }
+    if (message.reason !== "") {
+      writer.uint32(146).string(message.reason);
     }
     return writer;
   },
@@ -323,6 +329,14 @@ export const Entry: MessageFns<Entry> = {
             }
 
             message.latencyUs = longToNumber(reader.uint64());
+            continue;
+          }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.reason = reader.string();
             continue;
           }
         }
