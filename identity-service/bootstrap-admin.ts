@@ -44,6 +44,7 @@ export async function bootstrapAdmin(deps: BootstrapDeps, admin: FirstAdmin): Pr
     lastName: "Administrator",
     role: "ADMIN",
     emailVerified: true,
+    mfaEnabled: false,
     createdAt: deps.now(),
   };
   const outcome = await sql.begin(async (tx) => {

@@ -16,7 +16,7 @@ import {
 } from "../tests/support/redis.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { createRedisBell } from "./redis-bell.ts";
-import type { RedisSettings } from "./redis-connection.ts";
+import type { RedisSettings } from "../service-kit/redis-connection.ts";
 import { testBellContract } from "./revocation-bell.contract.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
 import { revokeSession } from "./revoke-session.ts";
