@@ -2,7 +2,6 @@ import {
   type handleBidiStreamingCall,
   type handleServerStreamingCall,
   type handleUnaryCall,
-  type Metadata,
   Server,
   type ServerDuplexStream,
   type ServerUnaryCall,
@@ -17,7 +16,7 @@ import { DomainError } from "./errors.ts";
 import type { Logger } from "./logger.ts";
 import type { Metrics } from "./metrics.ts";
 import { toRpcError } from "./rpc-errors.ts";
-import { fromMetadata } from "./rpc-metadata.ts";
+import { fromMetadata, type MetadataValues } from "./rpc-metadata.ts";
 import { type ProcessCertificate, serverCredentials, spiffeName } from "./rpc-tls.ts";
 
 /** What a method knows of the call beside its request. */
@@ -103,12 +102,13 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
   function admit(call: AnyCall, callers: readonly string[], needsDeadline: boolean): RpcContext {
     const caller = callerOf(call);
     if (caller === undefined || !callers.includes(caller)) throw new DomainError("caller_not_allowed");
-    if (metadataBytes(call.metadata) > MAX_METADATA_BYTES) throw new DomainError("headers_too_large");
+    const values = call.metadata.getMap();
+    if (bytesOf(values) > MAX_METADATA_BYTES) throw new DomainError("headers_too_large");
     const now = Date.now();
     const deadlineMs = Number(call.getDeadline());
     if (needsDeadline && !Number.isFinite(deadlineMs)) throw new DomainError("deadline_missing");
     if (deadlineMs <= now) throw new DomainError("service_unavailable", "The deadline has passed");
-    const context = fromMetadata(call.metadata, Math.min(deadlineMs, now + MAX_UNARY_MS));
+    const context = fromMetadata(values, Math.min(deadlineMs, now + MAX_UNARY_MS));
     return { ...context, caller };
   }
 
@@ -256,9 +256,9 @@ function callerOf(call: AnyCall): string | undefined {
   return caller;
 }
 
-function metadataBytes(metadata: Metadata): number {
+function bytesOf(values: MetadataValues): number {
   let bytes = 0;
-  for (const [key, value] of Object.entries(metadata.getMap())) bytes += key.length + value.length;
+  for (const key in values) bytes += key.length + (values[key]?.length ?? 0);
   return bytes;
 }
 
