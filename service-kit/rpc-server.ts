@@ -11,6 +11,7 @@ import {
   status,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import { atMost } from "./at-most.ts";
 import type { CallContext } from "./call-context.ts";
 import { DomainError } from "./errors.ts";
 import type { Logger } from "./logger.ts";
@@ -74,6 +75,7 @@ const DEFAULT_MAX_RECEIVE_BYTES = 64 * 1024;
 const MAX_METADATA_BYTES = 8 * 1024;
 /** No call lasts longer, whatever deadline it names. */
 const MAX_UNARY_MS = 10_000;
+const MAX_UNAVAILABLE_LOGGED_PER_S = 10;
 const CONNECTION_AGE_MS = 10 * 60_000;
 
 type StreamCall = ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>;
@@ -93,6 +95,9 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
     "grpc.max_connection_age_grace_ms": 10_000,
     "grpc.max_concurrent_streams": 1_000,
   });
+  const logUnavailable = atMost(MAX_UNAVAILABLE_LOGGED_PER_S, 1_000, (facts: object) =>
+    logger.warn(facts, "call failed: something it needs is unavailable"),
+  );
   const draining = new AbortController();
   const duration = options.metrics.histogram("gatehouse_rpc_server_seconds", "Duration of served calls.", [
     "method",
@@ -117,6 +122,8 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
       logger.error({ err: error, method: path, requestId: context?.requestId }, "call failed unexpectedly");
     } else if (error.code === "caller_not_allowed") {
       logger.warn({ method: path }, "caller refused");
+    } else if (error.code === "service_unavailable") {
+      logUnavailable({ err: error, method: path, requestId: context?.requestId });
     } else {
       logger.debug({ method: path, code: error.code, requestId: context?.requestId }, "call failed");
     }
