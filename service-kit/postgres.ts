@@ -25,6 +25,7 @@ const IDLE_TIMEOUT_S = 10;
  * for this long is a connection whose other end is gone.
  */
 const SILENT_CONNECTION_MS = 15_000;
+const SILENCE_CHECK_INTERVAL_MS = 2_500;
 /** Longer than any statement may take at the server, for when no server answers. */
 const ANSWER_TIMEOUT_MS = 2_500;
 
@@ -59,12 +60,24 @@ export function connectPostgres(config: DatabaseConfig, name: string, logger: Lo
 function openSocket({ host, port }: { host: string[]; port: number[] }): Socket {
   const [name = "localhost"] = host;
   const socket = connect({ host: name, port: port[0] ?? 5432 });
-  socket.setTimeout(SILENT_CONNECTION_MS, () => socket.destroy(silence()));
+  endWhenSilent(socket);
   return Object.assign(socket, { host: name }); // the driver verifies the certificate against this name
 }
 
-function silence(): Error {
-  return Object.assign(new Error("the database is silent"), { code: "ETIMEDOUT" });
+/** Counts what was read: a socket's own time-out starts again with every write, and queries go on being written. */
+function endWhenSilent(socket: Socket): void {
+  let bytesRead = 0;
+  let silentSinceMs = performance.now();
+  const timer = setInterval(() => {
+    if (socket.bytesRead !== bytesRead) {
+      bytesRead = socket.bytesRead;
+      silentSinceMs = performance.now();
+    } else if (performance.now() - silentSinceMs >= SILENT_CONNECTION_MS) {
+      socket.destroy(Object.assign(new Error("the database is silent"), { code: "ETIMEDOUT" }));
+    }
+  }, SILENCE_CHECK_INTERVAL_MS);
+  timer.unref();
+  socket.once("close", () => clearInterval(timer));
 }
 
 /** SQLSTATE classes and driver codes that say "not now" rather than "wrong". */

@@ -27,13 +27,21 @@ afterAll(async () => {
   await redis?.remove();
 });
 
-test("a logout at one of three gateways is felt there by the next request, and everywhere within a second", async () => {
+// How long it takes is bench/revocation.ts: a thousand logouts, with percentiles.
+test("under load, a logout at one of three gateways is felt there by the next request, everywhere within a second", async () => {
   const user = await (apis[0] as ApiClient).newUser();
+  let isDone = false;
+  const load = apis.map(async (api) => {
+    const { accessToken } = await api.newUser();
+    while (!isDone) expect((await api.get("/payments", { token: accessToken })).status).toBe(200);
+  });
   const delays = await measureLogouts(
-    60,
+    100,
     () => (apis[0] as ApiClient).logIn(user),
     three.gateways.map(({ address }) => address),
   );
+  isDone = true;
+  await Promise.all(load);
   expect(Math.max(...delays.own)).toBe(0);
   expect(Math.max(...delays.others)).toBeLessThan(1_000);
 });
