@@ -3,6 +3,7 @@ import { AuditServiceService } from "../proto/gen/gatehouse/audit/v1/audit_servi
 import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
+import { withinDeadline } from "../service-kit/within-deadline.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./audit-query-rpc.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
 import { configSchema } from "./config.ts";
@@ -10,7 +11,6 @@ import { countCommits } from "./count-commits.ts";
 import { assertReadable, insertEntries, selectEntries, selectEntriesById } from "./entry-store.ts";
 import { createEntryRecorder } from "./record-entries.ts";
 import { searchEntries } from "./search-entries.ts";
-import { withinDeadline } from "./within-deadline.ts";
 
 /** 200 entries with the longest values fit. */
 const MAX_RECEIVE_BYTES = 1024 * 1024;

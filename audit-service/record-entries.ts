@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from "node:util";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { isUniqueViolation } from "../service-kit/postgres.ts";
+import { withinDeadline } from "../service-kit/within-deadline.ts";
 import { substituteId } from "./clean-entry.ts";
 import type { Entry, ProducedEntry } from "./entry.ts";
 import { ENTRY_ID_KEY } from "./entry-store.ts";
-import { withinDeadline } from "./within-deadline.ts";
 
 /** Stores the entries of all streams, grouped. */
 export interface EntryRecorder {

@@ -9,11 +9,11 @@ const time = z.iso
   .transform((value) => new Date(value));
 
 const AuditQuery = z.strictObject({
-  actor: z.uuid().optional(),
+  actor: z.uuid().toLowerCase().optional(),
   action: text.optional(),
   resource: text.optional(),
   outcome: z.enum(["success", "failure", "unknown"]).optional(),
-  requestId: z.uuid().optional(),
+  requestId: z.uuid().toLowerCase().optional(),
   from: time.optional(),
   to: time.optional(),
   cursor: z.string().min(1).max(512).optional(),

@@ -81,8 +81,16 @@ test("HEAD is answered and protected as GET is", async () => {
 });
 
 test.each([
-  { header: undefined, code: "token_missing", challenge: 'Bearer realm="gatehouse"' },
-  { header: "Basic YTpi", code: "token_missing", challenge: 'Bearer realm="gatehouse"' },
+  {
+    header: undefined,
+    code: "token_missing",
+    challenge: 'Bearer error="invalid_request", realm="gatehouse"',
+  },
+  {
+    header: "Basic YTpi",
+    code: "token_missing",
+    challenge: 'Bearer error="invalid_request", realm="gatehouse"',
+  },
   { header: "Bearer", code: "token_invalid", challenge: /error="invalid_token"/ },
   { header: "Bearer a b", code: "token_invalid", challenge: /error="invalid_token"/ },
   { header: "Bearer unheard-of", code: "token_invalid", challenge: /error="invalid_token"/ },

@@ -56,6 +56,8 @@ const HEADERS_TIMEOUT_MS = 3_000;
 const REQUEST_TIMEOUT_MS = 10_000;
 /** Longer than a balancer keeps its side, so that never we close a connection it is about to use. */
 const KEEP_ALIVE_MS = 65_000;
+/** Nothing sent and nothing read: a client that has gone, or that takes an answer and does not read it. */
+const SILENT_CONNECTION_MS = 75_000;
 const CHECK_INTERVAL_MS = 1_000;
 const MAX_REQUESTS_PER_SOCKET = 1_000;
 
@@ -78,6 +80,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
+    connectionTimeout: SILENT_CONNECTION_MS,
     maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
     // While closing, what is already on an open connection is still served, with `Connection: close`.
     return503OnClosing: false,

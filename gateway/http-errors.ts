@@ -56,12 +56,13 @@ const INVALID_TOKEN = `Bearer error="invalid_token", ${REALM}`;
 const INVALID_GRANT = `Bearer error="invalid_grant", ${REALM}`;
 
 /**
- * The `WWW-Authenticate` of each 401. Without any credentials there is no error to name.
+ * The `WWW-Authenticate` of each 401. Each names an error, as our contract says; RFC 6750 §3.1 would rather have none
+ * where no token came at all, and has `invalid_request` for a call that lacks something.
  *
  * @see RFC 6750 §3, RFC 9110 §11.6.1; `invalid_grant` is RFC 6749 §5.2.
  */
 export const CHALLENGE: Partial<Record<ErrorCode, string>> = {
-  token_missing: `Bearer ${REALM}`,
+  token_missing: `Bearer error="invalid_request", ${REALM}`,
   token_invalid: INVALID_TOKEN,
   token_expired: `Bearer error="invalid_token", error_description="The token has expired", ${REALM}`,
   invalid_credentials: INVALID_GRANT,

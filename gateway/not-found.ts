@@ -14,6 +14,6 @@ export function createNotFoundHandler(paths: KnownPaths) {
     if (methods.length === 0) throw new DomainError("not_found");
     reply.header("allow", [...methods, "OPTIONS"].join(", "));
     if (request.method !== "OPTIONS") throw new DomainError("method_not_allowed");
-    return reply.code(HTTP_NO_CONTENT).send();
+    return reply.header("cache-control", "no-store").code(HTTP_NO_CONTENT).send();
   };
 }

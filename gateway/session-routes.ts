@@ -8,7 +8,7 @@ import type { SessionClient } from "./session-client.ts";
 const LogoutBody = z
   .strictObject({ scope: z.enum(["session", "others", "all"]).default("session") })
   .default({ scope: "session" });
-const SessionParams = z.strictObject({ id: z.uuid() });
+const SessionParams = z.strictObject({ id: z.uuid().toLowerCase() });
 
 export interface SessionBackends {
   sessions: SessionClient;

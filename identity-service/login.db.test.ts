@@ -167,7 +167,9 @@ test("no log line holds the password or a hash", async () => {
 
 test("where it is asked for, an address that is not proven keeps out whoever has the right password", async () => {
   const strict = { ...deps, loginRequiresVerifiedEmail: true };
-  await expect(logIn(EMAIL, "not the password", strict)).rejects.toMatchObject({ code: "invalid_credentials" });
+  await expect(logIn(EMAIL, "not the password", strict)).rejects.toMatchObject({
+    code: "invalid_credentials",
+  });
   await expect(logIn(EMAIL, PASSWORD, strict)).rejects.toMatchObject({ code: "email_not_verified" });
   await database.ownerSql`update users set email_verified = true`;
   expect(await logIn(EMAIL, PASSWORD, strict)).toMatchObject({ user: { emailVerified: true } });

@@ -4,8 +4,8 @@ import { localPartOf } from "./canonical-email.ts";
 
 export const MAX_PASSWORD_CODE_POINTS = 128;
 
-/** Shorter local parts are in too many words: `al@…` may choose `vertical farming`. */
-const MIN_CONTEXT_CODE_POINTS = 4;
+/** Shorter local parts are in too many words: `al@…` may choose `vertical farming`. See decision 0010. */
+const MIN_CONTEXT_CODE_POINTS = 3;
 
 /** What a new password must be. */
 export interface PasswordPolicy {
@@ -19,7 +19,7 @@ export interface PasswordPolicy {
 
 /**
  * Refuses a new password that is easy to guess. There are no rules of composition, and nothing is cut off.
- * A password may not contain the e-mail address, nor its local part when that has 4 or more characters; a
+ * A password may not contain the e-mail address, nor its local part when that has 3 or more characters; a
  * shorter local part could only count if it were the whole password, and then the password is too short.
  *
  * @param email canonical.

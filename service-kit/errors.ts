@@ -18,7 +18,8 @@ export const ERROR_CATALOGUE = {
   token_expired: "The access token has expired; refresh it.",
   invalid_credentials: "E-mail and password do not belong to an account that may log in.",
   mfa_code_invalid: "The code is not the second factor's: wrong, too old or used before.",
-  mfa_token_invalid: "The login that this code was for is unknown, over, or has been tried too often; log in again.",
+  mfa_token_invalid:
+    "The login that this code was for is unknown, over, or has been tried too often; log in again.",
   invalid_client: "The calling service's id and secret do not belong to a client that may introspect tokens.",
   refresh_token_invalid: "The refresh token is unknown, malformed, expired, or its session has ended.",
   refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",

@@ -20,9 +20,13 @@ export async function startHealthServer(
       error === null ? resolve() : reject(error),
     );
   });
+  let isChecking = false;
   const update = async () => {
+    if (isChecking) return;
+    isChecking = true;
     const reasons = await lifecycle.unreadyReasons();
     health.setStatus("", reasons.length === 0 ? "SERVING" : "NOT_SERVING");
+    isChecking = false;
   };
   const timer = setInterval(() => void update(), POLL_INTERVAL_MS);
   return {

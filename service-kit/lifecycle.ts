@@ -1,4 +1,5 @@
 import type { Logger } from "./logger.ts";
+import { withinDeadline } from "./within-deadline.ts";
 
 /** Something that was started and must be stopped. */
 export interface Stoppable {
@@ -13,6 +14,8 @@ export interface LifecycleOptions {
   /** Longest time for all stops together; then the process exits 1. */
   shutdownTimeoutMs: number;
 }
+
+const CHECK_TIMEOUT_MS = 2_000;
 
 /**
  * The life of a process: starting, ready, draining, stopped. SIGTERM and SIGINT drain and exit 0; an error
@@ -56,7 +59,7 @@ export class Lifecycle {
     const results = await Promise.all(
       [...this.#checks].map(async ([name, check]) => {
         try {
-          await check();
+          await withinDeadline(Promise.resolve(check()), CHECK_TIMEOUT_MS);
           return [];
         } catch (error) {
           this.#options.logger.warn({ err: error, dependency: name }, "not ready");

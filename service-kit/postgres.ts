@@ -1,8 +1,10 @@
 import { readFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
 import postgres from "postgres";
 import type { Secret } from "./config.ts";
 import { DomainError } from "./errors.ts";
 import type { Logger } from "./logger.ts";
+import { withinDeadline } from "./within-deadline.ts";
 
 export type Sql = postgres.Sql;
 /** As a parameter type it says: only inside a transaction. */
@@ -17,6 +19,15 @@ export interface DatabaseConfig {
 
 const CONNECT_TIMEOUT_S = 2;
 const CONNECTION_LIFETIME_S = 30 * 60;
+const IDLE_TIMEOUT_S = 10;
+/**
+ * A server that lives says something within `statement_timeout`, and a connection that idles is closed before: silence
+ * for this long is a connection whose other end is gone.
+ */
+const SILENT_CONNECTION_MS = 15_000;
+const SILENCE_CHECK_INTERVAL_MS = 2_500;
+/** Longer than any statement may take at the server, for when no server answers. */
+const ANSWER_TIMEOUT_MS = 2_500;
 
 /** A pool of connections. Connects when first used; every statement, lock and idle transaction has a time-out. */
 export function connectPostgres(config: DatabaseConfig, name: string, logger: Logger): Sql {
@@ -25,6 +36,8 @@ export function connectPostgres(config: DatabaseConfig, name: string, logger: Lo
     max: config.DATABASE_POOL_SIZE,
     connect_timeout: CONNECT_TIMEOUT_S,
     max_lifetime: CONNECTION_LIFETIME_S,
+    idle_timeout: IDLE_TIMEOUT_S,
+    ...({ socket: openSocket } as object), // an option that the driver has and its types have not
     backoff: (attempt) => Math.min(0.05 * 2 ** attempt, 1),
     ssl:
       config.DATABASE_CA_FILE === undefined
@@ -40,19 +53,46 @@ export function connectPostgres(config: DatabaseConfig, name: string, logger: Lo
   });
 }
 
+/**
+ * As the driver would, but given up when nothing comes from the other end: the driver has no such limit. The driver
+ * writes at once, which waits for the connection; an error comes to it as an event.
+ */
+function openSocket({ host, port }: { host: string[]; port: number[] }): Socket {
+  const [name = "localhost"] = host;
+  const socket = connect({ host: name, port: port[0] ?? 5432 });
+  endWhenSilent(socket);
+  return Object.assign(socket, { host: name }); // the driver verifies the certificate against this name
+}
+
+/** Counts what was read: a socket's own time-out starts again with every write, and queries go on being written. */
+function endWhenSilent(socket: Socket): void {
+  let bytesRead = 0;
+  let silentSinceMs = performance.now();
+  const timer = setInterval(() => {
+    if (socket.bytesRead !== bytesRead) {
+      bytesRead = socket.bytesRead;
+      silentSinceMs = performance.now();
+    } else if (performance.now() - silentSinceMs >= SILENT_CONNECTION_MS) {
+      socket.destroy(Object.assign(new Error("the database is silent"), { code: "ETIMEDOUT" }));
+    }
+  }, SILENCE_CHECK_INTERVAL_MS);
+  timer.unref();
+  socket.once("close", () => clearInterval(timer));
+}
+
 /** SQLSTATE classes and driver codes that say "not now" rather than "wrong". */
 const UNAVAILABLE =
-  /^(08...|53...|57P0.|57014|55P03|40001|40P01|25006|CONNECTION_.*|CONNECT_TIMEOUT|E(CONNREFUSED|CONNRESET|PIPE|TIMEDOUT|HOSTUNREACH|NOTFOUND|AI_AGAIN))$/;
+  /^(08...|28000|28P01|3D000|53...|57P0.|57014|55P03|40001|40P01|25006|CONNECTION_.*|CONNECT_TIMEOUT|E(CONNREFUSED|CONNRESET|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN))$/;
 
 /**
  * Gives a failure of the database the name the caller can handle.
  *
- * @throws {DomainError} `service_unavailable` if the database is away, overloaded or timed out; everything
+ * @throws {DomainError} `service_unavailable` if the database is away, overloaded, or silent for 2.5 s; everything
  *   else as it came.
  */
 export async function orUnavailable<T>(work: Promise<T>): Promise<T> {
   try {
-    return await work;
+    return await withinDeadline(work, ANSWER_TIMEOUT_MS);
   } catch (error) {
     if (isUnavailable(error)) {
       throw new DomainError("service_unavailable", undefined, { cause: error, retryAfterMs: 1_000 });

@@ -20,24 +20,29 @@ export function toMetadata(context: CallContext): Metadata {
   return metadata;
 }
 
+/** A call's metadata as plain values: one look at it instead of one a key. */
+export type MetadataValues = ReturnType<Metadata["getMap"]>;
+
 /** Reads a call's context. What is absent or malformed is replaced, never trusted. */
-export function fromMetadata(metadata: Metadata, deadlineMs: number): CallContext {
-  const traceparent = textOf(metadata, TRACEPARENT);
-  const requestId = textOf(metadata, REQUEST_ID);
-  const actor = actorOf(metadata);
+export function fromMetadata(values: MetadataValues, deadlineMs: number): CallContext {
+  const traceparent = textOf(values, TRACEPARENT);
+  const requestId = textOf(values, REQUEST_ID);
+  const actor = actorOf(values);
   if (requestId === "" || requestId.length > 64 || !isTraceparent(traceparent)) {
     return { ...newCallContext({ traceparent }), deadlineMs, ...(actor && { actor }) };
   }
-  return { requestId, traceparent, deadlineMs, ...(actor && { actor }) };
+  return actor === undefined
+    ? { requestId, traceparent, deadlineMs }
+    : { requestId, traceparent, deadlineMs, actor };
 }
 
-function actorOf(metadata: Metadata): Actor | undefined {
-  const userId = textOf(metadata, ACTOR_USER);
+function actorOf(values: MetadataValues): Actor | undefined {
+  const userId = textOf(values, ACTOR_USER);
   if (userId === "") return undefined;
-  return { userId, role: textOf(metadata, ACTOR_ROLE), sessionId: textOf(metadata, ACTOR_SESSION) };
+  return { userId, role: textOf(values, ACTOR_ROLE), sessionId: textOf(values, ACTOR_SESSION) };
 }
 
-function textOf(metadata: Metadata, key: string): string {
-  const value = metadata.get(key)[0];
+function textOf(values: MetadataValues, key: string): string {
+  const value = values[key];
   return typeof value === "string" ? value : "";
 }

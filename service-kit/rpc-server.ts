@@ -2,7 +2,6 @@ import {
   type handleBidiStreamingCall,
   type handleServerStreamingCall,
   type handleUnaryCall,
-  type Metadata,
   Server,
   type ServerDuplexStream,
   type ServerUnaryCall,
@@ -12,12 +11,13 @@ import {
   status,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import { atMost } from "./at-most.ts";
 import type { CallContext } from "./call-context.ts";
 import { DomainError } from "./errors.ts";
 import type { Logger } from "./logger.ts";
 import type { Metrics } from "./metrics.ts";
 import { toRpcError } from "./rpc-errors.ts";
-import { fromMetadata } from "./rpc-metadata.ts";
+import { fromMetadata, type MetadataValues } from "./rpc-metadata.ts";
 import { type ProcessCertificate, serverCredentials, spiffeName } from "./rpc-tls.ts";
 
 /** What a method knows of the call beside its request. */
@@ -75,6 +75,7 @@ const DEFAULT_MAX_RECEIVE_BYTES = 64 * 1024;
 const MAX_METADATA_BYTES = 8 * 1024;
 /** No call lasts longer, whatever deadline it names. */
 const MAX_UNARY_MS = 10_000;
+const MAX_UNAVAILABLE_LOGGED_PER_S = 10;
 const CONNECTION_AGE_MS = 10 * 60_000;
 
 type StreamCall = ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>;
@@ -94,6 +95,9 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
     "grpc.max_connection_age_grace_ms": 10_000,
     "grpc.max_concurrent_streams": 1_000,
   });
+  const logUnavailable = atMost(MAX_UNAVAILABLE_LOGGED_PER_S, 1_000, (facts: object) =>
+    logger.warn(facts, "call failed: something it needs is unavailable"),
+  );
   const draining = new AbortController();
   const duration = options.metrics.histogram("gatehouse_rpc_server_seconds", "Duration of served calls.", [
     "method",
@@ -103,12 +107,13 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
   function admit(call: AnyCall, callers: readonly string[], needsDeadline: boolean): RpcContext {
     const caller = callerOf(call);
     if (caller === undefined || !callers.includes(caller)) throw new DomainError("caller_not_allowed");
-    if (metadataBytes(call.metadata) > MAX_METADATA_BYTES) throw new DomainError("headers_too_large");
+    const values = call.metadata.getMap();
+    if (bytesOf(values) > MAX_METADATA_BYTES) throw new DomainError("headers_too_large");
     const now = Date.now();
     const deadlineMs = Number(call.getDeadline());
     if (needsDeadline && !Number.isFinite(deadlineMs)) throw new DomainError("deadline_missing");
     if (deadlineMs <= now) throw new DomainError("service_unavailable", "The deadline has passed");
-    const context = fromMetadata(call.metadata, Math.min(deadlineMs, now + MAX_UNARY_MS));
+    const context = fromMetadata(values, Math.min(deadlineMs, now + MAX_UNARY_MS));
     return { ...context, caller };
   }
 
@@ -117,6 +122,8 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
       logger.error({ err: error, method: path, requestId: context?.requestId }, "call failed unexpectedly");
     } else if (error.code === "caller_not_allowed") {
       logger.warn({ method: path }, "caller refused");
+    } else if (error.code === "service_unavailable") {
+      logUnavailable({ err: error, method: path, requestId: context?.requestId });
     } else {
       logger.debug({ method: path, code: error.code, requestId: context?.requestId }, "call failed");
     }
@@ -256,9 +263,9 @@ function callerOf(call: AnyCall): string | undefined {
   return caller;
 }
 
-function metadataBytes(metadata: Metadata): number {
+function bytesOf(values: MetadataValues): number {
   let bytes = 0;
-  for (const [key, value] of Object.entries(metadata.getMap())) bytes += key.length + value.length;
+  for (const key in values) bytes += key.length + (values[key]?.length ?? 0);
   return bytes;
 }
 

@@ -18,12 +18,17 @@ test("a revocation told twice lasts until the later end", () => {
   expect(set.has("s", "")).toBe(true);
 });
 
-test("a full set says so, and drops nothing", () => {
+test("a set that could not keep an entry is incomplete until that entry has ended, whatever room there is", () => {
   const set = new RevocationSet(2);
   set.addSession("a", 5_000);
-  expect(set.isFull).toBe(false);
   set.addSession("b", 5_000);
-  expect(set.isFull).toBe(true);
-  set.addSession("c", 5_000);
-  expect([set.has("a", ""), set.has("b", ""), set.size]).toEqual([true, true, 2]);
+  expect(set.isComplete(0)).toBe(true);
+  set.addSession("c", 9_000);
+  set.forgetEnded(6_000);
+  expect([set.size, set.isComplete(6_000), set.isComplete(8_999), set.isComplete(9_000)]).toEqual([
+    0,
+    false,
+    false,
+    true,
+  ]);
 });

@@ -4,19 +4,20 @@ export class RevocationSet {
   readonly #keys = new Map<string, number>();
   readonly #maxEntries: number;
   #forgottenAtMs = 0;
+  #incompleteUntilMs = Number.NEGATIVE_INFINITY;
 
-  /** @param maxEntries beyond it the set is no longer complete: see `isFull`. */
+  /** @param maxEntries beyond it an entry cannot be kept: see `isComplete`. */
   constructor(maxEntries: number) {
     this.#maxEntries = maxEntries;
   }
 
-  /** True once an entry could not be kept. Memory must not be trusted from then on: nothing is ever dropped silently. */
-  get isFull(): boolean {
-    return this.size >= this.#maxEntries;
-  }
-
   get size(): number {
     return this.#sessions.size + this.#keys.size;
+  }
+
+  /** False from an entry that could not be kept until no token that it speaks of can be alive. */
+  isComplete(nowMs: number): boolean {
+    return nowMs >= this.#incompleteUntilMs;
   }
 
   /** @param untilMs when no token of the session can be alive any more, by `Date.now()`. */
@@ -44,6 +45,7 @@ export class RevocationSet {
   }
 
   #add(map: Map<string, number>, id: string, untilMs: number): void {
-    if (map.has(id) || !this.isFull) map.set(id, Math.max(untilMs, map.get(id) ?? 0));
+    if (map.has(id) || this.size < this.#maxEntries) map.set(id, Math.max(untilMs, map.get(id) ?? 0));
+    else this.#incompleteUntilMs = Math.max(untilMs, this.#incompleteUntilMs);
   }
 }

@@ -119,11 +119,12 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
         known.delete(token);
         return REVOKED;
       }
-      if (principal.expiresAt.getTime() <= Date.now()) {
+      const nowMs = Date.now();
+      if (principal.expiresAt.getTime() <= nowMs) {
         known.delete(token);
         return EXPIRED;
       }
-      if (!watch.isFresh || revoked.isFull) return askOnce(token);
+      if (!watch.isFresh || !revoked.isComplete(nowMs)) return askOnce(token);
       fromMemory.inc();
       return verified;
     },

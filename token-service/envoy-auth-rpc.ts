@@ -20,7 +20,7 @@ type RefusalCode = "token_missing" | "token_invalid" | "token_expired";
 
 /** As the gateway's (RFC 6750 §3); a test holds the two together. */
 const CHALLENGE: Record<RefusalCode, string> = {
-  token_missing: 'Bearer realm="gatehouse"',
+  token_missing: 'Bearer error="invalid_request", realm="gatehouse"',
   token_invalid: 'Bearer error="invalid_token", realm="gatehouse"',
   token_expired: 'Bearer error="invalid_token", error_description="The token has expired", realm="gatehouse"',
 };

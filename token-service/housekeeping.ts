@@ -13,7 +13,7 @@ export interface HousekeepingDeps {
 const MAX_BATCH = 1_000;
 /** A run looks at no more: a hundred thousand sessions a minute. */
 const MAX_BATCHES = 100;
-/** Ended sessions are kept a day, for whoever asks what happened. */
+/** Sessions are kept a day beyond their idle end, however they ended, for whoever asks what happened. */
 const KEEP_ENDED_SESSIONS_MS = 24 * 3_600_000;
 /** Delivered events are kept a day, like the sessions that they speak of. */
 const KEEP_DELIVERED_EVENTS_MS = 24 * 3_600_000;

@@ -25,6 +25,7 @@ export interface IssueSessionDeps extends SignPairDeps {
 
 /** Begins a session. The user's oldest ones end when there are more than allowed. */
 export async function issueSession(deps: IssueSessionDeps, request: NewSession): Promise<TokenPair> {
+  deps.keys.active(); // before anything is committed: without a key there would be a session that nobody has
   const now = deps.now();
   const session = newSession(deps, request, now);
   const ended = await orUnavailable(
@@ -38,7 +39,7 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
       if (surplus.length > 0) {
         await markSessionsRevoked(tx, surplus, "session_limit", now);
         const targets = surplus.map((sessionId) => ({ sessionId }));
-        await appendRevocations(tx, targets, accessTokensDeadAt(now, deps.lifetimes.accessTtlS));
+        await appendRevocations(tx, targets, accessTokensDeadAt(deps.now(), deps.lifetimes.accessTtlS));
       }
       return surplus.length;
     }),

@@ -20,6 +20,8 @@ const UNKNOWN_KEY_LOOK_INTERVAL_MS = 1_000;
 export class KeyRing {
   readonly #options: KeyRingOptions;
   #keys = new Map<string, SigningKey>();
+  /** Named by the revocation log, which may be ahead of what was read of the keys. */
+  readonly #banned = new Set<string>();
   #reloading: Promise<void> | undefined;
   #lookedAgainAtMs = Number.NEGATIVE_INFINITY;
 
@@ -40,11 +42,19 @@ export class KeyRing {
     return [...this.#keys.values()];
   }
 
-  /** The key that signs. @throws {DomainError} `service_unavailable` if there is none yet. */
+  /**
+   * The key that signs: the active one. While that has been banned and the keys have not been read again, the next one,
+   * which took its place in the ban's own transaction.
+   *
+   * @throws {DomainError} `service_unavailable` if there is none yet.
+   */
   active(): SigningKey & { privateKey: KeyObject } {
-    for (const key of this.#keys.values()) {
-      const { privateKey } = key;
-      if (key.state === "active" && privateKey !== undefined) return { ...key, privateKey };
+    for (const state of ["active", "next"] as const) {
+      for (const key of this.#keys.values()) {
+        const { privateKey } = key;
+        const mayTakeOver = state === "active" || this.#banned.size > 0;
+        if (key.state === state && mayTakeOver && privateKey !== undefined) return { ...key, privateKey };
+      }
     }
     throw new DomainError("service_unavailable", "No signing key is active", { retryAfterMs: 1_000 });
   }
@@ -67,6 +77,7 @@ export class KeyRing {
 
   /** Stops using a key at once, ahead of the next reload. */
   ban(keyId: string): void {
+    this.#banned.add(keyId);
     const key = this.#keys.get(keyId);
     if (key === undefined) return;
     const { privateKey: _gone, ...rest } = key;
@@ -79,16 +90,18 @@ export class KeyRing {
   }
 
   async #load(): Promise<void> {
-    const rows = await listKeys(this.#options.sql);
+    const rows = await orUnavailable(listKeys(this.#options.sql));
     this.#keys = new Map(rows.map((row) => [row.id, this.#import(row)]));
   }
 
   #import(row: SigningKeyRow): SigningKey {
     const known = this.#keys.get(row.id);
     const publicKey = known?.publicKey ?? importPublicKey(row.publicJwk, row.algorithm);
-    const { id, algorithm, state, publicJwk, createdAt, activatedAt, retiredAt } = row;
+    const { id, algorithm, publicJwk, createdAt, activatedAt, retiredAt } = row;
+    const isBanned = this.#banned.has(id);
+    const state = isBanned ? "revoked" : row.state;
     const key = { id, algorithm, state, publicJwk, publicKey, createdAt, activatedAt, retiredAt };
-    if (row.privateEncrypted === null) return key;
+    if (row.privateEncrypted === null || isBanned) return key;
     const privateKey = known?.privateKey ?? importPrivateKey(this.#decryptJwk(row));
     return { ...key, privateKey };
   }

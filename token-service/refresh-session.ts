@@ -51,12 +51,12 @@ export async function refreshSession(
   presented: string,
   origin: RefreshOrigin,
 ): Promise<TokenPair> {
-  const now = deps.now();
+  deps.keys.active(); // before anything is committed: without a key nobody would get what was rotated
   const claims = await verifyRefreshToken(deps, presented);
   const outcome: Outcome =
     claims === undefined
       ? { kind: "invalid" }
-      : await orUnavailable(deps.sql.begin((tx) => rotateOrEnd(tx, deps, claims, origin, now)));
+      : await orUnavailable(deps.sql.begin((tx) => rotateOrEnd(tx, deps, claims, origin)));
   deps.countRefresh(outcome.kind);
   if (outcome.kind === "invalid") throw new DomainError("refresh_token_invalid");
   if (outcome.kind === "reused") {
@@ -66,7 +66,7 @@ export async function refreshSession(
     // Thrown after the commit: thrown inside, it would roll back the end that it reports.
     throw new DomainError("refresh_token_reused");
   }
-  return signPair(deps, outcome.session, now);
+  return signPair(deps, outcome.session, deps.now());
 }
 
 /** A banned key's refresh tokens are still read: their `jti` is proof that the signing key alone cannot give. */
@@ -87,9 +87,9 @@ async function rotateOrEnd(
   deps: RefreshSessionDeps,
   claims: RefreshClaims,
   origin: RefreshOrigin,
-  now: Date,
 ): Promise<Outcome> {
   const session = await lockSession(tx, claims.sid);
+  const now = deps.now(); // after the wait for the lock
   const isOurs =
     session?.userId === claims.sub && isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen));
   if (!isOurs || session.revokedAt !== null || session.idleEnd <= now) return { kind: "invalid" };

@@ -1,6 +1,7 @@
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Sql } from "../service-kit/postgres.ts";
+import { withinDeadline } from "../service-kit/within-deadline.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
 import { type Revocation, readRevocations } from "./revocation-store.ts";
 
@@ -25,6 +26,7 @@ export interface RevocationFeedOptions {
 const POLL_INTERVAL_MS = 500;
 /** Without a successful read for this long, what is in memory proves nothing any more. */
 const STALE_AFTER_MS = 3_000;
+const READ_TIMEOUT_MS = 1_000;
 const MAX_BATCH = 500;
 
 /** The unexpired part of the revocation log in memory, following the database. */
@@ -144,20 +146,25 @@ export class RevocationFeed {
   async #read(): Promise<void> {
     const startedMs = performance.now();
     const now = this.#options.now();
-    let { head, revocations } = await readRevocations(this.#options.sql, this.#head, now);
+    let { head, revocations } = await this.#readAfter(this.#head, now);
     if (head < this.#head) {
       this.#options.logger.warn(
         { head, known: this.#head },
         "the revocation log is shorter than it was: reading it anew",
       );
       this.#entries = [];
-      ({ head, revocations } = await readRevocations(this.#options.sql, 0, now));
+      ({ head, revocations } = await this.#readAfter(0, now));
     }
     this.#forgetExpired(now.getTime());
     for (const revocation of revocations) this.#apply(revocation);
     this.#head = head;
     this.#readAtMs = startedMs;
     for (const wake of [...this.#waiting]) wake();
+  }
+
+  /** Never longer than this: a connection that went silent must not keep all later reads waiting. */
+  #readAfter(sequence: number, now: Date): ReturnType<typeof readRevocations> {
+    return withinDeadline(readRevocations(this.#options.sql, sequence, now), READ_TIMEOUT_MS);
   }
 
   #apply(revocation: Revocation): void {

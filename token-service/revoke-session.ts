@@ -22,10 +22,11 @@ export async function revokeSession(
   deps: RevokeSessionDeps,
   request: { sessionId: string; userId: string; reason: string },
 ): Promise<number> {
-  const now = deps.now();
   const sequence = await orUnavailable(
     deps.sql.begin(async (tx) => {
       const session = await lockSession(tx, request.sessionId);
+      // After the wait for the lock: a token may have been signed until now.
+      const now = deps.now();
       if (session?.userId !== request.userId) throw new DomainError("not_found");
       if (session.revokedAt !== null) return appendRevocations(tx, [], now);
       await markSessionsRevoked(tx, [session.id], request.reason, now);
@@ -49,11 +50,11 @@ export async function revokeUserSessions(
   deps: RevokeSessionDeps,
   request: { userId: string; exceptSessionId?: string; reason: string },
 ): Promise<{ sessionIds: string[]; sequence: number }> {
-  const now = deps.now();
   const result = await orUnavailable(
     deps.sql.begin(async (tx) => {
       await lockUser(tx, request.userId);
-      const live = await lockLiveSessions(tx, request.userId, now);
+      const live = await lockLiveSessions(tx, request.userId, deps.now());
+      const now = deps.now();
       const sessionIds = live.map(({ id }) => id).filter((id) => id !== request.exceptSessionId);
       if (sessionIds.length > 0) await markSessionsRevoked(tx, sessionIds, request.reason, now);
       const targets = sessionIds.map((sessionId) => ({ sessionId }));

@@ -109,11 +109,20 @@ export interface SeenLeaf {
 export async function markLeavesSeen(sql: Sql, leaves: readonly SeenLeaf[], now: Date): Promise<void> {
   const ids = leaves.map((leaf) => leaf.sessionId);
   const generations = leaves.map((leaf) => leaf.generation);
+  // Locked in the order in which a user's sessions are ended, so that the two never wait for each other in a circle.
   await sql`
+    with held as materialized (
+      select s.id from sessions as s
+      join unnest(${ids}::uuid[], ${generations}::integer[]) as seen (id, generation)
+        on s.id = seen.id and s.generation = seen.generation
+      where not s.leaf_seen and s.revoked_at is null
+      order by s.created_at, s.id
+      for update of s
+    )
     update sessions as s
     set leaf_seen = true, last_used_at = greatest(s.last_used_at, ${now})
-    from unnest(${ids}::uuid[], ${generations}::integer[]) as seen (id, generation)
-    where s.id = seen.id and s.generation = seen.generation and not s.leaf_seen and s.revoked_at is null
+    from held
+    where s.id = held.id
   `;
 }
 

@@ -107,6 +107,30 @@ test("a banned key's access tokens are refused everywhere, and its refresh token
   expect(second.deps.keys.publicJwks().keys).toHaveLength(2);
 });
 
+test("a replica that has heard of a ban and not read the keys again signs with the key that took over", async () => {
+  const first = await start();
+  const second = await start();
+  const pair = await logIn(second, randomUUID());
+  const banned = first.deps.keys.active().id;
+  await revokeSigningKey(first.deps, banned, cause);
+  await second.deps.revocations.refresh();
+  const next = await refreshSession(second.deps, pair.refreshToken, origin);
+  await first.deps.keys.reload();
+  expect(await verifyToken(first.deps, next.accessToken)).toMatchObject({ active: true });
+  expect(await verifyToken(second.deps, next.accessToken)).toMatchObject({ active: true });
+});
+
+test("keys that were read before a ban and arrive after it do not bring the banned key back", async () => {
+  const first = await start();
+  const second = await start();
+  const banned = first.deps.keys.active().id;
+  const reading = second.deps.keys.reload();
+  second.deps.keys.ban(banned);
+  await reading;
+  expect(second.deps.keys.find(banned)).toMatchObject({ state: "revoked" });
+  expect(second.deps.keys.active().id).not.toBe(banned);
+});
+
 test("who has stolen the signing key still cannot make a refresh token", async () => {
   const { deps } = await start();
   const pair = await logIn({ deps } as TokenReplica, randomUUID());

@@ -42,7 +42,7 @@ test.each(["0", "65536", "0x50", "1e3", "-1", "80 ", "8080.5"])("%j is no port",
 
 test.each([
   { password: "1234567", accepted: false },
-  { password: "12345678", accepted: true },
+  { password: "Xq4-9kTz", accepted: true },
   { password: "🔑".repeat(128), accepted: true },
   { password: "x".repeat(129), accepted: false },
   { password: "two\nlines of it", accepted: false },
@@ -51,3 +51,13 @@ test.each([
   if (accepted) expect(read().GATEHOUSE_ADMIN_PASSWORD).toBe(password);
   else expect(problemsOf({ GATEHOUSE_ADMIN_PASSWORD: password }).message).not.toContain(password);
 });
+
+test.each([
+  ["administrator", /GATEHOUSE_ADMIN/],
+  ["password1", /GATEHOUSE_ADMIN/],
+])(
+  "a first password that identity-service would refuse is refused before anything starts: %s",
+  (password, expected) => {
+    expect(() => readSettings({ GATEHOUSE_ADMIN_PASSWORD: password }, "/nowhere")).toThrow(expected);
+  },
+);

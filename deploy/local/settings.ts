@@ -1,6 +1,12 @@
 import { resolve } from "node:path";
 import { z } from "zod";
+import { canonicalEmail } from "../../identity-service/canonical-email.ts";
+import { commonPasswords } from "../../identity-service/common-passwords.ts";
+import { checkPassword } from "../../identity-service/password-policy.ts";
+import { DomainError } from "../../service-kit/errors.ts";
 import { LaunchError } from "./launch-error.ts";
+
+const MIN_PASSWORD_CHARACTERS = 8;
 
 const port = (fallback: number) =>
   z
@@ -47,6 +53,8 @@ export const settingsSchema = z.object({
   LOG_LEVEL: z.enum(["fatal", "error", "warn", "info", "debug", "trace"]).default("info"),
 });
 
+type Parsed = z.infer<typeof settingsSchema>;
+
 /** The launcher's settings; `home` is absolute. */
 export type Settings = Omit<z.infer<typeof settingsSchema>, "GATEHOUSE_HOME"> & { home: string };
 
@@ -61,12 +69,34 @@ export function readSettings(environment: NodeJS.ProcessEnv, root: string): Sett
   const parsed = settingsSchema.safeParse(given);
   const problems = parsed.error?.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`) ?? [];
   problems.push(...portsUsedTwice(given));
+  if (parsed.success) problems.push(...passwordProblems(parsed.data));
   if (!parsed.success || problems.length > 0) {
     const lines = problems.map((problem) => `\n  ${problem}`).join("");
     throw new LaunchError(`Wrong settings:${lines}`, { exitCode: 78 });
   }
   const { GATEHOUSE_HOME, ...settings } = parsed.data;
   return { ...settings, home: resolve(GATEHOUSE_HOME ?? resolve(root, ".gatehouse")) };
+}
+
+/** As identity-service would refuse it: found out later, there would be no administrator. */
+function passwordProblems({
+  GATEHOUSE_ADMIN_EMAIL: email,
+  GATEHOUSE_ADMIN_PASSWORD: password,
+}: Parsed): string[] {
+  if (password === undefined) return [];
+  const canonical = canonicalEmail(email);
+  if (canonical === undefined) return ["GATEHOUSE_ADMIN_EMAIL: is not an address that can be registered"];
+  try {
+    checkPassword(
+      { minLength: MIN_PASSWORD_CHARACTERS, common: commonPasswords(MIN_PASSWORD_CHARACTERS) },
+      password,
+      canonical,
+    );
+    return [];
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error;
+    return [`GATEHOUSE_ADMIN_PASSWORD or GATEHOUSE_ADMIN_EMAIL: ${error.message}`];
+  }
 }
 
 /** Every port of the settings with the variable that moves it. */

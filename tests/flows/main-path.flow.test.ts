@@ -151,7 +151,7 @@ test("who may do what with payments", async () => {
 test("a refused call is challenged as RFC 6750 says", async () => {
   const missing = await api.get("/payments");
   expect(missing).toMatchObject({ status: 401, body: { success: false, error: { code: "token_missing" } } });
-  expect(missing.headers.get("www-authenticate")).toMatch(/^Bearer/);
+  expect(missing.headers.get("www-authenticate")).toMatch(/^Bearer error="/);
   const broken = await api.get("/payments", { token: "not.a.token" });
   expect(broken).toMatchObject({ status: 401, body: { error: { code: "token_invalid" } } });
   expect(broken.headers.get("www-authenticate")).toMatch(/Bearer .*error="invalid_token"/);

@@ -27,13 +27,21 @@ afterAll(async () => {
   await redis?.remove();
 });
 
-test("a logout at one of three gateways is felt there by the next request, and everywhere within a second", async () => {
+// How long it takes is bench/revocation.ts: a thousand logouts, with percentiles.
+test("under load, a logout at one of three gateways is felt there by the next request, everywhere within a second", async () => {
   const user = await (apis[0] as ApiClient).newUser();
+  let isDone = false;
+  const load = apis.map(async (api) => {
+    const { accessToken } = await api.newUser();
+    while (!isDone) expect((await api.get("/payments", { token: accessToken })).status).toBe(200);
+  });
   const delays = await measureLogouts(
-    60,
+    100,
     () => (apis[0] as ApiClient).logIn(user),
     three.gateways.map(({ address }) => address),
   );
+  isDone = true;
+  await Promise.all(load);
   expect(Math.max(...delays.own)).toBe(0);
   expect(Math.max(...delays.others)).toBeLessThan(1_000);
 });
@@ -144,7 +152,8 @@ test("a banned key is refused at every edge within a second, and refresh still g
       })
       .toBe(401);
   }
-  const refreshed = await api.post("/auth/refresh", { refreshToken: user.refreshToken });
+  // By a replica that has only heard of the ban.
+  const refreshed = await (apis[2] as ApiClient).post("/auth/refresh", { refreshToken: user.refreshToken });
   expect(refreshed.status).toBe(200);
   for (const other of apis) {
     expect((await other.get("/auth/me", { token: refreshed.body.data.accessToken })).status).toBe(200);

@@ -119,7 +119,7 @@ export interface Session {
   createdAt:
     | Date
     | undefined;
-  /** Last refresh or first sight of a token, to the minute. */
+  /** Last refresh, or first sight of an access token since: exact to the life of an access token. */
   lastUsedAt:
     | Date
     | undefined;

@@ -1,4 +1,4 @@
-import { DomainError } from "../service-kit/errors.ts";
+import { DomainError } from "./errors.ts";
 
 /**
  * Waits for work no longer than this. The work itself goes on: its result is then nobody's.

@@ -1,0 +1,168 @@
+"""python -m unittest: the verifier against a token-service that answers as the test says."""
+
+import asyncio
+import logging
+import time
+import unittest
+from pathlib import Path
+
+import grpc
+
+from gatehouse.token.v1 import principal_pb2, token_service_pb2, token_service_pb2_grpc
+from token_verifier import Principal, TlsFiles, TokenRefused, TokenVerifier, VerifierUnavailable
+
+TOKEN = "header.payload.signature"
+Update = token_service_pb2.WatchRevocationsResponse
+
+
+class FakeTokenService(token_service_pb2_grpc.TokenServiceServicer):
+    def __init__(self) -> None:
+        self.calls = 0
+        self.status: grpc.StatusCode | None = None
+        self.life_s = 3600.0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.updates: asyncio.Queue[Update | None] = asyncio.Queue()
+        self.resumed: asyncio.Queue[int] = asyncio.Queue()
+
+    async def VerifyToken(self, request, context):
+        self.calls += 1
+        await self.gate.wait()
+        if self.status is not None:
+            await context.abort(self.status)
+        principal = principal_pb2.Principal(
+            user_id="user-1", session_id="session-1", role="ROLE_USER", token_id="token-1", key_id="key-1"
+        )
+        principal.auth_time.GetCurrentTime()
+        principal.issued_at.GetCurrentTime()
+        principal.expires_at.FromSeconds(int(time.time() + self.life_s))
+        return token_service_pb2.VerifyTokenResponse(active=True, principal=principal)
+
+    async def WatchRevocations(self, request, context):
+        if self.status is not None:
+            await context.abort(self.status)
+        await self.resumed.put(request.after_sequence)
+        while (update := await self.updates.get()) is not None:
+            yield update
+
+
+class PlainVerifier(TokenVerifier):
+    def _open_channel(self) -> None:
+        self._channel = grpc.aio.insecure_channel(self._address)
+        self._stub = token_service_pb2_grpc.TokenServiceStub(self._channel)
+
+
+def end_of_session(sequence: int) -> Update:
+    update = Update(sequence=sequence, caught_up=True)
+    update.revocations.add(sequence=sequence, session_id="session-1").expires_at.FromSeconds(int(time.time()) + 3600)
+    return update
+
+
+class TokenVerifierTest(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self) -> None:
+        logging.disable()
+        self.ahead_s = 0.0
+        self.fake = FakeTokenService()
+        server = grpc.aio.server()
+        token_service_pb2_grpc.add_TokenServiceServicer_to_server(self.fake, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        self.addAsyncCleanup(server.stop, None)
+        here = Path(__file__)
+        self.verifier = PlainVerifier(
+            f"127.0.0.1:{port}", TlsFiles(here, here, here), "unused", max_cached_tokens=2,
+            monotonic=lambda: time.monotonic() + self.ahead_s, now=lambda: time.time() + self.ahead_s,
+        )
+        await self.verifier.__aenter__()
+        self.addAsyncCleanup(self.verifier.__aexit__)
+        await self.fake.resumed.get()
+        await self.tell(Update(caught_up=True))
+
+    async def tell(self, update: Update) -> None:
+        await self.fake.updates.put(update)
+        async with asyncio.timeout(5):
+            while self.verifier._revoked.sequence != update.sequence or not self.verifier._revoked._has_known_all:
+                await asyncio.sleep(0.002)
+
+    async def expect_refusal(self, reason: str) -> None:
+        with self.assertRaises(TokenRefused) as raised:
+            await self.verifier.verify(TOKEN)
+        self.assertEqual(raised.exception.reason, reason)
+
+    async def test_a_token_is_asked_for_once_and_then_known(self) -> None:
+        for _ in range(3):
+            self.assertEqual((await self.verifier.verify(TOKEN)).user_id, "user-1")
+        self.assertEqual(self.fake.calls, 1)
+
+    async def test_a_known_token_is_refused_once_its_session_has_ended(self) -> None:
+        await self.verifier.verify(TOKEN)
+        await self.tell(end_of_session(1))
+        await self.expect_refusal("revoked")
+        self.assertEqual(self.fake.calls, 1)
+
+    async def test_a_revocation_that_overtakes_the_answer_wins(self) -> None:
+        self.fake.gate.clear()
+        asking = asyncio.create_task(self.verifier.verify(TOKEN))
+        await self.tell(end_of_session(1))
+        self.fake.gate.set()
+        with self.assertRaises(TokenRefused):
+            await asking
+
+    async def test_a_known_token_is_refused_from_its_expiry_on(self) -> None:
+        self.fake.life_s = 60
+        await self.verifier.verify(TOKEN)
+        self.ahead_s = 60
+        await self.expect_refusal("expired")
+
+    async def test_after_three_silent_seconds_every_token_is_asked_for(self) -> None:
+        await self.verifier.verify(TOKEN)
+        self.ahead_s = 3.1
+        await self.verifier.verify(TOKEN)
+        self.assertEqual(self.fake.calls, 2)
+        self.fake.status = grpc.StatusCode.UNAVAILABLE
+        with self.assertRaises(VerifierUnavailable):
+            await self.verifier.verify(TOKEN)
+        self.assertFalse(self.verifier.is_ready)
+
+    async def test_a_broken_stream_is_resumed_by_its_number(self) -> None:
+        await self.tell(Update(sequence=7, caught_up=True))
+        await self.fake.updates.put(None)
+        self.assertEqual(await asyncio.wait_for(self.fake.resumed.get(), 5), 7)
+
+    async def test_a_revocation_of_an_unknown_kind_ends_the_trust_in_memory(self) -> None:
+        await self.verifier.verify(TOKEN)
+        update = Update(sequence=1, caught_up=True)
+        update.revocations.add(sequence=1)
+        await self.tell(update)
+        await self.verifier.verify(TOKEN)
+        self.assertEqual(self.fake.calls, 2)
+
+    async def test_many_requests_make_one_call_and_one_that_gives_up_takes_it_from_nobody(self) -> None:
+        self.fake.gate.clear()
+        quitter, *patient = [asyncio.create_task(self.verifier.verify(TOKEN)) for _ in range(20)]
+        await asyncio.sleep(0.05)
+        quitter.cancel()
+        self.fake.gate.set()
+        self.assertTrue(all(isinstance(answer, Principal) for answer in await asyncio.gather(*patient)))
+        self.assertEqual(self.fake.calls, 1)
+
+    async def test_the_memory_is_bounded(self) -> None:
+        for token in ("a.b.c", "a.b.d", "a.b.e"):
+            await self.verifier.verify(token)
+        self.assertEqual(list(self.verifier._known), ["a.b.d", "a.b.e"])
+
+    async def test_what_is_no_token_needs_no_call(self) -> None:
+        for token in ("", "a.b", "a.b.c\n", "a.b.c.d", "a.b." + "c" * 4096):
+            with self.assertRaises(TokenRefused):
+                await self.verifier.verify(token)
+        self.assertEqual(self.fake.calls, 0)
+
+    async def test_it_closes_while_its_stream_is_being_refused(self) -> None:
+        self.fake.status = grpc.StatusCode.PERMISSION_DENIED
+        await self.fake.updates.put(None)
+        await asyncio.sleep(0.2)
+        await asyncio.wait_for(self.verifier.__aexit__(), 5)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,350 @@
+"""Verifies Gatehouse access tokens in a Python service (asyncio)."""
+
+import asyncio
+import logging
+import random
+import re
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import NoReturn
+
+import grpc
+
+from gatehouse.token.v1 import principal_pb2, token_service_pb2, token_service_pb2_grpc
+
+STALE_AFTER_S = 3.0
+"""Silence for this long means that revocations may exist that this process has not heard of."""
+SILENCE_S = 2.0
+"""Four of the server's heartbeats: then the stream is opened anew."""
+REOPEN_MIN_S, REOPEN_MAX_S = 0.05, 1.0
+MAX_CALLS_IN_FLIGHT = 1_000
+MAX_REVOCATIONS = 1_000_000
+MAX_TOKEN_CHARACTERS = 4096
+
+_TOKEN_SHAPE = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+_ROLES = {
+    principal_pb2.ROLE_USER: "USER",
+    principal_pb2.ROLE_ADMIN: "ADMIN",
+    principal_pb2.ROLE_AUDITOR: "AUDITOR",
+}
+_REASONS = {
+    token_service_pb2.INACTIVE_REASON_EXPIRED: "expired",
+    token_service_pb2.INACTIVE_REASON_REVOKED: "revoked",
+}
+_SERVICE_CONFIG = """{
+  "loadBalancingConfig": [{ "round_robin": {} }],
+  "retryThrottling": { "maxTokens": 10, "tokenRatio": 0.1 },
+  "methodConfig": [{
+    "name": [{ "service": "gatehouse.token.v1.TokenService", "method": "VerifyToken" }],
+    "retryPolicy": {
+      "maxAttempts": 2, "initialBackoff": "0.02s", "maxBackoff": "0.1s", "backoffMultiplier": 2,
+      "retryableStatusCodes": ["UNAVAILABLE"]
+    }
+  }]
+}"""
+
+_log = logging.getLogger(__name__)
+
+
+class TokenRefused(Exception):
+    """The token is not good: answer 401. `reason` is `invalid`, `expired` or `revoked`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the token is {reason}")
+        self.reason = reason
+
+
+class VerifierUnavailable(Exception):
+    """The token's state cannot be known now: answer 503, never 401."""
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who a verified access token speaks for."""
+
+    user_id: str
+    session_id: str
+    role: str
+    """`USER`, `ADMIN` or `AUDITOR`."""
+    token_id: str
+    key_id: str
+    amr: tuple[str, ...]
+    """How the user authenticated (RFC 8176)."""
+    auth_time: datetime
+    issued_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """PEM files: this process's certificate and key, and the private CA that signs those of both ends."""
+
+    cert: Path
+    key: Path
+    ca: Path
+
+    def read(self) -> tuple[bytes, bytes, bytes]:
+        return self.cert.read_bytes(), self.key.read_bytes(), self.ca.read_bytes()
+
+
+class Revocations:
+    """What is revoked, as far as this process knows, and how far that is."""
+
+    def __init__(self, max_entries: int = MAX_REVOCATIONS) -> None:
+        self.sequence = 0
+        self._max_entries = max_entries
+        self._until: dict[tuple[str, str], float] = {}
+        self._heard_at = float("-inf")
+        self._has_known_all = False
+        self._is_incomplete = False
+        self._forgot_at = float("-inf")
+
+    def apply(
+        self, message: token_service_pb2.WatchRevocationsResponse, monotonic_s: float, now_s: float
+    ) -> None:
+        for revocation in message.revocations:
+            kind = revocation.WhichOneof("target")
+            if kind is None:
+                self._distrust("token-service revokes something this version does not know: update it")
+                continue
+            has_end = revocation.HasField("expires_at")
+            self._add(
+                (kind, getattr(revocation, kind)),
+                revocation.expires_at.seconds + 1 if has_end else float("inf"),
+            )
+        self._forget_ended(now_s)
+        self.sequence = message.sequence
+        if message.caught_up:
+            self._has_known_all = True
+            self._heard_at = monotonic_s
+
+    def has(self, session_id: str, key_id: str) -> bool:
+        return ("session_id", session_id) in self._until or ("key_id", key_id) in self._until
+
+    def is_fresh(self, monotonic_s: float) -> bool:
+        """Whether everything revoked more than 3 s ago is known here."""
+        is_recent = monotonic_s - self._heard_at <= STALE_AFTER_S
+        return self._has_known_all and not self._is_incomplete and is_recent
+
+    def _add(self, target: tuple[str, str], until_s: float) -> None:
+        if target in self._until or len(self._until) < self._max_entries:
+            self._until[target] = max(until_s, self._until.get(target, 0))
+        else:
+            self._distrust("too many revocations to keep")
+
+    def _distrust(self, why: str) -> None:
+        if not self._is_incomplete:
+            _log.error("%s; every token is asked for from now on", why)
+        self._is_incomplete = True
+
+    def _forget_ended(self, now_s: float) -> None:
+        if 0 <= now_s - self._forgot_at < 1:
+            return
+        self._forgot_at = now_s
+        self._until = {target: until_s for target, until_s in self._until.items() if until_s >= now_s}
+
+
+class TokenVerifier:
+    """Verifies access tokens: `async with TokenVerifier(...) as verifier: await verifier.verify(token)`.
+
+    A token's first sight is a VerifyToken call; after that it is answered from memory until it expires, checked each
+    time against the revocations that WatchRevocations tells. While token-service has been silent for 3 s memory is not
+    trusted and every token is asked for. For one event loop.
+
+    `server_name` must be a DNS name in token-service's certificate that no other service's certificate has: gRPC for
+    Python checks host names and cannot check the SPIFFE name. See README.md.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        tls: TlsFiles,
+        server_name: str,
+        *,
+        max_cached_tokens: int = 50_000,
+        call_timeout_s: float = 0.8,
+        monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._address = address
+        self._tls = tls
+        self._server_name = server_name
+        self._max_cached_tokens = max_cached_tokens
+        self._call_timeout_s = call_timeout_s
+        self._monotonic = monotonic
+        self._now = now
+        self._known: OrderedDict[str, Principal] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[Principal]] = {}
+        self._revoked = Revocations()
+        self._is_closed = False
+        self._material = tls.read()  # a process must not start without its identity
+
+    async def __aenter__(self) -> "TokenVerifier":
+        self._open_channel()
+        self._watching = asyncio.create_task(self._watch())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._is_closed = True
+        self._watching.cancel()
+        await asyncio.gather(self._watching, return_exceptions=True)
+        await self._channel.close()
+
+    @property
+    def is_ready(self) -> bool:
+        """False until the revocation log is fully known, and while token-service is silent: a readiness check."""
+        return self._revoked.is_fresh(self._monotonic())
+
+    async def verify(self, token: str) -> Principal:
+        """Says whose the token is, or raises TokenRefused or VerifierUnavailable."""
+        principal = self._known.get(token)
+        if principal is None:
+            if len(token) > MAX_TOKEN_CHARACTERS or _TOKEN_SHAPE.fullmatch(token) is None:
+                raise TokenRefused("invalid")
+            return await self._ask_once(token)
+        if self._revoked.has(principal.session_id, principal.key_id):
+            self._refuse(token, "revoked")
+        if principal.expires_at.timestamp() <= self._now():
+            self._refuse(token, "expired")
+        if not self.is_ready:
+            return await self._ask_once(token)
+        self._known.move_to_end(token)
+        return principal
+
+    def _refuse(self, token: str, reason: str) -> NoReturn:
+        self._known.pop(token, None)
+        raise TokenRefused(reason)
+
+    async def _ask_once(self, token: str) -> Principal:
+        """One call in flight a token. The call belongs to no single caller: a cancelled one takes it from nobody."""
+        asking = self._asking.get(token)
+        if asking is None:
+            if len(self._asking) >= MAX_CALLS_IN_FLIGHT:
+                raise VerifierUnavailable("too many tokens are being verified")
+            asking = asyncio.create_task(self._ask(token))
+            self._asking[token] = asking
+            asking.add_done_callback(lambda task: self._answered(token, task))
+        return await asyncio.shield(asking)
+
+    def _answered(self, token: str, task: asyncio.Task[Principal]) -> None:
+        del self._asking[token]
+        if not task.cancelled():
+            task.exception()  # seen, also if nobody waits any more
+
+    async def _ask(self, token: str) -> Principal:
+        request = token_service_pb2.VerifyTokenRequest(token=token)
+        try:
+            answer = await self._stub.VerifyToken(request, timeout=self._call_timeout_s)
+        except (grpc.RpcError, grpc.aio.UsageError) as error:
+            raise VerifierUnavailable("token-service cannot be asked") from error
+        except asyncio.CancelledError as error:  # its channel was closed
+            raise VerifierUnavailable("the verifier was closed") from error
+        try:
+            principal = _decode(answer)
+        except TokenRefused as refusal:
+            self._refuse(token, refusal.reason)
+        # A revocation that arrived while the answer was under way is newer than the answer.
+        if self._revoked.has(principal.session_id, principal.key_id):
+            self._refuse(token, "revoked")
+        self._known[token] = principal
+        self._known.move_to_end(token)
+        if len(self._known) > self._max_cached_tokens:
+            self._known.popitem(last=False)
+        return principal
+
+    async def _watch(self) -> None:
+        """Keeps the revocations up to date, resuming by sequence after each break."""
+        pause_s = REOPEN_MIN_S
+        # The flag, because a cancellation that meets the end of a call is lost in it.
+        while not self._is_closed:
+            self._renew_channel()
+            try:
+                async for message in self._messages():
+                    pause_s = REOPEN_MIN_S
+                    self._revoked.apply(message, self._monotonic(), self._now())
+            except (grpc.RpcError, TimeoutError) as error:
+                _log.warning("the revocation stream broke: %s", _text(error))
+            if self._is_closed:
+                return
+            await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
+            pause_s = min(pause_s * 2, REOPEN_MAX_S)
+
+    async def _messages(self) -> AsyncIterator[token_service_pb2.WatchRevocationsResponse]:
+        """One stream, until it ends or falls silent."""
+        request = token_service_pb2.WatchRevocationsRequest(after_sequence=self._revoked.sequence)
+        stream = self._stub.WatchRevocations(request)
+        try:
+            while True:
+                async with asyncio.timeout(SILENCE_S):
+                    message = await stream.read()
+                if message is grpc.aio.EOF:
+                    return
+                yield message
+        finally:
+            stream.cancel()
+
+    def _renew_channel(self) -> None:
+        """gRPC for Python reads certificates once a channel. token-service ends connections after ten minutes."""
+        try:
+            material = self._tls.read()
+        except OSError as error:
+            _log.error("certificate files cannot be used; the last good ones stay: %s", error)
+            return
+        if material == self._material:
+            return
+        self._material = material
+        before = self._channel
+        self._open_channel()
+        self._closing = asyncio.create_task(before.close(grace=self._call_timeout_s))
+
+    def _open_channel(self) -> None:
+        cert, key, ca = self._material
+        credentials = grpc.ssl_channel_credentials(ca, key, cert)
+        options = [
+            ("grpc.ssl_target_name_override", self._server_name),
+            ("grpc.service_config", _SERVICE_CONFIG),
+            ("grpc.service_config_disable_resolution", 1),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.keepalive_time_ms", 30_000),
+            ("grpc.keepalive_timeout_ms", 5_000),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.min_reconnect_backoff_ms", 2_000),
+            ("grpc.max_reconnect_backoff_ms", 2_000),
+            # Otherwise a new channel with the same arguments may get the old one's connection.
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        self._channel = grpc.aio.secure_channel(f"dns:///{self._address}", credentials, options)
+        self._stub = token_service_pb2_grpc.TokenServiceStub(self._channel)
+
+
+def _decode(answer: token_service_pb2.VerifyTokenResponse) -> Principal:
+    """What is missing or unknown in an answer means "deny"."""
+    if not answer.active:
+        raise TokenRefused(_REASONS.get(answer.reason, "invalid"))
+    message = answer.principal
+    role = _ROLES.get(message.role)
+    has_ids = all((message.user_id, message.session_id, message.token_id, message.key_id))
+    has_times = all(message.HasField(name) for name in ("auth_time", "issued_at", "expires_at"))
+    if role is None or not has_ids or not has_times:
+        raise TokenRefused("invalid")
+    return Principal(
+        user_id=message.user_id,
+        session_id=message.session_id,
+        role=role,
+        token_id=message.token_id,
+        key_id=message.key_id,
+        amr=tuple(message.amr),
+        auth_time=message.auth_time.ToDatetime(timezone.utc),
+        issued_at=message.issued_at.ToDatetime(timezone.utc),
+        expires_at=message.expires_at.ToDatetime(timezone.utc),
+    )
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name}: {error.details()}"
+    return "silence"

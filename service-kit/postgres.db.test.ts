@@ -1,0 +1,78 @@
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { Secret } from "./config.ts";
+import { connectPostgres, orUnavailable, type Sql } from "./postgres.ts";
+
+let database: TestDatabase;
+let proxy: Server;
+let sql: Sql;
+/** Connections through the proxy, both ends. */
+let pairs: [Socket, Socket][];
+
+beforeEach(async () => {
+  database = await createTestDatabase("token-service");
+  const target = new URL(database.url);
+  const { hostname, port } = target;
+  pairs = [];
+  proxy = createServer((inward) => {
+    const outward = connect(Number(port), hostname);
+    pairs.push([inward, outward]);
+    for (const [from, to] of [
+      [inward, outward],
+      [outward, inward],
+    ] as const) {
+      from.on("data", (chunk) => to.write(chunk));
+      from.on("close", () => to.destroy());
+      from.on("error", () => to.destroy());
+    }
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  target.port = String((proxy.address() as { port: number }).port);
+  sql = connectPostgres(
+    {
+      DATABASE_URL: target.href,
+      DATABASE_PASSWORD_FILE: new Secret(database.password),
+      DATABASE_POOL_SIZE: 1,
+    },
+    "test",
+    pino({ level: "silent" }),
+  );
+});
+
+afterEach(async () => {
+  await sql.end({ timeout: 0 });
+  for (const pair of pairs) for (const socket of pair) socket.destroy();
+  proxy.close();
+  await database.drop();
+});
+
+const one = () => orUnavailable(sql`select 1 as one`.then((rows) => rows.length));
+
+test("a connection whose other end has gone without a word: unavailable in time, and replaced by itself", async () => {
+  expect(await one()).toBe(1);
+  for (const [inward, outward] of pairs) {
+    inward.pause(); // what is sent is never answered, and nobody says so
+    outward.pause();
+  }
+  await expect(one()).rejects.toMatchObject({ code: "service_unavailable" });
+  await expect.poll(() => one().catch(() => 0), { timeout: 25_000 }).toBe(1);
+  expect(pairs.length).toBeGreaterThan(1);
+}, 40_000);
+
+test("a database that is not there, or not ours, is unavailable and not a defect", async () => {
+  const port = new URL(database.url).port;
+  for (const [url, password] of [
+    [`postgres://gatehouse_token@127.0.0.1:${port}/nowhere`, database.password],
+    [database.url, "wrong"],
+    ["postgres://gatehouse_token@127.0.0.1:1/x", "any"],
+  ] as const) {
+    const config = { DATABASE_URL: url, DATABASE_PASSWORD_FILE: new Secret(password), DATABASE_POOL_SIZE: 1 };
+    const other = connectPostgres(config, "test", pino({ level: "silent" }));
+    await expect(orUnavailable(other`select 1`.then(() => 1))).rejects.toMatchObject({
+      code: "service_unavailable",
+    });
+    await other.end({ timeout: 0 });
+  }
+});
