@@ -34,7 +34,7 @@ export const LINK_PAGES = {
     text: "Your account gets the address back that this mail went to, and everybody is logged out of it.",
     button: "Take the address back",
     done: "Your e-mail address is back",
-    next: "Everybody was logged out. Choose a new password now, with “forgot password”.",
+    next: "Everybody was logged out and the password is gone. A link to set a new one is on its way to this address.",
   },
 } as const;
 

@@ -20,7 +20,7 @@ const UserQuery = z.strictObject({
     .pipe(z.number().max(100))
     .default(50),
 });
-const UserParams = z.strictObject({ id: z.uuid() });
+const UserParams = z.strictObject({ id: z.uuid().toLowerCase() });
 const UserChange = z
   .strictObject({ role: role.optional(), status: status.optional() })
   .refine((body) => body.role !== undefined || body.status !== undefined, "must change something");

@@ -273,3 +273,30 @@ test("the owner may want the old address again without the link that undoes the 
   await confirmEmailChange(deps, await wantAddress(ANNA.email));
   expect(await addressOf(userId)).toBe(ANNA.email);
 });
+
+test("an undone change takes the account back from whoever made it: no password, and a link to set another", async () => {
+  await confirmEmailChange(deps, await wantAddress("thief@evil.example"));
+  await undoEmailChange(deps, await last("email-changed"), context());
+  expect(await addressOf(userId)).toBe(ANNA.email);
+  await expect(change(ANNA.password)).rejects.toMatchObject({ code: "invalid_credentials" });
+  await resetPassword(deps, { token: await last("reset-password"), newPassword: NEW }, context());
+  await change(NEW, "yet another password");
+});
+
+test("who changes the address back leaves nobody a way back to the address in between", async () => {
+  await confirmEmailChange(deps, await wantAddress("thief@evil.example"));
+  await confirmEmailChange(later(1_000), await wantAddress(ANNA.email, ANNA.password, later(1_000)));
+  expect(await addressOf(userId)).toBe(ANNA.email);
+  const undos = await tokensIn(database.ownerSql, deps.linkTokens, "email-changed");
+  expect(undos).toHaveLength(1);
+  await expect(undoEmailChange(later(2_000), undos[0] ?? "", context())).rejects.toMatchObject({
+    code: "verification_token_invalid",
+  });
+});
+
+test("wanting a taken address counts and kills like wanting a free one: there is no telling", async () => {
+  await register(deps, { ...ANNA, email: "owner@example.com" }, soon());
+  const own = await wantAddress("mine@example.com");
+  await wantAddress("owner@example.com");
+  await expect(confirmEmailChange(deps, own)).rejects.toMatchObject({ code: "verification_token_invalid" });
+});

@@ -89,6 +89,11 @@ export async function setEmail(
   }
 }
 
+/** Takes a password away: the account is entered again by a reset only. */
+export async function clearPassword(tx: TransactionSql, userId: string, at: Date): Promise<void> {
+  await tx`update users set password_hash = null, updated_at = greatest(updated_at, ${at}) where id = ${userId}`;
+}
+
 /** Whether an address has an account, or is kept for another user who had it until lately. @param email canonical. */
 export async function isAddressTaken(
   tx: TransactionSql,

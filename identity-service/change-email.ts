@@ -42,6 +42,9 @@ export async function changeEmail(
         const account = await lockAccount(tx, userId);
         const wanted = { userId, purpose: "confirm_email_change" as const, newEmail };
         if (!isStill(checked, account) || account.email === newEmail) return false;
+        // Also for an address that is taken: what is made and counted must not tell.
+        if (await hasHadEnough(tx, deps, wanted)) return false;
+        const link = await makeLink(tx, deps, wanted);
         if (await isAddressTaken(tx, { userId, email: newEmail, now })) {
           const owner = await findAccount(tx, newEmail);
           if (owner === undefined || owner.status !== "active") return false;
@@ -50,10 +53,8 @@ export async function changeEmail(
           const data = { occurredAt: inUtc(now) };
           return enqueueMail(tx, { ...notice, template: "address-in-use", data }, now);
         }
-        if (await hasHadEnough(tx, deps, wanted)) return false;
-        const data = { link: await makeLink(tx, deps, wanted) };
         const mail = { id: deps.newId(), userId, recipient: newEmail };
-        return enqueueMail(tx, { ...mail, template: "confirm-email-change", data }, now);
+        return enqueueMail(tx, { ...mail, template: "confirm-email-change", data: { link } }, now);
       }),
     );
     if (isMade) deps.wakeMailWorker();

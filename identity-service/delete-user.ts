@@ -22,10 +22,12 @@ export async function deleteUser(
   const end = await orUnavailable(
     deps.sql.begin(async (tx) => {
       const admins = await lockActiveAdmins(tx);
-      if (isOnly(admins, userId)) throw new DomainError("last_admin");
-      if ((await lockAccount(tx, userId)) === undefined) throw new DomainError("not_found");
-      const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });
-      await eraseUser(tx, userId);
+      const account = await lockAccount(tx, userId);
+      if (account === undefined) throw new DomainError("not_found");
+      // By the stored id: a UUID has more than one spelling.
+      if (isOnly(admins, account.id)) throw new DomainError("last_admin");
+      const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
+      await eraseUser(tx, account.id);
       return owed;
     }),
   );

@@ -65,6 +65,20 @@ export async function killLinks(
   `;
 }
 
+/** The user's first open link that gives an address back: when it was made. */
+export async function findOwnUndo(
+  tx: TransactionSql,
+  which: { userId: string; email: string; now: Date },
+): Promise<Date | undefined> {
+  const [row] = await tx<{ createdAt: Date }[]>`
+    select created_at as "createdAt" from links
+    where user_id = ${which.userId} and purpose = 'undo_email_change' and new_email = ${which.email}
+      and consumed_at is null and expires_at > ${which.now}
+    order by created_at limit 1
+  `;
+  return row?.createdAt;
+}
+
 /** How many links of a purpose were made for a user since then, used or not. */
 export async function countLinksSince(
   tx: TransactionSql,

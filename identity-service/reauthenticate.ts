@@ -3,6 +3,7 @@ import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { findAccountById, type LockedAccount } from "./account-store.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import type { Throttle } from "./throttle.ts";
+import { reauthenticationOf } from "./throttle.ts";
 
 export interface ReauthenticateDeps {
   sql: Sql;
@@ -30,7 +31,7 @@ export async function reauthenticate(
   claim: Reauthentication,
   deadlineMs: number,
 ): Promise<LockedAccount> {
-  const guess = { account: `reauthentication ${claim.userId}`, clientIp: claim.clientIp };
+  const guess = { account: reauthenticationOf(claim.userId), clientIp: claim.clientIp };
   const admission = await deps.throttle.take(guess);
   if (admission.kind === "refused") {
     throw new DomainError("too_many_requests", undefined, { retryAfterMs: admission.retryAfterMs });

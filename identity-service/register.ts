@@ -9,7 +9,7 @@ import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
 import { personalName } from "./personal-name.ts";
 import type { User } from "./user.ts";
-import { findAccount, insertUser } from "./user-store.ts";
+import { findAccount, insertUser, lockAddresses } from "./user-store.ts";
 
 export interface RegisterDeps extends MakeLinkDeps {
   sql: Sql;
@@ -54,6 +54,7 @@ export async function register(deps: RegisterDeps, typed: Registration, deadline
   };
   const isNew = await orUnavailable(
     deps.sql.begin(async (tx) => {
+      await lockAddresses(tx, [user.email]);
       const isInserted = await insertUser(tx, { ...user, passwordHash });
       if (isInserted) await mailLink(tx, deps, user);
       else if (!deps.registrationDiscloses) await mailOwner(tx, deps, user);

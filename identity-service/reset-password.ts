@@ -6,6 +6,7 @@ import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
 import { replacePassword } from "./replace-password.ts";
 import type { Throttle } from "./throttle.ts";
+import { clearGuesses } from "./throttle.ts";
 import { linkRefused, openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 
 export interface ResetPasswordDeps extends UseLinkDeps, EndSessionsDeps {
@@ -47,6 +48,6 @@ export async function resetPassword(
     ),
   );
   deps.wakeMailWorker();
-  await deps.throttle.clear(account.email);
+  await clearGuesses(deps.throttle, { userId: account.id, email: account.email });
   return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
 }

@@ -5,6 +5,7 @@ import { orUnavailable } from "../service-kit/postgres.ts";
 import { lockActiveAdmins } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import type { Throttle } from "./throttle.ts";
+import { clearGuesses } from "./throttle.ts";
 import type { ManagedUser, Role, UserStatus } from "./user.ts";
 import { lockManagedUser, setAccess } from "./user-admin-store.ts";
 
@@ -43,15 +44,17 @@ export async function setUserAccess(
       const role = access.role ?? before.user.role;
       const status = access.status ?? before.status;
       const staysAdmin = role === "ADMIN" && status === "active";
-      if (!staysAdmin && isOnly(admins, userId)) throw new DomainError("last_admin");
+      if (!staysAdmin && isOnly(admins, before.user.id)) throw new DomainError("last_admin");
       const isChanged = role !== before.user.role || status !== before.status;
       if (isChanged) await setAccess(tx, { userId, role, status, at: deps.now() });
       const reason = reasonToEnd(before, role, access.status);
-      const owed = reason === undefined ? undefined : await owesSessionEnd(tx, deps, { userId, reason });
+      const owed =
+        reason === undefined ? undefined : await owesSessionEnd(tx, deps, { userId: before.user.id, reason });
       return { user: { ...before, user: { ...before.user, role }, status }, end: owed };
     }),
   );
-  if (access.status === "active") await deps.throttle.clear(user.user.email);
+  if (access.status === "active")
+    await clearGuesses(deps.throttle, { userId: user.user.id, email: user.user.email });
   return { user, sessionIds: end === undefined ? [] : await endSessions(deps, end, context) };
 }
 

@@ -32,14 +32,16 @@ export interface ThrottleLimits {
 }
 
 const LADDER: Ladder = { freeFailures: 4, maxFailures: 100, firstWaitMs: 30_000, maxWaitMs: 3_600_000 };
+/** Of one network or device: never shut, because neither a reset nor an administrator opens it again. */
+const WITHOUT_END: Ladder = { ...LADDER, maxFailures: 1_000_000_000 };
 const WINDOW_MS = 15 * 60_000;
 
 /** @see NIST SP 800-63B-4 §3.2.2 for the hundred. */
 export function throttleLimits(budgets: { network: number; everything: number }): ThrottleLimits {
   return {
     account: LADDER,
-    accountAndNetwork: { ...LADDER, maxWaitMs: 24 * 3_600_000 },
-    accountAndDevice: LADDER,
+    accountAndNetwork: { ...WITHOUT_END, maxWaitMs: 24 * 3_600_000 },
+    accountAndDevice: WITHOUT_END,
     network: { budget: budgets.network, windowMs: WINDOW_MS },
     everything: { budget: budgets.everything, windowMs: WINDOW_MS },
   };
@@ -142,4 +144,17 @@ export const LADDER_MEMORY_MS = 30 * 24 * 3_600_000;
 
 function digest(text: string): string {
   return createHash("sha256").update(text).digest("base64url").slice(0, 22);
+}
+
+/** What attempts to prove oneself again, within a session, are counted under. */
+export function reauthenticationOf(userId: string): string {
+  return `reauthentication ${userId}`;
+}
+
+/** Forgets the wrong guesses at an account: at its login, and within its sessions. */
+export async function clearGuesses(
+  throttle: { clear(account: string): Promise<void> },
+  { userId, email }: { userId: string; email: string },
+): Promise<void> {
+  await Promise.all([throttle.clear(email), throttle.clear(reauthenticationOf(userId))]);
 }

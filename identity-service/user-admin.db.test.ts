@@ -141,6 +141,8 @@ test("the only active administrator stays one", async () => {
   expect(await codeOf(access(admin, { role: "USER" }))).toBe("last_admin");
   expect(await codeOf(access(admin, { status: "disabled" }))).toBe("last_admin");
   expect(await codeOf(deleteUser(deps, admin, context()))).toBe("last_admin");
+  expect(await codeOf(access(admin.toUpperCase(), { role: "USER" }))).toBe("last_admin");
+  expect(await codeOf(deleteUser(deps, admin.toUpperCase(), context()))).toBe("last_admin");
   expect(await activeAdmins()).toEqual([admin]);
   expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
   expect(await codeOf(access(admin, { role: "ADMIN", status: "active" }))).toBe("done");

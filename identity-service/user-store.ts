@@ -44,6 +44,16 @@ export async function insertUser(
   return rows.length === 1;
 }
 
+/**
+ * Whoever gives an address to an account, or takes it away, holds this until the transaction ends, so that who comes
+ * second sees what the first has done: a kept address is found in another table than the account.
+ */
+export async function lockAddresses(tx: TransactionSql, emails: readonly string[]): Promise<void> {
+  for (const email of [...emails].sort()) {
+    await tx`select pg_advisory_xact_lock(hashtextextended(${email}, 1))`;
+  }
+}
+
 /** @param id UUID. */
 export async function findUser(sql: Sql | TransactionSql, id: string): Promise<User | undefined> {
   const [row] = await sql<UserRow[]>`

@@ -163,7 +163,12 @@ test("an address changes by a link to the new one, and back by a link to the old
   const undo = await linkAbout(user.email, "Your e-mail address was changed");
   expect((await follow(undo)).status).toBe(200);
   expect((await api.get("/auth/me", { token })).status).toBe(401);
-  await api.logIn(user);
+  expect((await api.post("/auth/login", { email: user.email, password: user.password })).status).toBe(401);
+  const reset = await linkAbout(user.email, "Set a new password");
+  const newPassword = "an entirely new password";
+  const resetToken = reset.searchParams.get("token");
+  expect((await api.post("/auth/reset-password", { token: resetToken, newPassword })).status).toBe(200);
+  await api.logIn({ email: user.email, password: newPassword });
   for (const used of [confirm, undo]) expect((await follow(used)).status).toBe(400);
 });
 
