@@ -3,6 +3,8 @@ import type { AuditRecorder } from "../audit-client/audit-entry.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
+import type { AccountClient } from "./account-client.ts";
+import { registerAccountRoutes } from "./account-routes.ts";
 import { registerAdminRoutes } from "./admin-routes.ts";
 import type { AuditQueryClient } from "./audit-query-client.ts";
 import { registerAuthRoutes } from "./auth-routes.ts";
@@ -15,6 +17,8 @@ import { registerJsonParser } from "./json-parser.ts";
 import type { JwksCache } from "./jwks-cache.ts";
 import { registerJwksRoute } from "./jwks-route.ts";
 import { createKnownPaths } from "./known-paths.ts";
+import type { MfaClient } from "./mfa-client.ts";
+import { registerMfaRoutes } from "./mfa-routes.ts";
 import { createNotFoundHandler } from "./not-found.ts";
 import { registerProxyRoutes } from "./proxy-routes.ts";
 import { addRequestHooks } from "./request-hooks.ts";
@@ -25,11 +29,16 @@ import type { UpstreamRoute } from "./routes-file.ts";
 import type { SessionClient } from "./session-client.ts";
 import { registerSessionRoutes } from "./session-routes.ts";
 import type { IsTrustedProxy } from "./trusted-proxies.ts";
+import type { UserAdminClient } from "./user-admin-client.ts";
+import { registerUserAdminRoutes } from "./user-admin-routes.ts";
 import { validateRequest } from "./validate.ts";
 
 /** What the gateway is made of. */
 export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClients"> {
   identity: IdentityClient;
+  accounts: AccountClient;
+  mfa: MfaClient;
+  users: UserAdminClient;
   sessions: SessionClient;
   auditQuery: AuditQueryClient;
   jwks: JwksCache;
@@ -115,7 +124,10 @@ function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps): void {
   app.addHook("preValidation", validateRequest);
   registerAuthRoutes(app, deps);
   registerSessionRoutes(app, deps);
+  registerMfaRoutes(app, deps);
+  registerAccountRoutes(app, deps);
   registerAdminRoutes(app, deps);
+  registerUserAdminRoutes(app, deps);
   registerJwksRoute(app, deps.jwks);
   registerIntrospectionRoutes(app, deps);
 }

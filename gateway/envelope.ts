@@ -27,8 +27,7 @@ const PROBLEM = "application/problem+json";
  */
 export function failure(error: DomainError, requestId: string, accept: string | undefined): Failure {
   const { code } = error;
-  // What is wrong behind the edge is told by its code alone: the text may come from another service.
-  const message = HTTP_STATUS[code] >= 500 ? ERROR_CATALOGUE[code] : error.message;
+  const message = publicMessage(error);
   const details = code === "validation_failed" ? error.fields.map(toDetail) : undefined;
   if (!acceptsProblem(accept)) {
     const body = { success: false, message, error: { code, requestId, ...(details && { details }) } };
@@ -45,6 +44,11 @@ export function failure(error: DomainError, requestId: string, accept: string | 
     ...(details && { errors: details }),
   };
   return { contentType: PROBLEM, body };
+}
+
+/** What is wrong behind the edge is told by its code alone: the text may come from another service. */
+export function publicMessage({ code, message }: DomainError): string {
+  return HTTP_STATUS[code] >= 500 ? ERROR_CATALOGUE[code] : message;
 }
 
 /** Member by member: what else an error object carries stays here. */

@@ -2,8 +2,10 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { ClientGone } from "./client-gone.ts";
-import { failure } from "./envelope.ts";
+import { failure, publicMessage } from "./envelope.ts";
+import { isForm } from "./form-parser.ts";
 import { CHALLENGE, HTTP_CLIENT_GONE, HTTP_STATUS, INTERNAL_ONLY } from "./http-errors.ts";
+import { PAGE_HEADERS } from "./link-pages.ts";
 import { setStandardHeaders } from "./standard-headers.ts";
 
 const DEFAULT_RETRY_MS = 1_000;
@@ -44,6 +46,12 @@ function toDomainError(thrown: unknown, request: FastifyRequest): DomainError {
   return internalError(thrown);
 }
 
+/** Whether whoever asks is a browser that shows a page: it opened a link, or posted a form. */
+function wantsPage(request: FastifyRequest): boolean {
+  if (request.method === "POST") return isForm(request);
+  return request.headers.accept?.includes("text/html") === true;
+}
+
 function internalError(cause: unknown): DomainError {
   return new DomainError("internal_error", undefined, { cause });
 }
@@ -64,6 +72,12 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
     reply.header("retry-after", Math.max(1, Math.ceil((error.retryAfterMs ?? DEFAULT_RETRY_MS) / 1_000)));
   }
   request.errorCode = code;
+  const page = wantsPage(request) ? request.routeOptions?.config?.failurePage : undefined;
+  if (page !== undefined) {
+    const html = page(error, publicMessage(error), request);
+    reply.code(status).header("cache-control", "no-store").headers(PAGE_HEADERS).send(html);
+    return;
+  }
   // Bytes, so that Fastify leaves the media type as it is.
   reply
     .code(status)

@@ -2,9 +2,11 @@ import type { AuditEntry } from "../audit-client/audit-entry.ts";
 import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import type { Principal, Role, Verification } from "../token-client/principal.ts";
+import type { AccountClient } from "./account-client.ts";
 import { buildApp, type GatewayDeps } from "./app.ts";
 import type { User } from "./identity-client.ts";
 import type { GatewayApp } from "./request-state.ts";
+import type { UserAdminClient } from "./user-admin-client.ts";
 
 export const HOST = "gateway.test";
 export const USER_ID = "0199a000-0000-7000-8000-000000000001";
@@ -51,6 +53,33 @@ const VERDICTS: Record<string, Verification> = {
   "revoked-token": { kind: "inactive", reason: "revoked" },
 };
 
+const absentAccount = () => Promise.reject(new Error("not part of this test"));
+
+/** Accounts that are no part of a test. */
+export const absentAccounts: AccountClient = {
+  verifyEmail: absentAccount,
+  resendVerification: absentAccount,
+  forgotPassword: absentAccount,
+  resetPassword: absentAccount,
+  changePassword: absentAccount,
+  updateProfile: absentAccount,
+  deleteAccount: absentAccount,
+  changeEmail: absentAccount,
+  confirmEmailChange: absentAccount,
+  undoEmailChange: absentAccount,
+  close: () => undefined,
+};
+
+/** Users whose administration is no part of a test. */
+export const absentUsers: UserAdminClient = {
+  list: absentAccount,
+  get: absentAccount,
+  setAccess: absentAccount,
+  resetMfa: absentAccount,
+  delete: absentAccount,
+  close: () => undefined,
+};
+
 export interface TestGateway {
   app: GatewayApp;
   /** What the audit log was given, in order. */
@@ -69,6 +98,16 @@ export function testGateway(overrides: Partial<GatewayDeps> = {}): TestGateway {
   const absent = () => Promise.reject(new Error("not part of this test"));
   const app = buildApp({
     identity: { register: absent, login: absent, getUser: absent, close: () => undefined },
+    accounts: absentAccounts,
+    mfa: {
+      completeLogin: absent,
+      beginEnrollment: absent,
+      confirmEnrollment: absent,
+      disable: absent,
+      regenerateRecoveryCodes: absent,
+      close: () => undefined,
+    },
+    users: absentUsers,
     sessions: { refresh: absent, revoke: absent, revokeAll: absent, list: absent, close: () => undefined },
     auditQuery: { search: absent, close: () => undefined },
     jwks: { get: absent },

@@ -1,4 +1,7 @@
-import { IdentityServiceClient } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import {
+  type CompletedLogin as CompletedLoginMessage,
+  IdentityServiceClient,
+} from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { User as UserMessage } from "../proto/gen/gatehouse/identity/v1/user.ts";
 import { Role as RoleMessage } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import type { CallContext } from "../service-kit/call-context.ts";
@@ -40,14 +43,37 @@ export interface LoginAttempt {
   password: string;
   clientIp: string;
   userAgent: string;
+  /** As an earlier login gave it; may be empty. */
+  deviceToken: string;
+}
+
+/** A session that has begun. */
+export interface CompletedLogin {
+  tokens: TokenPair;
+  user: User;
+  /** For the next login on this device. */
+  deviceToken?: string;
+}
+
+/** A login whose password was right and which waits for a code of the second factor. */
+export interface PendingLogin {
+  tempToken: string;
+  methods: readonly string[];
+  userId: string;
+}
+
+/** An account as its owner sees it. */
+export interface OwnAccount extends User {
+  /** Only with a second factor. */
+  recoveryCodesLeft?: number;
 }
 
 /** The gateway's view of identity-service. Every call throws what the service says, as a DomainError. */
 export interface IdentityClient {
   register(registration: Registration, context: CallContext): Promise<User>;
-  login(attempt: LoginAttempt, context: CallContext): Promise<{ tokens: TokenPair; user: User }>;
+  login(attempt: LoginAttempt, context: CallContext): Promise<CompletedLogin | { pending: PendingLogin }>;
   /** Undefined if there is no such user. */
-  getUser(userId: string, context: CallContext): Promise<User | undefined>;
+  getUser(userId: string, context: CallContext): Promise<OwnAccount | undefined>;
   close(): void;
 }
 
@@ -66,15 +92,14 @@ export function createIdentityClient(address: string, certificate: ProcessCertif
     },
     async login(attempt, context) {
       const { result } = await callUnary(client, client.login, attempt, context);
+      if (result?.$case === "mfaChallenge") return { pending: result.value };
       // A result that this version does not know means: not logged in.
-      if (result?.$case !== "completed" || result.value.tokens === undefined)
-        throw unexpected("login result");
-      return { tokens: result.value.tokens, user: toUser(result.value.user) };
+      return toCompletedLogin(result?.value);
     },
     async getUser(userId, context) {
       try {
-        const { user } = await callUnary(client, client.getUser, { userId }, context);
-        return toUser(user);
+        const { user, recoveryCodesLeft } = await callUnary(client, client.getUser, { userId }, context);
+        return { ...toUser(user), ...(recoveryCodesLeft !== undefined && { recoveryCodesLeft }) };
       } catch (error) {
         if (error instanceof DomainError && error.code === "not_found") return undefined;
         throw error;
@@ -90,7 +115,13 @@ const ROLES = new Map<number, Role>([
   [RoleMessage.AUDITOR, "AUDITOR"],
 ]);
 
-function toUser(message: UserMessage | undefined): User {
+export function toCompletedLogin(message: CompletedLoginMessage | undefined): CompletedLogin {
+  if (message?.tokens === undefined) throw unexpected("login result");
+  const { tokens, deviceToken } = message;
+  return { tokens, user: toUser(message.user), deviceToken };
+}
+
+export function toUser(message: UserMessage | undefined): User {
   const role = ROLES.get(message?.role ?? RoleMessage.UNSPECIFIED);
   if (message?.createdAt === undefined || role === undefined) throw unexpected("user");
   const { id, email, firstName, lastName, emailVerified, mfaEnabled, createdAt } = message;

@@ -3,14 +3,17 @@ import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
 import { loadConfig, splitAddress } from "../service-kit/config.ts";
 import { startProcess } from "../service-kit/service-process.ts";
 import { createTokenVerifier } from "../token-client/token-verifier.ts";
+import { createAccountClient } from "./account-client.ts";
 import { buildApp } from "./app.ts";
 import { createAuditQueryClient } from "./audit-query-client.ts";
 import { configSchema } from "./config.ts";
 import { createIdentityClient } from "./identity-client.ts";
 import { createJwksCache } from "./jwks-cache.ts";
 import { createJwksClient } from "./jwks-client.ts";
+import { createMfaClient } from "./mfa-client.ts";
 import { createSessionClient } from "./session-client.ts";
 import { trustedProxies } from "./trusted-proxies.ts";
+import { createUserAdminClient } from "./user-admin-client.ts";
 
 /** For the audit outcomes of the last requests. */
 const AUDIT_FLUSH_MS = 2_000;
@@ -27,15 +30,21 @@ const verifier = createTokenVerifier({ address: TOKEN_SERVICE_ADDRESS, certifica
 lifecycle.onStop("token verifier", () => verifier.close());
 lifecycle.addReadinessCheck("token-service", () => verifier.assertReady());
 const identity = createIdentityClient(IDENTITY_SERVICE_ADDRESS, certificate);
+const accounts = createAccountClient(IDENTITY_SERVICE_ADDRESS, certificate);
+const mfa = createMfaClient(IDENTITY_SERVICE_ADDRESS, certificate);
+const users = createUserAdminClient(IDENTITY_SERVICE_ADDRESS, certificate);
 const sessions = createSessionClient(TOKEN_SERVICE_ADDRESS, certificate);
 const auditQuery = createAuditQueryClient(AUDIT_SERVICE_ADDRESS, certificate);
 const jwks = createJwksClient(TOKEN_SERVICE_ADDRESS, certificate);
 lifecycle.onStop("service clients", () => {
-  for (const client of [identity, sessions, auditQuery, jwks]) client.close();
+  for (const client of [identity, accounts, mfa, users, sessions, auditQuery, jwks]) client.close();
 });
 
 const app = buildApp({
   identity,
+  accounts,
+  mfa,
+  users,
   sessions,
   auditQuery,
   jwks: createJwksCache(jwks.fetch, () => performance.now()),

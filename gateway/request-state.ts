@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { FastifyInstance, FastifyTypeProvider, RawServerDefault } from "fastify";
+import type { FastifyInstance, FastifyRequest, FastifyTypeProvider, RawServerDefault } from "fastify";
 import type { z } from "zod";
 import type { AuditActor, AuditedCall } from "../audit-client/audit-entry.ts";
 import type { CallContext } from "../service-kit/call-context.ts";
-import type { ErrorCode } from "../service-kit/errors.ts";
+import type { DomainError, ErrorCode } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Principal } from "../token-client/principal.ts";
 import type { RouteAuth } from "../token-client/route-auth.ts";
@@ -14,6 +14,8 @@ declare module "fastify" {
     auth?: RouteAuth;
     /** What a call does, for the audit log: `auth.login`. Required on every mutating route. */
     action?: string;
+    /** How a refusal looks to a browser that shows a page; without it a refusal is JSON. */
+    failurePage?: FailurePage;
   }
 
   interface FastifyRequest {
@@ -34,6 +36,9 @@ declare module "fastify" {
     startedMs: number;
   }
 }
+
+/** @param message what may be said of the error to a client. @returns HTML. */
+export type FailurePage = (error: DomainError, message: string, request: FastifyRequest) => string;
 
 /** Types a route's body, query and parameters by its zod schemas. */
 export interface ZodTypeProvider extends FastifyTypeProvider {

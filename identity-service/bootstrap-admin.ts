@@ -5,7 +5,7 @@ import type { Sql } from "../service-kit/postgres.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy } from "./password-policy.ts";
 import type { User } from "./user.ts";
-import { hasAdmin, insertUser, lockAdminBootstrap } from "./user-store.ts";
+import { hasAdmin, insertUser, lockAddresses, lockAdminBootstrap } from "./user-store.ts";
 
 export interface BootstrapDeps {
   sql: Sql;
@@ -44,11 +44,13 @@ export async function bootstrapAdmin(deps: BootstrapDeps, admin: FirstAdmin): Pr
     lastName: "Administrator",
     role: "ADMIN",
     emailVerified: true,
+    mfaEnabled: false,
     createdAt: deps.now(),
   };
   const outcome = await sql.begin(async (tx) => {
     await lockAdminBootstrap(tx);
     if (await hasAdmin(tx)) return "exists";
+    await lockAddresses(tx, [user.email]);
     return (await insertUser(tx, { ...user, passwordHash })) ? "created" : "address_taken";
   });
   if (outcome === "created") logger.info({ userId: user.id }, "first administrator created");

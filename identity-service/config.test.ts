@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,6 +13,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const file = join(folder, "secret");
 writeFileSync(file, "a good password\n");
 
+const keyFile = join(folder, "key");
+writeFileSync(keyFile, `${randomBytes(32).toString("base64")}\n`);
+
 const MINIMAL = {
   OPERATIONS_ADDRESS: "127.0.0.1:0",
   LISTEN_ADDRESS: "127.0.0.1:0",
@@ -22,6 +26,10 @@ const MINIMAL = {
   DATABASE_URL: "postgres://gatehouse_identity@127.0.0.1:5432/identity",
   DATABASE_PASSWORD_FILE: file,
   TOKEN_SERVICE_ADDRESS: "127.0.0.1:50052",
+  PUBLIC_ORIGIN: "https://gatehouse.example",
+  LINK_KEY_FILE: keyFile,
+  DEVICE_KEY_FILE: keyFile,
+  MFA_ENCRYPTION_KEY_FILE: keyFile,
 };
 
 function problemsOf(change: Record<string, string>): string {
@@ -167,4 +175,20 @@ test.each([
 ])("$cores cores, $threads threads, $given given: $expected hashes at once", (row) => {
   const config = { HASH_CONCURRENCY: row.given, UV_THREADPOOL_SIZE: row.threads };
   expect(hashConcurrency(config, row.cores)).toBe(row.expected);
+});
+
+test.each([
+  "gatehouse.example",
+  "ftp://gatehouse.example",
+  "https://gatehouse.example/",
+  "https://a@gatehouse.example",
+])("links do not lead to %s", (origin) =>
+  expect(problemsOf({ PUBLIC_ORIGIN: origin })).toContain("PUBLIC_ORIGIN"),
+);
+
+test("links lead to an origin with or without a port, and their key has 32 bytes", () => {
+  for (const origin of ["https://gatehouse.example", "http://127.0.0.1:8080"]) {
+    expect(problemsOf({ PUBLIC_ORIGIN: origin })).toBe("");
+  }
+  expect(problemsOf({ LINK_KEY_FILE: file })).toContain("LINK_KEY_FILE: the file must hold 32 random bytes");
 });

@@ -1,8 +1,12 @@
 import { z } from "zod";
 import {
   addressSchema,
+  booleanSchema,
   databaseConfig,
+  encryptionKeyFileSchema,
   integerSchema,
+  redisConfig,
+  redisConfigProblem,
   secretFileSchema,
   serviceConfig,
 } from "../service-kit/config.ts";
@@ -13,14 +17,30 @@ import { ARGON2_CEILING } from "./stored-hash.ts";
 /** Threads of libuv's pool that hashing leaves to name look-ups and files. */
 const SPARE_THREADS = 2;
 
+/** An origin without path, query or user, as `URL` writes it. */
+const originSchema = z.url({ protocol: /^https?$/ }).refine((text) => new URL(text).origin === text, {
+  message: "must be scheme://host[:port] and nothing else, in lower case",
+  when: ({ value }) => typeof value === "string" && URL.canParse(value),
+});
+
 /** Everything identity-service reads from its environment. */
 export const configSchema = z
   .object({
     ...serviceConfig,
     ...databaseConfig,
     ...mailConfig,
+    /** REDIS_URL lets replicas count failed logins together. Unset: each for itself, with its share of the limits. */
+    ...redisConfig,
     /** gRPC of token-service. */
     TOKEN_SERVICE_ADDRESS: addressSchema,
+    /** `scheme://host[:port]` of the gateway as users see it: the origin of the links in mails. */
+    PUBLIC_ORIGIN: originSchema,
+    /** Makes the tokens of the links in mails: 32 random bytes, base64. */
+    LINK_KEY_FILE: encryptionKeyFileSchema,
+    /** False: a registration says nothing about whether the address has an account; its owner gets a mail. */
+    REGISTRATION_DISCLOSES: booleanSchema.default(true),
+    /** True: nobody logs in with an address that is not proven. */
+    LOGIN_REQUIRES_VERIFIED_EMAIL: booleanSchema.default(false),
     /** The first administrator, made at start if there is none. Together with its password file, or not at all. */
     BOOTSTRAP_ADMIN_EMAIL: z
       .string()
@@ -28,6 +48,20 @@ export const configSchema = z
       .pipe(z.string("must be an e-mail address"))
       .optional(),
     BOOTSTRAP_ADMIN_PASSWORD_FILE: secretFileSchema.optional(),
+    /** Encrypts TOTP secrets in the database: 32 random bytes, base64. */
+    MFA_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,
+    /** Another key that secrets may be encrypted with. They are encrypted anew at the start. */
+    MFA_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
+    /** What authenticator apps show beside the user's address. */
+    MFA_ISSUER: z
+      .string()
+      .regex(
+        /^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,63}$/u,
+        "must be 1 to 64 letters, digits, spaces, dots and dashes",
+      )
+      .default("Gatehouse"),
+    /** How long a login waits for the code of the second factor. */
+    MFA_CHALLENGE_TTL_S: integerSchema(60, 900).default(300),
     /** argon2id `m`, in KiB. Stored hashes that cost less are renewed at login. */
     ARGON2_MEMORY_KIB: integerSchema(19_456, ARGON2_CEILING.memoryKib).default(19_456),
     /** argon2id `t`. */
@@ -44,8 +78,26 @@ export const configSchema = z
     HASH_QUEUE_WAIT_MS: integerSchema(0, 1_000).default(1_000),
     /** In code points. */
     PASSWORD_MIN_LENGTH: integerSchema(8, 64).default(8),
+    /** Goes into new password hashes, and must not be lost: 32 random bytes, base64. Unset: none does. */
+    PASSWORD_PEPPER_FILE: encryptionKeyFileSchema.optional(),
+    /** The pepper before the present one, while hashes have it. They are renewed at login. */
+    PASSWORD_PEPPER_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
+    /** Range endpoint of known breaches; five characters of a new password's SHA-1 are appended. Unset: none is asked. */
+    BREACH_LOOKUP_URL: z.url({ protocol: /^https?$/ }).optional(),
+    /** Proves that a device is known: 32 random bytes, base64, the same in every replica. */
+    DEVICE_KEY_FILE: encryptionKeyFileSchema,
+    /** Replicas of this service: each gets its share of the limits while they cannot count together. */
+    THROTTLE_REPLICAS: integerSchema(1, 1_000).default(1),
+    /** Failed logins from one network (an IPv4 address, an IPv6 /64) in 15 minutes. */
+    THROTTLE_NETWORK_BUDGET: integerSchema(1, 1_000_000).default(100),
+    /** Failed logins in all in 15 minutes. */
+    THROTTLE_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(50_000),
   })
   .superRefine((config, context) => {
+    const redisProblem = redisConfigProblem(config);
+    if (redisProblem !== undefined) {
+      context.addIssue({ code: "custom", path: ["REDIS_URL"], message: redisProblem });
+    }
     for (const { key, message } of mailConfigProblems(config)) {
       context.addIssue({ code: "custom", path: [key], message });
     }

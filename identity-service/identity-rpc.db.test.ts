@@ -12,6 +12,7 @@ import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import { createRpcServer } from "../service-kit/rpc-server.ts";
 import { createTestCertificates } from "../tests/support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { ACCOUNT_CALLERS } from "./account-rpc.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
 import { testDeps } from "./test-deps.ts";
 
@@ -41,7 +42,13 @@ test("who registers can log in and be looked up, and is the same user each time"
     createdAt: deps.now(),
   });
 
-  const attempt = { email: REGISTRATION.email, password: REGISTRATION.password, clientIp: "", userAgent: "" };
+  const attempt = {
+    email: REGISTRATION.email,
+    password: REGISTRATION.password,
+    clientIp: "",
+    userAgent: "",
+    deviceToken: "",
+  };
   const { result } = await rpc.login(attempt, context());
   expect(result).toMatchObject({ $case: "completed", value: { user, tokens: { accessToken: "access" } } });
   expect(JSON.stringify(result)).not.toContain("argon2");
@@ -63,7 +70,13 @@ test("without its database every call is unavailable, never wrong", async () => 
   });
   const rpc = createIdentityRpc(await testDeps(nowhere));
   const unavailable = { code: "service_unavailable", retryAfterMs: 1_000 };
-  const attempt = { email: REGISTRATION.email, password: REGISTRATION.password, clientIp: "", userAgent: "" };
+  const attempt = {
+    email: REGISTRATION.email,
+    password: REGISTRATION.password,
+    clientIp: "",
+    userAgent: "",
+    deviceToken: "",
+  };
   await expect(rpc.register(REGISTRATION, context())).rejects.toMatchObject(unavailable);
   await expect(rpc.login(attempt, context())).rejects.toMatchObject(unavailable);
   const userId = "019a0000-0000-7000-8000-000000000000";
@@ -103,7 +116,8 @@ test("a refresh reuse told by token-service puts a mail into the outbox", async 
     const budget = newCallContext({ budgetMs: 10_000 });
     return callUnary(client, client.notifyRefreshReuse, told, budget).finally(() => client.close());
   };
-  const outbox = () => database.ownerSql`select id, recipient from mail_outbox`;
+  const outbox = () =>
+    database.ownerSql`select id, recipient from mail_outbox where template = 'refresh-reuse'`;
   try {
     for (const stranger of ["gateway", "audit-service", "payments-service"] as const) {
       await expect(tellAs(stranger)).rejects.toMatchObject({ code: "caller_not_allowed" });
@@ -123,5 +137,12 @@ test("only the gateway may act for end users, only token-service tell of their r
     login: ["gateway"],
     getUser: ["gateway"],
     notifyRefreshReuse: ["token-service"],
+    completeMfaLogin: ["gateway"],
+    beginTotpEnrollment: ["gateway"],
+    confirmTotpEnrollment: ["gateway"],
+    disableTotp: ["gateway"],
+    regenerateRecoveryCodes: ["gateway"],
+    ...ACCOUNT_CALLERS,
   });
+  expect(new Set(Object.values(ACCOUNT_CALLERS).flat())).toEqual(new Set(["gateway"]));
 });

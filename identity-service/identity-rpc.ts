@@ -1,12 +1,14 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import type { User as ProtoUser } from "../proto/gen/gatehouse/identity/v1/user.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { ACCOUNT_CALLERS, type AccountDeps, createAccountRpc } from "./account-rpc.ts";
+import { countRecoveryCodesLeft } from "./count-recovery-codes-left.ts";
 import { getUser } from "./get-user.ts";
-import { type LoginDeps, login } from "./login.ts";
+import { createMfaRpc, MFA_CALLERS, type MfaRpcDeps } from "./mfa-rpc.ts";
 import { type NotifyDeps, notifyRefreshReuse } from "./notify-refresh-reuse.ts";
 import { type RegisterDeps, register } from "./register.ts";
-import { toProtoRole } from "./role-rpc.ts";
-import type { User } from "./user.ts";
+import { type RememberDeviceDeps, rememberDevice } from "./remember-device.ts";
+import { type ThrottleLoginDeps, throttleLogin } from "./throttle-login.ts";
+import { encodeUser } from "./user-rpc.ts";
 
 /** Only the gateway acts for end users; only token-service knows of their refresh tokens. */
 export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
@@ -14,38 +16,37 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   login: ["gateway"],
   getUser: ["gateway"],
   notifyRefreshReuse: ["token-service"],
+  ...MFA_CALLERS,
+  ...ACCOUNT_CALLERS,
 };
 
 /** Adapts IdentityService to use cases. Holds no logic: decode, call, encode. */
 export function createIdentityRpc(
-  deps: RegisterDeps & LoginDeps & NotifyDeps,
+  deps: RegisterDeps & ThrottleLoginDeps & RememberDeviceDeps & NotifyDeps & AccountDeps & MfaRpcDeps,
 ): Implementation<IdentityServiceServer> {
   return {
     register: async (request, context) => ({
       user: encodeUser(await register(deps, request, context.deadlineMs)),
     }),
     login: async (request, context) => {
-      const { tokens, user } = await login(deps, request, context);
-      return { result: { $case: "completed", value: { tokens, user: encodeUser(user) } } };
+      const result = await throttleLogin(deps, request, context);
+      if ("pending" in result) {
+        const { tempToken, methods, userId } = result.pending;
+        return { result: { $case: "mfaChallenge", value: { tempToken, methods: [...methods], userId } } };
+      }
+      const { tokens, user } = result;
+      const deviceToken = await rememberDevice(deps, { ...request, user });
+      return { result: { $case: "completed", value: { tokens, user: encodeUser(user), deviceToken } } };
     },
-    getUser: async (request) => ({ user: encodeUser(await getUser(deps, request.userId)) }),
+    getUser: async (request) => {
+      const user = await getUser(deps, request.userId);
+      return { user: encodeUser(user), recoveryCodesLeft: await countRecoveryCodesLeft(deps, user) };
+    },
     notifyRefreshReuse: async (request) => {
       await notifyRefreshReuse(deps, request);
       return {};
     },
-  };
-}
-
-function encodeUser(user: User): ProtoUser {
-  return {
-    id: user.id,
-    email: user.email,
-    firstName: user.firstName,
-    lastName: user.lastName,
-    role: toProtoRole(user.role),
-    emailVerified: user.emailVerified,
-    // There is no second factor yet.
-    mfaEnabled: false,
-    createdAt: user.createdAt,
+    ...createAccountRpc(deps, encodeUser),
+    ...createMfaRpc(deps),
   };
 }

@@ -22,7 +22,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users`;
+  await database.ownerSql`truncate users cascade`;
   deps = await testDeps(database.sql);
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
   anna = await register(deps, registration, soon());
@@ -31,8 +31,11 @@ beforeEach(async () => {
 afterAll(() => database.drop());
 
 const context = () => newCallContext({ budgetMs: 60_000 });
-const logIn = (email = EMAIL, password = PASSWORD, withDeps = deps) =>
-  login(withDeps, { email, password, ...FROM }, context());
+async function logIn(email = EMAIL, password = PASSWORD, withDeps = deps) {
+  const result = await login(withDeps, { email, password, ...FROM }, context());
+  if ("pending" in result) throw new Error("asked for a second factor");
+  return result;
+}
 
 async function storedHash(): Promise<string> {
   const [row] = await database.ownerSql<{ hash: string }[]>`select password_hash as hash from users`;
@@ -149,7 +152,7 @@ test("a role that this version does not know grants nothing", async () => {
     await expect(logIn()).rejects.toThrow("does not know");
     expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
   } finally {
-    await database.ownerSql`truncate users`;
+    await database.ownerSql`truncate users cascade`;
     await database.ownerSql`alter table users add constraint users_role_check check (role in ('USER', 'ADMIN', 'AUDITOR'))`;
   }
 });
@@ -160,4 +163,14 @@ test("no log line holds the password or a hash", async () => {
   expect(deps.logLines).toHaveLength(1);
   expect(deps.logLines.join()).not.toContain(PASSWORD);
   expect(deps.logLines.join()).not.toContain("argon2id");
+});
+
+test("where it is asked for, an address that is not proven keeps out whoever has the right password", async () => {
+  const strict = { ...deps, loginRequiresVerifiedEmail: true };
+  await expect(logIn(EMAIL, "not the password", strict)).rejects.toMatchObject({
+    code: "invalid_credentials",
+  });
+  await expect(logIn(EMAIL, PASSWORD, strict)).rejects.toMatchObject({ code: "email_not_verified" });
+  await database.ownerSql`update users set email_verified = true`;
+  expect(await logIn(EMAIL, PASSWORD, strict)).toMatchObject({ user: { emailVerified: true } });
 });

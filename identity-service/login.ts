@@ -2,16 +2,20 @@ import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { type BeginMfaChallengeDeps, beginMfaChallenge, type PendingLogin } from "./begin-mfa-challenge.ts";
+import { beginSession } from "./begin-session.ts";
 import { canonicalEmail } from "./canonical-email.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import type { SessionTokens, TokenService } from "./token-service-client.ts";
 import type { User } from "./user.ts";
 import { type Account, findAccount, replacePasswordHash } from "./user-store.ts";
 
-export interface LoginDeps {
+export interface LoginDeps extends BeginMfaChallengeDeps {
   sql: Sql;
   passwords: PasswordHasher;
   tokenService: TokenService;
+  /** Whether an address that is not proven keeps its account out. */
+  loginRequiresVerifiedEmail: boolean;
   now: () => Date;
   logger: Logger;
 }
@@ -33,16 +37,16 @@ export interface CompletedLogin {
 }
 
 /**
- * Checks e-mail and password and begins a session. Every attempt costs one password verification; an account
+ * Checks e-mail and password and begins a session, or with a second factor the wait for its code. Every attempt costs one password verification; an account
  * that is unknown, disabled or without a password fails like a wrong password.
  *
- * @throws {DomainError} `invalid_credentials`, `busy`, `service_unavailable`.
+ * @throws {DomainError} `invalid_credentials`; `email_not_verified` only after the right password; `busy`, `service_unavailable`.
  */
 export async function login(
   deps: LoginDeps,
   attempt: LoginAttempt,
   context: CallContext,
-): Promise<CompletedLogin> {
+): Promise<CompletedLogin | { pending: PendingLogin }> {
   const email = canonicalEmail(attempt.email);
   const account = email === undefined ? undefined : await orUnavailable(findAccount(deps.sql, email));
   const verdict = await deps.passwords.verify(account, attempt.password, context.deadlineMs);
@@ -51,8 +55,17 @@ export async function login(
     throw new DomainError("invalid_credentials");
   }
   const { user } = account;
+  if (deps.loginRequiresVerifiedEmail && !user.emailVerified) throw new DomainError("email_not_verified");
   if (verdict === "match_outdated") await rehash(deps, account, attempt.password, context);
-  const tokens = await deps.tokenService.issueSession(
+  if (user.mfaEnabled) {
+    const { sessionEpoch } = account;
+    const { clientIp, userAgent } = attempt;
+    return {
+      pending: await beginMfaChallenge(deps, { userId: user.id, sessionEpoch, clientIp, userAgent }),
+    };
+  }
+  const tokens = await beginSession(
+    deps,
     {
       userId: user.id,
       role: user.role,
@@ -61,6 +74,7 @@ export async function login(
       clientIp: attempt.clientIp,
       userAgent: attempt.userAgent,
     },
+    account.sessionEpoch,
     context,
   );
   return { tokens, user };

@@ -88,7 +88,7 @@ test("claims are bounded, the longest due first; what another version asked for,
   const second = await enqueue(newMail(), at(-10));
   const first = await enqueue(newMail(), at(-20));
   await enqueue(newMail(), at(-1_000));
-  await enqueue({ ...newMail(), template: "a-mail-of-tomorrow" as "refresh-reuse" }, at(-50));
+  await enqueue({ ...newMail(), template: "a-mail-of-tomorrow" } as unknown as NewMail, at(-50));
   expect(await one(claim(0, 120, 1))).toMatchObject({ id: first });
   expect(await one(claim(0, 120, 9))).toMatchObject({ id: second });
   expect(await claim(0)).toEqual([]);

@@ -45,6 +45,21 @@ export async function enqueueMail(tx: TransactionSql, mail: NewMail, now: Date):
   return result.count === 1;
 }
 
+/**
+ * Leaves what is left of a mail that nobody gets: for a cause whose answer must not be told by its time from that of one
+ * with a mail, so it has to be a commit like it.
+ */
+export async function insertUnsentMail(
+  tx: TransactionSql,
+  mail: { id: string; userId: string; template: MailName },
+  now: Date,
+): Promise<void> {
+  await tx`
+    insert into mail_outbox (id, user_id, template, created_at, next_attempt_at, given_up_at)
+    values (${mail.id}, ${mail.userId}, ${mail.template}, ${now}, ${now}, ${now})
+  `;
+}
+
 /** Takes mails that are due, longest due first: whoever crashes with one leaves it to the next who looks after the lease. */
 export async function claimDueMails(sql: Sql, claim: Claim): Promise<ClaimedMail[]> {
   return sql<ClaimedMail[]>`

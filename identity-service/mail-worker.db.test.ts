@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { freePort } from "../deploy/local/ports.ts";
@@ -5,6 +6,7 @@ import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { createLinkTokens } from "./links.ts";
 import { claimDueMails, enqueueMail } from "./mail-outbox-store.ts";
 import { createMailSender, type MailSender } from "./mail-sender.ts";
 import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "./mail-templates.ts";
@@ -63,12 +65,23 @@ function senderTo(port: number): MailSender {
   return sender;
 }
 
+const linkTokens = createLinkTokens(randomBytes(32), "https://gatehouse.example");
+
 /** As a replica has it. */
 function replica(sender: MailSender | undefined, sql: Sql = database.sql) {
   const logLines: string[] = [];
   const logger = createLogger("test", "info", { write: (line) => void logLines.push(line) });
   const metrics = createMetrics("test");
-  const worker = new MailWorker({ sql, templates, sender, now, random: () => 0, logger, metrics });
+  const worker = new MailWorker({
+    sql,
+    templates,
+    linkTokens,
+    sender,
+    now,
+    random: () => 0,
+    logger,
+    metrics,
+  });
   endings.push(() => worker.stop());
   const metric = async (name: string) => {
     const lines = (await metrics.render()).split("\n").filter((line) => line.startsWith(name));

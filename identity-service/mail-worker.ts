@@ -3,6 +3,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import { type Repetition, repeat } from "../service-kit/repeat.ts";
+import type { LinkTokens } from "./links.ts";
 import { MAILS, type MailName } from "./mail.ts";
 import { mailBackOffMs } from "./mail-back-off.ts";
 import {
@@ -21,6 +22,8 @@ import type { MailTemplates } from "./mail-templates.ts";
 export interface MailWorkerOptions {
   sql: Sql;
   templates: MailTemplates;
+  /** Makes the links of mails whole. */
+  linkTokens: Pick<LinkTokens, "completed">;
   /** Undefined: nothing is sent; mails wait, until they are too old. */
   sender: MailSender | undefined;
   now: () => Date;
@@ -138,11 +141,12 @@ export class MailWorker {
 
   /** Never throws: what cannot be written down is settled when the lease ends. */
   async #deliver(sender: MailSender, mail: ClaimedMail): Promise<void> {
-    const { templates, logger } = this.#options;
+    const { templates, linkTokens, logger } = this.#options;
     const { id, template, recipient, attempts } = mail;
     const signal = AbortSignal.any([this.#cut.signal, AbortSignal.timeout(SEND_TIMEOUT_MS)]);
     try {
-      await sender.send({ id, recipient, ...templates.render(template, mail.data) }, signal);
+      const content = templates.render(template, linkTokens.completed(mail.data));
+      await sender.send({ id, recipient, ...content }, signal);
     } catch (error) {
       await this.#onFailure(mail, error).catch((cause: unknown) => {
         logger.warn({ err: cause, mailId: id }, "a mail's failure could not be recorded");

@@ -5,6 +5,30 @@
 export const MAILS = {
   /** A refresh token was used twice, and its session has been ended. */
   "refresh-reuse": ["occurredAt", "ip", "browser"],
+  /** The second factor was turned on. */
+  "mfa-enabled": ["occurredAt", "ip", "browser"],
+  /** It was turned off. */
+  "mfa-disabled": ["occurredAt", "ip", "browser"],
+  /** Its recovery codes were replaced. */
+  "recovery-codes-renewed": ["occurredAt", "ip", "browser"],
+  /** One of them was used. */
+  "recovery-code-used": ["occurredAt", "ip", "browser", "codesLeft"],
+  /** An account was made with this address. `link` is kept as `links.ts` says, and completed when the mail is sent. */
+  "verify-email": ["link"],
+  /** Somebody forgot a password. */
+  "reset-password": ["link"],
+  /** A password was set anew, by a link or by its owner. */
+  "password-changed": ["occurredAt"],
+  /** To the address that an account is to have. */
+  "confirm-email-change": ["link"],
+  /** To the address that an account had, with the way back. */
+  "email-changed": ["link", "occurredAt"],
+  /** To the owner of an address that somebody wanted to have. */
+  "address-in-use": ["occurredAt"],
+  /** To the owner of an address that somebody wanted to register. */
+  "registration-attempt": ["occurredAt"],
+  /** A login on a device that was not known, of a user who had logged in before. */
+  "new-device": ["occurredAt", "ip", "browser"],
 } as const satisfies Record<string, readonly string[]>;
 
 export type MailName = keyof typeof MAILS;

@@ -1,23 +1,41 @@
+import { randomBytes } from "node:crypto";
 import { availableParallelism } from "node:os";
 import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
 import { IdentityServiceService } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import { UserAdminServiceService } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { SessionServiceClient } from "../proto/gen/gatehouse/token/v1/session_service.ts";
 import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
-import { untilSuccess } from "../service-kit/repeat.ts";
+import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import { createRpcClient } from "../service-kit/rpc-client.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
+import { createAfterAnswer } from "./after-answer.ts";
 import { bootstrapAdmin } from "./bootstrap-admin.ts";
+import { createBreachLookup } from "./breach-lookup.ts";
 import { commonPasswords } from "./common-passwords.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
+import { deleteOldLinks } from "./delete-old-links.ts";
+import { createDeviceTokens } from "./device-token.ts";
 import { createHashQueue } from "./hash-queue.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
+import { createLinkTokens } from "./links.ts";
 import { createMailSender } from "./mail-sender.ts";
 import { MailWorker } from "./mail-worker.ts";
+import { createMemoryThrottle } from "./memory-throttle.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
+import { createPepper } from "./pepper.ts";
+import { createRedisThrottle } from "./redis-throttle.ts";
+import { reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
+import { SessionEndWorker } from "./session-end-worker.ts";
+import { shareOf, throttleLimits } from "./throttle.ts";
 import { createTokenServiceClient } from "./token-service-client.ts";
+import { createUserAdminRpc, USER_ADMIN_CALLERS } from "./user-admin-rpc.ts";
 import { readUsersTable } from "./user-store.ts";
+
+/** Mails asked for whose look-up has not begun or is under way; beyond: busy. */
+const MAX_AFTER_ANSWER = 200;
+const LINK_CLEANING_INTERVAL_MS = 10 * 60_000;
 
 const config = loadConfig(configSchema, process.env);
 const service = await startProcess("identity-service", config);
@@ -42,6 +60,8 @@ const passwords = await createPasswordHasher({
     iterations: config.ARGON2_ITERATIONS,
     parallelism: config.ARGON2_PARALLELISM,
   },
+  pepper: config.PASSWORD_PEPPER_FILE && createPepper(config.PASSWORD_PEPPER_FILE),
+  previousPepper: config.PASSWORD_PEPPER_PREVIOUS_FILE && createPepper(config.PASSWORD_PEPPER_PREVIOUS_FILE),
   queue: createHashQueue({
     concurrency: hashConcurrency(config, availableParallelism()),
     maxWaiting: config.HASH_QUEUE_MAX,
@@ -66,9 +86,11 @@ const mailSender =
 if (mailSender === undefined) logger.warn("SMTP_URL is not set: no mail is sent, mails wait in the outbox");
 else lifecycle.onStop("mail sender", () => mailSender.close());
 
+const linkTokens = createLinkTokens(config.LINK_KEY_FILE.bytes, config.PUBLIC_ORIGIN);
 const mailWorker = new MailWorker({
   sql,
   templates: config.MAIL_TEMPLATES_DIR,
+  linkTokens,
   sender: mailSender,
   now,
   random: Math.random,
@@ -78,26 +100,73 @@ const mailWorker = new MailWorker({
 mailWorker.start();
 lifecycle.onStop("mail worker", () => mailWorker.stop());
 
+const afterAnswer = createAfterAnswer({ maxPending: MAX_AFTER_ANSWER, logger });
+lifecycle.onStop("work after answers", () => afterAnswer.drained());
+
+const previousMfaKey = config.MFA_ENCRYPTION_KEY_PREVIOUS_FILE;
+const limits = throttleLimits({
+  network: config.THROTTLE_NETWORK_BUDGET,
+  everything: config.THROTTLE_GLOBAL_BUDGET,
+});
+const { REDIS_URL: redisUrl, THROTTLE_REPLICAS: replicas } = config;
+const throttle =
+  redisUrl === undefined
+    ? createMemoryThrottle({ limits: shareOf(limits, replicas), now: Date.now })
+    : createRedisThrottle({
+        url: redisUrl,
+        password: config.REDIS_PASSWORD_FILE,
+        caFile: config.REDIS_CA_FILE,
+        limits,
+        replicas,
+        now: Date.now,
+        logger,
+        metrics,
+      });
+lifecycle.onStop("throttle", () => throttle.close());
+
+const { BREACH_LOOKUP_URL: breachLookupUrl } = config;
 const deps = {
   sql,
   passwords,
+  throttle,
+  deviceTokens: createDeviceTokens(config.DEVICE_KEY_FILE.bytes, now),
   passwordPolicy: {
     minLength: config.PASSWORD_MIN_LENGTH,
     common: commonPasswords(config.PASSWORD_MIN_LENGTH),
+    breaches:
+      breachLookupUrl === undefined
+        ? undefined
+        : createBreachLookup({ url: breachLookupUrl, logger, metrics }),
   },
   tokenService: createTokenServiceClient(sessions),
+  loginRequiresVerifiedEmail: config.LOGIN_REQUIRES_VERIFIED_EMAIL,
+  registrationDiscloses: config.REGISTRATION_DISCLOSES,
+  linkTokens,
+  afterAnswer,
   now,
   newId: () => uuidv7(),
   wakeMailWorker: () => mailWorker.wake(),
+  randomBytes: (count: number) => randomBytes(count),
+  mfaKeys: [config.MFA_ENCRYPTION_KEY_FILE, ...(previousMfaKey ? [previousMfaKey] : [])] as const,
+  mfaIssuer: config.MFA_ISSUER,
+  mfaChallengeTtlS: config.MFA_CHALLENGE_TTL_S,
   logger,
 };
 
-await serveRpc(service, config, (server) =>
-  server.add(IdentityServiceService, IDENTITY_CALLERS, createIdentityRpc(deps)),
-);
+const sessionEndWorker = new SessionEndWorker(deps, metrics);
+sessionEndWorker.start();
+lifecycle.onStop("session ends", () => sessionEndWorker.stop());
+const linkCleaning = repeat("links", LINK_CLEANING_INTERVAL_MS, () => deleteOldLinks(deps), logger);
+lifecycle.onStop("link cleaning", () => linkCleaning.stop());
+
+await serveRpc(service, config, (server) => {
+  server.add(IdentityServiceService, IDENTITY_CALLERS, createIdentityRpc(deps));
+  server.add(UserAdminServiceService, USER_ADMIN_CALLERS, createUserAdminRpc(deps));
+});
 
 const { BOOTSTRAP_ADMIN_EMAIL: email, BOOTSTRAP_ADMIN_PASSWORD_FILE: password } = config;
 if (email !== undefined && password !== undefined) {
   await untilSuccess("first administrator", () => bootstrapAdmin(deps, { email, password }), logger);
 }
+await untilSuccess("TOTP secrets under the present key", () => reencryptTotpSecrets(deps), logger);
 lifecycle.ready();

@@ -19,6 +19,8 @@ beforeAll(async () => {
   deps = await testDeps(database.sql);
   const anna = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
   userId = (await register(deps, anna, soon())).id;
+  await database.ownerSql`truncate mail_outbox`;
+  deps.wakeMailWorker.mockClear();
 });
 afterEach(() => {
   deps.wakeMailWorker.mockClear();

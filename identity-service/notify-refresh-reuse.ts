@@ -1,8 +1,9 @@
-import { isIP } from "node:net";
 import { validate as isUuid } from "uuid";
 import { DomainError, type FieldProblem } from "../service-kit/errors.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { describeBrowser } from "./describe-browser.ts";
+import { inUtc } from "./in-utc.ts";
+import { knownAddress } from "./known-address.ts";
 import type { NewMail } from "./mail.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
 import { findUser } from "./user-store.ts";
@@ -50,15 +51,6 @@ export async function notifyRefreshReuse(deps: NotifyDeps, event: RefreshReuse):
     }),
   );
   if (isNew) deps.wakeMailWorker();
-}
-
-function inUtc(time: Date): string {
-  return `${time.toISOString().slice(0, 19).replace("T", " ")} UTC`;
-}
-
-/** Without an IPv6 zone, which is free text. */
-function knownAddress(ip: string): string {
-  return isIP(ip) === 0 || ip.includes("%") ? "unknown" : ip;
 }
 
 function invalid({ eventId, userId, occurredAt }: RefreshReuse): DomainError {

@@ -2,7 +2,14 @@ import { randomBytes } from "node:crypto";
 import type { hash, verify } from "@node-rs/argon2";
 import type { Logger } from "../service-kit/logger.ts";
 import type { HashQueue } from "./hash-queue.ts";
-import { type Argon2Parameters, readStoredHash } from "./stored-hash.ts";
+import type { Pepper } from "./pepper.ts";
+import {
+  type Argon2Parameters,
+  readStoredHash,
+  type StoredHash,
+  withoutPepperId,
+  withPepperId,
+} from "./stored-hash.ts";
 
 /** `Algorithm.Argon2id`; the library declares it as a const enum, which type stripping cannot read. */
 const ARGON2ID = 2;
@@ -11,7 +18,7 @@ const OUTPUT_BYTES = 32;
 /** What came of comparing a password with a stored hash. */
 export type Verdict =
   | "match"
-  /** A match, but the hash costs less than a new one would: replace it. */
+  /** A match, but the hash costs less than a new one would, or has another pepper: replace it. */
   | "match_outdated"
   | "mismatch";
 
@@ -25,7 +32,7 @@ interface HashedCredential {
 /** Hashes passwords with argon2id, through the hash queue. Passwords are taken in NFC. */
 export interface PasswordHasher {
   /**
-   * @returns a PHC string with a salt of 16 bytes and an output of 32.
+   * @returns a PHC string with a salt of 16 bytes and an output of 32, and with the pepper's `keyid` if there is one.
    * @throws {DomainError} `busy`.
    */
   hash(password: string, deadlineMs: number): Promise<string>;
@@ -48,22 +55,36 @@ export interface Argon2 {
 export interface PasswordHasherOptions {
   argon2: Argon2;
   parameters: Argon2Parameters;
+  /** Goes into new hashes. */
+  pepper?: Pepper | undefined;
+  /** The one before, while hashes with it exist. */
+  previousPepper?: Pepper | undefined;
   queue: HashQueue;
   logger: Logger;
 }
 
 /** @see RFC 9106 for argon2id; OWASP Password Storage Cheat Sheet for the floor of its parameters. */
 export async function createPasswordHasher(options: PasswordHasherOptions): Promise<PasswordHasher> {
-  const { argon2, parameters, queue, logger } = options;
+  const { argon2, parameters, pepper, previousPepper, queue, logger } = options;
+  const peppers = [pepper, previousPepper].filter((each) => each !== undefined);
 
-  function compute(password: string): Promise<string> {
-    return argon2.hash(password.normalize("NFC"), {
+  async function compute(password: string): Promise<string> {
+    const hash = await argon2.hash(seasoned(password, pepper), {
       algorithm: ARGON2ID,
       memoryCost: parameters.memoryKib,
       timeCost: parameters.iterations,
       parallelism: parameters.parallelism,
       outputLen: OUTPUT_BYTES,
     });
+    return pepper === undefined ? hash : withPepperId(hash, pepper.id);
+  }
+
+  /** Undefined if we would not have written it, or lack its pepper. */
+  function readable(stored: string): (StoredHash & { pepper: Pepper | undefined }) | undefined {
+    const hash = readStoredHash(stored);
+    if (hash === undefined) return undefined;
+    const found = peppers.find(({ id }) => id === hash.pepperId);
+    return hash.pepperId !== undefined && found === undefined ? undefined : { ...hash, pepper: found };
   }
 
   const dummy = await compute(randomBytes(32).toString("base64"));
@@ -73,22 +94,32 @@ export async function createPasswordHasher(options: PasswordHasherOptions): Prom
 
     async verify(account, password, deadlineMs) {
       const stored = account?.passwordHash ?? undefined;
-      const cost = stored === undefined ? undefined : readStoredHash(stored);
+      const cost = stored === undefined ? undefined : readable(stored);
       if (stored !== undefined && cost === undefined) {
         logger.error(
           { userId: account?.user.id },
-          "stored password hash is corrupt; its account cannot log in",
+          "stored password hash is corrupt or of an unknown pepper; its account cannot log in",
         );
       }
       const isReal = stored !== undefined && cost !== undefined;
       const isEqual = await queue.run(
-        () => argon2.verify(isReal ? stored : dummy, password.normalize("NFC")),
+        () =>
+          isReal
+            ? argon2.verify(withoutPepperId(stored), seasoned(password, cost.pepper))
+            : argon2.verify(withoutPepperId(dummy), seasoned(password, pepper)),
         deadlineMs,
       );
       if (!isReal || !isEqual) return "mismatch";
-      return isCheaper(cost, parameters) ? "match_outdated" : "match";
+      const isOutdated = isCheaper(cost, parameters) || cost.pepperId !== pepper?.id;
+      return isOutdated ? "match_outdated" : "match";
     },
   };
+}
+
+/** What argon2 is given for a password. */
+function seasoned(password: string, pepper: Pepper | undefined): string {
+  const text = password.normalize("NFC");
+  return pepper === undefined ? text : pepper.apply(text);
 }
 
 /** Parameters that were lowered do not count: an account keeps the stronger hash it has. */

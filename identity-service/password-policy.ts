@@ -1,4 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
+import type { BreachLookup } from "./breach-lookup.ts";
 import { localPartOf } from "./canonical-email.ts";
 
 export const MAX_PASSWORD_CODE_POINTS = 128;
@@ -12,6 +13,8 @@ export interface PasswordPolicy {
   minLength: number;
   /** In lower case. */
   common: ReadonlySet<string>;
+  /** Absent: breaches are not looked up. */
+  breaches?: BreachLookup | undefined;
 }
 
 /**
@@ -20,14 +23,20 @@ export interface PasswordPolicy {
  * shorter local part could only count if it were the whole password, and then the password is too short.
  *
  * @param email canonical.
+ * @param field what the password is called in the request.
  * @throws {DomainError} `password_too_short`, `password_too_common`, `password_contains_email`;
  *   `validation_failed` above 128 code points.
  * @see NIST SP 800-63B-4 §3.1.1.2, OWASP ASVS 5.0 §6.2.
  */
-export function checkPassword(policy: PasswordPolicy, password: string, email: string): void {
+export function checkPassword(
+  policy: PasswordPolicy,
+  password: string,
+  email: string,
+  field = "password",
+): void {
   const text = password.normalize("NFC");
   const length = codePointsUpTo(MAX_PASSWORD_CODE_POINTS + 1, text);
-  if (length > MAX_PASSWORD_CODE_POINTS || !text.isWellFormed()) throw unreadable(length);
+  if (length > MAX_PASSWORD_CODE_POINTS || !text.isWellFormed()) throw unreadable(field, length);
   if (length < policy.minLength) {
     throw new DomainError(
       "password_too_short",
@@ -43,6 +52,17 @@ export function checkPassword(policy: PasswordPolicy, password: string, email: s
   }
 }
 
+/**
+ * Refuses a new password that is in a published breach, if breaches are looked up: after `checkPassword`, because it
+ * asks another service. Never at login.
+ *
+ * @throws {DomainError} `password_too_common`.
+ */
+export async function refuseBreached({ breaches }: PasswordPolicy, password: string): Promise<void> {
+  if ((await breaches?.isBreached(password)) !== true) return;
+  throw new DomainError("password_too_common", "The password is known from a data breach.");
+}
+
 /** Counts no further than needed, so that a long text costs no more than a short one. */
 function codePointsUpTo(limit: number, text: string): number {
   let count = 0;
@@ -53,10 +73,10 @@ function codePointsUpTo(limit: number, text: string): number {
   return count;
 }
 
-function unreadable(length: number): DomainError {
+function unreadable(field: string, length: number): DomainError {
   const problem =
     length > MAX_PASSWORD_CODE_POINTS
       ? { code: "too_long", message: `must have at most ${MAX_PASSWORD_CODE_POINTS} characters` }
       : { code: "invalid_format", message: "must be Unicode text" };
-  return new DomainError("validation_failed", undefined, { fields: [{ field: "password", ...problem }] });
+  return new DomainError("validation_failed", undefined, { fields: [{ field, ...problem }] });
 }

@@ -10,7 +10,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
   deps = await testDeps(database.sql);
 });
-afterEach(() => database.ownerSql`truncate users`);
+afterEach(() => database.ownerSql`truncate users cascade`);
 afterAll(() => database.drop());
 
 const ANNA: Registration = {
@@ -31,6 +31,7 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
     lastName: "Smith",
     role: "USER",
     emailVerified: false,
+    mfaEnabled: false,
     createdAt: deps.now(),
   });
   expect(await rows()).toEqual([
@@ -45,6 +46,8 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
       email_verified: false,
       created_at: deps.now(),
       updated_at: deps.now(),
+      session_epoch: 0,
+      first_login_at: null,
     },
   ]);
 });
@@ -140,13 +143,12 @@ test("the database refuses what the service would never write", async () => {
   }
 });
 
-test("the service's role can neither delete users nor change who they are", async () => {
+test("the service's role can neither change which user a row is nor empty the table", async () => {
   const { sql } = database;
   await register(deps, ANNA, soon());
   for (const statement of [
-    sql`delete from users`,
-    sql`update users set role = 'ADMIN'`,
-    sql`update users set email = 'eve@example.com'`,
+    sql`update users set id = ${deps.newId()}`,
+    sql`update users set created_at = now()`,
     sql`truncate users`,
     sql`drop table users`,
   ]) {

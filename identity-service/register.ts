@@ -1,19 +1,24 @@
 import { DomainError, type FieldProblem } from "../service-kit/errors.ts";
-import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { orUnavailable, type Sql, type TransactionSql } from "../service-kit/postgres.ts";
 import { canonicalEmail } from "./canonical-email.ts";
+import { inUtc } from "./in-utc.ts";
+import { enqueueMail, insertUnsentMail } from "./mail-outbox-store.ts";
+import { type MakeLinkDeps, makeLink } from "./make-link.ts";
+import { noticeId } from "./notice-id.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
-import { checkPassword, type PasswordPolicy } from "./password-policy.ts";
+import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
 import { personalName } from "./personal-name.ts";
 import type { User } from "./user.ts";
-import { insertUser } from "./user-store.ts";
+import { findAccount, insertUser, lockAddresses } from "./user-store.ts";
 
-export interface RegisterDeps {
+export interface RegisterDeps extends MakeLinkDeps {
   sql: Sql;
   passwords: Pick<PasswordHasher, "hash">;
   passwordPolicy: PasswordPolicy;
-  now: () => Date;
-  /** A new UUIDv7. */
-  newId: () => string;
+  /** Whether who registers is told that the address has an account. */
+  registrationDiscloses: boolean;
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
 }
 
 /** As typed. */
@@ -25,7 +30,9 @@ export interface Registration {
 }
 
 /**
- * Creates an account with the role USER, its address not proven yet. A taken address costs a hash as well.
+ * Creates an account with the role USER, its address not proven yet, and mails a link that proves it. A taken address
+ * costs a hash as well. Unless `registrationDiscloses`, it also gets the same answer; the owner of the address gets a
+ * mail, at most once an hour.
  *
  * @param deadlineMs in milliseconds since the epoch.
  * @throws {DomainError} `validation_failed` with every failing field, `password_too_short`,
@@ -35,17 +42,50 @@ export interface Registration {
 export async function register(deps: RegisterDeps, typed: Registration, deadlineMs: number): Promise<User> {
   const person = validated(typed);
   checkPassword(deps.passwordPolicy, typed.password, person.email);
+  await refuseBreached(deps.passwordPolicy, typed.password);
   const passwordHash = await deps.passwords.hash(typed.password, deadlineMs);
   const user: User = {
     id: deps.newId(),
     ...person,
     role: "USER",
     emailVerified: false,
+    mfaEnabled: false,
     createdAt: deps.now(),
   };
-  const isNew = await orUnavailable(insertUser(deps.sql, { ...user, passwordHash }));
-  if (!isNew) throw new DomainError("email_already_registered");
+  const isNew = await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      await lockAddresses(tx, [user.email]);
+      const isInserted = await insertUser(tx, { ...user, passwordHash });
+      if (isInserted) await mailLink(tx, deps, user);
+      else if (!deps.registrationDiscloses) await mailOwner(tx, deps, user);
+      return isInserted;
+    }),
+  );
+  if (!isNew && deps.registrationDiscloses) throw new DomainError("email_already_registered");
+  deps.wakeMailWorker();
   return user;
+}
+
+async function mailLink(tx: TransactionSql, deps: RegisterDeps, { id: userId, email }: User): Promise<void> {
+  const data = { link: await makeLink(tx, deps, { userId, purpose: "verify_email" }) };
+  const mail = { id: deps.newId(), userId, recipient: email };
+  await enqueueMail(tx, { ...mail, template: "verify-email", data }, deps.now());
+}
+
+/** Costs what `mailLink` costs: without a mail it commits all the same. */
+async function mailOwner(tx: TransactionSql, deps: RegisterDeps, { id, email }: User): Promise<void> {
+  const now = deps.now();
+  const owner = await findAccount(tx, email);
+  const template = "registration-attempt";
+  const isMailed = owner?.status === "active" && (await mailNotice(tx, owner.user.id, email, now));
+  if (!isMailed)
+    await insertUnsentMail(tx, { id: deps.newId(), userId: owner?.user.id ?? id, template }, now);
+}
+
+function mailNotice(tx: TransactionSql, userId: string, email: string, now: Date): Promise<boolean> {
+  const mail = { id: noticeId("registration-attempt", userId, now), userId, recipient: email };
+  const data = { occurredAt: inUtc(now) };
+  return enqueueMail(tx, { ...mail, template: "registration-attempt", data }, now);
 }
 
 function validated(typed: Registration): Pick<User, "email" | "firstName" | "lastName"> {

@@ -1,16 +1,30 @@
+import { randomBytes } from "node:crypto";
 import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
 import { vi } from "vitest";
+import { type EncryptionKey, parseEncryptionKey } from "../service-kit/key-cipher.ts";
 import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import type { Sql } from "../service-kit/postgres.ts";
+import { createAfterAnswer } from "./after-answer.ts";
 import { commonPasswords } from "./common-passwords.ts";
+import { createDeviceTokens } from "./device-token.ts";
 import { createHashQueue } from "./hash-queue.ts";
+import { createLinkTokens } from "./links.ts";
+import { createMemoryThrottle } from "./memory-throttle.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
 import type { Argon2Parameters } from "./stored-hash.ts";
-import type { NewSession, SessionTokens } from "./token-service-client.ts";
+import { throttleLimits } from "./throttle.ts";
+import type { EndedUserSessions, NewSession, SessionTokens } from "./token-service-client.ts";
+import type { MfaKeys } from "./totp-secret.ts";
 
 export const FLOOR: Argon2Parameters = { memoryKib: 19_456, iterations: 2, parallelism: 1 };
+
+export function newTestKey(): EncryptionKey {
+  const key = parseEncryptionKey(randomBytes(32).toString("base64"));
+  if (key === undefined) throw new Error("not an encryption key");
+  return key;
+}
 
 /** Long after any test. */
 export const soon = () => Date.now() + 60_000;
@@ -32,17 +46,31 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
   });
   const passwords = await createPasswordHasher({ argon2: counted, parameters, queue, logger });
   counted.hash.mockClear();
+  const revokeUserSessions = vi.fn(async (_which: EndedUserSessions): Promise<readonly string[]> => []);
+  const revokeSession = vi.fn(async () => undefined);
   const issueSession = vi.fn(async ({ userId }: NewSession): Promise<SessionTokens> => {
     return { accessToken: "access", refreshToken: "refresh", expiresInS: 900, sessionId: uuidv7(), userId };
   });
+  const now = () => new Date("2031-01-02T03:04:05.678Z");
+  const limits = throttleLimits({ network: 10_000, everything: 100_000 });
   return {
     sql,
     passwords,
+    throttle: createMemoryThrottle({ limits, now: () => now().getTime() }),
+    deviceTokens: createDeviceTokens(randomBytes(32), now),
     passwordPolicy: { minLength: 8, common: commonPasswords(8) },
-    tokenService: { issueSession },
-    now: () => new Date("2031-01-02T03:04:05.678Z"),
+    tokenService: { issueSession, revokeUserSessions, revokeSession },
+    loginRequiresVerifiedEmail: false,
+    registrationDiscloses: true,
+    linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),
+    afterAnswer: createAfterAnswer({ maxPending: 1_000, logger }),
+    now,
     newId: () => uuidv7(),
     wakeMailWorker: vi.fn(),
+    randomBytes,
+    mfaKeys: [newTestKey()] as MfaKeys,
+    mfaIssuer: "Gatehouse",
+    mfaChallengeTtlS: 300,
     logger,
     argon2: counted,
     logLines,

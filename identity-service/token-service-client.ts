@@ -30,6 +30,15 @@ export interface SessionTokens {
   userId: string;
 }
 
+/** Which sessions of a user are to end. */
+export interface EndedUserSessions {
+  userId: string;
+  /** Null: all end. */
+  exceptSessionId: string | null;
+  /** lower_snake_case, at most 32 characters. */
+  reason: string;
+}
+
 /** What identity-service asks of token-service. */
 export interface TokenService {
   /**
@@ -38,6 +47,22 @@ export interface TokenService {
    * @throws {DomainError} `service_unavailable`. Anything else token-service says is a defect of ours.
    */
   issueSession(session: NewSession, context: CallContext): Promise<SessionTokens>;
+  /**
+   * Ends all sessions of a user but the excepted one, committed. Idempotent.
+   *
+   * @returns the ids of those that ended.
+   * @throws {DomainError} `service_unavailable`.
+   */
+  revokeUserSessions(which: EndedUserSessions, context: CallContext): Promise<readonly string[]>;
+  /**
+   * Ends one session, committed. Idempotent.
+   *
+   * @throws {DomainError} `service_unavailable`.
+   */
+  revokeSession(
+    which: { sessionId: string; userId: string; reason: string },
+    context: CallContext,
+  ): Promise<void>;
 }
 
 export function createTokenServiceClient(client: SessionServiceClient): TokenService {
@@ -55,11 +80,21 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
       if (tokens === undefined) throw new Error("token-service issued a session without tokens");
       return tokens;
     },
+    async revokeUserSessions({ userId, exceptSessionId, reason }, context) {
+      const request = { userId, exceptSessionId: exceptSessionId ?? "", reason };
+      const { sessionIds } = await callUnary(client, client.revokeUserSessions, request, context).catch(
+        refuseOthers,
+      );
+      return sessionIds;
+    },
+    async revokeSession(which, context) {
+      await callUnary(client, client.revokeSession, which, context).catch(refuseOthers);
+    },
   };
 }
 
-/** The client asked for a login: what is wrong between two services is not its fault and not its business. */
+/** What is wrong between two services is not the client's fault and not its business. */
 function refuseOthers(error: unknown): never {
   if (error instanceof DomainError && error.code === "service_unavailable") throw error;
-  throw new Error("token-service did not issue the session", { cause: error });
+  throw new Error("token-service did not do what was asked", { cause: error });
 }

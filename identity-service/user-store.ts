@@ -10,17 +10,20 @@ export interface Account {
   status: UserStatus;
   /** PHC string; null if the account has no password. */
   passwordHash: string | null;
+  /** Goes up with each change that ends sessions: see begin-session.ts. */
+  sessionEpoch: number;
 }
 
-interface UserRow extends Omit<User, "role"> {
+export interface UserRow extends Omit<User, "role"> {
   role: string;
 }
 
 /**
- * Adds an active account.
+ * Adds an active account, without a second factor.
  *
  * @returns false, with nothing changed, if the address has an account already: decided by the unique
- *   constraint, so of any number of concurrent calls one succeeds.
+ *   constraint, so of any number of concurrent calls one succeeds. Also if the address is kept for the
+ *   account that had it until lately.
  */
 export async function insertUser(
   sql: Sql | TransactionSql,
@@ -28,19 +31,35 @@ export async function insertUser(
 ): Promise<boolean> {
   const rows = await sql`
     insert into users (id, email, first_name, last_name, role, status, password_hash, email_verified, created_at, updated_at)
-    values (${user.id}, ${user.email}, ${user.firstName}, ${user.lastName}, ${user.role}, 'active',
-      ${user.passwordHash}, ${user.emailVerified}, ${user.createdAt}, ${user.createdAt})
+    select ${user.id}, ${user.email}, ${user.firstName}, ${user.lastName}, ${user.role}, 'active',
+      ${user.passwordHash}, ${user.emailVerified}, ${user.createdAt}, ${user.createdAt}
+    where not exists (
+      select from links
+      where new_email = ${user.email} and purpose = 'undo_email_change' and consumed_at is null
+        and expires_at > ${user.createdAt}
+    )
     on conflict on constraint users_email_key do nothing
     returning id
   `;
   return rows.length === 1;
 }
 
+/**
+ * Whoever gives an address to an account, or takes it away, holds this until the transaction ends, so that who comes
+ * second sees what the first has done: a kept address is found in another table than the account.
+ */
+export async function lockAddresses(tx: TransactionSql, emails: readonly string[]): Promise<void> {
+  for (const email of [...emails].sort()) {
+    await tx`select pg_advisory_xact_lock(hashtextextended(${email}, 1))`;
+  }
+}
+
 /** @param id UUID. */
 export async function findUser(sql: Sql | TransactionSql, id: string): Promise<User | undefined> {
   const [row] = await sql<UserRow[]>`
     select id, email, first_name as "firstName", last_name as "lastName", role,
-      email_verified as "emailVerified", created_at as "createdAt"
+      email_verified as "emailVerified", created_at as "createdAt",
+      exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled"
     from users
     where id = ${id}
   `;
@@ -48,17 +67,18 @@ export async function findUser(sql: Sql | TransactionSql, id: string): Promise<U
 }
 
 /** @param email canonical. */
-export async function findAccount(sql: Sql, email: string): Promise<Account | undefined> {
-  const [row] = await sql<(UserRow & { status: string; passwordHash: string | null })[]>`
+export async function findAccount(sql: Sql | TransactionSql, email: string): Promise<Account | undefined> {
+  const [row] = await sql<(UserRow & Omit<Account, "user" | "status"> & { status: string })[]>`
     select id, email, first_name as "firstName", last_name as "lastName", role,
       email_verified as "emailVerified", created_at as "createdAt",
-      status, password_hash as "passwordHash"
+      exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled",
+      status, password_hash as "passwordHash", session_epoch as "sessionEpoch"
     from users
     where email = ${email}
   `;
   if (row === undefined) return undefined;
-  const { status, passwordHash, ...userRow } = row;
-  return { user: toUser(userRow), status: known(USER_STATUSES, status), passwordHash };
+  const { status, passwordHash, sessionEpoch, ...userRow } = row;
+  return { user: toUser(userRow), status: known(USER_STATUSES, status), passwordHash, sessionEpoch };
 }
 
 /** Replaces a password hash, unless it was replaced by something else in the meantime: then nothing happens. */
@@ -71,6 +91,14 @@ export async function replacePasswordHash(
     set password_hash = ${change.newHash}, updated_at = greatest(updated_at, ${change.at})
     where id = ${change.userId} and password_hash = ${change.oldHash}
   `;
+}
+
+/** @returns true if nobody has logged in to the account before: of any number at once, for one. */
+export async function noteFirstLogin(tx: TransactionSql, userId: string, at: Date): Promise<boolean> {
+  const result = await tx`
+    update users set first_login_at = ${at} where id = ${userId} and first_login_at is null
+  `;
+  return result.count === 1;
 }
 
 /** Waits for its turn to make the first administrator; holds it until the transaction ends. */
@@ -91,12 +119,12 @@ export async function readUsersTable(sql: Sql): Promise<void> {
   await sql`select from users limit 1`;
 }
 
-function toUser(row: UserRow): User {
+export function toUser(row: UserRow): User {
   return { ...row, role: known(ROLES, row.role) };
 }
 
 /** A value that a newer version has written and this one does not know grants nothing. */
-function known<T extends string>(values: readonly T[], text: string): T {
+export function known<T extends string>(values: readonly T[], text: string): T {
   const value = values.find((candidate) => candidate === text);
   if (value === undefined) throw new Error(`users has a value this version does not know: ${text}`);
   return value;

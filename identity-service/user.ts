@@ -6,6 +6,14 @@ export type Role = (typeof ROLES)[number];
 export const USER_STATUSES = ["active", "disabled"] as const;
 export type UserStatus = (typeof USER_STATUSES)[number];
 
+/** An account as administrators see it. */
+export interface ManagedUser {
+  user: User;
+  status: UserStatus;
+  /** Undefined if never, or before this was kept. */
+  firstLoginAt: Date | undefined;
+}
+
 /** An account as its owner sees it. */
 export interface User {
   /** UUIDv7. */
@@ -17,5 +25,7 @@ export interface User {
   role: Role;
   /** Whether the address was proven. */
   emailVerified: boolean;
+  /** Whether a login needs a code of the second factor. */
+  mfaEnabled: boolean;
   createdAt: Date;
 }

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
+import { parseEncryptionKey } from "./key-cipher.ts";
 
 /** BSD `EX_CONFIG`: the process cannot run with this configuration, so restarting it is no help. */
 export const EXIT_CONFIG = 78;
@@ -117,6 +118,14 @@ export const secretFileSchema = z.string().transform((path, context) => {
   return new Secret(text);
 });
 
+/** A file with a key-encryption key in it: 32 random bytes in base64. */
+export const encryptionKeyFileSchema = secretFileSchema.transform((secret, context) => {
+  const key = parseEncryptionKey(secret.reveal());
+  if (key !== undefined) return key;
+  context.addIssue({ code: "custom", message: "the file must hold 32 random bytes in base64" });
+  return z.NEVER;
+});
+
 function readFile(path: string, context: z.RefinementCtx): Buffer | undefined {
   try {
     return readFileSync(path);
@@ -171,3 +180,25 @@ export const databaseConfig = {
   DATABASE_CA_FILE: readableFileSchema.optional(),
   DATABASE_POOL_SIZE: integerSchema(1, 100).default(10),
 };
+
+/** What a process with Redis reads. Refuse `redisConfigProblem` in its schema, too. */
+export const redisConfig = {
+  /** `redis://[user@]host[:port]`, or `rediss://` for TLS, without the password. */
+  REDIS_URL: z
+    .url({ protocol: /^rediss?$/ })
+    .refine(
+      (text) => URL.canParse(text) && new URL(text).password === "",
+      "put the password into REDIS_PASSWORD_FILE",
+    )
+    .optional(),
+  REDIS_PASSWORD_FILE: secretFileSchema.optional(),
+  /** CA of the server's certificate, for `rediss://`. The system's authorities if unset. */
+  REDIS_CA_FILE: readableFileSchema.optional(),
+};
+
+/** What is wrong with REDIS_URL beside the other settings; undefined if nothing is. */
+export function redisConfigProblem(config: z.output<z.ZodObject<typeof redisConfig>>): string | undefined {
+  const isEncrypted = config.REDIS_URL?.startsWith("rediss:") === true;
+  if (config.REDIS_CA_FILE === undefined || isEncrypted) return undefined;
+  return "must be rediss:// when REDIS_CA_FILE is set: otherwise nothing is encrypted";
+}

@@ -2,19 +2,12 @@ import { z } from "zod";
 import {
   addressSchema,
   databaseConfig,
+  encryptionKeyFileSchema,
   integerSchema,
-  readableFileSchema,
-  secretFileSchema,
+  redisConfig,
+  redisConfigProblem,
   serviceConfig,
 } from "../service-kit/config.ts";
-import { parseEncryptionKey } from "./key-cipher.ts";
-
-const encryptionKeySchema = secretFileSchema.transform((secret, context) => {
-  const key = parseEncryptionKey(secret.reveal());
-  if (key !== undefined) return key;
-  context.addIssue({ code: "custom", message: "the file must hold 32 random bytes in base64" });
-  return z.NEVER;
-});
 
 /** Everything that token-service reads from its environment. Durations carry their unit. */
 export const configSchema = z
@@ -28,9 +21,9 @@ export const configSchema = z
     /** `iss` and `aud` of access tokens: the gateway's public origin. */
     TOKEN_ISSUER: z.url({ protocol: /^https?$/ }),
     /** Encrypts private signing keys in the database: 32 random bytes, base64. */
-    KEY_ENCRYPTION_KEY_FILE: encryptionKeySchema,
+    KEY_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,
     /** The key before the present one, while keys encrypted with it exist. */
-    KEY_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeySchema.optional(),
+    KEY_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
     /** Of keys made from now on. */
     SIGNING_ALGORITHM: z.enum(["EdDSA", "ES256"]).default("EdDSA"),
     /** The active key is rotated when it is older. */
@@ -55,25 +48,12 @@ export const configSchema = z
       .transform((text) => text.split(",").map((name) => name.trim())),
     /** Verified tokens kept in memory. */
     VERIFIED_TOKENS_MAX: integerSchema(0, 1_000_000).default(20_000),
-    /** Wakes the other replicas when a revocation commits. Unset: only for a single replica; others follow by polling. */
-    REDIS_URL: z
-      .url({ protocol: /^rediss?$/ })
-      .refine(
-        (text) => URL.canParse(text) && new URL(text).password === "",
-        "put the password into REDIS_PASSWORD_FILE",
-      )
-      .optional(),
-    REDIS_PASSWORD_FILE: secretFileSchema.optional(),
-    /** CA of the server's certificate, for `rediss://`. The system's authorities if unset. */
-    REDIS_CA_FILE: readableFileSchema.optional(),
+    /** REDIS_URL wakes the other replicas when a revocation commits. Unset: only for a single replica; others follow by polling. */
+    ...redisConfig,
   })
-  .refine(
-    ({ REDIS_URL, REDIS_CA_FILE }) =>
-      REDIS_CA_FILE === undefined || REDIS_URL?.startsWith("rediss:") === true,
-    {
-      path: ["REDIS_URL"],
-      message: "must be rediss:// when REDIS_CA_FILE is set: otherwise nothing is encrypted",
-    },
-  );
+  .superRefine((config, context) => {
+    const message = redisConfigProblem(config);
+    if (message !== undefined) context.addIssue({ code: "custom", path: ["REDIS_URL"], message });
+  });
 
 export type Config = z.output<typeof configSchema>;

@@ -1,6 +1,6 @@
+import { decrypt, type EncryptionKey, encrypt } from "../service-kit/key-cipher.ts";
 import { orUnavailable, type Sql, type TransactionSql } from "../service-kit/postgres.ts";
 import type { Algorithm } from "./jws-signature.ts";
-import { decrypt, type EncryptionKey, encrypt } from "./key-cipher.ts";
 import {
   deleteKeysRetiredBefore,
   deleteNextKey,

@@ -1,9 +1,9 @@
 import type { KeyObject } from "node:crypto";
 import type { JWK } from "jose";
 import { DomainError } from "../service-kit/errors.ts";
+import { decrypt, type EncryptionKey } from "../service-kit/key-cipher.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
-import { decrypt, type EncryptionKey } from "./key-cipher.ts";
 import { listKeys, type SigningKeyRow } from "./key-store.ts";
 import { importPrivateKey, importPublicKey, type SigningKey } from "./signing-key.ts";
 

@@ -3,6 +3,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Secret } from "../service-kit/config.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
+import type { RedisSettings } from "../service-kit/redis-connection.ts";
 import { createTestCertificates } from "../tests/support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import {
@@ -16,7 +17,6 @@ import {
 } from "../tests/support/redis.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { createRedisBell } from "./redis-bell.ts";
-import type { RedisSettings } from "./redis-connection.ts";
 import { testBellContract } from "./revocation-bell.contract.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
 import { revokeSession } from "./revoke-session.ts";

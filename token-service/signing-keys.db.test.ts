@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { parseEncryptionKey } from "../service-kit/key-cipher.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import {
   logIn,
@@ -8,7 +9,6 @@ import {
   type TokenReplicaOptions,
 } from "../tests/support/token-service.ts";
 import { ensureSigningKeys } from "./ensure-signing-keys.ts";
-import { parseEncryptionKey } from "./key-cipher.ts";
 import { KeyRing } from "./key-ring.ts";
 import { listKeys } from "./key-store.ts";
 import { refreshSession } from "./refresh-session.ts";

@@ -16,7 +16,14 @@ import {
   readIfPresent,
   writePrivateFile,
 } from "./private-file.ts";
-import { keyEncryptionKeyFile, processPlan, STOP_GROUPS } from "./processes.ts";
+import {
+  deviceKeyFile,
+  keyEncryptionKeyFile,
+  linkKeyFile,
+  mfaEncryptionKeyFile,
+  processPlan,
+  STOP_GROUPS,
+} from "./processes.ts";
 import { provision } from "./provision.ts";
 import { writeRoutesFile } from "./routes-file.ts";
 import type { Settings } from "./settings.ts";
@@ -66,7 +73,11 @@ export class Launcher {
       join(this.#home.secrets, "postgres-superuser-password"),
       randomPassword,
     );
-    await this.#essentialSecret(keyEncryptionKeyFile(this.#home), () => randomBytes(32).toString("base64"));
+    await this.#essentialSecret(keyEncryptionKeyFile(this.#home), newEncryptionKey);
+    // Kept, not essential: a home from before there was a second factor has none.
+    await keptSecret(mfaEncryptionKeyFile(this.#home), newEncryptionKey);
+    await keptSecret(linkKeyFile(this.#home), newEncryptionKey);
+    await keptSecret(deviceKeyFile(this.#home), newEncryptionKey);
     const database = this.#startDatabase(superuserPassword);
     database.catch(() => {}); // awaited below; until then a failure elsewhere is reported first
     const administrator = await this.#prepareFiles();
@@ -140,4 +151,9 @@ export class Launcher {
     const { GATEHOUSE_ADMIN_EMAIL: email, GATEHOUSE_ADMIN_PASSWORD: password } = this.#settings;
     return await firstAdministrator({ secrets, startedOnceFile, email, password });
   }
+}
+
+/** 32 random bytes as base64. */
+function newEncryptionKey(): string {
+  return randomBytes(32).toString("base64");
 }

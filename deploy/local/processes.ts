@@ -50,6 +50,10 @@ export function processPlan(settings: Settings, home: Home, administrator: First
     BOOTSTRAP_ADMIN_PASSWORD_FILE: administrator.passwordFile,
     SMTP_URL: `smtp://${local(settings.SMTP_PORT)}`,
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.example>",
+    PUBLIC_ORIGIN: `http://${local(settings.GATEWAY_PORT)}`,
+    LINK_KEY_FILE: linkKeyFile(home),
+    MFA_ENCRYPTION_KEY_FILE: mfaEncryptionKeyFile(home),
+    DEVICE_KEY_FILE: deviceKeyFile(home),
   });
   const token = service(settings, home, "token-service", settings.TOKEN_OPERATIONS_PORT, {
     ...databaseEnvironment(settings, home, "token-service"),
@@ -74,6 +78,21 @@ export function processPlan(settings: Settings, home: Home, administrator: First
 /** The key under which token-service encrypts its signing keys: 32 bytes as base64. */
 export function keyEncryptionKeyFile(home: Home): string {
   return join(home.secrets, "key-encryption-key");
+}
+
+/** The key under which identity-service encrypts TOTP secrets: 32 bytes as base64. */
+export function mfaEncryptionKeyFile(home: Home): string {
+  return join(home.secrets, "mfa-encryption-key");
+}
+
+/** The key that makes the tokens of mailed links: 32 bytes as base64. */
+export function linkKeyFile(home: Home): string {
+  return join(home.secrets, "link-key");
+}
+
+/** The key with which identity-service knows devices again: 32 bytes as base64. */
+export function deviceKeyFile(home: Home): string {
+  return join(home.secrets, "device-key");
 }
 
 function service(

@@ -89,8 +89,9 @@ test("a reused refresh token ends the session everywhere, is in the audit log, a
     .poll(
       async () => {
         const mails = await (await fetch(`http://127.0.0.1:${system.ports.MAILBOX_PORT}/email`)).json();
-        return (mails as { to: { address: string }[] }[]).filter(({ to }) => to[0]?.address === user.email)
-          .length;
+        return (mails as { subject: string; to: { address: string }[] }[]).filter(
+          ({ subject, to }) => to[0]?.address === user.email && subject === "We ended one of your sessions",
+        ).length;
       },
       { timeout: 20_000 },
     )

@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { pino } from "pino";
+import { parseEncryptionKey } from "../../service-kit/key-cipher.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import { ensureSigningKeys } from "../../token-service/ensure-signing-keys.ts";
 import { issueSession } from "../../token-service/issue-session.ts";
 import type { Algorithm } from "../../token-service/jws-signature.ts";
-import { parseEncryptionKey } from "../../token-service/key-cipher.ts";
 import { KeyRing } from "../../token-service/key-ring.ts";
 import { LeafMarker } from "../../token-service/leaf-marker.ts";
 import type { RefreshResult } from "../../token-service/refresh-session.ts";

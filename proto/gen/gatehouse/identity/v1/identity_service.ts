@@ -54,6 +54,8 @@ export interface LoginRequest {
   clientIp: string;
   /** The client's User-Agent. May be empty. */
   userAgent: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
 }
 
 /** What the attempt came to. */
@@ -63,6 +65,9 @@ export interface LoginResponse {
     | //
     /** Done: here is the session. */
     { $case: "completed"; value: CompletedLogin }
+    | //
+    /** The password was right; a code of the second factor is missing. */
+    { $case: "mfaChallenge"; value: MfaChallenge }
     | undefined;
 }
 
@@ -73,7 +78,123 @@ export interface CompletedLogin {
     | TokenPair
     | undefined;
   /** Whose it is. */
-  user: User | undefined;
+  user:
+    | User
+    | undefined;
+  /** For the next login on this device. Never logged. */
+  deviceToken: string;
+}
+
+/** A login that waits for a code of the second factor. */
+export interface MfaChallenge {
+  /** 256 bits in base64url: for CompleteMfaLogin and nothing else. Never logged. */
+  tempToken: string;
+  /** What counts as a code: `totp`, `recovery_code`. */
+  methods: string[];
+  /** UUID of the user whose password was right. */
+  userId: string;
+}
+
+/** One attempt. */
+export interface CompleteMfaLoginRequest {
+  /** As the challenge gave it. Never logged. */
+  tempToken: string;
+  /** As typed. Never logged. */
+  code: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
+}
+
+/** The login is complete. */
+export interface CompleteMfaLoginResponse {
+  /** Here is the session. */
+  completed: CompletedLogin | undefined;
+}
+
+/** Who begins to set up a second factor. */
+export interface BeginTotpEnrollmentRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** As typed. Never logged. */
+  password: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+}
+
+/** What goes into an authenticator app. Shown once, never logged. */
+export interface BeginTotpEnrollmentResponse {
+  /** 160 bits in base32 (RFC 4648 §6). */
+  secret: string;
+  /** `otpauth://totp/…` with the same secret. */
+  otpauthUrl: string;
+  /** `data:image/svg+xml;base64,…`: the URL as a QR code. */
+  qrCode: string;
+}
+
+/** The first code of the app. */
+export interface ConfirmTotpEnrollmentRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session that goes on. */
+  sessionId: string;
+  /** As typed. Never logged. */
+  code: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** The second factor is on. */
+export interface ConfirmTotpEnrollmentResponse {
+  /** Ten, of 80 bits each. Shown once, never logged. */
+  recoveryCodes: string[];
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
+/** Who turns the second factor off. */
+export interface DisableTotpRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session that goes on. */
+  sessionId: string;
+  /** As typed. Never logged. */
+  password: string;
+  /** As typed: TOTP or recovery code. Never logged. */
+  code: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** The second factor is off. */
+export interface DisableTotpResponse {
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
+/** Who wants new recovery codes. */
+export interface RegenerateRecoveryCodesRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** As typed: TOTP or recovery code. Never logged. */
+  code: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** The codes that count from now on. */
+export interface RegenerateRecoveryCodesResponse {
+  /** Ten, of 80 bits each. Shown once, never logged. */
+  recoveryCodes: string[];
 }
 
 /** Which user. */
@@ -85,7 +206,159 @@ export interface GetUserRequest {
 /** The account. */
 export interface GetUserResponse {
   /** As stored. */
+  user:
+    | User
+    | undefined;
+  /** Recovery codes that were not used yet. Only with a second factor. */
+  recoveryCodesLeft?: number | undefined;
+}
+
+/** A link that was mailed. */
+export interface VerifyEmailRequest {
+  /** As the mail's link has it. Never logged. */
+  token: string;
+}
+
+/** The address is proven. */
+export interface VerifyEmailResponse {
+  /** As stored. */
   user: User | undefined;
+}
+
+/** Whose address is to be proven. */
+export interface ResendVerificationRequest {
+  /** As typed, at most 254 characters. */
+  email: string;
+}
+
+/** There may be a mail on its way. */
+export interface ResendVerificationResponse {
+}
+
+/** Whose password is forgotten. */
+export interface ForgotPasswordRequest {
+  /** As typed, at most 254 characters. */
+  email: string;
+}
+
+/** There may be a mail on its way. */
+export interface ForgotPasswordResponse {
+}
+
+/** A link that was mailed, and what the password becomes. */
+export interface ResetPasswordRequest {
+  /** As the mail's link has it. Never logged. */
+  token: string;
+  /** As typed. Never logged. */
+  newPassword: string;
+}
+
+/** The password is set. */
+export interface ResetPasswordResponse {
+  /** UUID of the user. */
+  userId: string;
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
+/** Who changes the password. */
+export interface ChangePasswordRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session that goes on. */
+  sessionId: string;
+  /** As typed. Never logged. */
+  currentPassword: string;
+  /** As typed. Never logged. */
+  newPassword: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+}
+
+/** The password is set. */
+export interface ChangePasswordResponse {
+  /** UUID of the user. */
+  userId: string;
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
+/** What changes; what is absent stays. */
+export interface UpdateProfileRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** 1 to 100 characters. */
+  firstName?:
+    | string
+    | undefined;
+  /** 1 to 100 characters. */
+  lastName?: string | undefined;
+}
+
+/** The account. */
+export interface UpdateProfileResponse {
+  /** As stored. */
+  user: User | undefined;
+}
+
+/** Whose account is to be erased. */
+export interface DeleteAccountRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** As typed. Never logged. */
+  password: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+}
+
+/** The account is gone. */
+export interface DeleteAccountResponse {
+  /** UUID of the user. */
+  userId: string;
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
+/** Who wants another address. */
+export interface ChangeEmailRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** As typed, at most 254 characters. */
+  newEmail: string;
+  /** As typed. Never logged. */
+  password: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+}
+
+/** There may be a mail on its way. */
+export interface ChangeEmailResponse {
+}
+
+/** A link that was mailed. */
+export interface ConfirmEmailChangeRequest {
+  /** As the mail's link has it. Never logged. */
+  token: string;
+}
+
+/** The address has changed. */
+export interface ConfirmEmailChangeResponse {
+  /** As stored. */
+  user: User | undefined;
+}
+
+/** A link that was mailed. */
+export interface UndoEmailChangeRequest {
+  /** As the mail's link has it. Never logged. */
+  token: string;
+}
+
+/** The old address is back. */
+export interface UndoEmailChangeResponse {
+  /** UUID of the user. */
+  userId: string;
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
 }
 
 /** A refresh token that was used twice. */
@@ -234,7 +507,7 @@ export const RegisterResponse: MessageFns<RegisterResponse> = {
 };
 
 function createBaseLoginRequest(): LoginRequest {
-  return { email: "", password: "", clientIp: "", userAgent: "" };
+  return { email: "", password: "", clientIp: "", userAgent: "", deviceToken: "" };
 }
 
 export const LoginRequest: MessageFns<LoginRequest> = {
@@ -250,6 +523,9 @@ export const LoginRequest: MessageFns<LoginRequest> = {
     }
     if (message.userAgent !== "") {
       writer.uint32(34).string(message.userAgent);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(42).string(message.deviceToken);
     }
     return writer;
   },
@@ -299,6 +575,14 @@ export const LoginRequest: MessageFns<LoginRequest> = {
             message.userAgent = reader.string();
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -321,6 +605,9 @@ export const LoginResponse: MessageFns<LoginResponse> = {
     switch (message.result?.$case) {
       case "completed":
         CompletedLogin.encode(message.result.value, writer.uint32(10).fork()).join();
+        break;
+      case "mfaChallenge":
+        MfaChallenge.encode(message.result.value, writer.uint32(18).fork()).join();
         break;
     }
     return writer;
@@ -347,6 +634,14 @@ export const LoginResponse: MessageFns<LoginResponse> = {
             message.result = { $case: "completed", value: CompletedLogin.decode(reader, reader.uint32()) };
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.result = { $case: "mfaChallenge", value: MfaChallenge.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -361,7 +656,7 @@ export const LoginResponse: MessageFns<LoginResponse> = {
 };
 
 function createBaseCompletedLogin(): CompletedLogin {
-  return { tokens: undefined, user: undefined };
+  return { tokens: undefined, user: undefined, deviceToken: "" };
 }
 
 export const CompletedLogin: MessageFns<CompletedLogin> = {
@@ -371,6 +666,9 @@ export const CompletedLogin: MessageFns<CompletedLogin> = {
     }
     if (message.user !== undefined) {
       User.encode(message.user, writer.uint32(18).fork()).join();
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(26).string(message.deviceToken);
     }
     return writer;
   },
@@ -402,6 +700,773 @@ export const CompletedLogin: MessageFns<CompletedLogin> = {
             }
 
             message.user = User.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseMfaChallenge(): MfaChallenge {
+  return { tempToken: "", methods: [], userId: "" };
+}
+
+export const MfaChallenge: MessageFns<MfaChallenge> = {
+  encode(message: MfaChallenge, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tempToken !== "") {
+      writer.uint32(10).string(message.tempToken);
+    }
+    for (const v of message.methods) {
+      writer.uint32(18).string(v!);
+    }
+    if (message.userId !== "") {
+      writer.uint32(26).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MfaChallenge {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMfaChallenge();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.tempToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.methods.push(reader.string());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompleteMfaLoginRequest(): CompleteMfaLoginRequest {
+  return { tempToken: "", code: "", clientIp: "", userAgent: "", deviceToken: "" };
+}
+
+export const CompleteMfaLoginRequest: MessageFns<CompleteMfaLoginRequest> = {
+  encode(message: CompleteMfaLoginRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tempToken !== "") {
+      writer.uint32(10).string(message.tempToken);
+    }
+    if (message.code !== "") {
+      writer.uint32(18).string(message.code);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(26).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(34).string(message.userAgent);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(42).string(message.deviceToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompleteMfaLoginRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompleteMfaLoginRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.tempToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.code = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompleteMfaLoginResponse(): CompleteMfaLoginResponse {
+  return { completed: undefined };
+}
+
+export const CompleteMfaLoginResponse: MessageFns<CompleteMfaLoginResponse> = {
+  encode(message: CompleteMfaLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.completed !== undefined) {
+      CompletedLogin.encode(message.completed, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompleteMfaLoginResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompleteMfaLoginResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.completed = CompletedLogin.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginTotpEnrollmentRequest(): BeginTotpEnrollmentRequest {
+  return { userId: "", password: "", clientIp: "" };
+}
+
+export const BeginTotpEnrollmentRequest: MessageFns<BeginTotpEnrollmentRequest> = {
+  encode(message: BeginTotpEnrollmentRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.password !== "") {
+      writer.uint32(18).string(message.password);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(26).string(message.clientIp);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginTotpEnrollmentRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginTotpEnrollmentRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.password = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginTotpEnrollmentResponse(): BeginTotpEnrollmentResponse {
+  return { secret: "", otpauthUrl: "", qrCode: "" };
+}
+
+export const BeginTotpEnrollmentResponse: MessageFns<BeginTotpEnrollmentResponse> = {
+  encode(message: BeginTotpEnrollmentResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.secret !== "") {
+      writer.uint32(10).string(message.secret);
+    }
+    if (message.otpauthUrl !== "") {
+      writer.uint32(18).string(message.otpauthUrl);
+    }
+    if (message.qrCode !== "") {
+      writer.uint32(26).string(message.qrCode);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginTotpEnrollmentResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginTotpEnrollmentResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.secret = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.otpauthUrl = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.qrCode = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseConfirmTotpEnrollmentRequest(): ConfirmTotpEnrollmentRequest {
+  return { userId: "", sessionId: "", code: "", clientIp: "", userAgent: "" };
+}
+
+export const ConfirmTotpEnrollmentRequest: MessageFns<ConfirmTotpEnrollmentRequest> = {
+  encode(message: ConfirmTotpEnrollmentRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.code !== "") {
+      writer.uint32(26).string(message.code);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(34).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(42).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ConfirmTotpEnrollmentRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseConfirmTotpEnrollmentRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.code = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseConfirmTotpEnrollmentResponse(): ConfirmTotpEnrollmentResponse {
+  return { recoveryCodes: [], endedSessionIds: [] };
+}
+
+export const ConfirmTotpEnrollmentResponse: MessageFns<ConfirmTotpEnrollmentResponse> = {
+  encode(message: ConfirmTotpEnrollmentResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.recoveryCodes) {
+      writer.uint32(10).string(v!);
+    }
+    for (const v of message.endedSessionIds) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ConfirmTotpEnrollmentResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseConfirmTotpEnrollmentResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.recoveryCodes.push(reader.string());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDisableTotpRequest(): DisableTotpRequest {
+  return { userId: "", sessionId: "", password: "", code: "", clientIp: "", userAgent: "" };
+}
+
+export const DisableTotpRequest: MessageFns<DisableTotpRequest> = {
+  encode(message: DisableTotpRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.password !== "") {
+      writer.uint32(26).string(message.password);
+    }
+    if (message.code !== "") {
+      writer.uint32(34).string(message.code);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(42).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(50).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DisableTotpRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDisableTotpRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.password = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.code = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDisableTotpResponse(): DisableTotpResponse {
+  return { endedSessionIds: [] };
+}
+
+export const DisableTotpResponse: MessageFns<DisableTotpResponse> = {
+  encode(message: DisableTotpResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.endedSessionIds) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DisableTotpResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDisableTotpResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRegenerateRecoveryCodesRequest(): RegenerateRecoveryCodesRequest {
+  return { userId: "", code: "", clientIp: "", userAgent: "" };
+}
+
+export const RegenerateRecoveryCodesRequest: MessageFns<RegenerateRecoveryCodesRequest> = {
+  encode(message: RegenerateRecoveryCodesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.code !== "") {
+      writer.uint32(18).string(message.code);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(26).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(34).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RegenerateRecoveryCodesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRegenerateRecoveryCodesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.code = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRegenerateRecoveryCodesResponse(): RegenerateRecoveryCodesResponse {
+  return { recoveryCodes: [] };
+}
+
+export const RegenerateRecoveryCodesResponse: MessageFns<RegenerateRecoveryCodesResponse> = {
+  encode(message: RegenerateRecoveryCodesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.recoveryCodes) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RegenerateRecoveryCodesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRegenerateRecoveryCodesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.recoveryCodes.push(reader.string());
             continue;
           }
         }
@@ -464,13 +1529,16 @@ export const GetUserRequest: MessageFns<GetUserRequest> = {
 };
 
 function createBaseGetUserResponse(): GetUserResponse {
-  return { user: undefined };
+  return { user: undefined, recoveryCodesLeft: undefined };
 }
 
 export const GetUserResponse: MessageFns<GetUserResponse> = {
   encode(message: GetUserResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.user !== undefined) {
       User.encode(message.user, writer.uint32(10).fork()).join();
+    }
+    if (message.recoveryCodesLeft !== undefined) {
+      writer.uint32(16).uint32(message.recoveryCodesLeft);
     }
     return writer;
   },
@@ -494,6 +1562,1077 @@ export const GetUserResponse: MessageFns<GetUserResponse> = {
             }
 
             message.user = User.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.recoveryCodesLeft = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseVerifyEmailRequest(): VerifyEmailRequest {
+  return { token: "" };
+}
+
+export const VerifyEmailRequest: MessageFns<VerifyEmailRequest> = {
+  encode(message: VerifyEmailRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.token !== "") {
+      writer.uint32(10).string(message.token);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): VerifyEmailRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseVerifyEmailRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseVerifyEmailResponse(): VerifyEmailResponse {
+  return { user: undefined };
+}
+
+export const VerifyEmailResponse: MessageFns<VerifyEmailResponse> = {
+  encode(message: VerifyEmailResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.user !== undefined) {
+      User.encode(message.user, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): VerifyEmailResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseVerifyEmailResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.user = User.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseResendVerificationRequest(): ResendVerificationRequest {
+  return { email: "" };
+}
+
+export const ResendVerificationRequest: MessageFns<ResendVerificationRequest> = {
+  encode(message: ResendVerificationRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.email !== "") {
+      writer.uint32(10).string(message.email);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResendVerificationRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResendVerificationRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.email = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseResendVerificationResponse(): ResendVerificationResponse {
+  return {};
+}
+
+export const ResendVerificationResponse: MessageFns<ResendVerificationResponse> = {
+  encode(_: ResendVerificationResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResendVerificationResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResendVerificationResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseForgotPasswordRequest(): ForgotPasswordRequest {
+  return { email: "" };
+}
+
+export const ForgotPasswordRequest: MessageFns<ForgotPasswordRequest> = {
+  encode(message: ForgotPasswordRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.email !== "") {
+      writer.uint32(10).string(message.email);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ForgotPasswordRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseForgotPasswordRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.email = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseForgotPasswordResponse(): ForgotPasswordResponse {
+  return {};
+}
+
+export const ForgotPasswordResponse: MessageFns<ForgotPasswordResponse> = {
+  encode(_: ForgotPasswordResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ForgotPasswordResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseForgotPasswordResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseResetPasswordRequest(): ResetPasswordRequest {
+  return { token: "", newPassword: "" };
+}
+
+export const ResetPasswordRequest: MessageFns<ResetPasswordRequest> = {
+  encode(message: ResetPasswordRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.token !== "") {
+      writer.uint32(10).string(message.token);
+    }
+    if (message.newPassword !== "") {
+      writer.uint32(18).string(message.newPassword);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResetPasswordRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResetPasswordRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.newPassword = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseResetPasswordResponse(): ResetPasswordResponse {
+  return { userId: "", endedSessionIds: [] };
+}
+
+export const ResetPasswordResponse: MessageFns<ResetPasswordResponse> = {
+  encode(message: ResetPasswordResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    for (const v of message.endedSessionIds) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResetPasswordResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResetPasswordResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseChangePasswordRequest(): ChangePasswordRequest {
+  return { userId: "", sessionId: "", currentPassword: "", newPassword: "", clientIp: "" };
+}
+
+export const ChangePasswordRequest: MessageFns<ChangePasswordRequest> = {
+  encode(message: ChangePasswordRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.currentPassword !== "") {
+      writer.uint32(26).string(message.currentPassword);
+    }
+    if (message.newPassword !== "") {
+      writer.uint32(34).string(message.newPassword);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(42).string(message.clientIp);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ChangePasswordRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseChangePasswordRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.currentPassword = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.newPassword = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseChangePasswordResponse(): ChangePasswordResponse {
+  return { userId: "", endedSessionIds: [] };
+}
+
+export const ChangePasswordResponse: MessageFns<ChangePasswordResponse> = {
+  encode(message: ChangePasswordResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    for (const v of message.endedSessionIds) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ChangePasswordResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseChangePasswordResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUpdateProfileRequest(): UpdateProfileRequest {
+  return { userId: "", firstName: undefined, lastName: undefined };
+}
+
+export const UpdateProfileRequest: MessageFns<UpdateProfileRequest> = {
+  encode(message: UpdateProfileRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.firstName !== undefined) {
+      writer.uint32(18).string(message.firstName);
+    }
+    if (message.lastName !== undefined) {
+      writer.uint32(26).string(message.lastName);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UpdateProfileRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUpdateProfileRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.firstName = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.lastName = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUpdateProfileResponse(): UpdateProfileResponse {
+  return { user: undefined };
+}
+
+export const UpdateProfileResponse: MessageFns<UpdateProfileResponse> = {
+  encode(message: UpdateProfileResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.user !== undefined) {
+      User.encode(message.user, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UpdateProfileResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUpdateProfileResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.user = User.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDeleteAccountRequest(): DeleteAccountRequest {
+  return { userId: "", password: "", clientIp: "" };
+}
+
+export const DeleteAccountRequest: MessageFns<DeleteAccountRequest> = {
+  encode(message: DeleteAccountRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.password !== "") {
+      writer.uint32(18).string(message.password);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(26).string(message.clientIp);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteAccountRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteAccountRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.password = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDeleteAccountResponse(): DeleteAccountResponse {
+  return { userId: "", endedSessionIds: [] };
+}
+
+export const DeleteAccountResponse: MessageFns<DeleteAccountResponse> = {
+  encode(message: DeleteAccountResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    for (const v of message.endedSessionIds) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteAccountResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteAccountResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseChangeEmailRequest(): ChangeEmailRequest {
+  return { userId: "", newEmail: "", password: "", clientIp: "" };
+}
+
+export const ChangeEmailRequest: MessageFns<ChangeEmailRequest> = {
+  encode(message: ChangeEmailRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.newEmail !== "") {
+      writer.uint32(18).string(message.newEmail);
+    }
+    if (message.password !== "") {
+      writer.uint32(26).string(message.password);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(34).string(message.clientIp);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ChangeEmailRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseChangeEmailRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.newEmail = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.password = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseChangeEmailResponse(): ChangeEmailResponse {
+  return {};
+}
+
+export const ChangeEmailResponse: MessageFns<ChangeEmailResponse> = {
+  encode(_: ChangeEmailResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ChangeEmailResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseChangeEmailResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseConfirmEmailChangeRequest(): ConfirmEmailChangeRequest {
+  return { token: "" };
+}
+
+export const ConfirmEmailChangeRequest: MessageFns<ConfirmEmailChangeRequest> = {
+  encode(message: ConfirmEmailChangeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.token !== "") {
+      writer.uint32(10).string(message.token);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ConfirmEmailChangeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseConfirmEmailChangeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseConfirmEmailChangeResponse(): ConfirmEmailChangeResponse {
+  return { user: undefined };
+}
+
+export const ConfirmEmailChangeResponse: MessageFns<ConfirmEmailChangeResponse> = {
+  encode(message: ConfirmEmailChangeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.user !== undefined) {
+      User.encode(message.user, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ConfirmEmailChangeResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseConfirmEmailChangeResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.user = User.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUndoEmailChangeRequest(): UndoEmailChangeRequest {
+  return { token: "" };
+}
+
+export const UndoEmailChangeRequest: MessageFns<UndoEmailChangeRequest> = {
+  encode(message: UndoEmailChangeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.token !== "") {
+      writer.uint32(10).string(message.token);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UndoEmailChangeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUndoEmailChangeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUndoEmailChangeResponse(): UndoEmailChangeResponse {
+  return { userId: "", endedSessionIds: [] };
+}
+
+export const UndoEmailChangeResponse: MessageFns<UndoEmailChangeResponse> = {
+  encode(message: UndoEmailChangeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    for (const v of message.endedSessionIds) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UndoEmailChangeResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUndoEmailChangeResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
             continue;
           }
         }
@@ -651,8 +2790,8 @@ export const IdentityServiceService = {
     responseDeserialize: (value: Buffer): RegisterResponse => RegisterResponse.decode(value),
   },
   /**
-   * Checks e-mail and password and begins a session. Errors: invalid_credentials (unknown, wrong and
-   * disabled alike), busy.
+   * Checks e-mail and password and begins a session. Errors: invalid_credentials (unknown, wrong, disabled
+   * and locked alike), too_many_requests (the network's or everybody's budget is used up), busy.
    */
   login: {
     path: "/gatehouse.identity.v1.IdentityService/Login" as const,
@@ -663,6 +2802,80 @@ export const IdentityServiceService = {
     responseSerialize: (value: LoginResponse): Buffer => Buffer.from(LoginResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): LoginResponse => LoginResponse.decode(value),
   },
+  /**
+   * Completes a login with a code of the second factor. Errors: mfa_token_invalid, mfa_code_invalid,
+   * too_many_requests (ten wrong codes within 15 minutes).
+   */
+  completeMfaLogin: {
+    path: "/gatehouse.identity.v1.IdentityService/CompleteMfaLogin" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CompleteMfaLoginRequest): Buffer =>
+      Buffer.from(CompleteMfaLoginRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): CompleteMfaLoginRequest => CompleteMfaLoginRequest.decode(value),
+    responseSerialize: (value: CompleteMfaLoginResponse): Buffer =>
+      Buffer.from(CompleteMfaLoginResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): CompleteMfaLoginResponse => CompleteMfaLoginResponse.decode(value),
+  },
+  /**
+   * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is
+   * gone. Errors: invalid_credentials, mfa_already_enabled, busy.
+   */
+  beginTotpEnrollment: {
+    path: "/gatehouse.identity.v1.IdentityService/BeginTotpEnrollment" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: BeginTotpEnrollmentRequest): Buffer =>
+      Buffer.from(BeginTotpEnrollmentRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): BeginTotpEnrollmentRequest => BeginTotpEnrollmentRequest.decode(value),
+    responseSerialize: (value: BeginTotpEnrollmentResponse): Buffer =>
+      Buffer.from(BeginTotpEnrollmentResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): BeginTotpEnrollmentResponse => BeginTotpEnrollmentResponse.decode(value),
+  },
+  /**
+   * Turns the second factor on and ends the user's other sessions. Errors: mfa_code_invalid (also without
+   * an enrollment of the last 15 minutes), mfa_already_enabled, too_many_requests.
+   */
+  confirmTotpEnrollment: {
+    path: "/gatehouse.identity.v1.IdentityService/ConfirmTotpEnrollment" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ConfirmTotpEnrollmentRequest): Buffer =>
+      Buffer.from(ConfirmTotpEnrollmentRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ConfirmTotpEnrollmentRequest => ConfirmTotpEnrollmentRequest.decode(value),
+    responseSerialize: (value: ConfirmTotpEnrollmentResponse): Buffer =>
+      Buffer.from(ConfirmTotpEnrollmentResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ConfirmTotpEnrollmentResponse => ConfirmTotpEnrollmentResponse.decode(value),
+  },
+  /**
+   * Turns the second factor off and ends the user's other sessions. Errors: invalid_credentials,
+   * mfa_code_invalid (also without a second factor), too_many_requests, busy.
+   */
+  disableTotp: {
+    path: "/gatehouse.identity.v1.IdentityService/DisableTotp" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DisableTotpRequest): Buffer => Buffer.from(DisableTotpRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): DisableTotpRequest => DisableTotpRequest.decode(value),
+    responseSerialize: (value: DisableTotpResponse): Buffer => Buffer.from(DisableTotpResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): DisableTotpResponse => DisableTotpResponse.decode(value),
+  },
+  /**
+   * Replaces the recovery codes; the old ones stop working. Errors: mfa_code_invalid (also without a
+   * second factor), too_many_requests.
+   */
+  regenerateRecoveryCodes: {
+    path: "/gatehouse.identity.v1.IdentityService/RegenerateRecoveryCodes" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RegenerateRecoveryCodesRequest): Buffer =>
+      Buffer.from(RegenerateRecoveryCodesRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RegenerateRecoveryCodesRequest => RegenerateRecoveryCodesRequest.decode(value),
+    responseSerialize: (value: RegenerateRecoveryCodesResponse): Buffer =>
+      Buffer.from(RegenerateRecoveryCodesResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RegenerateRecoveryCodesResponse =>
+      RegenerateRecoveryCodesResponse.decode(value),
+  },
   /** The account of a user. Errors: not_found. */
   getUser: {
     path: "/gatehouse.identity.v1.IdentityService/GetUser" as const,
@@ -672,6 +2885,131 @@ export const IdentityServiceService = {
     requestDeserialize: (value: Buffer): GetUserRequest => GetUserRequest.decode(value),
     responseSerialize: (value: GetUserResponse): Buffer => Buffer.from(GetUserResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): GetUserResponse => GetUserResponse.decode(value),
+  },
+  /** Proves an address by the link that was mailed to it. Errors: verification_token_invalid. */
+  verifyEmail: {
+    path: "/gatehouse.identity.v1.IdentityService/VerifyEmail" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: VerifyEmailRequest): Buffer => Buffer.from(VerifyEmailRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): VerifyEmailRequest => VerifyEmailRequest.decode(value),
+    responseSerialize: (value: VerifyEmailResponse): Buffer => Buffer.from(VerifyEmailResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): VerifyEmailResponse => VerifyEmailResponse.decode(value),
+  },
+  /** Mails a new link that proves an address. The answer says nothing about the address. Errors: busy. */
+  resendVerification: {
+    path: "/gatehouse.identity.v1.IdentityService/ResendVerification" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ResendVerificationRequest): Buffer =>
+      Buffer.from(ResendVerificationRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ResendVerificationRequest => ResendVerificationRequest.decode(value),
+    responseSerialize: (value: ResendVerificationResponse): Buffer =>
+      Buffer.from(ResendVerificationResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ResendVerificationResponse => ResendVerificationResponse.decode(value),
+  },
+  /** Mails a link that sets a new password. The answer says nothing about the address. Errors: busy. */
+  forgotPassword: {
+    path: "/gatehouse.identity.v1.IdentityService/ForgotPassword" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ForgotPasswordRequest): Buffer =>
+      Buffer.from(ForgotPasswordRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ForgotPasswordRequest => ForgotPasswordRequest.decode(value),
+    responseSerialize: (value: ForgotPasswordResponse): Buffer =>
+      Buffer.from(ForgotPasswordResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ForgotPasswordResponse => ForgotPasswordResponse.decode(value),
+  },
+  /**
+   * Sets a new password by a mailed link and ends every session of the user. Errors: reset_token_invalid,
+   * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
+   */
+  resetPassword: {
+    path: "/gatehouse.identity.v1.IdentityService/ResetPassword" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ResetPasswordRequest): Buffer => Buffer.from(ResetPasswordRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ResetPasswordRequest => ResetPasswordRequest.decode(value),
+    responseSerialize: (value: ResetPasswordResponse): Buffer =>
+      Buffer.from(ResetPasswordResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ResetPasswordResponse => ResetPasswordResponse.decode(value),
+  },
+  /**
+   * Replaces a user's password and ends the user's other sessions. Errors: invalid_credentials,
+   * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
+   */
+  changePassword: {
+    path: "/gatehouse.identity.v1.IdentityService/ChangePassword" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ChangePasswordRequest): Buffer =>
+      Buffer.from(ChangePasswordRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ChangePasswordRequest => ChangePasswordRequest.decode(value),
+    responseSerialize: (value: ChangePasswordResponse): Buffer =>
+      Buffer.from(ChangePasswordResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ChangePasswordResponse => ChangePasswordResponse.decode(value),
+  },
+  /** Changes the names of a user. Errors: not_found, validation_failed. */
+  updateProfile: {
+    path: "/gatehouse.identity.v1.IdentityService/UpdateProfile" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: UpdateProfileRequest): Buffer => Buffer.from(UpdateProfileRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): UpdateProfileRequest => UpdateProfileRequest.decode(value),
+    responseSerialize: (value: UpdateProfileResponse): Buffer =>
+      Buffer.from(UpdateProfileResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): UpdateProfileResponse => UpdateProfileResponse.decode(value),
+  },
+  /** Erases an account and ends its sessions. Errors: invalid_credentials, last_admin, busy. */
+  deleteAccount: {
+    path: "/gatehouse.identity.v1.IdentityService/DeleteAccount" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DeleteAccountRequest): Buffer => Buffer.from(DeleteAccountRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): DeleteAccountRequest => DeleteAccountRequest.decode(value),
+    responseSerialize: (value: DeleteAccountResponse): Buffer =>
+      Buffer.from(DeleteAccountResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): DeleteAccountResponse => DeleteAccountResponse.decode(value),
+  },
+  /**
+   * Mails a link to the address that a user wants to have. The answer says nothing about the address.
+   * Errors: invalid_credentials, validation_failed, busy.
+   */
+  changeEmail: {
+    path: "/gatehouse.identity.v1.IdentityService/ChangeEmail" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ChangeEmailRequest): Buffer => Buffer.from(ChangeEmailRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ChangeEmailRequest => ChangeEmailRequest.decode(value),
+    responseSerialize: (value: ChangeEmailResponse): Buffer => Buffer.from(ChangeEmailResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ChangeEmailResponse => ChangeEmailResponse.decode(value),
+  },
+  /** Changes a user's address to the one that the link was mailed to. Errors: verification_token_invalid. */
+  confirmEmailChange: {
+    path: "/gatehouse.identity.v1.IdentityService/ConfirmEmailChange" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ConfirmEmailChangeRequest): Buffer =>
+      Buffer.from(ConfirmEmailChangeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ConfirmEmailChangeRequest => ConfirmEmailChangeRequest.decode(value),
+    responseSerialize: (value: ConfirmEmailChangeResponse): Buffer =>
+      Buffer.from(ConfirmEmailChangeResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ConfirmEmailChangeResponse => ConfirmEmailChangeResponse.decode(value),
+  },
+  /**
+   * Gives a user the address back that the link was mailed to and ends every session of the user.
+   * Errors: verification_token_invalid.
+   */
+  undoEmailChange: {
+    path: "/gatehouse.identity.v1.IdentityService/UndoEmailChange" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: UndoEmailChangeRequest): Buffer =>
+      Buffer.from(UndoEmailChangeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): UndoEmailChangeRequest => UndoEmailChangeRequest.decode(value),
+    responseSerialize: (value: UndoEmailChangeResponse): Buffer =>
+      Buffer.from(UndoEmailChangeResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): UndoEmailChangeResponse => UndoEmailChangeResponse.decode(value),
   },
   /**
    * Tells a user by mail that a refresh token of theirs was used twice and that the session has been
@@ -697,12 +3035,69 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    */
   register: handleUnaryCall<RegisterRequest, RegisterResponse>;
   /**
-   * Checks e-mail and password and begins a session. Errors: invalid_credentials (unknown, wrong and
-   * disabled alike), busy.
+   * Checks e-mail and password and begins a session. Errors: invalid_credentials (unknown, wrong, disabled
+   * and locked alike), too_many_requests (the network's or everybody's budget is used up), busy.
    */
   login: handleUnaryCall<LoginRequest, LoginResponse>;
+  /**
+   * Completes a login with a code of the second factor. Errors: mfa_token_invalid, mfa_code_invalid,
+   * too_many_requests (ten wrong codes within 15 minutes).
+   */
+  completeMfaLogin: handleUnaryCall<CompleteMfaLoginRequest, CompleteMfaLoginResponse>;
+  /**
+   * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is
+   * gone. Errors: invalid_credentials, mfa_already_enabled, busy.
+   */
+  beginTotpEnrollment: handleUnaryCall<BeginTotpEnrollmentRequest, BeginTotpEnrollmentResponse>;
+  /**
+   * Turns the second factor on and ends the user's other sessions. Errors: mfa_code_invalid (also without
+   * an enrollment of the last 15 minutes), mfa_already_enabled, too_many_requests.
+   */
+  confirmTotpEnrollment: handleUnaryCall<ConfirmTotpEnrollmentRequest, ConfirmTotpEnrollmentResponse>;
+  /**
+   * Turns the second factor off and ends the user's other sessions. Errors: invalid_credentials,
+   * mfa_code_invalid (also without a second factor), too_many_requests, busy.
+   */
+  disableTotp: handleUnaryCall<DisableTotpRequest, DisableTotpResponse>;
+  /**
+   * Replaces the recovery codes; the old ones stop working. Errors: mfa_code_invalid (also without a
+   * second factor), too_many_requests.
+   */
+  regenerateRecoveryCodes: handleUnaryCall<RegenerateRecoveryCodesRequest, RegenerateRecoveryCodesResponse>;
   /** The account of a user. Errors: not_found. */
   getUser: handleUnaryCall<GetUserRequest, GetUserResponse>;
+  /** Proves an address by the link that was mailed to it. Errors: verification_token_invalid. */
+  verifyEmail: handleUnaryCall<VerifyEmailRequest, VerifyEmailResponse>;
+  /** Mails a new link that proves an address. The answer says nothing about the address. Errors: busy. */
+  resendVerification: handleUnaryCall<ResendVerificationRequest, ResendVerificationResponse>;
+  /** Mails a link that sets a new password. The answer says nothing about the address. Errors: busy. */
+  forgotPassword: handleUnaryCall<ForgotPasswordRequest, ForgotPasswordResponse>;
+  /**
+   * Sets a new password by a mailed link and ends every session of the user. Errors: reset_token_invalid,
+   * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
+   */
+  resetPassword: handleUnaryCall<ResetPasswordRequest, ResetPasswordResponse>;
+  /**
+   * Replaces a user's password and ends the user's other sessions. Errors: invalid_credentials,
+   * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
+   */
+  changePassword: handleUnaryCall<ChangePasswordRequest, ChangePasswordResponse>;
+  /** Changes the names of a user. Errors: not_found, validation_failed. */
+  updateProfile: handleUnaryCall<UpdateProfileRequest, UpdateProfileResponse>;
+  /** Erases an account and ends its sessions. Errors: invalid_credentials, last_admin, busy. */
+  deleteAccount: handleUnaryCall<DeleteAccountRequest, DeleteAccountResponse>;
+  /**
+   * Mails a link to the address that a user wants to have. The answer says nothing about the address.
+   * Errors: invalid_credentials, validation_failed, busy.
+   */
+  changeEmail: handleUnaryCall<ChangeEmailRequest, ChangeEmailResponse>;
+  /** Changes a user's address to the one that the link was mailed to. Errors: verification_token_invalid. */
+  confirmEmailChange: handleUnaryCall<ConfirmEmailChangeRequest, ConfirmEmailChangeResponse>;
+  /**
+   * Gives a user the address back that the link was mailed to and ends every session of the user.
+   * Errors: verification_token_invalid.
+   */
+  undoEmailChange: handleUnaryCall<UndoEmailChangeRequest, UndoEmailChangeResponse>;
   /**
    * Tells a user by mail that a refresh token of theirs was used twice and that the session has been
    * ended. Idempotent by `event_id`. A user who is gone is not told, and that is no error.
@@ -731,8 +3126,8 @@ export interface IdentityServiceClient extends Client {
     callback: (error: ServiceError | null, response: RegisterResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Checks e-mail and password and begins a session. Errors: invalid_credentials (unknown, wrong and
-   * disabled alike), busy.
+   * Checks e-mail and password and begins a session. Errors: invalid_credentials (unknown, wrong, disabled
+   * and locked alike), too_many_requests (the network's or everybody's budget is used up), busy.
    */
   login(
     request: LoginRequest,
@@ -749,6 +3144,101 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: LoginResponse) => void,
   ): ClientUnaryCall;
+  /**
+   * Completes a login with a code of the second factor. Errors: mfa_token_invalid, mfa_code_invalid,
+   * too_many_requests (ten wrong codes within 15 minutes).
+   */
+  completeMfaLogin(
+    request: CompleteMfaLoginRequest,
+    callback: (error: ServiceError | null, response: CompleteMfaLoginResponse) => void,
+  ): ClientUnaryCall;
+  completeMfaLogin(
+    request: CompleteMfaLoginRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CompleteMfaLoginResponse) => void,
+  ): ClientUnaryCall;
+  completeMfaLogin(
+    request: CompleteMfaLoginRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CompleteMfaLoginResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is
+   * gone. Errors: invalid_credentials, mfa_already_enabled, busy.
+   */
+  beginTotpEnrollment(
+    request: BeginTotpEnrollmentRequest,
+    callback: (error: ServiceError | null, response: BeginTotpEnrollmentResponse) => void,
+  ): ClientUnaryCall;
+  beginTotpEnrollment(
+    request: BeginTotpEnrollmentRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: BeginTotpEnrollmentResponse) => void,
+  ): ClientUnaryCall;
+  beginTotpEnrollment(
+    request: BeginTotpEnrollmentRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: BeginTotpEnrollmentResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Turns the second factor on and ends the user's other sessions. Errors: mfa_code_invalid (also without
+   * an enrollment of the last 15 minutes), mfa_already_enabled, too_many_requests.
+   */
+  confirmTotpEnrollment(
+    request: ConfirmTotpEnrollmentRequest,
+    callback: (error: ServiceError | null, response: ConfirmTotpEnrollmentResponse) => void,
+  ): ClientUnaryCall;
+  confirmTotpEnrollment(
+    request: ConfirmTotpEnrollmentRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ConfirmTotpEnrollmentResponse) => void,
+  ): ClientUnaryCall;
+  confirmTotpEnrollment(
+    request: ConfirmTotpEnrollmentRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ConfirmTotpEnrollmentResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Turns the second factor off and ends the user's other sessions. Errors: invalid_credentials,
+   * mfa_code_invalid (also without a second factor), too_many_requests, busy.
+   */
+  disableTotp(
+    request: DisableTotpRequest,
+    callback: (error: ServiceError | null, response: DisableTotpResponse) => void,
+  ): ClientUnaryCall;
+  disableTotp(
+    request: DisableTotpRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DisableTotpResponse) => void,
+  ): ClientUnaryCall;
+  disableTotp(
+    request: DisableTotpRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DisableTotpResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Replaces the recovery codes; the old ones stop working. Errors: mfa_code_invalid (also without a
+   * second factor), too_many_requests.
+   */
+  regenerateRecoveryCodes(
+    request: RegenerateRecoveryCodesRequest,
+    callback: (error: ServiceError | null, response: RegenerateRecoveryCodesResponse) => void,
+  ): ClientUnaryCall;
+  regenerateRecoveryCodes(
+    request: RegenerateRecoveryCodesRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RegenerateRecoveryCodesResponse) => void,
+  ): ClientUnaryCall;
+  regenerateRecoveryCodes(
+    request: RegenerateRecoveryCodesRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RegenerateRecoveryCodesResponse) => void,
+  ): ClientUnaryCall;
   /** The account of a user. Errors: not_found. */
   getUser(
     request: GetUserRequest,
@@ -764,6 +3254,178 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GetUserResponse) => void,
+  ): ClientUnaryCall;
+  /** Proves an address by the link that was mailed to it. Errors: verification_token_invalid. */
+  verifyEmail(
+    request: VerifyEmailRequest,
+    callback: (error: ServiceError | null, response: VerifyEmailResponse) => void,
+  ): ClientUnaryCall;
+  verifyEmail(
+    request: VerifyEmailRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: VerifyEmailResponse) => void,
+  ): ClientUnaryCall;
+  verifyEmail(
+    request: VerifyEmailRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: VerifyEmailResponse) => void,
+  ): ClientUnaryCall;
+  /** Mails a new link that proves an address. The answer says nothing about the address. Errors: busy. */
+  resendVerification(
+    request: ResendVerificationRequest,
+    callback: (error: ServiceError | null, response: ResendVerificationResponse) => void,
+  ): ClientUnaryCall;
+  resendVerification(
+    request: ResendVerificationRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ResendVerificationResponse) => void,
+  ): ClientUnaryCall;
+  resendVerification(
+    request: ResendVerificationRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ResendVerificationResponse) => void,
+  ): ClientUnaryCall;
+  /** Mails a link that sets a new password. The answer says nothing about the address. Errors: busy. */
+  forgotPassword(
+    request: ForgotPasswordRequest,
+    callback: (error: ServiceError | null, response: ForgotPasswordResponse) => void,
+  ): ClientUnaryCall;
+  forgotPassword(
+    request: ForgotPasswordRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ForgotPasswordResponse) => void,
+  ): ClientUnaryCall;
+  forgotPassword(
+    request: ForgotPasswordRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ForgotPasswordResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Sets a new password by a mailed link and ends every session of the user. Errors: reset_token_invalid,
+   * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
+   */
+  resetPassword(
+    request: ResetPasswordRequest,
+    callback: (error: ServiceError | null, response: ResetPasswordResponse) => void,
+  ): ClientUnaryCall;
+  resetPassword(
+    request: ResetPasswordRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ResetPasswordResponse) => void,
+  ): ClientUnaryCall;
+  resetPassword(
+    request: ResetPasswordRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ResetPasswordResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Replaces a user's password and ends the user's other sessions. Errors: invalid_credentials,
+   * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
+   */
+  changePassword(
+    request: ChangePasswordRequest,
+    callback: (error: ServiceError | null, response: ChangePasswordResponse) => void,
+  ): ClientUnaryCall;
+  changePassword(
+    request: ChangePasswordRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ChangePasswordResponse) => void,
+  ): ClientUnaryCall;
+  changePassword(
+    request: ChangePasswordRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ChangePasswordResponse) => void,
+  ): ClientUnaryCall;
+  /** Changes the names of a user. Errors: not_found, validation_failed. */
+  updateProfile(
+    request: UpdateProfileRequest,
+    callback: (error: ServiceError | null, response: UpdateProfileResponse) => void,
+  ): ClientUnaryCall;
+  updateProfile(
+    request: UpdateProfileRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: UpdateProfileResponse) => void,
+  ): ClientUnaryCall;
+  updateProfile(
+    request: UpdateProfileRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: UpdateProfileResponse) => void,
+  ): ClientUnaryCall;
+  /** Erases an account and ends its sessions. Errors: invalid_credentials, last_admin, busy. */
+  deleteAccount(
+    request: DeleteAccountRequest,
+    callback: (error: ServiceError | null, response: DeleteAccountResponse) => void,
+  ): ClientUnaryCall;
+  deleteAccount(
+    request: DeleteAccountRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DeleteAccountResponse) => void,
+  ): ClientUnaryCall;
+  deleteAccount(
+    request: DeleteAccountRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DeleteAccountResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Mails a link to the address that a user wants to have. The answer says nothing about the address.
+   * Errors: invalid_credentials, validation_failed, busy.
+   */
+  changeEmail(
+    request: ChangeEmailRequest,
+    callback: (error: ServiceError | null, response: ChangeEmailResponse) => void,
+  ): ClientUnaryCall;
+  changeEmail(
+    request: ChangeEmailRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ChangeEmailResponse) => void,
+  ): ClientUnaryCall;
+  changeEmail(
+    request: ChangeEmailRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ChangeEmailResponse) => void,
+  ): ClientUnaryCall;
+  /** Changes a user's address to the one that the link was mailed to. Errors: verification_token_invalid. */
+  confirmEmailChange(
+    request: ConfirmEmailChangeRequest,
+    callback: (error: ServiceError | null, response: ConfirmEmailChangeResponse) => void,
+  ): ClientUnaryCall;
+  confirmEmailChange(
+    request: ConfirmEmailChangeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ConfirmEmailChangeResponse) => void,
+  ): ClientUnaryCall;
+  confirmEmailChange(
+    request: ConfirmEmailChangeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ConfirmEmailChangeResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Gives a user the address back that the link was mailed to and ends every session of the user.
+   * Errors: verification_token_invalid.
+   */
+  undoEmailChange(
+    request: UndoEmailChangeRequest,
+    callback: (error: ServiceError | null, response: UndoEmailChangeResponse) => void,
+  ): ClientUnaryCall;
+  undoEmailChange(
+    request: UndoEmailChangeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: UndoEmailChangeResponse) => void,
+  ): ClientUnaryCall;
+  undoEmailChange(
+    request: UndoEmailChangeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: UndoEmailChangeResponse) => void,
   ): ClientUnaryCall;
   /**
    * Tells a user by mail that a refresh token of theirs was used twice and that the session has been

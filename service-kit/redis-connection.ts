@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { Redis, type RedisOptions } from "ioredis";
-import type { Secret } from "../service-kit/config.ts";
+import type { Secret } from "./config.ts";
 
 /** Where Redis is and how it is spoken to. */
 export interface RedisSettings {
@@ -34,7 +34,7 @@ export function openRedis(settings: RedisSettings, name: string): Redis {
     autoResendUnfulfilledCommands: false,
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
-    // Publishing and subscribing need no data: not the INFO command either, which a narrow ACL does not grant.
+    // Who only publishes, subscribes or runs a script needs no INFO command, which a narrow ACL does not grant.
     enableReadyCheck: false,
     disableClientInfo: true,
   });

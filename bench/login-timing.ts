@@ -1,0 +1,81 @@
+/**
+ * Whether the time of a refused login tells why it was refused: interleaved samples of each class against a wrong
+ * password. AUC is the chance that a sample of the class took longer than one of a wrong password: 0.50 tells nothing.
+ *
+ *   npm run bench:login-timing
+ */
+import { throttleLogin } from "../identity-service/throttle-login.ts";
+import { newCallContext } from "../service-kit/call-context.ts";
+import { identityDeps, plantUsers } from "./support/identity.ts";
+import { quantile, startWorkbench } from "./support/workbench.ts";
+
+const SAMPLES = Number(process.argv[2] ?? 2_000);
+const CLASSES = ["wrong password", "unknown", "disabled", "locked"] as const;
+type Class = (typeof CLASSES)[number];
+
+const workbench = await startWorkbench();
+const sql = await workbench.connect("identity-service");
+const deps = await identityDeps(sql, 1);
+const hash = await deps.passwords.hash("correct horse battery", Date.now() + 60_000);
+/** An account for each sample: only those of the class `locked` have failures behind them. */
+const emailOf = (name: Class, index: number) => `${name.replace(" ", "-")}-${index}@example.com`;
+const planted = CLASSES.filter((name) => name !== "unknown").flatMap((name) =>
+  Array.from({ length: SAMPLES }, (_, index) => ({
+    email: emailOf(name, index),
+    status: name === "disabled" ? "disabled" : "active",
+  })),
+);
+for (let from = 0; from < planted.length; from += 1_000) {
+  await plantUsers(sql, planted.slice(from, from + 1_000), hash);
+}
+for (let index = 0; index < SAMPLES; index += 1) {
+  for (let failure = 0; failure < 5; failure += 1) {
+    await deps.throttle.take({ account: emailOf("locked", index), clientIp: "198.51.100.1" });
+  }
+}
+
+async function sample(name: Class, index: number): Promise<number> {
+  const from = { clientIp: "192.0.2.1", userAgent: "bench", deviceToken: "" };
+  const attempt = { email: emailOf(name, index), password: "not the password", ...from };
+  const context = newCallContext({ budgetMs: 60_000 });
+  const startedMs = performance.now();
+  await throttleLogin(deps, attempt, context).then(
+    () => Promise.reject(new Error("let in")),
+    () => undefined,
+  );
+  return performance.now() - startedMs;
+}
+
+const times: Record<Class, number[]> = { "wrong password": [], unknown: [], disabled: [], locked: [] };
+for (let index = 0; index < SAMPLES; index += 1) {
+  // Shuffled, so that no class always follows the same one.
+  const order = CLASSES.map((name) => ({ name, key: Math.random() })).sort((a, b) => a.key - b.key);
+  for (const { name } of order) times[name].push(await sample(name, index));
+}
+
+/** By ranks (Mann-Whitney), ties counting half. */
+function auc(a: readonly number[], b: readonly number[]): number {
+  const all = [...a.map((value) => ({ value, isA: true })), ...b.map((value) => ({ value, isA: false }))];
+  all.sort((left, right) => left.value - right.value);
+  let ranks = 0;
+  for (let start = 0; start < all.length; ) {
+    let end = start;
+    while (end < all.length && all[end]?.value === all[start]?.value) end += 1;
+    const rank = (start + 1 + end) / 2;
+    for (const { isA } of all.slice(start, end)) ranks += isA ? rank : 0;
+    start = end;
+  }
+  return (ranks - (a.length * (a.length + 1)) / 2) / (a.length * b.length);
+}
+
+const reference = times["wrong password"];
+const referenceMs = quantile(reference, 0.5);
+console.log(`wrong password: median ${referenceMs.toFixed(3)} ms, ${SAMPLES} samples a class`);
+for (const name of CLASSES.slice(1)) {
+  const medianMs = quantile(times[name], 0.5);
+  const difference = ((medianMs / referenceMs - 1) * 100).toFixed(2);
+  const area = auc(times[name], reference).toFixed(3);
+  console.log(`${name}: AUC ${area} (aim: 0.50 ± 0.02), median ${difference} % (aim: under 2 %)`);
+}
+await sql.end();
+await workbench.stop();

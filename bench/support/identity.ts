@@ -1,0 +1,68 @@
+import { randomBytes } from "node:crypto";
+import * as argon2 from "@node-rs/argon2";
+import { v7 as uuidv7 } from "uuid";
+import { createDeviceTokens } from "../../identity-service/device-token.ts";
+import { createHashQueue } from "../../identity-service/hash-queue.ts";
+import { createMemoryThrottle } from "../../identity-service/memory-throttle.ts";
+import { createPasswordHasher } from "../../identity-service/password-hasher.ts";
+import { throttleLimits } from "../../identity-service/throttle.ts";
+import { createLogger } from "../../service-kit/logger.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+
+export const FLOOR = { memoryKib: 19_456, iterations: 2, parallelism: 1 };
+
+/** What a login needs, at the parameters' floor, with a token-service that costs nothing and limits that nobody reaches. */
+export async function identityDeps(sql: Sql, concurrency: number) {
+  const logger = createLogger("bench", "fatal");
+  const metrics = createMetrics("bench");
+  const queue = createHashQueue({
+    concurrency,
+    maxWaiting: 1_000,
+    maxWaitMs: 60_000,
+    now: Date.now,
+    metrics,
+  });
+  const now = () => new Date();
+  const limits = throttleLimits({ network: 1_000_000, everything: 100_000_000 });
+  const tokens = { accessToken: "access", refreshToken: "refresh", expiresInS: 900 };
+  return {
+    sql,
+    passwords: await createPasswordHasher({ argon2, parameters: FLOOR, queue, logger }),
+    throttle: createMemoryThrottle({ limits, now: Date.now }),
+    deviceTokens: createDeviceTokens(randomBytes(32), now),
+    tokenService: {
+      issueSession: async ({ userId }: { userId: string }) => ({ ...tokens, sessionId: uuidv7(), userId }),
+      revokeSession: async () => undefined,
+      revokeUserSessions: async () => [],
+    },
+    loginRequiresVerifiedEmail: false,
+    mfaChallengeTtlS: 300,
+    randomBytes,
+    now,
+    newId: () => uuidv7(),
+    wakeMailWorker: () => undefined,
+    logger,
+  };
+}
+
+/** Makes accounts, with one hash for all. */
+export async function plantUsers(
+  sql: Sql,
+  users: readonly { email: string; status: string }[],
+  passwordHash: string,
+): Promise<void> {
+  const rows = users.map(({ email, status }) => ({
+    id: uuidv7(),
+    email,
+    first_name: "Ada",
+    last_name: "Lovelace",
+    role: "USER",
+    status,
+    password_hash: passwordHash,
+    email_verified: true,
+    created_at: new Date(),
+    updated_at: new Date(),
+  }));
+  await sql`insert into users ${sql(rows)}`;
+}

@@ -1,0 +1,76 @@
+import { IdentityServiceClient } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { CallContext } from "../service-kit/call-context.ts";
+import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
+import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import { toUser, type User } from "./identity-client.ts";
+
+/** Whose sessions a call has ended. */
+export interface EndedSessions {
+  userId: string;
+  endedSessionIds: readonly string[];
+}
+
+/** Whoever proves it by a password once more, and from where. */
+interface ByPassword {
+  userId: string;
+  clientIp: string;
+}
+
+/** The gateway's view of what identity-service does with accounts. Every call throws what the service says, as a DomainError. */
+export interface AccountClient {
+  verifyEmail(token: string, context: CallContext): Promise<User>;
+  resendVerification(email: string, context: CallContext): Promise<void>;
+  forgotPassword(email: string, context: CallContext): Promise<void>;
+  resetPassword(reset: { token: string; newPassword: string }, context: CallContext): Promise<EndedSessions>;
+  changePassword(
+    change: ByPassword & { sessionId: string; currentPassword: string; newPassword: string },
+    context: CallContext,
+  ): Promise<EndedSessions>;
+  updateProfile(
+    change: { userId: string; firstName?: string | undefined; lastName?: string | undefined },
+    context: CallContext,
+  ): Promise<User>;
+  deleteAccount(request: ByPassword & { password: string }, context: CallContext): Promise<EndedSessions>;
+  changeEmail(
+    change: ByPassword & { newEmail: string; password: string },
+    context: CallContext,
+  ): Promise<void>;
+  confirmEmailChange(token: string, context: CallContext): Promise<User>;
+  undoEmailChange(token: string, context: CallContext): Promise<EndedSessions>;
+  close(): void;
+}
+
+/** @param address `host:port` of identity-service. */
+export function createAccountClient(address: string, certificate: ProcessCertificate): AccountClient {
+  const client = createRpcClient(IdentityServiceClient, {
+    address,
+    service: "identity-service",
+    certificate,
+  });
+  return {
+    async verifyEmail(token, context) {
+      return toUser((await callUnary(client, client.verifyEmail, { token }, context)).user);
+    },
+    async resendVerification(email, context) {
+      await callUnary(client, client.resendVerification, { email }, context);
+    },
+    async forgotPassword(email, context) {
+      await callUnary(client, client.forgotPassword, { email }, context);
+    },
+    resetPassword: (reset, context) => callUnary(client, client.resetPassword, reset, context),
+    changePassword: (change, context) => callUnary(client, client.changePassword, change, context),
+    async updateProfile({ userId, firstName, lastName }, context) {
+      const request = { userId, firstName, lastName };
+      return toUser((await callUnary(client, client.updateProfile, request, context)).user);
+    },
+    deleteAccount: (request, context) => callUnary(client, client.deleteAccount, request, context),
+    async changeEmail(change, context) {
+      await callUnary(client, client.changeEmail, change, context);
+    },
+    async confirmEmailChange(token, context) {
+      return toUser((await callUnary(client, client.confirmEmailChange, { token }, context)).user);
+    },
+    undoEmailChange: (token, context) => callUnary(client, client.undoEmailChange, { token }, context),
+    close: () => client.close(),
+  };
+}

@@ -1,0 +1,97 @@
+import { z } from "zod";
+import type { TokenVerifier } from "../token-client/principal.ts";
+import type { AccountClient, EndedSessions } from "./account-client.ts";
+import { emailField, nameField, passwordField } from "./body-fields.ts";
+import { clientIp } from "./client-ip.ts";
+import { success } from "./envelope.ts";
+import { registerLinkRoutes } from "./link-routes.ts";
+import { principalOf } from "./principal.ts";
+import type { GatewayApp } from "./request-state.ts";
+
+const EmailBody = z.strictObject({ email: emailField });
+const ChangePasswordBody = z.strictObject({ currentPassword: passwordField, newPassword: passwordField });
+const ProfileBody = z.strictObject({ firstName: nameField.optional(), lastName: nameField.optional() });
+const DeleteBody = z.strictObject({ password: passwordField });
+const ChangeEmailBody = z.strictObject({ newEmail: emailField, password: passwordField });
+
+export interface AccountBackends {
+  accounts: AccountClient;
+  verifier: Pick<TokenVerifier, "refuseSession">;
+}
+
+/** What the owner of an account does with it. Sessions that a call ends are refused here at once. */
+export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: AccountBackends): void {
+  const refuse = ({ endedSessionIds }: EndedSessions) => {
+    for (const id of endedSessionIds) verifier.refuseSession(id);
+  };
+  registerLinkRoutes(app, accounts, refuse);
+
+  app.post(
+    "/auth/resend-verification",
+    { config: { auth: "public", action: "auth.resend_verification" }, schema: { body: EmailBody } },
+    async (request) => {
+      await accounts.resendVerification(request.body.email, request.call);
+      return success({}, "If the address has an account and is not confirmed, a mail is on its way.");
+    },
+  );
+
+  app.post(
+    "/auth/forgot-password",
+    { config: { auth: "public", action: "auth.forgot_password" }, schema: { body: EmailBody } },
+    async (request) => {
+      await accounts.forgotPassword(request.body.email, request.call);
+      return success({}, "If the address has an account, a mail is on its way.");
+    },
+  );
+
+  app.post(
+    "/auth/change-password",
+    {
+      config: { auth: "authenticated", action: "auth.change_password" },
+      schema: { body: ChangePasswordBody },
+    },
+    async (request) => {
+      const { userId, sessionId } = principalOf(request);
+      refuse(
+        await accounts.changePassword(
+          { ...request.body, userId, sessionId, clientIp: clientIp(request) },
+          request.call,
+        ),
+      );
+      return success({}, "The password was changed; your other sessions have ended.");
+    },
+  );
+
+  app.patch(
+    "/auth/me",
+    { config: { auth: "authenticated", action: "auth.update_profile" }, schema: { body: ProfileBody } },
+    async (request) => {
+      const { userId } = principalOf(request);
+      const user = await accounts.updateProfile({ ...request.body, userId }, request.call);
+      return success({ user }, "Your account.");
+    },
+  );
+
+  app.delete(
+    "/auth/me",
+    { config: { auth: "authenticated", action: "auth.delete_account" }, schema: { body: DeleteBody } },
+    async (request) => {
+      const { userId, sessionId } = principalOf(request);
+      refuse(
+        await accounts.deleteAccount({ ...request.body, userId, clientIp: clientIp(request) }, request.call),
+      );
+      verifier.refuseSession(sessionId);
+      return success({}, "The account was deleted.");
+    },
+  );
+
+  app.post(
+    "/auth/change-email",
+    { config: { auth: "authenticated", action: "auth.change_email" }, schema: { body: ChangeEmailBody } },
+    async (request) => {
+      const { userId } = principalOf(request);
+      await accounts.changeEmail({ ...request.body, userId, clientIp: clientIp(request) }, request.call);
+      return success({}, "A mail is on its way to the new address; it changes when it is confirmed.");
+    },
+  );
+}

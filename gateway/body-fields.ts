@@ -1,0 +1,13 @@
+import { z } from "zod";
+
+/** A first check, wide enough for international addresses; identity-service has the last word. */
+const EMAIL =
+  /^(?!\.)(?!.*\.\.)[^\s@"\p{C}]{1,64}(?<!\.)@(?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+[\p{L}\p{N}][\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}]$/u;
+/** A name has something to read in it and nothing that does not print. */
+const NAME = /^(?=.*[^\p{Z}])\P{C}+$/u;
+
+export const emailField = z.email({ pattern: EMAIL }).max(254);
+export const passwordField = z.string().min(1).max(1_024);
+export const nameField = z.string().min(1).max(100).regex(NAME, "must be printable text");
+/** Longer than any token of a link; what is not one of ours is refused by its own code. */
+export const linkTokenField = z.string().min(1).max(200);

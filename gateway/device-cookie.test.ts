@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+import { ada, send, testGateway, tokens } from "./gateway.fixture.ts";
+import type { LoginAttempt } from "./identity-client.ts";
+
+const BODY = { email: "ada@example.com", password: "correct horse battery" };
+
+function gateway(isTrustedProxy = () => false) {
+  const asked: LoginAttempt[] = [];
+  const absent = () => Promise.reject(new Error("not part of this test"));
+  const login = async (attempt: LoginAttempt) => {
+    asked.push(attempt);
+    return { tokens, user: ada, deviceToken: "1.user.device.123.proof_-" };
+  };
+  const identity = { register: absent, login, getUser: absent, close: () => undefined };
+  return { asked, app: testGateway({ identity, isTrustedProxy }).app };
+}
+
+test.each([
+  ["/auth/login", "/auth"],
+  ["/v1/auth/login", "/v1/auth"],
+])("%s has the browser keep the device token for %s", async (url, path) => {
+  const answer = await send(gateway().app, { method: "POST", url, body: BODY });
+  expect(answer.headers["set-cookie"]).toBe(
+    `gatehouse_device=1.user.device.123.proof_-; Max-Age=15552000; Path=${path}; HttpOnly; SameSite=Strict`,
+  );
+  expect(answer.body).not.toContain("proof_-");
+});
+
+test("over HTTPS the cookie is Secure", async () => {
+  const { app } = gateway(() => true);
+  const headers = { "x-forwarded-proto": "https" };
+  const answer = await send(app, { method: "POST", url: "/auth/login", body: BODY, headers });
+  expect(answer.headers["set-cookie"]).toMatch(/; Secure$/);
+});
+
+test.each([
+  ["gatehouse_device=1.a.b.c", "1.a.b.c"],
+  ["theme=dark; gatehouse_device=1.a.b.c; x=y", "1.a.b.c"],
+  ["gatehouse_device=", ""],
+  ["gatehouse_device=a b", ""],
+  [`gatehouse_device=${"x".repeat(257)}`, ""],
+  ["other_gatehouse_device=1.a.b.c", ""],
+])("with the cookie %s the device token is %j", async (cookie, expected) => {
+  const { app, asked } = gateway();
+  await send(app, { method: "POST", url: "/auth/login", body: BODY, headers: { cookie } });
+  expect(asked.map(({ deviceToken }) => deviceToken)).toEqual([expected]);
+});

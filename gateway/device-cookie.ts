@@ -1,0 +1,34 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+
+const NAME = "gatehouse_device";
+/** As long as identity-service takes the token: 180 days. */
+const MAX_AGE_S = 180 * 86_400;
+/** Longer than any of ours. */
+const MAX_LENGTH = 256;
+/** What our tokens are made of; nothing else gets into a header. */
+const TOKEN = /^[A-Za-z0-9._-]+$/;
+
+/** The device token that the client keeps from an earlier login; empty if it has none. */
+export function deviceTokenOf(request: FastifyRequest): string {
+  for (const pair of (request.headers.cookie ?? "").split(";")) {
+    const [name, value = ""] = pair.trim().split("=", 2);
+    if (name === NAME && value.length <= MAX_LENGTH && TOKEN.test(value)) return value;
+  }
+  return "";
+}
+
+/**
+ * Has a browser keep the device token. It opens nothing: its bearer's attempts are counted apart from strangers', so
+ * that they cannot lock the owner out. Sent to our own `/auth` only, under the same version prefix.
+ */
+export function keepDeviceToken(request: FastifyRequest, reply: FastifyReply, token = ""): void {
+  // Empty from a version that knows no devices.
+  if (!TOKEN.test(token)) return;
+  const { url = "" } = request.routeOptions;
+  const path = `${url.slice(0, url.indexOf("/auth/"))}/auth`;
+  const secure = request.protocol === "https" ? "; Secure" : "";
+  reply.header(
+    "set-cookie",
+    `${NAME}=${token}; Max-Age=${MAX_AGE_S}; Path=${path}; HttpOnly; SameSite=Strict${secure}`,
+  );
+}

@@ -1,0 +1,86 @@
+import { z } from "zod";
+import type { TokenVerifier } from "../token-client/principal.ts";
+import { passwordField } from "./body-fields.ts";
+import { clientOf } from "./client-of.ts";
+import { deviceTokenOf, keepDeviceToken } from "./device-cookie.ts";
+import { success } from "./envelope.ts";
+import type { MfaClient } from "./mfa-client.ts";
+import { principalOf } from "./principal.ts";
+import type { GatewayApp } from "./request-state.ts";
+import { tokenResponse } from "./token-response.ts";
+
+/** Six digits or a recovery code, with spaces and dashes; what is neither is `mfa_code_invalid`. */
+const codeField = z.string().min(1).max(64);
+/** Longer than any tempToken; what is not one is `mfa_token_invalid`. */
+const VerifyBody = z.strictObject({ tempToken: z.string().min(1).max(200), code: codeField });
+const SetupBody = z.strictObject({ password: passwordField });
+const CodeBody = z.strictObject({ code: codeField });
+const DisableBody = z.strictObject({ password: passwordField, code: codeField });
+
+export interface MfaBackends {
+  mfa: MfaClient;
+  verifier: Pick<TokenVerifier, "refuseSession">;
+}
+
+/** The second factor: complete a login with it, set it up, turn it on and off, renew its recovery codes. */
+export function registerMfaRoutes(app: GatewayApp, { mfa, verifier }: MfaBackends): void {
+  app.post(
+    "/auth/mfa/verify",
+    { config: { auth: "public", action: "auth.mfa.verify" }, schema: { body: VerifyBody } },
+    async (request, reply) => {
+      const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
+      const { tokens, user, deviceToken } = await mfa.completeLogin(attempt, request.call);
+      keepDeviceToken(request, reply, deviceToken);
+      request.provenActor = { userId: user.id, role: user.role, sessionId: tokens.sessionId };
+      return success({ ...tokenResponse(tokens), user }, "Logged in.");
+    },
+  );
+
+  app.post(
+    "/auth/mfa/setup",
+    { config: { auth: "authenticated", action: "auth.mfa.setup" }, schema: { body: SetupBody } },
+    async (request) => {
+      const { userId } = principalOf(request);
+      const enrollment = await mfa.beginEnrollment(
+        { userId, ...request.body, clientIp: clientOf(request).clientIp },
+        request.call,
+      );
+      return success({ ...enrollment }, "Confirm with a code of your authenticator app.");
+    },
+  );
+
+  app.post(
+    "/auth/mfa/enable",
+    { config: { auth: "authenticated", action: "auth.mfa.enable" }, schema: { body: CodeBody } },
+    async (request) => {
+      const { userId, sessionId } = principalOf(request);
+      const confirmation = { userId, sessionId, ...request.body, ...clientOf(request) };
+      const { recoveryCodes, endedSessionIds } = await mfa.confirmEnrollment(confirmation, request.call);
+      for (const id of endedSessionIds) verifier.refuseSession(id);
+      return success({ recoveryCodes }, "The second factor is on. Keep the recovery codes.");
+    },
+  );
+
+  app.post(
+    "/auth/mfa/disable",
+    { config: { auth: "authenticated", action: "auth.mfa.disable" }, schema: { body: DisableBody } },
+    async (request) => {
+      const { userId, sessionId } = principalOf(request);
+      const proof = { userId, sessionId, ...request.body, ...clientOf(request) };
+      const ended = await mfa.disable(proof, request.call);
+      for (const id of ended) verifier.refuseSession(id);
+      return success({}, "The second factor is off.");
+    },
+  );
+
+  app.post(
+    "/auth/mfa/recovery-codes",
+    { config: { auth: "authenticated", action: "auth.mfa.recovery_codes" }, schema: { body: CodeBody } },
+    async (request) => {
+      const { userId } = principalOf(request);
+      const proof = { userId, ...request.body, ...clientOf(request) };
+      const recoveryCodes = await mfa.regenerateRecoveryCodes(proof, request.call);
+      return success({ recoveryCodes }, "Keep the recovery codes.");
+    },
+  );
+}

@@ -1,0 +1,90 @@
+import { z } from "zod";
+import type { TokenVerifier } from "../token-client/principal.ts";
+import { success } from "./envelope.ts";
+import type { GatewayApp } from "./request-state.ts";
+import type { SessionClient } from "./session-client.ts";
+import type { UserAdminClient } from "./user-admin-client.ts";
+
+const role = z.enum(["USER", "ADMIN", "AUDITOR"]);
+const status = z.enum(["active", "disabled"]);
+
+const UserQuery = z.strictObject({
+  query: z.string().min(1).max(254).optional(),
+  role: role.optional(),
+  status: status.optional(),
+  cursor: z.string().min(1).max(512).optional(),
+  limit: z
+    .string()
+    .regex(/^[1-9]\d{0,2}$/, "must be a whole number")
+    .transform(Number)
+    .pipe(z.number().max(100))
+    .default(50),
+});
+const UserParams = z.strictObject({ id: z.uuid().toLowerCase() });
+const UserChange = z
+  .strictObject({ role: role.optional(), status: status.optional() })
+  .refine((body) => body.role !== undefined || body.status !== undefined, "must change something");
+
+export interface UserAdminBackends {
+  users: UserAdminClient;
+  sessions: SessionClient;
+  verifier: Pick<TokenVerifier, "refuseSession">;
+}
+
+/** Administration of users. Sessions that a change ends are refused here at once, ahead of the stream. */
+export function registerUserAdminRoutes(app: GatewayApp, backends: UserAdminBackends): void {
+  const { users, sessions, verifier } = backends;
+  const auth = { roles: ["ADMIN"] } as const;
+  const refuse = (sessionIds: readonly string[]) => {
+    for (const id of sessionIds) verifier.refuseSession(id);
+  };
+
+  app.get("/admin/users", { config: { auth }, schema: { querystring: UserQuery } }, async (request) =>
+    success(await users.list(request.query, request.call), "Users, newest first."),
+  );
+
+  app.get("/admin/users/:id", { config: { auth }, schema: { params: UserParams } }, async (request) => {
+    const user = await users.get(request.params.id, request.call);
+    return success({ user }, "The user.");
+  });
+
+  app.patch(
+    "/admin/users/:id",
+    { config: { auth, action: "admin.users.update" }, schema: { params: UserParams, body: UserChange } },
+    async (request) => {
+      const access = { userId: request.params.id, ...request.body };
+      const { user, endedSessionIds } = await users.setAccess(access, request.call);
+      refuse(endedSessionIds);
+      return success({ user }, "The user was changed.");
+    },
+  );
+
+  app.delete(
+    "/admin/users/:id",
+    { config: { auth, action: "admin.users.delete" }, schema: { params: UserParams } },
+    async (request) => {
+      refuse(await users.delete(request.params.id, request.call));
+      return success({}, "The account is gone.");
+    },
+  );
+
+  app.post(
+    "/admin/users/:id/sessions/revoke",
+    { config: { auth, action: "admin.users.revoke_sessions" }, schema: { params: UserParams } },
+    async (request) => {
+      const { id: userId } = await users.get(request.params.id, request.call);
+      const ended = await sessions.revokeAll({ userId, reason: "ended_by_admin" }, request.call);
+      refuse(ended);
+      return success({ ended: ended.length }, "The user's sessions have ended.");
+    },
+  );
+
+  app.post(
+    "/admin/users/:id/mfa/reset",
+    { config: { auth, action: "admin.users.reset_mfa" }, schema: { params: UserParams } },
+    async (request) => {
+      refuse(await users.resetMfa(request.params.id, request.call));
+      return success({}, "The user has no second factor any more.");
+    },
+  );
+}

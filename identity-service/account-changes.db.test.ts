@@ -1,0 +1,302 @@
+import { v7 as uuidv7 } from "uuid";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { newCallContext } from "../service-kit/call-context.ts";
+import type { DomainError } from "../service-kit/errors.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { changeEmail } from "./change-email.ts";
+import { changePassword } from "./change-password.ts";
+import { confirmEmailChange } from "./confirm-email-change.ts";
+import { deleteAccount } from "./delete-account.ts";
+import { forgotPassword } from "./forgot-password.ts";
+import type { MailName } from "./mail.ts";
+import { register } from "./register.ts";
+import { resetPassword } from "./reset-password.ts";
+import { soon, testDeps } from "./test-deps.ts";
+import { outboxOf, tokensIn } from "./test-mails-store.ts";
+import { undoEmailChange } from "./undo-email-change.ts";
+import { updateProfile } from "./update-profile.ts";
+import { verifyEmail } from "./verify-email.ts";
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+let userId: string;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  deps = await testDeps(database.sql);
+  userId = (await register(deps, ANNA, soon())).id;
+});
+afterEach(() => database.ownerSql`truncate users, mail_outbox, session_ends cascade`);
+afterAll(() => database.drop());
+
+const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
+const IP = "192.0.2.1";
+const NEW = "an entirely new password";
+const DAY_MS = 24 * 3_600_000;
+const SESSION = "019a0000-0000-7000-8000-0000000000aa";
+const context = () => newCallContext({ budgetMs: 60_000 });
+const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + ms) });
+const mails = async (template: MailName) =>
+  (await outboxOf(database.ownerSql)).filter((mail) => mail.template === template);
+const last = async (template: MailName) =>
+  (await tokensIn(database.ownerSql, deps.linkTokens, template)).at(-1) ?? "";
+const addressOf = async (id: string) =>
+  (await database.ownerSql<{ email: string }[]>`select email from users where id = ${id}`)[0]?.email;
+
+const change = (currentPassword: string, newPassword = NEW, sessionId = SESSION) =>
+  changePassword(deps, { userId, sessionId, currentPassword, newPassword, clientIp: IP }, context());
+const erase = (password: string, id = userId) =>
+  deleteAccount(deps, { userId: id, password, clientIp: IP }, context());
+
+async function wantAddress(newEmail: string, password = ANNA.password, with_ = deps): Promise<string> {
+  await changeEmail(with_, { userId, newEmail, password, clientIp: IP }, soon());
+  await deps.afterAnswer.drained();
+  return last("confirm-email-change");
+}
+
+async function resetLink(): Promise<string> {
+  forgotPassword(deps, (await addressOf(userId)) ?? "");
+  await deps.afterAnswer.drained();
+  return last("reset-password");
+}
+
+test("a new password needs the present one, ends the other sessions, and is told by mail", async () => {
+  await expect(change("not the password")).rejects.toMatchObject({ code: "invalid_credentials" });
+  deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
+  expect(await change(ANNA.password)).toEqual({ userId, sessionIds: ["s1"] });
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledExactlyOnceWith(
+    expect.objectContaining({ userId, exceptSessionId: SESSION, reason: "password_changed" }),
+    expect.anything(),
+  );
+  expect(await mails("password-changed")).toMatchObject([{ recipient: ANNA.email }]);
+  await expect(change(ANNA.password)).rejects.toMatchObject({ code: "invalid_credentials" });
+  await change(NEW, "yet another password");
+});
+
+test("a new password is held to the policy and named as the request names it", async () => {
+  await expect(change(ANNA.password, "password1")).rejects.toMatchObject({ code: "password_too_common" });
+  await expect(change(ANNA.password, "x".repeat(129))).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [{ field: "newPassword", code: "too_long" }],
+  });
+});
+
+test("a new password kills the links that would set another one, or another address", async () => {
+  const link = await resetLink();
+  const address = await wantAddress("thief@evil.example");
+  await change(ANNA.password);
+  await expect(resetPassword(deps, { token: link, newPassword: NEW }, context())).rejects.toMatchObject({
+    code: "reset_token_invalid",
+  });
+  await expect(confirmEmailChange(deps, address)).rejects.toMatchObject({
+    code: "verification_token_invalid",
+  });
+});
+
+test("ten changes of one password race: one succeeds", async () => {
+  const results = await Promise.allSettled(
+    Array.from({ length: 10 }, (_, index) => change(ANNA.password, `another password ${index}`)),
+  );
+  expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+});
+
+test("names change one by one or together, and are held to the same rules as at registration", async () => {
+  expect(await updateProfile(deps, { userId, firstName: "  Anne " })).toMatchObject({
+    firstName: "Anne",
+    lastName: "Smith",
+  });
+  expect(await updateProfile(deps, { userId, lastName: "O'Brien" })).toMatchObject({
+    firstName: "Anne",
+    lastName: "O'Brien",
+  });
+  expect(await updateProfile(deps, { userId })).toMatchObject({ firstName: "Anne" });
+  await expect(updateProfile(deps, { userId, firstName: " ", lastName: "a\u0000" })).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [{ field: "firstName" }, { field: "lastName" }],
+  });
+  await expect(updateProfile(deps, { userId: uuidv7(), firstName: "A" })).rejects.toMatchObject({
+    code: "not_found",
+  });
+});
+
+test("an erased account leaves nothing of a person behind, and its address is free", async () => {
+  await resetLink();
+  await expect(erase("not the password")).rejects.toMatchObject({ code: "invalid_credentials" });
+  deps.tokenService.revokeUserSessions.mockResolvedValueOnce([SESSION]);
+  expect(await erase(ANNA.password)).toEqual({ userId, sessionIds: [SESSION] });
+  for (const table of ["users", "links", "mail_outbox", "session_ends"]) {
+    expect(await database.ownerSql`select * from ${database.ownerSql(table)}`, table).toEqual([]);
+  }
+  expect((await register(deps, ANNA, soon())).id).not.toBe(userId);
+});
+
+test("the last active administrator stays, and of two that leave at once one does", async () => {
+  await database.ownerSql`update users set role = 'ADMIN'`;
+  await expect(erase(ANNA.password)).rejects.toMatchObject({ code: "last_admin" });
+  const { id: ben } = await register(deps, { ...ANNA, email: "ben@example.com" }, soon());
+  await database.ownerSql`update users set role = 'ADMIN', status = 'disabled' where id = ${ben}`;
+  await expect(erase(ANNA.password)).rejects.toMatchObject({ code: "last_admin" });
+  await database.ownerSql`update users set status = 'active'`;
+  const results = await Promise.allSettled([erase(ANNA.password), erase(ANNA.password, ben)]);
+  const codes = results.map((result) =>
+    result.status === "fulfilled" ? "gone" : (result.reason as DomainError).code,
+  );
+  expect(codes.sort()).toEqual(["gone", "last_admin"]);
+});
+
+test("an address changes when the mail to the new one is confirmed; the old one gets a way back", async () => {
+  const token = await wantAddress("Anna@New.Example");
+  expect(await mails("confirm-email-change")).toMatchObject([{ recipient: "anna@new.example" }]);
+  expect(await addressOf(userId)).toBe(ANNA.email);
+  expect(await confirmEmailChange(deps, token)).toMatchObject({
+    id: userId,
+    email: "anna@new.example",
+    emailVerified: true,
+  });
+  expect(await mails("email-changed")).toMatchObject([{ recipient: ANNA.email }]);
+  await expect(confirmEmailChange(deps, token)).rejects.toMatchObject({ code: "verification_token_invalid" });
+});
+
+test("a change of address needs the password and an address", async () => {
+  await expect(wantAddress("anna@new.example", "wrong")).rejects.toMatchObject({
+    code: "invalid_credentials",
+  });
+  await expect(wantAddress("nonsense")).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [{ field: "newEmail" }],
+  });
+  expect(await mails("confirm-email-change")).toEqual([]);
+});
+
+test("an address that has an account gets the same answer, and only its owner is told, once an hour", async () => {
+  await register(deps, { ...ANNA, email: "ben@example.com" }, soon());
+  await wantAddress("ben@example.com");
+  await wantAddress("ben@example.com");
+  expect(await mails("confirm-email-change")).toEqual([]);
+  expect(await mails("address-in-use")).toMatchObject([{ recipient: "ben@example.com" }]);
+});
+
+test("an address that got an account in the meantime is not taken over, and the link stays as it was", async () => {
+  const token = await wantAddress("ben@example.com");
+  const ben = await register(deps, { ...ANNA, email: "ben@example.com" }, soon());
+  await expect(confirmEmailChange(deps, token)).rejects.toMatchObject({ code: "verification_token_invalid" });
+  expect(await addressOf(userId)).toBe(ANNA.email);
+  await erase(ANNA.password, ben.id);
+  expect((await confirmEmailChange(deps, token)).email).toBe("ben@example.com");
+});
+
+test("fifty confirmations race: one succeeds, and one mail goes to the old address", async () => {
+  const token = await wantAddress("anna@new.example");
+  const results = await Promise.allSettled(Array.from({ length: 50 }, () => confirmEmailChange(deps, token)));
+  expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+  expect(await mails("email-changed")).toHaveLength(1);
+});
+
+test("an hour has three mails for changes of address", async () => {
+  for (let index = 0; index < 5; index += 1) await wantAddress(`anna${index}@new.example`);
+  expect(await mails("confirm-email-change")).toHaveLength(3);
+});
+
+test("what was mailed to the old address is worth nothing after the change", async () => {
+  const verification = await last("verify-email");
+  const reset = await resetLink();
+  await confirmEmailChange(deps, await wantAddress("anna@new.example"));
+  await expect(verifyEmail(deps, verification)).rejects.toMatchObject({ code: "verification_token_invalid" });
+  await expect(resetPassword(deps, { token: reset, newPassword: NEW }, context())).rejects.toMatchObject({
+    code: "reset_token_invalid",
+  });
+});
+
+test("an undo gives the address back and ends every session; fifty at once do it once", async () => {
+  await confirmEmailChange(deps, await wantAddress("anna@new.example"));
+  const token = await last("email-changed");
+  const results = await Promise.allSettled(
+    Array.from({ length: 50 }, () => undoEmailChange(deps, token, context())),
+  );
+  expect(results.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+  expect(await addressOf(userId)).toBe(ANNA.email);
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledExactlyOnceWith(
+    expect.objectContaining({ userId, exceptSessionId: null, reason: "email_change_undone" }),
+    expect.anything(),
+  );
+});
+
+test("an undo is good for seven days", async () => {
+  await confirmEmailChange(deps, await wantAddress("anna@new.example"));
+  const token = await last("email-changed");
+  await expect(undoEmailChange(later(7 * DAY_MS), token, context())).rejects.toMatchObject({
+    code: "verification_token_invalid",
+  });
+  await undoEmailChange(later(7 * DAY_MS - 1), token, context());
+});
+
+test("a thief who changes the address twice keeps nobody from taking the first one back, nor comes back", async () => {
+  await confirmEmailChange(deps, await wantAddress("thief@evil.example"));
+  const owners = await last("email-changed");
+  await confirmEmailChange(
+    later(1_000),
+    await wantAddress("thief2@evil.example", ANNA.password, later(1_000)),
+  );
+  const thiefs = await last("email-changed");
+  const pending = await wantAddress("thief3@evil.example", ANNA.password, later(2_000));
+  await undoEmailChange(later(3_000), owners, context());
+  expect(await addressOf(userId)).toBe(ANNA.email);
+  for (const use of [
+    () => undoEmailChange(later(4_000), thiefs, context()),
+    () => confirmEmailChange(later(4_000), pending),
+  ]) {
+    await expect(use()).rejects.toMatchObject({ code: "verification_token_invalid" });
+  }
+  expect(await addressOf(userId)).toBe(ANNA.email);
+});
+
+test("until the undo is over nobody else gets the old address", async () => {
+  await confirmEmailChange(deps, await wantAddress("anna@new.example"));
+  await expect(register(deps, ANNA, soon())).rejects.toMatchObject({ code: "email_already_registered" });
+  await register(later(7 * DAY_MS), ANNA, soon());
+});
+
+test("guesses by whoever has a session end in refusals of the right password, too, and reach no other account", async () => {
+  for (let guess = 0; guess < 5; guess += 1) {
+    await expect(erase(`guess ${guess}`)).rejects.toMatchObject({ code: "invalid_credentials" });
+  }
+  deps.argon2.verify.mockClear();
+  await expect(change(ANNA.password)).rejects.toMatchObject({ code: "invalid_credentials" });
+  expect(deps.argon2.verify).toHaveBeenCalledTimes(1);
+  const ben = await register(deps, { ...ANNA, email: "ben@example.com" }, soon());
+  await erase(ANNA.password, ben.id);
+});
+
+test("the owner may want the old address again without the link that undoes the change", async () => {
+  await confirmEmailChange(deps, await wantAddress("anna@new.example"));
+  await confirmEmailChange(deps, await wantAddress(ANNA.email));
+  expect(await addressOf(userId)).toBe(ANNA.email);
+});
+
+test("an undone change takes the account back from whoever made it: no password, and a link to set another", async () => {
+  await confirmEmailChange(deps, await wantAddress("thief@evil.example"));
+  await undoEmailChange(deps, await last("email-changed"), context());
+  expect(await addressOf(userId)).toBe(ANNA.email);
+  await expect(change(ANNA.password)).rejects.toMatchObject({ code: "invalid_credentials" });
+  await resetPassword(deps, { token: await last("reset-password"), newPassword: NEW }, context());
+  await change(NEW, "yet another password");
+});
+
+test("who changes the address back leaves nobody a way back to the address in between", async () => {
+  await confirmEmailChange(deps, await wantAddress("thief@evil.example"));
+  await confirmEmailChange(later(1_000), await wantAddress(ANNA.email, ANNA.password, later(1_000)));
+  expect(await addressOf(userId)).toBe(ANNA.email);
+  const undos = await tokensIn(database.ownerSql, deps.linkTokens, "email-changed");
+  expect(undos).toHaveLength(1);
+  await expect(undoEmailChange(later(2_000), undos[0] ?? "", context())).rejects.toMatchObject({
+    code: "verification_token_invalid",
+  });
+});
+
+test("wanting a taken address counts and kills like wanting a free one: there is no telling", async () => {
+  await register(deps, { ...ANNA, email: "owner@example.com" }, soon());
+  const own = await wantAddress("mine@example.com");
+  await wantAddress("owner@example.com");
+  await expect(confirmEmailChange(deps, own)).rejects.toMatchObject({ code: "verification_token_invalid" });
+});

@@ -1,0 +1,81 @@
+import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { User as ProtoUser } from "../proto/gen/gatehouse/identity/v1/user.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { type ChangeEmailDeps, changeEmail } from "./change-email.ts";
+import { type ChangePasswordDeps, changePassword } from "./change-password.ts";
+import { type ConfirmEmailChangeDeps, confirmEmailChange } from "./confirm-email-change.ts";
+import { type DeleteAccountDeps, deleteAccount } from "./delete-account.ts";
+import { forgotPassword } from "./forgot-password.ts";
+import type { MailALinkDeps } from "./mail-a-link.ts";
+import { resendVerification } from "./resend-verification.ts";
+import { type EndedSessions, resetPassword } from "./reset-password.ts";
+import { undoEmailChange } from "./undo-email-change.ts";
+import { updateProfile } from "./update-profile.ts";
+import type { User } from "./user.ts";
+import { verifyEmail } from "./verify-email.ts";
+
+type AccountMethod =
+  | "verifyEmail"
+  | "resendVerification"
+  | "forgotPassword"
+  | "resetPassword"
+  | "changePassword"
+  | "updateProfile"
+  | "deleteAccount"
+  | "changeEmail"
+  | "confirmEmailChange"
+  | "undoEmailChange";
+
+/** Only the gateway acts for end users. */
+export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod> = {
+  verifyEmail: ["gateway"],
+  resendVerification: ["gateway"],
+  forgotPassword: ["gateway"],
+  resetPassword: ["gateway"],
+  changePassword: ["gateway"],
+  updateProfile: ["gateway"],
+  deleteAccount: ["gateway"],
+  changeEmail: ["gateway"],
+  confirmEmailChange: ["gateway"],
+  undoEmailChange: ["gateway"],
+};
+
+export type AccountDeps = MailALinkDeps &
+  ChangePasswordDeps &
+  DeleteAccountDeps &
+  ChangeEmailDeps &
+  ConfirmEmailChangeDeps;
+
+/** Adapts the accounts' part of IdentityService to use cases. Holds no logic: decode, call, encode. */
+export function createAccountRpc(
+  deps: AccountDeps,
+  encodeUser: (user: User) => ProtoUser | Promise<ProtoUser>,
+): Pick<Implementation<IdentityServiceServer>, AccountMethod> {
+  return {
+    verifyEmail: async ({ token }) => ({ user: await encodeUser(await verifyEmail(deps, token)) }),
+    resendVerification: async ({ email }) => {
+      resendVerification(deps, email);
+      return {};
+    },
+    forgotPassword: async ({ email }) => {
+      forgotPassword(deps, email);
+      return {};
+    },
+    resetPassword: async (request, context) => encodeEnded(await resetPassword(deps, request, context)),
+    changePassword: async (request, context) => encodeEnded(await changePassword(deps, request, context)),
+    updateProfile: async (request) => ({ user: await encodeUser(await updateProfile(deps, request)) }),
+    deleteAccount: async (request, context) => encodeEnded(await deleteAccount(deps, request, context)),
+    changeEmail: async (request, context) => {
+      await changeEmail(deps, request, context.deadlineMs);
+      return {};
+    },
+    confirmEmailChange: async ({ token }) => ({
+      user: await encodeUser(await confirmEmailChange(deps, token)),
+    }),
+    undoEmailChange: async ({ token }, context) => encodeEnded(await undoEmailChange(deps, token, context)),
+  };
+}
+
+function encodeEnded({ userId, sessionIds }: EndedSessions) {
+  return { userId, endedSessionIds: [...sessionIds] };
+}

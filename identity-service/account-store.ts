@@ -1,0 +1,143 @@
+import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
+import { isUniqueViolation } from "../service-kit/postgres.ts";
+
+/** What decides on changes of an account. */
+export interface LockedAccount {
+  id: string;
+  /** Canonical. */
+  email: string;
+  emailVerified: boolean;
+  isActive: boolean;
+  isAdmin: boolean;
+  /** PHC string; null if the account has no password. */
+  passwordHash: string | null;
+}
+
+/** An account by its id, locked until the transaction ends. Always the first lock of a transaction. */
+export async function lockAccount(tx: TransactionSql, userId: string): Promise<LockedAccount | undefined> {
+  const [row] = await tx<LockedAccount[]>`
+    select id, email, email_verified as "emailVerified", status = 'active' as "isActive", role = 'ADMIN' as "isAdmin",
+      password_hash as "passwordHash"
+    from users where id = ${userId} for update
+  `;
+  return row;
+}
+
+/** The same by its address. @param email canonical. */
+export async function lockAccountOf(tx: TransactionSql, email: string): Promise<LockedAccount | undefined> {
+  const [row] = await tx<LockedAccount[]>`
+    select id, email, email_verified as "emailVerified", status = 'active' as "isActive", role = 'ADMIN' as "isAdmin",
+      password_hash as "passwordHash"
+    from users where email = ${email} for update
+  `;
+  return row;
+}
+
+/** An account by its id, as it is now. */
+export async function findAccountById(sql: Sql, userId: string): Promise<LockedAccount | undefined> {
+  const [row] = await sql<LockedAccount[]>`
+    select id, email, email_verified as "emailVerified", status = 'active' as "isActive", role = 'ADMIN' as "isAdmin",
+      password_hash as "passwordHash"
+    from users where id = ${userId}
+  `;
+  return row;
+}
+
+/** Under the lock of the account. */
+export async function setPasswordHash(
+  tx: TransactionSql,
+  change: { userId: string; passwordHash: string; at: Date },
+): Promise<void> {
+  await tx`
+    update users set password_hash = ${change.passwordHash}, updated_at = greatest(updated_at, ${change.at})
+    where id = ${change.userId}
+  `;
+}
+
+/** Under the lock of the account. */
+export async function setEmailVerified(tx: TransactionSql, userId: string, at: Date): Promise<void> {
+  await tx`
+    update users set email_verified = true, updated_at = greatest(updated_at, ${at}) where id = ${userId}
+  `;
+}
+
+/**
+ * Gives an account another, proven address. Nothing else can be done in the transaction if it fails.
+ *
+ * @returns false if the address has an account, or is kept for the one that had it.
+ */
+export async function setEmail(
+  tx: TransactionSql,
+  change: { userId: string; email: string; at: Date },
+): Promise<boolean> {
+  try {
+    const result = await tx.savepoint(
+      (inner) => inner`
+        update users
+        set email = ${change.email}, email_verified = true, updated_at = greatest(updated_at, ${change.at})
+        where id = ${change.userId} and not exists (
+          select from links
+          where new_email = ${change.email} and purpose = 'undo_email_change' and consumed_at is null
+            and expires_at > ${change.at} and user_id <> ${change.userId}
+        )
+      `,
+    );
+    return result.count === 1;
+  } catch (error) {
+    if (isUniqueViolation(error, "users_email_key")) return false;
+    throw error;
+  }
+}
+
+/** Takes a password away: the account is entered again by a reset only. */
+export async function clearPassword(tx: TransactionSql, userId: string, at: Date): Promise<void> {
+  await tx`update users set password_hash = null, updated_at = greatest(updated_at, ${at}) where id = ${userId}`;
+}
+
+/** Whether an address has an account, or is kept for another user who had it until lately. @param email canonical. */
+export async function isAddressTaken(
+  tx: TransactionSql,
+  { userId, email, now }: { userId: string; email: string; now: Date },
+): Promise<boolean> {
+  const [row] = await tx<{ taken: boolean }[]>`
+    select exists (select from users where email = ${email}) or exists (
+      select from links
+      where new_email = ${email} and purpose = 'undo_email_change' and consumed_at is null and expires_at > ${now}
+        and user_id <> ${userId}
+    ) as taken
+  `;
+  return row?.taken === true;
+}
+
+/** Names that are undefined stay. @returns false if the user is gone. */
+export async function setNames(
+  sql: Sql,
+  change: { userId: string; firstName: string | undefined; lastName: string | undefined; at: Date },
+): Promise<boolean> {
+  const result = await sql`
+    update users
+    set first_name = coalesce(${change.firstName ?? null}, first_name),
+      last_name = coalesce(${change.lastName ?? null}, last_name),
+      updated_at = greatest(updated_at, ${change.at})
+    where id = ${change.userId}
+  `;
+  return result.count === 1;
+}
+
+/**
+ * Locks every active administrator, in one order, so that two that leave at once see each other.
+ *
+ * @returns their ids.
+ */
+export async function lockActiveAdmins(tx: TransactionSql): Promise<string[]> {
+  const rows = await tx<{ id: string }[]>`
+    select id from users where role = 'ADMIN' and status = 'active' order by id for update
+  `;
+  return rows.map(({ id }) => id);
+}
+
+/** Erases an account and all that belongs to it here; what the audit log has is its id. */
+export async function eraseUser(tx: TransactionSql, userId: string): Promise<void> {
+  await tx`delete from mail_outbox where user_id = ${userId}`;
+  await tx`delete from users where id = ${userId}`;
+}

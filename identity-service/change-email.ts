@@ -1,0 +1,62 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import { isAddressTaken, lockAccount } from "./account-store.ts";
+import type { AfterAnswer } from "./after-answer.ts";
+import { canonicalEmail } from "./canonical-email.ts";
+import { inUtc } from "./in-utc.ts";
+import { enqueueMail } from "./mail-outbox-store.ts";
+import { hasHadEnough, type MakeLinkDeps, makeLink } from "./make-link.ts";
+import { noticeId } from "./notice-id.ts";
+import { isStill, type ReauthenticateDeps, type Reauthentication, reauthenticate } from "./reauthenticate.ts";
+import { findAccount } from "./user-store.ts";
+
+export interface ChangeEmailDeps extends ReauthenticateDeps, MakeLinkDeps {
+  afterAnswer: AfterAnswer;
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/**
+ * Mails a link to the address that a user wants to have; the address changes when it is used. Whether the address has
+ * an account already is told to its owner only, and is looked up after the answer. At most three links an hour.
+ *
+ * @param request `newEmail` as typed.
+ * @throws {DomainError} `validation_failed`, `invalid_credentials`, `busy`, `service_unavailable`.
+ */
+export async function changeEmail(
+  deps: ChangeEmailDeps,
+  request: Reauthentication & { newEmail: string },
+  deadlineMs: number,
+): Promise<void> {
+  const { userId } = request;
+  const newEmail = canonicalEmail(request.newEmail);
+  if (newEmail === undefined) {
+    const problem = { field: "newEmail", code: "invalid_format", message: "must be an e-mail address" };
+    throw new DomainError("validation_failed", undefined, { fields: [problem] });
+  }
+  const checked = await reauthenticate(deps, request, deadlineMs);
+  deps.afterAnswer.run("change-email", async () => {
+    const isMade = await orUnavailable(
+      deps.sql.begin(async (tx) => {
+        const now = deps.now();
+        const account = await lockAccount(tx, userId);
+        const wanted = { userId, purpose: "confirm_email_change" as const, newEmail };
+        if (!isStill(checked, account) || account.email === newEmail) return false;
+        // Also for an address that is taken: what is made and counted must not tell.
+        if (await hasHadEnough(tx, deps, wanted)) return false;
+        const link = await makeLink(tx, deps, wanted);
+        if (await isAddressTaken(tx, { userId, email: newEmail, now })) {
+          const owner = await findAccount(tx, newEmail);
+          if (owner === undefined || owner.status !== "active") return false;
+          const { id, email: recipient } = owner.user;
+          const notice = { id: noticeId("address-in-use", id, now), userId: id, recipient };
+          const data = { occurredAt: inUtc(now) };
+          return enqueueMail(tx, { ...notice, template: "address-in-use", data }, now);
+        }
+        const mail = { id: deps.newId(), userId, recipient: newEmail };
+        return enqueueMail(tx, { ...mail, template: "confirm-email-change", data: { link } }, now);
+      }),
+    );
+    if (isMade) deps.wakeMailWorker();
+  });
+}

@@ -1,0 +1,50 @@
+import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import { lockAccount } from "./account-store.ts";
+import { endSessions } from "./end-sessions.ts";
+import { checkPassword, refuseBreached } from "./password-policy.ts";
+import { isStill, type ReauthenticateDeps, reauthenticate } from "./reauthenticate.ts";
+import { replacePassword } from "./replace-password.ts";
+import type { EndedSessions, ResetPasswordDeps } from "./reset-password.ts";
+
+export type ChangePasswordDeps = ResetPasswordDeps & ReauthenticateDeps;
+
+/**
+ * Replaces a user's password. Every other session has ended when this resolves.
+ *
+ * @param request `sessionId` is the caller's own, which stays.
+ * @throws {DomainError} `invalid_credentials`, the password policy's codes, `validation_failed`, `busy`,
+ *   `service_unavailable`.
+ */
+export async function changePassword(
+  deps: ChangePasswordDeps,
+  request: {
+    userId: string;
+    sessionId: string;
+    currentPassword: string;
+    newPassword: string;
+    clientIp: string;
+  },
+  context: CallContext,
+): Promise<EndedSessions> {
+  const { userId, sessionId: exceptSessionId, currentPassword, newPassword } = request;
+  const claim = { userId, password: currentPassword, clientIp: request.clientIp };
+  const checked = await reauthenticate(deps, claim, context.deadlineMs);
+  checkPassword(deps.passwordPolicy, newPassword, checked.email, "newPassword");
+  await refuseBreached(deps.passwordPolicy, newPassword);
+  const passwordHash = await deps.passwords.hash(newPassword, context.deadlineMs);
+  const end = await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      const account = await lockAccount(tx, userId);
+      if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
+      return replacePassword(tx, deps, account, {
+        passwordHash,
+        exceptSessionId,
+        reason: "password_changed",
+      });
+    }),
+  );
+  deps.wakeMailWorker();
+  return { userId, sessionIds: await endSessions(deps, end, context) };
+}

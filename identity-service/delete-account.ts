@@ -1,0 +1,42 @@
+import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import { eraseUser, lockAccount, lockActiveAdmins } from "./account-store.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
+import { isStill, type ReauthenticateDeps, type Reauthentication, reauthenticate } from "./reauthenticate.ts";
+import type { EndedSessions } from "./reset-password.ts";
+
+export type DeleteAccountDeps = ReauthenticateDeps & EndSessionsDeps;
+
+/**
+ * Erases the account of a user: the row, its links, its mails that are not sent. What remains is the id, in the audit
+ * log. Every session has ended when this resolves.
+ *
+ * @throws {DomainError} `invalid_credentials`; `last_admin` for the only active administrator; `busy`,
+ *   `service_unavailable`.
+ */
+export async function deleteAccount(
+  deps: DeleteAccountDeps,
+  request: Reauthentication,
+  context: CallContext,
+): Promise<EndedSessions> {
+  const { userId } = request;
+  const checked = await reauthenticate(deps, request, context.deadlineMs);
+  const end = await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      if (checked.isAdmin) {
+        const admins = await lockActiveAdmins(tx);
+        if (admins.length === 1 && admins[0] === userId) throw new DomainError("last_admin");
+      }
+      const account = await lockAccount(tx, userId);
+      // A role that changed since is one that was not counted above.
+      if (!isStill(checked, account) || account.isAdmin !== checked.isAdmin) {
+        throw new DomainError("invalid_credentials");
+      }
+      const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });
+      await eraseUser(tx, userId);
+      return owed;
+    }),
+  );
+  return { userId, sessionIds: await endSessions(deps, end, context) };
+}

@@ -1,0 +1,35 @@
+import { validate as isUuid } from "uuid";
+import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import { eraseUser, lockAccount, lockActiveAdmins } from "./account-store.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
+import { isOnly } from "./set-user-access.ts";
+
+/**
+ * Erases somebody's account: the row and all that belongs to it here. Its sessions have ended when this resolves.
+ *
+ * @returns the ids of the sessions that ended.
+ * @throws {DomainError} `not_found`; `last_admin` for the only active administrator; `service_unavailable`, after which
+ *   the account may be gone and the sessions end when token-service is back.
+ */
+export async function deleteUser(
+  deps: EndSessionsDeps,
+  userId: string,
+  context: CallContext,
+): Promise<readonly string[]> {
+  if (!isUuid(userId)) throw new DomainError("not_found");
+  const end = await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      const admins = await lockActiveAdmins(tx);
+      const account = await lockAccount(tx, userId);
+      if (account === undefined) throw new DomainError("not_found");
+      // By the stored id: a UUID has more than one spelling.
+      if (isOnly(admins, account.id)) throw new DomainError("last_admin");
+      const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
+      await eraseUser(tx, account.id);
+      return owed;
+    }),
+  );
+  return endSessions(deps, end, context);
+}

@@ -1,0 +1,58 @@
+import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
+import { type LockedAccount, lockAccount } from "./account-store.ts";
+import { checkMfaCode } from "./check-mfa-code.ts";
+import { type EndSessionsDeps, owesSessionEnd } from "./end-sessions.ts";
+import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
+import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import { enqueueMfaNotice } from "./mfa-notice.ts";
+import { deleteSecondFactor, lockUserForMfa } from "./mfa-store.ts";
+import { isStill, type ReauthenticateDeps, reauthenticate } from "./reauthenticate.ts";
+import type { SessionEnd } from "./session-end-store.ts";
+
+/** Who turns it off, with both factors. */
+export interface DisableRequest extends TypedCode {
+  userId: string;
+  /** The session that goes on. */
+  sessionId: string;
+  password: string;
+}
+
+/**
+ * Turns the second factor off and forgets it, recovery codes included. The user's other sessions end.
+ *
+ * @returns the ids of the sessions that ended.
+ * @throws {DomainError} `invalid_credentials`; `mfa_code_invalid`, also when there is none to turn off;
+ *   `too_many_requests`, `busy`, `service_unavailable`.
+ */
+export async function disableTotp(
+  deps: MfaDeps & ReauthenticateDeps & EndSessionsDeps,
+  request: DisableRequest,
+  context: CallContext,
+): Promise<readonly string[]> {
+  const checked = await reauthenticate(deps, request, context.deadlineMs);
+  const end = await orUnavailable(deps.sql.begin((tx) => disable(tx, deps, request, checked)));
+  // After the commit: the try is counted.
+  if (end === undefined) throw new DomainError("mfa_code_invalid");
+  deps.wakeMailWorker();
+  return endSessionsOfMfaChange(deps, end, context);
+}
+
+/** @returns undefined for a wrong code. */
+async function disable(
+  tx: TransactionSql,
+  deps: MfaDeps,
+  request: DisableRequest,
+  checked: LockedAccount,
+): Promise<SessionEnd | undefined> {
+  const { userId, sessionId: exceptSessionId } = request;
+  if (!isStill(checked, await lockAccount(tx, userId))) throw new DomainError("invalid_credentials");
+  const user = await lockUserForMfa(tx, userId);
+  if (user === undefined) throw new DomainError("invalid_credentials");
+  const method = await checkMfaCode(tx, deps, user, request);
+  if (method === undefined) return undefined;
+  await deleteSecondFactor(tx, userId);
+  await enqueueMfaNotice(tx, deps, user, "mfa-disabled", request);
+  return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "mfa_disabled" });
+}

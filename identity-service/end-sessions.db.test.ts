@@ -1,0 +1,90 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { newCallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { createMetrics } from "../service-kit/metrics.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { beginSession } from "./begin-session.ts";
+import { endSessions, owesSessionEnd } from "./end-sessions.ts";
+import { register } from "./register.ts";
+import { SessionEndWorker } from "./session-end-worker.ts";
+import { soon, testDeps } from "./test-deps.ts";
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+let userId: string;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  deps = await testDeps(database.sql);
+  userId = (await register(deps, ANNA, soon())).id;
+});
+afterEach(() => database.ownerSql`truncate users, mail_outbox, session_ends cascade`);
+afterAll(() => database.drop());
+
+const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
+const owe = () => deps.sql.begin((tx) => owesSessionEnd(tx, deps, { userId, reason: "password_reset" }));
+const owed = () => database.ownerSql`select * from session_ends`;
+const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + ms) });
+const newSession = () => ({
+  userId,
+  role: "USER" as const,
+  amr: ["pwd"],
+  authTime: deps.now(),
+  clientIp: "",
+  userAgent: "",
+});
+
+test("what a crash left owed is ended by a worker, when nobody can be at it any more", async () => {
+  await owe();
+  await new SessionEndWorker(later(1_999), createMetrics("test")).poll();
+  expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
+  await new SessionEndWorker(later(2_000), createMetrics("test")).poll();
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledExactlyOnceWith(
+    expect.objectContaining({ userId, exceptSessionId: null, reason: "password_reset" }),
+    expect.anything(),
+  );
+  expect(await owed()).toEqual([]);
+});
+
+test("a worker goes on until token-service has confirmed it, also for an account that is gone", async () => {
+  await owe();
+  await database.ownerSql`delete from users`;
+  deps.tokenService.revokeUserSessions.mockRejectedValue(new DomainError("service_unavailable"));
+  await new SessionEndWorker(later(2_000), createMetrics("test")).poll();
+  expect(await owed()).toHaveLength(1);
+  deps.tokenService.revokeUserSessions.mockResolvedValue([]);
+  await new SessionEndWorker(later(6_999), createMetrics("test")).poll();
+  expect(await owed()).toHaveLength(1);
+  await new SessionEndWorker(later(7_000), createMetrics("test")).poll();
+  expect(await owed()).toEqual([]);
+});
+
+test("two workers do not do the same", async () => {
+  await owe();
+  await Promise.all([1, 2].map(() => new SessionEndWorker(later(2_000), createMetrics("test")).poll()));
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledTimes(1);
+});
+
+test("a login that was under way while sessions ended gives no session", async () => {
+  expect(await beginSession(deps, newSession(), 0, newCallContext())).toMatchObject({ userId });
+  await endSessions(deps, await owe(), newCallContext());
+  const late = beginSession(deps, newSession(), 0, newCallContext());
+  await expect(late).rejects.toMatchObject({ code: "invalid_credentials" });
+  const issued = await deps.tokenService.issueSession.mock.results.at(-1)?.value;
+  expect(deps.tokenService.revokeSession).toHaveBeenCalledExactlyOnceWith(
+    { sessionId: issued?.sessionId, userId, reason: "credentials_changed" },
+    expect.anything(),
+  );
+  expect(await beginSession(deps, newSession(), 1, newCallContext())).toMatchObject({ userId });
+});
+
+test.each(["delete from users", "update users set status = 'disabled'"])(
+  "nor does one whose account has gone the way of: %s",
+  async (statement) => {
+    await database.ownerSql.unsafe(statement);
+    const late = beginSession(deps, newSession(), 0, newCallContext());
+    await expect(late).rejects.toMatchObject({ code: "invalid_credentials" });
+    expect(deps.tokenService.revokeSession).toHaveBeenCalledTimes(1);
+  },
+);

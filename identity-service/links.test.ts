@@ -1,0 +1,40 @@
+import { createHash, randomBytes } from "node:crypto";
+import { expect, test } from "vitest";
+import { createLinkTokens, hashOfToken, LINK_PURPOSES, storedLink } from "./links.ts";
+
+const ID = "019a0000-0000-7000-8000-000000000001";
+const key = randomBytes(32);
+const links = createLinkTokens(key, "https://gatehouse.example");
+
+test("a token has 256 bits, and is another one for each link and each key", () => {
+  const token = links.tokenOf(ID);
+  expect(Buffer.from(token, "base64url")).toHaveLength(32);
+  expect(token).toBe(createLinkTokens(key, "https://other.example").tokenOf(ID));
+  expect(token).not.toBe(links.tokenOf(ID.replace("1", "2")));
+  expect(token).not.toBe(createLinkTokens(randomBytes(32), "https://gatehouse.example").tokenOf(ID));
+});
+
+test.each(LINK_PURPOSES)("a mail's %s link leads to the configured origin and has the token", (purpose) => {
+  const values = { link: storedLink(purpose, ID), occurredAt: "now" };
+  expect(JSON.stringify(values)).not.toContain(links.tokenOf(ID));
+  const page = purpose.replaceAll("_", "-");
+  expect(links.completed(values)).toEqual({
+    link: `https://gatehouse.example/auth/${page}?token=${links.tokenOf(ID)}`,
+    occurredAt: "now",
+  });
+});
+
+test("a mail without a link is as it was, one with a link of tomorrow is not sent", () => {
+  expect(links.completed({ ip: "::1" })).toEqual({ ip: "::1" });
+  expect(() => links.completed({ link: `something_new:${ID}` })).toThrow("does not know");
+});
+
+test("what is stored of a token is its SHA-256", () => {
+  const token = links.tokenOf(ID);
+  expect(hashOfToken(token)).toEqual(createHash("sha256").update(token).digest());
+});
+
+test.each(["", "a", "x".repeat(44), `${"x".repeat(42)}=`, `${"x".repeat(42)}\n`, `${"x".repeat(43)}\u0000`])(
+  "%j is no token",
+  (text) => expect(hashOfToken(text)).toBeUndefined(),
+);

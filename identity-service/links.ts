@@ -1,0 +1,69 @@
+import { createHash, createHmac } from "node:crypto";
+
+export const LINK_PURPOSES = [
+  "verify_email",
+  "reset_password",
+  "confirm_email_change",
+  "undo_email_change",
+] as const;
+export type LinkPurpose = (typeof LINK_PURPOSES)[number];
+
+/** What each is good for, in milliseconds. */
+export const LINK_LIFETIME_MS: Record<LinkPurpose, number> = {
+  verify_email: 24 * 3_600_000,
+  reset_password: 30 * 60_000,
+  confirm_email_change: 24 * 3_600_000,
+  undo_email_change: 7 * 24 * 3_600_000,
+};
+
+/** The gateway's page for each, on PUBLIC_ORIGIN. */
+const PAGES: Record<LinkPurpose, string> = {
+  verify_email: "/auth/verify-email",
+  reset_password: "/auth/reset-password",
+  confirm_email_change: "/auth/confirm-email-change",
+  undo_email_change: "/auth/undo-email-change",
+};
+
+/** 32 bytes in base64url. */
+const TOKEN = /^[A-Za-z0-9_-]{43}$/;
+const STORED_LINK = /^([a-z_]{1,32}):([0-9a-f-]{36})$/;
+
+/**
+ * Makes a link's token from its id: HMAC-SHA256 under a key that is not in the database. So neither the links' table
+ * (which has the token's SHA-256) nor the outbox (which has the id) is enough to open one.
+ */
+export interface LinkTokens {
+  /** 256 bits in base64url. Never logged. */
+  tokenOf(linkId: string): string;
+  /** The values of a mail with `link` as its reader needs it; other values as they are. */
+  completed(values: Readonly<Record<string, string>>): Record<string, string>;
+}
+
+/**
+ * @param key 32 random bytes.
+ * @param origin `https://host[:port]`, from the configuration, never from a request.
+ */
+export function createLinkTokens(key: Buffer, origin: string): LinkTokens {
+  const tokenOf = (linkId: string) =>
+    createHmac("sha256", key).update(`gatehouse link ${linkId}`).digest("base64url");
+  return {
+    tokenOf,
+    completed(values) {
+      if (values.link === undefined) return { ...values };
+      const [, purpose = "", id = ""] = STORED_LINK.exec(values.link) ?? [];
+      const known = LINK_PURPOSES.find((candidate) => candidate === purpose);
+      if (known === undefined) throw new Error("a mail in the outbox has a link this version does not know");
+      return { ...values, link: `${origin}${PAGES[known]}?token=${tokenOf(id)}` };
+    },
+  };
+}
+
+/** A link as the outbox keeps it. */
+export function storedLink(purpose: LinkPurpose, id: string): string {
+  return `${purpose}:${id}`;
+}
+
+/** @returns SHA-256; undefined for what cannot be a token of ours. */
+export function hashOfToken(token: string): Buffer | undefined {
+  return TOKEN.test(token) ? createHash("sha256").update(token).digest() : undefined;
+}

@@ -1,0 +1,48 @@
+import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { type LockedAccount, lockAccountOf } from "./account-store.ts";
+import type { AfterAnswer } from "./after-answer.ts";
+import { canonicalEmail } from "./canonical-email.ts";
+import { enqueueMail } from "./mail-outbox-store.ts";
+import { hasHadEnough, type MakeLinkDeps, makeLink } from "./make-link.ts";
+
+export interface MailALinkDeps extends MakeLinkDeps {
+  sql: Sql;
+  afterAnswer: AfterAnswer;
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/**
+ * Asks for a mail with a link. The answer comes at once and is the same for every address: whether there is an account,
+ * and what it needs, is looked up after it. At most three such mails an hour.
+ *
+ * @param email as typed.
+ * @param isDue whether an active account gets one.
+ * @throws {DomainError} `busy`.
+ */
+export function mailALink(
+  deps: MailALinkDeps,
+  kind:
+    | { purpose: "verify_email"; template: "verify-email" }
+    | { purpose: "reset_password"; template: "reset-password" },
+  typedEmail: string,
+  isDue: (account: LockedAccount) => boolean,
+): void {
+  deps.afterAnswer.run(kind.template, async () => {
+    const email = canonicalEmail(typedEmail);
+    if (email === undefined) return;
+    const isMade = await orUnavailable(
+      deps.sql.begin(async (tx) => {
+        const account = await lockAccountOf(tx, email);
+        if (account === undefined || !account.isActive || !isDue(account)) return false;
+        const { purpose, template } = kind;
+        const wanted = { userId: account.id, purpose };
+        if (await hasHadEnough(tx, deps, wanted)) return false;
+        const data = { link: await makeLink(tx, deps, wanted) };
+        const mail = { id: deps.newId(), userId: account.id, recipient: account.email, template, data };
+        return enqueueMail(tx, mail, deps.now());
+      }),
+    );
+    if (isMade) deps.wakeMailWorker();
+  });
+}

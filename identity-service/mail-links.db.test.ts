@@ -1,0 +1,267 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { newCallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { deleteOldLinks } from "./delete-old-links.ts";
+import { forgotPassword } from "./forgot-password.ts";
+import type { MailName } from "./mail.ts";
+import { register } from "./register.ts";
+import { resendVerification } from "./resend-verification.ts";
+import { resetPassword } from "./reset-password.ts";
+import { soon, testDeps } from "./test-deps.ts";
+import { outboxOf, tokensIn } from "./test-mails-store.ts";
+import { verifyEmail } from "./verify-email.ts";
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+let userId: string;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  deps = await testDeps(database.sql);
+  userId = (await register(deps, ANNA, soon())).id;
+});
+afterEach(() => database.ownerSql`truncate users, mail_outbox, session_ends cascade`);
+afterAll(() => database.drop());
+
+const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
+const NEW = "an entirely new password";
+const HOUR_MS = 3_600_000;
+const context = () => newCallContext({ budgetMs: 60_000 });
+const tokens = (template: MailName) => tokensIn(database.ownerSql, deps.linkTokens, template);
+const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + ms) });
+const reset = (token: string, newPassword = NEW, with_: typeof deps = deps) =>
+  resetPassword(with_, { token, newPassword }, context());
+
+async function last(template: MailName): Promise<string> {
+  return (await tokens(template)).at(-1) ?? "";
+}
+
+async function askForReset(with_ = deps, email = ANNA.email): Promise<string> {
+  forgotPassword(with_, email);
+  await deps.afterAnswer.drained();
+  return last("reset-password");
+}
+
+async function account() {
+  const [row] = await database.ownerSql`select * from users where id = ${userId}`;
+  return row ?? {};
+}
+
+async function outcomesOf(uses: Promise<unknown>[]) {
+  const results = await Promise.allSettled(uses);
+  const codes = results.map((result) =>
+    result.status === "fulfilled" ? "ok" : (result.reason as DomainError).code,
+  );
+  return Object.fromEntries(
+    Object.entries(Object.groupBy(codes, (code) => code)).map(([k, v]) => [k, v?.length]),
+  );
+}
+
+test("a registration mails one link, and the link proves the address", async () => {
+  expect(await outboxOf(database.ownerSql)).toMatchObject([
+    { template: "verify-email", recipient: ANNA.email },
+  ]);
+  expect(await verifyEmail(deps, await last("verify-email"))).toMatchObject({
+    id: userId,
+    emailVerified: true,
+  });
+});
+
+test("the database has neither the token of a link nor what it is made from", async () => {
+  const token = await askForReset();
+  const rows = await database.ownerSql`select * from links`;
+  const mails = await database.ownerSql`select * from mail_outbox`;
+  expect(JSON.stringify([rows, mails])).not.toContain(token);
+  expect(JSON.stringify([rows, mails])).not.toContain(Buffer.from(token, "base64url").toString("hex"));
+});
+
+test("a registration that loses its transaction leaves neither account nor mail", async () => {
+  const broken = { ...deps, linkTokens: { ...deps.linkTokens, tokenOf: () => "no token" } };
+  await expect(register(broken, { ...ANNA, email: "ben@example.com" }, soon())).rejects.toThrow();
+  expect(await database.ownerSql`select from users where email = 'ben@example.com'`).toHaveLength(0);
+});
+
+test("fifty uses of a verification link race: one succeeds", async () => {
+  const token = await last("verify-email");
+  const uses = Array.from({ length: 50 }, () => verifyEmail(deps, token));
+  expect(await outcomesOf(uses)).toEqual({ ok: 1, verification_token_invalid: 49 });
+});
+
+test("fifty uses of a reset link race: one succeeds, and its password is the one that counts", async () => {
+  const token = await askForReset();
+  const uses = Array.from({ length: 50 }, (_, index) => reset(token, `a new password ${index}`));
+  expect(await outcomesOf(uses)).toEqual({ ok: 1, reset_token_invalid: 49 });
+  const winner = (await Promise.allSettled(uses)).findIndex(({ status }) => status === "fulfilled");
+  const { password_hash: passwordHash } = await account();
+  const credential = { user: { id: userId }, passwordHash };
+  expect(await deps.passwords.verify(credential, `a new password ${winner}`, soon())).toBe("match");
+  const notices = (await outboxOf(database.ownerSql)).filter(
+    ({ template }) => template === "password-changed",
+  );
+  expect(notices).toHaveLength(1);
+});
+
+test.each([
+  ["a verification link", 24 * HOUR_MS],
+  ["a reset link", HOUR_MS / 2],
+])("%s is good until its last millisecond and not beyond", async (what, lifetimeMs) => {
+  const isReset = what === "a reset link";
+  const token = isReset ? await askForReset() : await last("verify-email");
+  const use = (ms: number) => (isReset ? reset(token, NEW, later(ms)) : verifyEmail(later(ms), token));
+  await expect(use(lifetimeMs)).rejects.toMatchObject({
+    code: isReset ? "reset_token_invalid" : "verification_token_invalid",
+  });
+  await use(lifetimeMs - 1);
+});
+
+test("a newer link kills the older of its purpose, and no other", async () => {
+  const verification = await last("verify-email");
+  const older = await askForReset();
+  const newer = await askForReset();
+  expect(newer).not.toBe(older);
+  await expect(reset(older)).rejects.toMatchObject({ code: "reset_token_invalid" });
+  await reset(newer);
+  await verifyEmail(deps, verification);
+});
+
+test("a link is good for its own purpose only", async () => {
+  const verification = await last("verify-email");
+  const resetting = await askForReset();
+  await expect(reset(verification)).rejects.toMatchObject({ code: "reset_token_invalid" });
+  await expect(verifyEmail(deps, resetting)).rejects.toMatchObject({ code: "verification_token_invalid" });
+});
+
+test.each(["", "x", "x".repeat(43), "' or true --", "\u0000"])("%j is no link", async (token) => {
+  await expect(reset(token)).rejects.toMatchObject({ code: "reset_token_invalid" });
+  await expect(verifyEmail(deps, token)).rejects.toMatchObject({ code: "verification_token_invalid" });
+});
+
+test("a reset changes the password, ends every session, mails a notice, and owes nothing when it is done", async () => {
+  deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1", "s2"]);
+  expect(await reset(await askForReset())).toEqual({ userId, sessionIds: ["s1", "s2"] });
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledExactlyOnceWith(
+    expect.objectContaining({ userId, exceptSessionId: null, reason: "password_reset" }),
+    expect.anything(),
+  );
+  expect(await database.ownerSql`select * from session_ends`).toEqual([]);
+  expect((await outboxOf(database.ownerSql)).at(-1)).toMatchObject({
+    template: "password-changed",
+    recipient: ANNA.email,
+    data: { occurredAt: "2031-01-02 03:04:05 UTC" },
+  });
+});
+
+test.each([
+  ["short", "password_too_short"],
+  ["password1", "password_too_common"],
+  ["I am anna@example.com", "password_contains_email"],
+  ["x".repeat(129), "validation_failed"],
+])("a reset to %j is %s, and the link can be used again", async (password, code) => {
+  const token = await askForReset();
+  await expect(reset(token, password)).rejects.toMatchObject({ code });
+  await reset(token);
+});
+
+test("with token-service away a reset does not say that it is done, and the sessions' end is owed", async () => {
+  const token = await askForReset();
+  deps.tokenService.revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  await expect(reset(token)).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(await database.ownerSql`select * from session_ends`).toMatchObject([
+    { user_id: userId, except_session_id: null, reason: "password_reset" },
+  ]);
+});
+
+test("a disabled account gets no link, and one that it has is not good any more", async () => {
+  const token = await askForReset();
+  await database.ownerSql`update users set status = 'disabled'`;
+  await expect(reset(token)).rejects.toMatchObject({ code: "reset_token_invalid" });
+  await askForReset();
+  expect(await tokens("reset-password")).toHaveLength(1);
+});
+
+test("asking is answered before anything is looked up, alike for every address", async () => {
+  const begin = vi.spyOn(deps.sql, "begin");
+  const asked = [ANNA.email, "nobody@example.com", "not an address"].map((email) =>
+    forgotPassword(deps, email),
+  );
+  expect(asked).toEqual([undefined, undefined, undefined]);
+  expect(begin).not.toHaveBeenCalled();
+  await deps.afterAnswer.drained();
+  expect(await tokens("reset-password")).toHaveLength(1);
+  expect(deps.logLines.join("")).not.toContain("failed");
+});
+
+test("an account gets three mails of a kind an hour, however many ask at once", async () => {
+  for (let index = 0; index < 20; index += 1) {
+    forgotPassword(deps, "ANNA@example.com");
+    resendVerification(deps, ANNA.email);
+  }
+  await deps.afterAnswer.drained();
+  expect(await tokens("reset-password")).toHaveLength(3);
+  expect(await tokens("verify-email")).toHaveLength(3); // the registration's is the first
+  await askForReset(later(HOUR_MS));
+  expect(await tokens("reset-password")).toHaveLength(4);
+});
+
+test("a proven address gets no other verification mail", async () => {
+  await verifyEmail(deps, await last("verify-email"));
+  resendVerification(deps, ANNA.email);
+  await deps.afterAnswer.drained();
+  expect(await tokens("verify-email")).toHaveLength(1);
+});
+
+test("a resent link takes the place of the registration's", async () => {
+  const first = await last("verify-email");
+  resendVerification(deps, ANNA.email);
+  await deps.afterAnswer.drained();
+  await expect(verifyEmail(deps, first)).rejects.toMatchObject({ code: "verification_token_invalid" });
+  await verifyEmail(deps, await last("verify-email"));
+});
+
+test("where registration says nothing, a taken address gets the same answer, and its owner one mail an hour", async () => {
+  const quiet = { ...deps, registrationDiscloses: false };
+  const fresh = await register(quiet, { ...ANNA, email: "new@example.com" }, soon());
+  const taken = await register(quiet, { ...ANNA, firstName: "Eve" }, soon());
+  await register(quiet, { ...ANNA, firstName: "Eve" }, soon());
+  expect(Object.keys(taken)).toEqual(Object.keys(fresh));
+  expect(taken).toMatchObject({ email: ANNA.email, firstName: "Eve", emailVerified: false, role: "USER" });
+  expect(taken.id).not.toBe(userId);
+  expect(await database.ownerSql`select first_name from users where email = ${ANNA.email}`).toEqual([
+    { first_name: "Anna" },
+  ]);
+  const notices = (await outboxOf(database.ownerSql)).filter(
+    ({ template }) => template === "registration-attempt",
+  );
+  // The second is a commit like the first, and no mail.
+  expect(notices.map(({ recipient }) => recipient).sort()).toEqual([ANNA.email, null].sort());
+});
+
+test("links that are long over are deleted, others stay", async () => {
+  await askForReset();
+  await deleteOldLinks(later(24 * HOUR_MS));
+  expect(await database.ownerSql`select purpose from links`).toHaveLength(2);
+  await deleteOldLinks(later(25 * HOUR_MS));
+  expect(await database.ownerSql`select purpose from links`).toEqual([{ purpose: "verify_email" }]);
+});
+
+test("the service's role can prolong no link and change no link's owner", async () => {
+  for (const statement of [
+    database.sql`update links set user_id = ${userId}`,
+    database.sql`update links set expires_at = now()`,
+    database.sql`update users set id = ${userId}`,
+    database.sql`update users set created_at = now()`,
+  ]) {
+    await expect(statement).rejects.toMatchObject({ code: "42501" });
+  }
+});
+
+test("a reset lets the owner in again who was locked out by others' guesses", async () => {
+  const guess = { account: ANNA.email, clientIp: "192.0.2.1" };
+  for (let index = 0; index < 5; index += 1) await deps.throttle.take(guess);
+  const fromElsewhere = { ...guess, clientIp: "198.51.100.1" };
+  expect(await deps.throttle.take(fromElsewhere)).toEqual({ kind: "locked" });
+  await reset(await askForReset());
+  expect(await deps.throttle.take(fromElsewhere)).toEqual({ kind: "admitted" });
+});

@@ -1,0 +1,53 @@
+import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { BeginSessionDeps } from "./begin-session.ts";
+import { type BeginTotpEnrollmentDeps, beginTotpEnrollment } from "./begin-totp-enrollment.ts";
+import { completeMfaLogin } from "./complete-mfa-login.ts";
+import { type ConfirmTotpEnrollmentDeps, confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
+import { disableTotp } from "./disable-totp.ts";
+import { regenerateRecoveryCodes } from "./regenerate-recovery-codes.ts";
+import { type RememberDeviceDeps, rememberDevice } from "./remember-device.ts";
+import { encodeUser } from "./user-rpc.ts";
+
+type MfaMethods =
+  | "completeMfaLogin"
+  | "beginTotpEnrollment"
+  | "confirmTotpEnrollment"
+  | "disableTotp"
+  | "regenerateRecoveryCodes";
+
+/** Only the gateway acts for end users. */
+export const MFA_CALLERS: Pick<Callers<IdentityServiceServer>, MfaMethods> = {
+  completeMfaLogin: ["gateway"],
+  beginTotpEnrollment: ["gateway"],
+  confirmTotpEnrollment: ["gateway"],
+  disableTotp: ["gateway"],
+  regenerateRecoveryCodes: ["gateway"],
+};
+
+export type MfaRpcDeps = BeginSessionDeps &
+  BeginTotpEnrollmentDeps &
+  ConfirmTotpEnrollmentDeps &
+  RememberDeviceDeps;
+
+/** The methods of IdentityService about the second factor. Holds no logic: decode, call, encode. */
+export function createMfaRpc(deps: MfaRpcDeps): Pick<Implementation<IdentityServiceServer>, MfaMethods> {
+  return {
+    completeMfaLogin: async (request, context) => {
+      const { tokens, user } = await completeMfaLogin(deps, request, context);
+      const deviceToken = await rememberDevice(deps, { ...request, user });
+      return { completed: { tokens, user: encodeUser(user), deviceToken } };
+    },
+    beginTotpEnrollment: (request, context) => beginTotpEnrollment(deps, request, context.deadlineMs),
+    confirmTotpEnrollment: async (request, context) => {
+      const { recoveryCodes, endedSessionIds } = await confirmTotpEnrollment(deps, request, context);
+      return { recoveryCodes, endedSessionIds: [...endedSessionIds] };
+    },
+    disableTotp: async (request, context) => ({
+      endedSessionIds: [...(await disableTotp(deps, request, context))],
+    }),
+    regenerateRecoveryCodes: async (request) => ({
+      recoveryCodes: await regenerateRecoveryCodes(deps, request),
+    }),
+  };
+}

@@ -1,0 +1,470 @@
+import { randomBytes } from "node:crypto";
+import { generateSync } from "otplib";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { newCallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
+import { completeMfaLogin } from "./complete-mfa-login.ts";
+import { confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
+import { countRecoveryCodesLeft } from "./count-recovery-codes-left.ts";
+import { disableTotp } from "./disable-totp.ts";
+import { getUser } from "./get-user.ts";
+import { login } from "./login.ts";
+import { reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
+import { regenerateRecoveryCodes } from "./regenerate-recovery-codes.ts";
+import { register } from "./register.ts";
+import { newTestKey, soon, testDeps } from "./test-deps.ts";
+
+const EMAIL = "anna.smith@example.com";
+const PASSWORD = "Password123!";
+const FROM = { clientIp: "192.0.2.1", userAgent: "curl/8" };
+const SESSION = "019a0000-0000-7000-8000-00000000000a";
+const MINUTE_S = 60;
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+let userId: string;
+let nowMs: number;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  await database.ownerSql`truncate users, session_ends, mail_outbox cascade`;
+  nowMs = Date.parse("2031-01-02T03:04:05.678Z");
+  deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
+  const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
+  userId = (await register(deps, registration, soon())).id;
+  await database.ownerSql`truncate mail_outbox`;
+});
+afterAll(() => database.drop());
+
+const context = () => newCallContext({ budgetMs: 60_000 });
+const pass = (seconds: number) => {
+  nowMs += seconds * 1_000;
+};
+const codeOf = (secret: string, shiftS = 0) =>
+  generateSync({ secret, epoch: Math.floor(nowMs / 1_000) + shiftS });
+/** No code of any step: a TOTP code has digits only, and a recovery code 16 characters. */
+const WRONG = "ABCDEF";
+
+const setUp = (password = PASSWORD) => beginTotpEnrollment(deps, { userId, password, ...FROM }, soon());
+const enable = (code: string) =>
+  confirmTotpEnrollment(deps, { userId, sessionId: SESSION, code, ...FROM }, context());
+const disable = (code: string, password = PASSWORD) =>
+  disableTotp(deps, { userId, sessionId: SESSION, password, code, ...FROM }, context());
+const renew = (code: string) => regenerateRecoveryCodes(deps, { userId, code, ...FROM });
+const verify = (tempToken: string, code: string) =>
+  completeMfaLogin(deps, { tempToken, code, ...FROM }, context());
+async function logIn(): Promise<string> {
+  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  if (!("pending" in result)) throw new Error("logged in without a second factor");
+  return result.pending.tempToken;
+}
+/** With a code that can still be used. */
+async function enrolled() {
+  const { secret } = await setUp();
+  const { recoveryCodes } = await enable(codeOf(secret));
+  pass(30);
+  return { secret, recoveryCodes };
+}
+const mails = async () =>
+  (await database.ownerSql<{ template: string }[]>`select template from mail_outbox order by template`).map(
+    ({ template }) => template,
+  );
+const left = async () => countRecoveryCodesLeft(deps, await getUser(deps, userId));
+async function outcomes(work: Promise<unknown>[]): Promise<Record<string, number>> {
+  const settled = await Promise.allSettled(work);
+  const names = settled.map((result) =>
+    result.status === "fulfilled" ? "success" : String((result.reason as { code?: unknown }).code),
+  );
+  return Object.fromEntries(
+    Map.groupBy(names, (name) => name)
+      .entries()
+      .map(([name, all]) => [name, all.length]),
+  );
+}
+
+test("set up, confirm, log in with a code: the session says how", async () => {
+  const { secret, otpauthUrl, qrCode } = await setUp();
+  expect(secret).toMatch(/^[A-Z2-7]{32}$/);
+  expect(otpauthUrl).toContain(`secret=${secret}`);
+  expect(Buffer.from(qrCode.replace("data:image/svg+xml;base64,", ""), "base64").toString()).toMatch(/^<svg/);
+
+  const { recoveryCodes } = await enable(codeOf(secret));
+  expect(recoveryCodes).toHaveLength(10);
+  expect(await getUser(deps, userId)).toMatchObject({ mfaEnabled: true });
+  expect(await left()).toBe(10);
+  expect(await mails()).toEqual(["mfa-enabled"]);
+
+  pass(30);
+  const { tokens, user } = await verify(await logIn(), codeOf(secret));
+  expect(tokens.accessToken).toBe("access");
+  expect(user).toMatchObject({ id: userId, mfaEnabled: true });
+  expect(deps.tokenService.issueSession.mock.calls.map(([session]) => session)).toEqual([
+    { userId, role: "USER", amr: ["pwd", "otp", "mfa"], authTime: deps.now(), ...FROM },
+  ]);
+});
+
+test("a right password alone begins no session and gives 256 bits, of which only a hash is kept", async () => {
+  await enrolled();
+  const tempToken = await logIn();
+  expect(tempToken).toMatch(/^[\w-]{43}$/);
+  expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
+  const rows = await database.ownerSql`select token_hash, ip, user_agent from mfa_challenges`;
+  expect(rows).toEqual([{ token_hash: expect.any(Buffer), ip: "192.0.2.1", user_agent: "curl/8" }]);
+  expect(JSON.stringify(await database.ownerSql`select * from mfa_challenges`)).not.toContain(tempToken);
+});
+
+test("a factor that was not confirmed changes nothing, and asks for nothing", async () => {
+  await setUp();
+  expect(await getUser(deps, userId)).toMatchObject({ mfaEnabled: false });
+  await expect(logIn()).rejects.toThrow("without a second factor");
+});
+
+test("set-up needs the password", async () => {
+  await expect(setUp("wrong")).rejects.toMatchObject({ code: "invalid_credentials" });
+  expect(await database.ownerSql`select from totp_credentials`).toHaveLength(0);
+});
+
+test("only the latest secret can be confirmed", async () => {
+  const first = await setUp();
+  const second = await setUp();
+  await expect(enable(codeOf(first.secret))).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  expect((await enable(codeOf(second.secret))).recoveryCodes).toHaveLength(10);
+});
+
+test("two set-ups race: one secret is left, and it can be confirmed", async () => {
+  const secrets = (await Promise.all([setUp(), setUp(), setUp()])).map(({ secret }) => secret);
+  expect(await outcomes(secrets.map((secret) => enable(codeOf(secret))))).toMatchObject({ success: 1 });
+});
+
+test("a secret that waited 15 minutes for its first code is none", async () => {
+  const { secret } = await setUp();
+  pass(15 * MINUTE_S);
+  await expect(enable(codeOf(secret))).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  expect(await getUser(deps, userId)).toMatchObject({ mfaEnabled: false });
+});
+
+test("without a set-up there is nothing to confirm", async () => {
+  await expect(enable("123456")).rejects.toMatchObject({ code: "mfa_code_invalid" });
+});
+
+test("once it is on, neither a new set-up nor a second confirmation takes its place", async () => {
+  const { secret } = await enrolled();
+  await expect(setUp()).rejects.toMatchObject({ code: "mfa_already_enabled" });
+  await expect(enable(codeOf(secret))).rejects.toMatchObject({ code: "mfa_already_enabled" });
+});
+
+test("fifty confirmations race: one set of recovery codes, one mail", async () => {
+  const { secret } = await setUp();
+  const code = codeOf(secret);
+  expect(await outcomes(Array.from({ length: 50 }, () => enable(code)))).toEqual({
+    success: 1,
+    mfa_already_enabled: 49,
+  });
+  expect(await left()).toBe(10);
+  expect(await mails()).toEqual(["mfa-enabled"]);
+});
+
+test("the code that confirmed does not log in as well", async () => {
+  const { secret } = await setUp();
+  const code = codeOf(secret);
+  await enable(code);
+  await expect(verify(await logIn(), code)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+});
+
+test("turning it on ends the user's other sessions, before the answer", async () => {
+  deps.tokenService.revokeUserSessions.mockResolvedValue(["s1", "s2"]);
+  const { secret } = await setUp();
+  const { endedSessionIds } = await enable(codeOf(secret));
+  expect(endedSessionIds).toEqual(["s1", "s2"]);
+  expect(deps.tokenService.revokeUserSessions.mock.calls[0]?.[0]).toMatchObject({
+    userId,
+    exceptSessionId: SESSION,
+    reason: "mfa_enabled",
+  });
+  expect(await database.ownerSql`select from session_ends`).toHaveLength(0);
+});
+
+test("while token-service is away it is on all the same, the codes are shown, and the end of the sessions is owed", async () => {
+  deps.tokenService.revokeUserSessions.mockRejectedValue(new DomainError("service_unavailable"));
+  const { secret } = await setUp();
+  expect((await enable(codeOf(secret))).recoveryCodes).toHaveLength(10);
+  expect(await getUser(deps, userId)).toMatchObject({ mfaEnabled: true });
+  expect(await database.ownerSql`select user_id, except_session_id, reason from session_ends`).toEqual([
+    { user_id: userId, except_session_id: SESSION, reason: "mfa_enabled" },
+  ]);
+});
+
+test("a login that was under way when it was turned on gives no session", async () => {
+  const { secret } = await setUp();
+  const { verify: verifyPassword } = deps.passwords;
+  deps.passwords.verify = async (...args) => {
+    const verdict = await verifyPassword(...args);
+    deps.passwords.verify = verifyPassword;
+    await enable(codeOf(secret));
+    return verdict;
+  };
+  await expect(logIn()).rejects.toMatchObject({ code: "invalid_credentials" });
+  expect(deps.tokenService.revokeSession).toHaveBeenCalledTimes(1);
+});
+
+test("fifty logins use one TOTP code at once: one gets in", async () => {
+  const { secret } = await enrolled();
+  const tokens = await Promise.all(Array.from({ length: 50 }, logIn));
+  const code = codeOf(secret);
+  const result = await outcomes(tokens.map((token) => verify(token, code)));
+  expect(result).toEqual({ success: 1, mfa_code_invalid: 10, too_many_requests: 39 });
+  expect(deps.tokenService.issueSession).toHaveBeenCalledTimes(1);
+}, 60_000);
+
+test("a code counts once, also from one login to the next; the one before it no more", async () => {
+  const { secret } = await enrolled();
+  const [code, before] = [codeOf(secret), codeOf(secret, -30)];
+  await verify(await logIn(), code);
+  const token = await logIn();
+  await expect(verify(token, code)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  await expect(verify(token, before)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  pass(30);
+  expect(await verify(token, codeOf(secret))).toMatchObject({ user: { id: userId } });
+});
+
+test("a clock that jumps back accepts no step twice", async () => {
+  const { secret } = await enrolled();
+  const code = codeOf(secret);
+  await verify(await logIn(), code);
+  for (const jumpS of [-90, 180, -90]) {
+    pass(jumpS);
+    await expect(verify(await logIn(), code)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  }
+});
+
+test("this step and the one before are accepted, no other", async () => {
+  const { secret } = await enrolled();
+  pass(300);
+  for (const shiftS of [-60, 30, 60]) {
+    await expect(verify(await logIn(), codeOf(secret, shiftS))).rejects.toMatchObject({
+      code: "mfa_code_invalid",
+    });
+  }
+  expect(await verify(await logIn(), codeOf(secret, -30))).toMatchObject({ user: { id: userId } });
+  expect(await verify(await logIn(), codeOf(secret))).toMatchObject({ user: { id: userId } });
+});
+
+test("fifty uses of one challenge at once: one session", async () => {
+  const { secret, recoveryCodes } = await enrolled();
+  const token = await logIn();
+  const codes = [codeOf(secret), ...recoveryCodes];
+  const result = await outcomes(
+    Array.from({ length: 50 }, (_, index) => verify(token, codes[index % codes.length] ?? "")),
+  );
+  expect(result).toEqual({ success: 1, mfa_token_invalid: 49 });
+});
+
+test("fifty logins use one recovery code at once: one gets in, and the owner is told", async () => {
+  const { recoveryCodes } = await enrolled();
+  const [code = ""] = recoveryCodes;
+  const tokens = await Promise.all(Array.from({ length: 50 }, logIn));
+  const result = await outcomes(tokens.map((token) => verify(token, code)));
+  expect(result).toEqual({ success: 1, mfa_code_invalid: 10, too_many_requests: 39 });
+  expect(deps.tokenService.issueSession.mock.calls[0]?.[0]).toMatchObject({ amr: ["pwd", "mfa"] });
+  expect(await left()).toBe(9);
+  const told =
+    await database.ownerSql`select recipient, data from mail_outbox where template = 'recovery-code-used'`;
+  expect(told).toEqual([
+    {
+      recipient: EMAIL,
+      data: { occurredAt: "2031-01-02 03:04:35 UTC", ip: "192.0.2.1", browser: "curl", codesLeft: "9" },
+    },
+  ]);
+}, 60_000);
+
+test("a recovery code may be typed in lower case, with spaces; another user's is none", async () => {
+  const { recoveryCodes } = await enrolled();
+  const typed = ` ${recoveryCodes[3]?.toLowerCase().replaceAll("-", " ")} `;
+  expect(await verify(await logIn(), typed)).toMatchObject({ user: { id: userId } });
+
+  const anna = userId;
+  const ben = { email: "ben@example.com", password: PASSWORD, firstName: "Ben", lastName: "Smith" };
+  userId = (await register(deps, ben, soon())).id;
+  await enrolled();
+  await expect(renew(recoveryCodes[4] ?? "")).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  userId = anna;
+  expect(await left()).toBe(9);
+});
+
+test("recovery codes are kept as hashes only", async () => {
+  const { recoveryCodes } = await enrolled();
+  const kept = await database.ownerSql<{ hash: Buffer }[]>`select code_hash as hash from recovery_codes`;
+  const text = kept.map(({ hash }) => hash.toString("latin1")).join();
+  for (const code of recoveryCodes) expect(text).not.toContain(code.replaceAll("-", ""));
+});
+
+test("a challenge takes five tries; a right code as the sixth comes too late", async () => {
+  const { secret } = await enrolled();
+  const token = await logIn();
+  for (let count = 0; count < 5; count += 1) {
+    await expect(verify(token, WRONG)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  }
+  await expect(verify(token, codeOf(secret))).rejects.toMatchObject({ code: "mfa_token_invalid" });
+  expect(await verify(await logIn(), codeOf(secret))).toMatchObject({ user: { id: userId } });
+});
+
+test("fifty wrong codes at once on one challenge: five are tried", async () => {
+  await enrolled();
+  const token = await logIn();
+  expect(await outcomes(Array.from({ length: 50 }, () => verify(token, WRONG)))).toEqual({
+    mfa_code_invalid: 5,
+    mfa_token_invalid: 45,
+  });
+});
+
+test("an account takes ten wrong codes in 15 minutes, over challenges, restarts and whatever asks for a code", async () => {
+  const { secret, recoveryCodes } = await enrolled();
+  const wrong = { code: "mfa_code_invalid" };
+  for (let count = 0; count < 4; count += 1) {
+    await expect(verify(await logIn(), WRONG)).rejects.toMatchObject(wrong);
+  }
+  // Another process, which has nothing in memory.
+  const { mfaKeys } = deps;
+  deps = { ...(await testDeps(database.sql)), mfaKeys, now: () => new Date(nowMs) };
+  for (let count = 0; count < 4; count += 1) {
+    await expect(verify(await logIn(), WRONG)).rejects.toMatchObject(wrong);
+  }
+  await expect(renew(WRONG)).rejects.toMatchObject(wrong);
+  await expect(disable(WRONG)).rejects.toMatchObject(wrong);
+
+  pass(60);
+  const spent = { code: "too_many_requests", retryAfterMs: 14 * 60_000 };
+  await expect(verify(await logIn(), codeOf(secret))).rejects.toMatchObject(spent);
+  await expect(verify(await logIn(), recoveryCodes[0] ?? "")).rejects.toMatchObject(spent);
+  await expect(renew(codeOf(secret))).rejects.toMatchObject(spent);
+  await expect(disable(codeOf(secret))).rejects.toMatchObject(spent);
+  expect(await left()).toBe(10);
+
+  const waiting = await logIn();
+  await expect(verify(waiting, WRONG)).rejects.toMatchObject(spent);
+  pass(14 * MINUTE_S);
+  expect(await verify(await logIn(), codeOf(secret))).toMatchObject({ user: { id: userId } });
+});
+
+test("a challenge is over after five minutes", async () => {
+  const { secret } = await enrolled();
+  const [early, late] = [await logIn(), await logIn()];
+  pass(299);
+  expect(await verify(early, codeOf(secret))).toMatchObject({ user: { id: userId } });
+  pass(1);
+  await expect(verify(late, codeOf(secret, -30))).rejects.toMatchObject({ code: "mfa_token_invalid" });
+});
+
+test.each([
+  ["the account was disabled", () => database.ownerSql`update users set status = 'disabled'`],
+  ["its sessions were ended", () => database.ownerSql`update users set session_epoch = session_epoch + 1`],
+  ["the account is gone", () => database.ownerSql`delete from users`],
+])("a login that waits for its code is over when %s", async (_what, change) => {
+  const { secret } = await enrolled();
+  const token = await logIn();
+  await change();
+  await expect(verify(token, codeOf(secret))).rejects.toMatchObject({ code: "mfa_token_invalid" });
+  expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
+});
+
+test.each([
+  ["nothing", ""],
+  ["a letter", "x"],
+  ["43 letters", "a".repeat(43)],
+  ["one that was never given", randomBytes(32).toString("base64url")],
+  ["5,000 letters", "a".repeat(5_000)],
+])("%s is no tempToken", async (_what, token) => {
+  await expect(verify(token, "123456")).rejects.toMatchObject({ code: "mfa_token_invalid" });
+});
+
+test("while token-service is away a login with a right code is unavailable, and the code is used up", async () => {
+  const { secret } = await enrolled();
+  deps.tokenService.issueSession.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  const code = codeOf(secret);
+  await expect(verify(await logIn(), code)).rejects.toMatchObject({ code: "service_unavailable" });
+  await expect(verify(await logIn(), code)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+});
+
+test("new recovery codes need a code, and the old ones stop working", async () => {
+  const { secret, recoveryCodes } = await enrolled();
+  await expect(renew(WRONG)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  const renewed = await renew(codeOf(secret));
+  expect(renewed).toHaveLength(10);
+  expect(renewed).not.toContain(recoveryCodes[0]);
+  await expect(verify(await logIn(), recoveryCodes[0] ?? "")).rejects.toMatchObject({
+    code: "mfa_code_invalid",
+  });
+  expect(await verify(await logIn(), renewed[0] ?? "")).toMatchObject({ user: { id: userId } });
+  expect(await mails()).toEqual(["mfa-enabled", "recovery-code-used", "recovery-codes-renewed"]);
+});
+
+test("turning it off needs password and code, forgets all of it, and ends the other sessions", async () => {
+  const { secret } = await enrolled();
+  const waiting = await logIn();
+  await expect(disable(codeOf(secret), "wrong")).rejects.toMatchObject({ code: "invalid_credentials" });
+  await expect(disable(WRONG)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  deps.tokenService.revokeUserSessions.mockResolvedValue(["s1"]);
+  expect(await disable(codeOf(secret))).toEqual(["s1"]);
+  expect(await getUser(deps, userId)).toMatchObject({ mfaEnabled: false });
+  expect(await left()).toBeUndefined();
+  for (const table of ["totp_credentials", "recovery_codes", "mfa_challenges"]) {
+    expect(await database.ownerSql`select from ${database.ownerSql(table)}`).toHaveLength(0);
+  }
+  await expect(verify(waiting, codeOf(secret))).rejects.toMatchObject({ code: "mfa_token_invalid" });
+  await expect(disable(codeOf(secret))).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  expect(await mails()).toEqual(["mfa-disabled", "mfa-enabled"]);
+  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  expect(result).toMatchObject({ user: { id: userId } });
+});
+
+test("a secret that somebody changed in the database lets nobody in, and is no wrong code either", async () => {
+  const { secret } = await enrolled();
+  await database.ownerSql`update totp_credentials set secret_encrypted = set_byte(secret_encrypted, 20, 1 - get_byte(secret_encrypted, 20) % 2)`;
+  const failure = await verify(await logIn(), codeOf(secret)).catch((error: unknown) => error);
+  expect(failure).not.toBeInstanceOf(DomainError);
+  expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
+});
+
+test("a recovery code helps who has lost the app, also when we have lost the key", async () => {
+  const { recoveryCodes } = await enrolled();
+  deps = { ...deps, mfaKeys: [newTestKey()] };
+  expect(await verify(await logIn(), recoveryCodes[0] ?? "")).toMatchObject({ user: { id: userId } });
+});
+
+test("a change of keys: what the earlier key encrypts is encrypted anew, what cannot be read stays", async () => {
+  const { secret } = await enrolled();
+  const ben = { email: "ben@example.com", password: PASSWORD, firstName: "Ben", lastName: "Smith" };
+  const other = (await register(deps, ben, soon())).id;
+  await database.ownerSql`
+    insert into totp_credentials (user_id, secret_encrypted, key_id, created_at)
+    values (${other}, ${randomBytes(48)}, ${deps.mfaKeys[0].id}, now())`;
+  const present = newTestKey();
+  const rotating = { ...deps, mfaKeys: [present, deps.mfaKeys[0]] as const };
+  expect(await reencryptTotpSecrets(rotating)).toBe(1);
+  expect(await reencryptTotpSecrets(rotating)).toBe(0);
+  expect(deps.logLines.join()).toContain("TOTP secret cannot be read");
+  deps = { ...deps, mfaKeys: [present] };
+  expect(await verify(await logIn(), codeOf(secret))).toMatchObject({ user: { id: userId } });
+});
+
+test("challenges that ended a day ago are deleted as new ones begin", async () => {
+  await enrolled();
+  await logIn();
+  pass(24 * 60 * MINUTE_S + 301);
+  await logIn();
+  expect(await database.ownerSql`select from mfa_challenges`).toHaveLength(1);
+});
+
+test("no log line holds a secret, a code or a tempToken", async () => {
+  const { secret, recoveryCodes } = await enrolled();
+  const token = await logIn();
+  deps.tokenService.revokeUserSessions.mockRejectedValue(new DomainError("service_unavailable"));
+  await verify(token, WRONG).catch(() => undefined);
+  await disable(codeOf(secret));
+  const log = deps.logLines.join();
+  expect(log).toContain("sessions not ended yet");
+  for (const text of [secret, token, ...recoveryCodes]) expect(log).not.toContain(text);
+});

@@ -1,0 +1,60 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { findAccountById, type LockedAccount } from "./account-store.ts";
+import type { PasswordHasher } from "./password-hasher.ts";
+import type { Throttle } from "./throttle.ts";
+import { reauthenticationOf } from "./throttle.ts";
+
+export interface ReauthenticateDeps {
+  sql: Sql;
+  passwords: Pick<PasswordHasher, "verify">;
+  throttle: Pick<Throttle, "take" | "giveBack" | "succeed">;
+}
+
+/** Who claims to be the user that is logged in. */
+export interface Reauthentication {
+  userId: string;
+  password: string;
+  /** May be empty. */
+  clientIp: string;
+}
+
+/**
+ * Checks the password of a user who is logged in, before what a stolen session must not do. Guesses are counted as at
+ * login, but apart from it: a thief with a session keeps nobody from logging in, nor the other way round.
+ *
+ * @throws {DomainError} `invalid_credentials`, also without a password, when the account is disabled, and whatever the
+ *   password when there were too many guesses; `too_many_requests` for the network; `busy`, `service_unavailable`.
+ */
+export async function reauthenticate(
+  deps: ReauthenticateDeps,
+  claim: Reauthentication,
+  deadlineMs: number,
+): Promise<LockedAccount> {
+  const guess = { account: reauthenticationOf(claim.userId), clientIp: claim.clientIp };
+  const admission = await deps.throttle.take(guess);
+  if (admission.kind === "refused") {
+    throw new DomainError("too_many_requests", undefined, { retryAfterMs: admission.retryAfterMs });
+  }
+  let isGuess = admission.kind === "locked";
+  try {
+    const account = await orUnavailable(findAccountById(deps.sql, claim.userId));
+    const isKnown = account?.isActive === true && admission.kind === "admitted";
+    const credential = isKnown ? { user: { id: account.id }, passwordHash: account.passwordHash } : undefined;
+    const verdict = await deps.passwords.verify(credential, claim.password, deadlineMs);
+    if (!isKnown || verdict === "mismatch") {
+      isGuess = true;
+      throw new DomainError("invalid_credentials");
+    }
+    await deps.throttle.succeed(guess);
+    return account;
+  } catch (error) {
+    if (!isGuess) await deps.throttle.giveBack(guess);
+    throw error;
+  }
+}
+
+/** Whether an account has still the password that `reauthenticate` checked. A rehash counts as a change: try again. */
+export function isStill(checked: LockedAccount, now: LockedAccount | undefined): now is LockedAccount {
+  return now?.isActive === true && now.passwordHash === checked.passwordHash;
+}

@@ -1,0 +1,117 @@
+import { pino } from "pino";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { createMetrics } from "../service-kit/metrics.ts";
+import {
+  findRedisProgram,
+  HOW_TO_GET_REDIS_PROGRAM,
+  startRedis,
+  type TestRedis,
+} from "../tests/support/redis.ts";
+import { createRedisThrottle } from "./redis-throttle.ts";
+import { testThrottleContract } from "./throttle.contract.ts";
+import { type Throttle, type ThrottleLimits, throttleLimits } from "./throttle.ts";
+
+const program = findRedisProgram();
+if (program === undefined) process.stderr.write(HOW_TO_GET_REDIS_PROGRAM);
+
+const cleanUp: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const undo of cleanUp.splice(0).reverse()) await undo();
+});
+
+let nowMs = 1.8e12;
+
+async function connectedThrottle(redis: TestRedis, limits: ThrottleLimits, replicas = 1) {
+  const lines: string[] = [];
+  const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
+  const metrics = createMetrics("test");
+  const throttle = createRedisThrottle({
+    url: redis.url,
+    limits,
+    replicas,
+    now: () => nowMs,
+    logger,
+    metrics,
+  });
+  cleanUp.push(() => throttle.close());
+  const isShared = async () => /^gatehouse_throttle_shared\{.*\} 1$/m.test(await metrics.render());
+  const shared = (expected: boolean) =>
+    expect.poll(isShared, { interval: 10, timeout: 10_000 }).toBe(expected);
+  await shared(true);
+  return { throttle, lines, shared };
+}
+
+const guess = (account: string, clientIp = "192.0.2.1") => ({ account, clientIp });
+
+async function admittedOf(count: number, throttles: Throttle[], account = "ada"): Promise<number> {
+  const admissions = await Promise.all(
+    Array.from({ length: count }, (_, index) =>
+      (throttles[index % throttles.length] as Throttle).take(guess(account, `192.0.2.${index % 256}`)),
+    ),
+  );
+  return admissions.filter(({ kind }) => kind === "admitted").length;
+}
+
+describe.skipIf(program === undefined)("with Redis", () => {
+  let redis: TestRedis;
+  beforeEach(async () => {
+    redis = await startRedis(program ?? "");
+    cleanUp.push(() => redis.remove());
+  });
+  const limits = throttleLimits({ network: 1_000, everything: 100_000 });
+
+  testThrottleContract("the throttle in Redis", async (given) => {
+    await redis.restart();
+    const { throttle } = await connectedThrottle(redis, given);
+    return {
+      throttle,
+      pass: (ms) => {
+        nowMs += ms;
+      },
+    };
+  });
+
+  test("replicas count together: 200 guesses at once over two of them, 5 are admitted", async () => {
+    const first = await connectedThrottle(redis, limits, 2);
+    const second = await connectedThrottle(redis, limits, 2);
+    expect(await admittedOf(200, [first.throttle, second.throttle])).toBe(5);
+  });
+
+  test("while Redis is away a replica allows its share, and it is logged once each way", async () => {
+    const { throttle, lines, shared } = await connectedThrottle(redis, limits, 2);
+    await redis.kill();
+    await shared(false);
+    expect(await admittedOf(200, [throttle])).toBe(2);
+    expect(await admittedOf(200, [throttle], "ben")).toBe(2);
+    await redis.restart();
+    await shared(true);
+    expect(await admittedOf(200, [throttle])).toBe(5);
+    expect(lines).toEqual([
+      "Redis connected: logins are throttled by all replicas together",
+      "Redis away: logins are throttled by each replica for itself",
+      "Redis connected: logins are throttled by all replicas together",
+    ]);
+  });
+
+  test("a Redis that answers nothing holds up one login, shortly, and lifts no limit", async () => {
+    const { throttle } = await connectedThrottle(redis, limits, 1);
+    redis.freeze();
+    try {
+      const startedMs = performance.now();
+      expect(await admittedOf(20, [throttle])).toBe(5);
+      expect(performance.now() - startedMs).toBeLessThan(700);
+      const againMs = performance.now();
+      await throttle.take(guess("ada"));
+      expect(performance.now() - againMs).toBeLessThan(100);
+    } finally {
+      redis.thaw();
+    }
+  });
+
+  test("a Redis that has lost the script gets it again", async () => {
+    const { throttle } = await connectedThrottle(redis, limits);
+    expect(await admittedOf(10, [throttle])).toBe(5);
+    await redis.restart();
+    await expect.poll(() => admittedOf(1, [throttle], "ben"), { timeout: 5_000 }).toBe(1);
+  });
+});

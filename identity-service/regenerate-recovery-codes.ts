@@ -1,0 +1,40 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import { checkMfaCode } from "./check-mfa-code.ts";
+import { giveRecoveryCodes } from "./give-recovery-codes.ts";
+import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import { enqueueMfaNotice } from "./mfa-notice.ts";
+import { lockUserForMfa } from "./mfa-store.ts";
+
+export interface RegenerateRecoveryCodesDeps extends MfaDeps {
+  /** Cryptographically random. */
+  randomBytes: (count: number) => Buffer;
+}
+
+/**
+ * Replaces a user's recovery codes; the old ones stop working.
+ *
+ * @returns ten codes, shown once. Never logged.
+ * @throws {DomainError} `mfa_code_invalid`, also without a second factor; `too_many_requests`, `service_unavailable`.
+ */
+export async function regenerateRecoveryCodes(
+  deps: RegenerateRecoveryCodesDeps,
+  request: TypedCode & { userId: string },
+): Promise<string[]> {
+  const { userId } = request;
+  const codes = await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      const user = await lockUserForMfa(tx, userId);
+      if (user === undefined || !user.isActive) return undefined;
+      const method = await checkMfaCode(tx, deps, user, request);
+      if (method === undefined) return undefined;
+      const given = await giveRecoveryCodes(tx, deps, userId);
+      await enqueueMfaNotice(tx, deps, user, "recovery-codes-renewed", request);
+      return given;
+    }),
+  );
+  // After the commit: the try is counted.
+  if (codes === undefined) throw new DomainError("mfa_code_invalid");
+  deps.wakeMailWorker();
+  return codes;
+}

@@ -1,0 +1,60 @@
+import { createHash } from "node:crypto";
+import { v5 as uuidv5 } from "uuid";
+import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { describeBrowser } from "./describe-browser.ts";
+import type { DeviceTokens } from "./device-token.ts";
+import { inUtc } from "./in-utc.ts";
+import { knownAddress } from "./known-address.ts";
+import { enqueueMail } from "./mail-outbox-store.ts";
+import { networkOf } from "./network-of.ts";
+import type { User } from "./user.ts";
+import { noteFirstLogin } from "./user-store.ts";
+
+export interface RememberDeviceDeps {
+  sql: Sql;
+  deviceTokens: DeviceTokens;
+  now: () => Date;
+  /** A new UUIDv7. */
+  newId: () => string;
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/** Who has just logged in, and from where. */
+export interface LoginOrigin {
+  user: User;
+  clientIp: string;
+  userAgent: string;
+  /** As an earlier login gave it; may be empty. */
+  deviceToken: string;
+}
+
+/**
+ * Makes the device of a completed login known. A user who logs in on an unknown one, and not for the first time ever,
+ * gets a mail: one for each browser and network, as long as the outbox remembers it.
+ *
+ * @returns the device token for the next login.
+ * @throws {DomainError} `service_unavailable`: without the mail in the outbox nobody is told that they are logged in.
+ */
+export async function rememberDevice(deps: RememberDeviceDeps, origin: LoginOrigin): Promise<string> {
+  const { user } = origin;
+  const known = deps.deviceTokens.read(origin.deviceToken);
+  if (known?.userId === user.id) return deps.deviceTokens.issue(known);
+  const browser = describeBrowser(origin.userAgent);
+  const isNotified = await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      if (await noteFirstLogin(tx, user.id, deps.now())) return false;
+      const data = { occurredAt: inUtc(deps.now()), ip: knownAddress(origin.clientIp), browser };
+      const id = noticeId(user.id, browser, networkOf(origin.clientIp));
+      const mail = { id, userId: user.id, recipient: user.email, template: "new-device", data } as const;
+      return enqueueMail(tx, mail, deps.now());
+    }),
+  );
+  if (isNotified) deps.wakeMailWorker();
+  return deps.deviceTokens.issue({ id: deps.newId(), userId: user.id });
+}
+
+/** Clients that keep no cookies are unknown each time: their owners get one mail, not one a login. */
+function noticeId(userId: string, browser: string, network: string): string {
+  return uuidv5(createHash("sha256").update(`${browser}\n${network}`).digest("hex"), userId);
+}

@@ -1,0 +1,27 @@
+import type { TransactionSql } from "../service-kit/postgres.ts";
+import { type LockedAccount, setPasswordHash } from "./account-store.ts";
+import { type EndSessionsDeps, owesSessionEnd } from "./end-sessions.ts";
+import { inUtc } from "./in-utc.ts";
+import { killLinks } from "./link-store.ts";
+import { enqueueMail } from "./mail-outbox-store.ts";
+import type { SessionEnd } from "./session-end-store.ts";
+
+/**
+ * Gives a locked account another password, with all that belongs to it: links that would set another one, or another address, die, the
+ * owner gets a notice, and sessions are to end.
+ */
+export async function replacePassword(
+  tx: TransactionSql,
+  deps: Pick<EndSessionsDeps, "now" | "newId">,
+  account: LockedAccount,
+  change: { passwordHash: string; exceptSessionId?: string; reason: string },
+): Promise<SessionEnd> {
+  const now = deps.now();
+  const { id: userId, email: recipient } = account;
+  const { passwordHash, ...end } = change;
+  await setPasswordHash(tx, { userId, passwordHash, at: now });
+  await killLinks(tx, { userId, purposes: ["reset_password", "confirm_email_change"], now });
+  const data = { occurredAt: inUtc(now) };
+  await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: "password-changed", data }, now);
+  return owesSessionEnd(tx, deps, { userId, ...end });
+}

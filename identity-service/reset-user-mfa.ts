@@ -1,0 +1,39 @@
+import { validate as isUuid } from "uuid";
+import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
+import { enqueueMfaNotice } from "./mfa-notice.ts";
+import { deleteSecondFactor, lockUserForMfa } from "./mfa-store.ts";
+
+export interface ResetUserMfaDeps extends EndSessionsDeps {
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/**
+ * Removes the second factor of a user who has lost it. The user gets a mail, and every session has ended when this
+ * resolves. Without a second factor nothing happens.
+ *
+ * @returns the ids of the sessions that ended.
+ * @throws {DomainError} `not_found`; `service_unavailable`, after which it may be removed all the same.
+ */
+export async function resetUserMfa(
+  deps: ResetUserMfaDeps,
+  userId: string,
+  context: CallContext,
+): Promise<readonly string[]> {
+  if (!isUuid(userId)) throw new DomainError("not_found");
+  const end = await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      const user = await lockUserForMfa(tx, userId);
+      if (user === undefined) throw new DomainError("not_found");
+      if (!(await deleteSecondFactor(tx, userId))) return undefined;
+      await enqueueMfaNotice(tx, deps, user, "mfa-disabled", { clientIp: "", userAgent: "" });
+      return owesSessionEnd(tx, deps, { userId, reason: "mfa_reset" });
+    }),
+  );
+  if (end === undefined) return [];
+  deps.wakeMailWorker();
+  return endSessions(deps, end, context);
+}

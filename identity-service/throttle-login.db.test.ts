@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { newCallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { toRpcError } from "../service-kit/rpc-errors.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { createMemoryThrottle } from "./memory-throttle.ts";
+import { register } from "./register.ts";
+import { rememberDevice } from "./remember-device.ts";
+import { soon, testDeps } from "./test-deps.ts";
+import { throttleLimits } from "./throttle.ts";
+import { type ThrottledAttempt, throttleLogin } from "./throttle-login.ts";
+import type { User } from "./user.ts";
+
+const EMAIL = "anna.smith@example.com";
+const PASSWORD = "Password123!";
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+let anna: User;
+let nowMs: number;
+
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  await database.ownerSql`truncate users, mail_outbox cascade`;
+  deps = await testDeps(database.sql);
+  nowMs = deps.now().getTime();
+  const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
+  await register(deps, registration, soon());
+  const [row] = await database.ownerSql<{ id: string }[]>`select id from users`;
+  anna = {
+    ...registration,
+    id: row?.id ?? "",
+    role: "USER",
+    emailVerified: false,
+    mfaEnabled: false,
+    createdAt: deps.now(),
+  };
+  deps.argon2.hash.mockClear();
+  await database.ownerSql`truncate mail_outbox`;
+});
+afterAll(() => database.drop());
+
+function limitTo(network: number, everything = 100_000): void {
+  const limits = throttleLimits({ network, everything });
+  deps.throttle = createMemoryThrottle({ limits, now: () => nowMs });
+}
+const logIn = (attempt: Partial<ThrottledAttempt> = {}) =>
+  throttleLogin(
+    deps,
+    {
+      email: EMAIL,
+      password: PASSWORD,
+      clientIp: "192.0.2.1",
+      userAgent: "Firefox/1 Windows",
+      deviceToken: "",
+      ...attempt,
+    },
+    newCallContext({ budgetMs: 60_000 }),
+  );
+const codeOf = (attempt: Partial<ThrottledAttempt>) =>
+  logIn(attempt).then(
+    () => "in",
+    (error: DomainError) => error.code,
+  );
+const guesses = (count: number, make: (index: number) => Partial<ThrottledAttempt>) =>
+  Promise.all(Array.from({ length: count }, (_, index) => codeOf(make(index))));
+
+test("200 parallel guesses from one network with a budget of 5 reach argon2 at most 5 times", async () => {
+  limitTo(5);
+  const codes = await guesses(200, (index) => ({ password: `guess ${index}` }));
+  expect(deps.argon2.verify).toHaveBeenCalledTimes(5);
+  expect(codes.filter((code) => code === "too_many_requests")).toHaveLength(195);
+});
+
+test("200 parallel guesses at one account from 200 networks: its own hash is looked at 5 times", async () => {
+  limitTo(1_000);
+  const [row] = await database.ownerSql<{ hash: string }[]>`select password_hash as hash from users`;
+  // The last guess is right; it is too late.
+  const codes = await guesses(200, (index) => ({
+    password: index === 199 ? PASSWORD : `guess ${index}`,
+    clientIp: `192.0.2.${index}`,
+  }));
+  expect(new Set(codes)).toEqual(new Set(["invalid_credentials"]));
+  expect(deps.argon2.verify.mock.calls.filter(([hash]) => hash === row?.hash)).toHaveLength(5);
+});
+
+test("locked, wrong and unknown are the same bytes and the same work", async () => {
+  limitTo(1_000);
+  const answers: unknown[] = [];
+  const note = async (attempt: Partial<ThrottledAttempt>) => {
+    deps.argon2.verify.mockClear();
+    const error = await logIn(attempt).catch((refusal: unknown) => refusal);
+    const { code, details, metadata } = toRpcError(error);
+    answers.push([code, details, metadata?.toJSON(), deps.argon2.verify.mock.calls.length]);
+  };
+  await note({ email: "nobody@example.com" });
+  for (let round = 0; round < 7; round += 1) await note({ password: "wrong" });
+  await note({});
+  expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+});
+
+test("after the 5th failure the right password gets in half a minute later, and clears the count", async () => {
+  limitTo(1_000);
+  await guesses(5, () => ({ password: "wrong" }));
+  expect(await codeOf({})).toBe("invalid_credentials");
+  nowMs += 30_000;
+  expect(await codeOf({})).toBe("in");
+  await guesses(4, () => ({ password: "wrong" }));
+  expect(await codeOf({})).toBe("in");
+});
+
+test("the owner on a known device gets in while an attacker hammers", async () => {
+  limitTo(10_000);
+  await logIn();
+  const deviceToken = await rememberDevice(deps, {
+    user: anna,
+    clientIp: "",
+    userAgent: "",
+    deviceToken: "",
+  });
+  const attack = guesses(60, (index) => ({ password: "wrong", clientIp: `192.0.2.${index}` }));
+  await attack;
+  expect(await codeOf({ clientIp: "203.0.113.1" })).toBe("invalid_credentials");
+  expect(await codeOf({ clientIp: "203.0.113.1", deviceToken })).toBe("in");
+});
+
+test("a device token of another account, or of nobody, is no help", async () => {
+  limitTo(10_000);
+  const other = deps.deviceTokens.issue({ id: deps.newId(), userId: deps.newId() });
+  await guesses(5, () => ({ password: "wrong" }));
+  for (const deviceToken of [other, "1.2.3.4.5", "x"]) {
+    expect(await codeOf({ deviceToken })).toBe("invalid_credentials");
+  }
+});
+
+test("a known device has a budget of its own, and no more", async () => {
+  limitTo(10_000);
+  const deviceToken = deps.deviceTokens.issue({ id: deps.newId(), userId: anna.id });
+  await guesses(5, () => ({ password: "wrong", deviceToken }));
+  expect(await codeOf({ deviceToken })).toBe("invalid_credentials");
+  expect(await codeOf({})).toBe("in");
+});
+
+test("one password against 10,000 accounts from one /64: 100 are tried, the rest get 429 and a time", async () => {
+  limitTo(100);
+  // A hasher that costs nothing: only how often it is reached counts here.
+  let hashed = 0;
+  deps.passwords = {
+    ...deps.passwords,
+    verify: async () => {
+      hashed += 1;
+      return "mismatch";
+    },
+  };
+  const codes = new Map<string, number>();
+  for (let batch = 0; batch < 100; batch += 1) {
+    const some = await guesses(100, (index) => ({
+      email: `user${batch}x${index}@example.com`,
+      clientIp: `2001:db8:0:7::${(batch * 100 + index + 1).toString(16)}`,
+    }));
+    for (const code of some) codes.set(code, (codes.get(code) ?? 0) + 1);
+  }
+  expect(hashed).toBe(100);
+  expect(Object.fromEntries(codes)).toEqual({ invalid_credentials: 100, too_many_requests: 9_900 });
+  const refusal = await logIn({ clientIp: "2001:db8:0:7::1" }).catch((error: unknown) => error);
+  expect(refusal).toMatchObject({ code: "too_many_requests", retryAfterMs: 9_000 });
+  expect(await codeOf({ clientIp: "2001:db8:0:8::1" })).toBe("invalid_credentials");
+});
+
+test("what was busy or unavailable is not counted", async () => {
+  limitTo(5);
+  const { verify } = deps.passwords;
+  deps.passwords.verify = () => Promise.reject(new DomainError("busy"));
+  expect(new Set(await guesses(5, () => ({})))).toEqual(new Set(["busy"]));
+  deps.passwords.verify = verify;
+  expect(await codeOf({})).toBe("in");
+});
+
+const mails = () =>
+  database.ownerSql<{ recipient: string; data: unknown }[]>`
+    select recipient, data from mail_outbox where template = 'new-device' order by created_at`;
+
+test("a login on an unknown device is told by mail, but not the first one ever, nor one on a known device", async () => {
+  const from = { user: anna, clientIp: "203.0.113.7", userAgent: "curl/8", deviceToken: "" };
+  const deviceToken = await rememberDevice(deps, from);
+  const again = await rememberDevice(deps, { ...from, deviceToken });
+  expect(deps.deviceTokens.read(again)).toEqual(deps.deviceTokens.read(deviceToken));
+  expect(await mails()).toEqual([]);
+  await rememberDevice(deps, from);
+  const data = { occurredAt: "2031-01-02 03:04:05 UTC", ip: "203.0.113.7", browser: "curl" };
+  expect(await mails()).toEqual([{ recipient: EMAIL, data }]);
+  expect(deps.wakeMailWorker).toHaveBeenCalled();
+});
+
+test("a client that keeps no cookies causes one mail for each browser and network, not one a login", async () => {
+  const from = { user: anna, clientIp: "203.0.113.7", userAgent: "curl/8", deviceToken: "" };
+  for (let round = 0; round < 5; round += 1) await rememberDevice(deps, from);
+  expect(await mails()).toHaveLength(1);
+  await rememberDevice(deps, { ...from, clientIp: "203.0.113.8" });
+  await rememberDevice(deps, { ...from, userAgent: "Firefox/1" });
+  expect(await mails()).toHaveLength(3);
+});
+
+test("two first logins at once are one first login", async () => {
+  const from = { user: anna, clientIp: "203.0.113.7", userAgent: "curl/8", deviceToken: "" };
+  await Promise.all(
+    Array.from({ length: 8 }, (_, index) =>
+      rememberDevice(deps, { ...from, clientIp: `203.0.113.${index}` }),
+    ),
+  );
+  expect(await mails()).toHaveLength(7);
+});

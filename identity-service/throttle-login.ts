@@ -1,0 +1,74 @@
+import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import { canonicalEmail } from "./canonical-email.ts";
+import type { DeviceTokens, KnownDevice } from "./device-token.ts";
+import { type LoginAttempt, type LoginDeps, login } from "./login.ts";
+import type { PasswordHasher } from "./password-hasher.ts";
+import type { Guess, Throttle } from "./throttle.ts";
+import { findUser } from "./user-store.ts";
+
+export interface ThrottleLoginDeps extends LoginDeps {
+  throttle: Throttle;
+  deviceTokens: DeviceTokens;
+}
+
+export interface ThrottledAttempt extends LoginAttempt {
+  /** As an earlier login gave it; may be empty. */
+  deviceToken: string;
+}
+
+/**
+ * `login`, with every attempt counted before its password is looked at. Beyond the network's or everybody's budget it
+ * is refused and told so. Beyond the account's it fails as with a wrong password, after the same work, whatever the
+ * password: whether an account is locked tells that somebody attacks it, or that its owner has just been there.
+ *
+ * @throws {DomainError} what `login` throws; `too_many_requests`.
+ */
+export async function throttleLogin(
+  deps: ThrottleLoginDeps,
+  attempt: ThrottledAttempt,
+  context: CallContext,
+): ReturnType<typeof login> {
+  const account = canonicalEmail(attempt.email) ?? attempt.email;
+  const device = await knownDevice(deps, attempt.deviceToken, account);
+  const guess: Guess = { account, clientIp: attempt.clientIp, deviceId: device?.id };
+  const admission = await deps.throttle.take(guess);
+  if (admission.kind === "refused") {
+    throw new DomainError("too_many_requests", undefined, { retryAfterMs: admission.retryAfterMs });
+  }
+  if (admission.kind === "locked")
+    return login({ ...deps, passwords: matchingNothing(deps) }, attempt, context);
+  try {
+    const result = await login(deps, attempt, context);
+    await deps.throttle.succeed(guess);
+    return result;
+  } catch (error) {
+    if (!isVerdict(error)) await deps.throttle.giveBack(guess);
+    throw error;
+  }
+}
+
+/** The device, if it is this account's. Costs a look-up by the token's user, whoever's account is asked for. */
+async function knownDevice(
+  deps: ThrottleLoginDeps,
+  token: string,
+  account: string,
+): Promise<KnownDevice | undefined> {
+  const device = deps.deviceTokens.read(token);
+  if (device === undefined) return undefined;
+  const user = await orUnavailable(findUser(deps.sql, device.userId));
+  return user?.email === account ? device : undefined;
+}
+
+/** Does the work of a verification and never looks at the account's own hash. */
+function matchingNothing({ passwords }: ThrottleLoginDeps): PasswordHasher {
+  return {
+    hash: passwords.hash,
+    verify: (_account, password, deadlineMs) => passwords.verify(undefined, password, deadlineMs),
+  };
+}
+
+function isVerdict(error: unknown): boolean {
+  return error instanceof DomainError && error.code === "invalid_credentials";
+}

@@ -1,0 +1,174 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  type Admission,
+  type Guess,
+  type Throttle,
+  type ThrottleLimits,
+  throttleLimits,
+} from "./throttle.ts";
+
+export interface ThrottleUnderTest {
+  throttle: Throttle;
+  /** Moves its clock on. */
+  pass(ms: number): void;
+}
+
+const guess = (account: string, clientIp = "192.0.2.1"): Guess => ({ account, clientIp });
+const SECOND = 1_000;
+const HOUR = 3_600 * SECOND;
+
+/** What every throttle promises. @param open gives one without any counts, whose clock stands. */
+export function testThrottleContract(
+  name: string,
+  open: (limits: ThrottleLimits) => Promise<ThrottleUnderTest>,
+): void {
+  describe(`${name}, as every throttle`, () => {
+    let throttle: Throttle;
+    let pass: (ms: number) => void;
+    const opened: Throttle[] = [];
+
+    async function start(network = 1_000, everything = 100_000): Promise<void> {
+      ({ throttle, pass } = await open(throttleLimits({ network, everything })));
+      opened.push(throttle);
+    }
+    beforeEach(() => start());
+    afterEach(async () => {
+      for (const each of opened.splice(0)) await each.close();
+    });
+
+    async function kinds(guesses: Guess[]): Promise<Record<Admission["kind"], number>> {
+      const admissions = await Promise.all(guesses.map((each) => throttle.take(each)));
+      const count = (kind: Admission["kind"]) => admissions.filter((each) => each.kind === kind).length;
+      return { admitted: count("admitted"), locked: count("locked"), refused: count("refused") };
+    }
+    const many = (count: number, make: (index: number) => Guess) =>
+      Array.from({ length: count }, (_, i) => make(i));
+
+    test("200 guesses at once on one account from 200 networks: 5 are admitted", async () => {
+      const guesses = many(200, (index) => guess("ada", `192.0.2.${index}`));
+      expect(await kinds(guesses)).toEqual({ admitted: 5, locked: 195, refused: 0 });
+    });
+
+    test("200 guesses at once from one network with a budget of 5: 5 are admitted", async () => {
+      await start(5);
+      const guesses = many(200, (index) => guess(`user${index}`));
+      expect(await kinds(guesses)).toEqual({ admitted: 5, locked: 0, refused: 195 });
+    });
+
+    test("200 guesses at once from everywhere with a budget of 5 in all: 5 are admitted", async () => {
+      await start(1_000, 5);
+      const guesses = many(200, (index) => guess(`user${index}`, `192.0.2.${index}`));
+      expect(await kinds(guesses)).toEqual({ admitted: 5, locked: 0, refused: 195 });
+    });
+
+    test("a refused network learns when to come again, and may then", async () => {
+      await start(3);
+      await kinds(many(3, (index) => guess(`user${index}`)));
+      const refusal = await throttle.take(guess("next"));
+      expect(refusal).toEqual({ kind: "refused", retryAfterMs: 300 * SECOND });
+      pass(300 * SECOND - 1);
+      expect((await throttle.take(guess("next"))).kind).toBe("refused");
+      pass(1);
+      expect((await throttle.take(guess("next"))).kind).toBe("admitted");
+      expect((await throttle.take(guess("next"))).kind).toBe("refused");
+    });
+
+    test("a /64 is one network", async () => {
+      await start(5);
+      const guesses = many(20, (index) => guess(`user${index}`, `2001:db8::${index + 1}`));
+      expect(await kinds(guesses)).toMatchObject({ admitted: 5, refused: 15 });
+      expect((await throttle.take(guess("user", "2001:db8:0:1::1"))).kind).toBe("admitted");
+    });
+
+    test("from the 5th failure each one doubles the wait, up to an hour", async () => {
+      await kinds(many(5, (index) => guess("ada", `192.0.2.${index}`)));
+      const network = (index: number) => `198.51.100.${index}`;
+      let index = 0;
+      for (const waitS of [30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]) {
+        pass(waitS * SECOND - 1);
+        expect((await throttle.take(guess("ada", network(index)))).kind).toBe("locked");
+        pass(1);
+        expect((await throttle.take(guess("ada", network(index)))).kind).toBe("admitted");
+        index += 1;
+      }
+    });
+
+    test("one network waits longer than an hour in the end, and leaves the account to others", async () => {
+      for (let round = 0; round < 14; round += 1) {
+        await throttle.take(guess("ada"));
+        pass(HOUR * 2 ** Math.max(0, round - 11));
+      }
+      expect((await throttle.take(guess("ada"))).kind).toBe("admitted");
+      pass(HOUR);
+      expect((await throttle.take(guess("ada"))).kind).toBe("locked");
+      expect((await throttle.take(guess("ada", "198.51.100.1"))).kind).toBe("admitted");
+    });
+
+    test("after 100 failures in a row nothing goes on, however long one waits", async () => {
+      let admitted = 0;
+      for (let round = 0; round < 150; round += 1) {
+        if ((await throttle.take(guess("ada", `192.0.2.${round}`))).kind === "admitted") admitted += 1;
+        pass(HOUR);
+      }
+      expect(admitted).toBe(100);
+      pass(20 * 24 * HOUR);
+      expect((await throttle.take(guess("ada", "198.51.100.1"))).kind).toBe("locked");
+    });
+
+    test("a success clears the account", async () => {
+      await kinds(many(4, () => guess("ada")));
+      await throttle.take(guess("ada"));
+      expect((await throttle.take(guess("ada"))).kind).toBe("locked");
+      await throttle.succeed(guess("ada"));
+      expect(await kinds(many(6, () => guess("ada")))).toMatchObject({ admitted: 5, locked: 1 });
+    });
+
+    test("an account that is cleared begins anew, from networks that have not used up their own tries", async () => {
+      await kinds(many(5, (index) => guess("ada", `192.0.2.${index}`)));
+      await throttle.clear("ada");
+      const others = many(10, (index) => guess("ada", `198.51.100.${index}`));
+      expect(await kinds(others)).toMatchObject({ admitted: 5, locked: 5 });
+    });
+
+    test("successes cost no budget", async () => {
+      await start(5);
+      for (let round = 0; round < 50; round += 1) {
+        expect((await throttle.take(guess("ada"))).kind).toBe("admitted");
+        await throttle.succeed(guess("ada"));
+      }
+    });
+
+    test("what came to no verdict costs nothing, also when it was the last one", async () => {
+      await start(5);
+      for (let round = 0; round < 120; round += 1) {
+        expect((await throttle.take(guess("ada"))).kind).toBe("admitted");
+        await throttle.giveBack(guess("ada"));
+      }
+    });
+
+    test("a known device gets in while others have locked the account, on a ladder of its own", async () => {
+      await kinds(many(200, (index) => guess("ada", `192.0.2.${index}`)));
+      const owner = { ...guess("ada", "203.0.113.1"), deviceId: "laptop" };
+      expect((await throttle.take(owner)).kind).toBe("admitted");
+      await throttle.giveBack(owner);
+      expect(await kinds(many(10, () => owner))).toMatchObject({ admitted: 5, locked: 5 });
+      expect((await throttle.take({ ...owner, deviceId: "phone" })).kind).toBe("admitted");
+    });
+
+    test("a known device does not get past its network's limit", async () => {
+      await start(5);
+      await kinds(many(5, (index) => guess(`user${index}`)));
+      expect((await throttle.take({ ...guess("ada"), deviceId: "laptop" })).kind).toBe("refused");
+    });
+
+    test("a success on a known device clears the account for other devices too", async () => {
+      await kinds(many(5, (index) => guess("ada", `192.0.2.${index}`)));
+      await throttle.succeed({ ...guess("ada", "203.0.113.1"), deviceId: "laptop" });
+      expect((await throttle.take(guess("ada", "203.0.113.1"))).kind).toBe("admitted");
+    });
+
+    test("an account that does not exist is counted like one that does: there is no telling", async () => {
+      expect(await kinds(many(10, () => guess("no such account")))).toMatchObject({ admitted: 5, locked: 5 });
+    });
+  });
+}

@@ -1,0 +1,25 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { setNames } from "./account-store.ts";
+import { getUser } from "./get-user.ts";
+import { personalName } from "./personal-name.ts";
+import type { User } from "./user.ts";
+
+/**
+ * Changes the names of a user; what is undefined stays.
+ *
+ * @throws {DomainError} `validation_failed` with every failing field, `not_found`, `service_unavailable`.
+ */
+export async function updateProfile(
+  deps: { sql: Sql; now: () => Date },
+  change: { userId: string; firstName?: string | undefined; lastName?: string | undefined },
+): Promise<User> {
+  const { userId } = change;
+  const first = change.firstName === undefined ? undefined : personalName("firstName", change.firstName);
+  const last = change.lastName === undefined ? undefined : personalName("lastName", change.lastName);
+  const fields = [first?.problem, last?.problem].filter((problem) => problem !== undefined);
+  if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
+  const names = { userId, firstName: first?.name, lastName: last?.name, at: deps.now() };
+  if (!(await orUnavailable(setNames(deps.sql, names)))) throw new DomainError("not_found");
+  return getUser(deps, userId);
+}

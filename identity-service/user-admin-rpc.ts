@@ -1,0 +1,80 @@
+import {
+  type ManagedUser as ProtoManagedUser,
+  UserStatus as ProtoStatus,
+  type UserAdminServiceServer,
+} from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { Role as ProtoRole } from "../proto/gen/gatehouse/token/v1/principal.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { deleteUser } from "./delete-user.ts";
+import { getManagedUser } from "./get-managed-user.ts";
+import { listUsers } from "./list-users.ts";
+import { type ResetUserMfaDeps, resetUserMfa } from "./reset-user-mfa.ts";
+import { toProtoRole } from "./role-rpc.ts";
+import { type SetUserAccessDeps, setUserAccess } from "./set-user-access.ts";
+import { type ManagedUser, ROLES, type Role, type UserStatus } from "./user.ts";
+import { encodeUser } from "./user-rpc.ts";
+
+const administrators = ["gateway", "operator"] as const;
+
+export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
+  listUsers: administrators,
+  getManagedUser: administrators,
+  setUserAccess: administrators,
+  resetUserMfa: administrators,
+  deleteUser: administrators,
+};
+
+/** Adapts UserAdminService to use cases. Holds no logic: decode, call, encode. */
+export function createUserAdminRpc(
+  deps: SetUserAccessDeps & ResetUserMfaDeps,
+): Implementation<UserAdminServiceServer> {
+  return {
+    listUsers: async (request) => {
+      const { users, nextCursor = "" } = await listUsers(deps, {
+        query: request.query || undefined,
+        role: decodeRole(request.role),
+        status: decodeStatus(request.status),
+        cursor: request.cursor || undefined,
+        limit: request.limit,
+      });
+      return { users: users.map(encodeManaged), nextCursor };
+    },
+    getManagedUser: async ({ userId }) => ({ user: encodeManaged(await getManagedUser(deps, userId)) }),
+    setUserAccess: async ({ userId, role, status }, context) => {
+      const access = { userId, role: decodeRole(role), status: decodeStatus(status) };
+      const { user, sessionIds } = await setUserAccess(deps, access, context);
+      return { user: encodeManaged(user), endedSessionIds: [...sessionIds] };
+    },
+    resetUserMfa: async ({ userId }, context) => ({
+      endedSessionIds: [...(await resetUserMfa(deps, userId, context))],
+    }),
+    deleteUser: async ({ userId }, context) => ({
+      endedSessionIds: [...(await deleteUser(deps, userId, context))],
+    }),
+  };
+}
+
+const PROTO_STATUS: Record<UserStatus, ProtoStatus> = {
+  active: ProtoStatus.ACTIVE,
+  disabled: ProtoStatus.DISABLED,
+};
+
+function encodeManaged({ user, status, firstLoginAt }: ManagedUser): ProtoManagedUser {
+  return { user: encodeUser(user), status: PROTO_STATUS[status], firstLoginAt };
+}
+
+/** Undefined where nothing was told. What a newer version means must not be taken for that. */
+function decodeRole(message: ProtoRole): Role | undefined {
+  if (message === ProtoRole.UNSPECIFIED) return undefined;
+  const role = ROLES.find((candidate) => toProtoRole(candidate) === message);
+  if (role === undefined) throw new DomainError("validation_failed", "role is not one we know");
+  return role;
+}
+
+function decodeStatus(message: ProtoStatus): UserStatus | undefined {
+  if (message === ProtoStatus.UNSPECIFIED) return undefined;
+  if (message === ProtoStatus.ACTIVE) return "active";
+  if (message === ProtoStatus.DISABLED) return "disabled";
+  throw new DomainError("validation_failed", "status is not one we know");
+}

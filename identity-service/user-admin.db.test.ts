@@ -1,0 +1,224 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { newCallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { createMetrics } from "../service-kit/metrics.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { deleteUser } from "./delete-user.ts";
+import { getManagedUser } from "./get-managed-user.ts";
+import { listUsers } from "./list-users.ts";
+import { login } from "./login.ts";
+import { register } from "./register.ts";
+import { resetUserMfa } from "./reset-user-mfa.ts";
+import { SessionEndWorker } from "./session-end-worker.ts";
+import { setUserAccess } from "./set-user-access.ts";
+import { soon, testDeps } from "./test-deps.ts";
+import type { Role } from "./user.ts";
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  await database.ownerSql`truncate users, session_ends, mail_outbox cascade`;
+  deps = await testDeps(database.sql);
+});
+afterAll(() => database.drop());
+
+const context = () => newCallContext({ budgetMs: 60_000 });
+
+/** Planted: what a password would cost has no part in it. */
+async function plant(role: Role, index = 0, status = "active"): Promise<string> {
+  const id = deps.newId();
+  await database.ownerSql`
+    insert into users (id, email, first_name, last_name, role, status, email_verified, created_at, updated_at)
+    values (${id}, ${`${role.toLowerCase()}${index}@example.com`}, 'Ada', ${`Nr ${index}`}, ${role}, ${status}, true, now(), now())`;
+  return id;
+}
+const access = (userId: string, change: { role?: Role; status?: "active" | "disabled" }) =>
+  setUserAccess(deps, { userId, ...change }, context());
+const codeOf = (work: Promise<unknown>) =>
+  work.then(
+    () => "done",
+    (error: DomainError) => error.code,
+  );
+const activeAdmins = async () =>
+  (await database.ownerSql`select id from users where role = 'ADMIN' and status = 'active'`).map(
+    ({ id }) => id,
+  );
+
+test("users come newest first, page by page, each once", async () => {
+  const ids: string[] = [];
+  for (let index = 0; index < 25; index += 1) ids.push(await plant("USER", index));
+  const seen: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await listUsers(deps, { limit: 10, cursor });
+    seen.push(...page.users.map(({ user }) => user.id));
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  expect(seen).toEqual(ids.toReversed());
+});
+
+test("users are found by part of address or name, by role and by status", async () => {
+  await plant("USER", 1);
+  const auditor = await plant("AUDITOR", 2);
+  const disabled = await plant("USER", 3, "disabled");
+  const found = async (filter: Partial<Parameters<typeof listUsers>[1]>) =>
+    (await listUsers(deps, { limit: 10, ...filter })).users.map(({ user }) => user.id);
+  expect(await found({ query: "AUDITOR2@" })).toEqual([auditor]);
+  expect(await found({ query: "ada nr 3" })).toEqual([disabled]);
+  expect(await found({ query: "%" })).toEqual([]);
+  expect(await found({ query: "' or true --" })).toEqual([]);
+  expect(await found({ role: "AUDITOR" })).toEqual([auditor]);
+  expect(await found({ status: "disabled" })).toEqual([disabled]);
+  expect(await found({ status: "disabled", role: "ADMIN" })).toEqual([]);
+});
+
+test.each([{ limit: 0 }, { limit: 101 }, { limit: 10, cursor: "x" }, { limit: 10, query: "\0" }])(
+  "a list with %j is refused",
+  async (request) => {
+    await expect(listUsers(deps, request)).rejects.toMatchObject({ code: "validation_failed" });
+  },
+);
+
+test.each(["", "me", "019a0000-0000-7000-8000-000000000000"])("there is no user %j", async (userId) => {
+  for (const work of [
+    () => getManagedUser(deps, userId),
+    () => access(userId, { role: "ADMIN" }),
+    () => deleteUser(deps, userId, context()),
+  ]) {
+    expect(await codeOf(work())).toBe("not_found");
+  }
+});
+
+test("a role change and a disable are committed before the sessions are ended, and say which ended", async () => {
+  await plant("ADMIN");
+  const userId = await plant("USER");
+  for (const [change, reason] of [
+    [{ role: "AUDITOR" }, "role_changed"],
+    [{ status: "disabled" }, "account_disabled"],
+  ] as const) {
+    let stored: unknown;
+    deps.tokenService.revokeUserSessions.mockImplementationOnce(async () => {
+      [stored] = await database.ownerSql`select role, status from users where id = ${userId}`;
+      return ["s1"];
+    });
+    const { user, sessionIds } = await access(userId, change);
+    expect(sessionIds).toEqual(["s1"]);
+    expect(stored).toMatchObject(change);
+    expect({ role: user.user.role, status: user.status }).toMatchObject(change);
+    expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({ userId, reason });
+  }
+  expect(await database.ownerSql`select * from session_ends`).toEqual([]);
+});
+
+test("with token-service away the change stands, the caller is told, and the sessions end later", async () => {
+  await plant("ADMIN");
+  const userId = await plant("USER");
+  deps.tokenService.revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  expect(await codeOf(access(userId, { status: "disabled" }))).toBe("service_unavailable");
+  expect((await getManagedUser(deps, userId)).status).toBe("disabled");
+  const later = { ...deps, now: () => new Date(deps.now().getTime() + 60_000) };
+  await new SessionEndWorker(later, createMetrics("test")).poll();
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledTimes(2);
+  expect(await database.ownerSql`select * from session_ends`).toEqual([]);
+});
+
+test("what changes nothing ends nothing; a repeated disable ends sessions again, to be sure", async () => {
+  await plant("ADMIN");
+  const userId = await plant("USER");
+  await access(userId, { role: "USER", status: "active" });
+  expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
+  await access(userId, { status: "disabled" });
+  await access(userId, { status: "disabled" });
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledTimes(2);
+});
+
+test("the only active administrator stays one", async () => {
+  const admin = await plant("ADMIN", 1);
+  await plant("ADMIN", 2, "disabled");
+  expect(await codeOf(access(admin, { role: "USER" }))).toBe("last_admin");
+  expect(await codeOf(access(admin, { status: "disabled" }))).toBe("last_admin");
+  expect(await codeOf(deleteUser(deps, admin, context()))).toBe("last_admin");
+  expect(await codeOf(access(admin.toUpperCase(), { role: "USER" }))).toBe("last_admin");
+  expect(await codeOf(deleteUser(deps, admin.toUpperCase(), context()))).toBe("last_admin");
+  expect(await activeAdmins()).toEqual([admin]);
+  expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
+  expect(await codeOf(access(admin, { role: "ADMIN", status: "active" }))).toBe("done");
+});
+
+test("two administrators who demote, disable or delete each other at once: one stays, 20 times", async () => {
+  const demote = (id: string) => access(id, { role: "USER" });
+  const disable = (id: string) => access(id, { status: "disabled" });
+  const remove = (id: string) => deleteUser(deps, id, context());
+  for (let round = 0; round < 20; round += 1) {
+    await database.ownerSql`truncate users cascade`;
+    const first = await plant("ADMIN", 1);
+    const second = await plant("ADMIN", 2);
+    const [here = demote, there = demote] = [round, round >> 1].map(
+      (turn) => [demote, disable, remove][turn % 3],
+    );
+    const codes = await Promise.all([codeOf(here(first)), codeOf(there(second))]);
+    expect(codes.sort()).toEqual(["done", "last_admin"]);
+    expect(await activeAdmins()).toHaveLength(1);
+  }
+});
+
+test("a login that read `active` before a disable has no session after it", async () => {
+  await plant("ADMIN");
+  const registration = { email: "anna@example.com", password: "Password123!", firstName: "A", lastName: "S" };
+  await register(deps, registration, soon());
+  const [row] = await database.ownerSql<{ id: string }[]>`select id from users where role = 'USER'`;
+  const { issueSession } = deps.tokenService;
+  deps.tokenService.issueSession = issueSession.mockImplementationOnce(async (session) => {
+    // The disable, with its revocation, between the check of the password and the new session.
+    await access(row?.id ?? "", { status: "disabled" });
+    return {
+      accessToken: "a",
+      refreshToken: "r",
+      expiresInS: 900,
+      sessionId: "late",
+      userId: session.userId,
+    };
+  });
+  const attempt = { ...registration, clientIp: "", userAgent: "" };
+  expect(await codeOf(login(deps, attempt, context()))).toBe("invalid_credentials");
+  expect(deps.tokenService.revokeSession).toHaveBeenCalledWith(
+    expect.objectContaining({ sessionId: "late" }),
+    expect.anything(),
+  );
+});
+
+test("a deleted user is gone, with mails that are not sent, and the sessions end", async () => {
+  await plant("ADMIN");
+  const userId = await plant("USER");
+  deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
+  expect(await deleteUser(deps, userId, context())).toEqual(["s1"]);
+  expect(await codeOf(getManagedUser(deps, userId))).toBe("not_found");
+  expect(await codeOf(deleteUser(deps, userId, context()))).toBe("not_found");
+});
+
+test("a second factor that was lost is removed, told by mail, and every session ends; without one nothing happens", async () => {
+  const userId = await plant("USER");
+  expect(await resetUserMfa(deps, userId, context())).toEqual([]);
+  expect(await codeOf(resetUserMfa(deps, deps.newId(), context()))).toBe("not_found");
+  await database.ownerSql`
+    insert into totp_credentials (user_id, secret_encrypted, key_id, created_at, confirmed_at)
+    values (${userId}, ${Buffer.alloc(48)}, '0123456789abcdef', now(), now())`;
+  expect((await getManagedUser(deps, userId)).user.mfaEnabled).toBe(true);
+  deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
+  expect(await resetUserMfa(deps, userId, context())).toEqual(["s1"]);
+  expect((await getManagedUser(deps, userId)).user.mfaEnabled).toBe(false);
+  expect(await database.ownerSql`select template from mail_outbox`).toEqual([{ template: "mfa-disabled" }]);
+});
+
+test("setting an account to active clears what slows its logins down", async () => {
+  await plant("ADMIN");
+  const userId = await plant("USER", 1);
+  const guess = (index: number) => ({ account: "user1@example.com", clientIp: `192.0.2.${index}` });
+  for (let index = 0; index < 5; index += 1) await deps.throttle.take(guess(index));
+  expect((await deps.throttle.take(guess(9))).kind).toBe("locked");
+  await access(userId, { status: "active" });
+  expect((await deps.throttle.take(guess(9))).kind).toBe("admitted");
+});

@@ -1,0 +1,129 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../support/api-client.ts";
+import { ADMIN, type System, startSystem } from "../support/system.ts";
+
+let system: System;
+let api: ApiClient;
+let admin: string;
+
+beforeAll(async () => {
+  system = await startSystem();
+  api = apiClient(system.url);
+  ({ accessToken: admin } = await api.logIn(ADMIN));
+});
+afterAll(() => system?.remove());
+
+const logIn = (user: { email: string }, password: string, headers: Record<string, string> = {}) =>
+  api.post("/auth/login", { email: user.email, password }, { headers });
+
+/** What tells one refusal from another, if anything does. */
+function told({ status, headers, body }: Awaited<ReturnType<typeof logIn>>): string {
+  const { requestId: _requestId, ...error } = body.error;
+  const names = [...headers.keys()].filter((name) => name !== "date" && name !== "x-request-id");
+  return JSON.stringify([status, { ...body, error }, names, headers.get("content-length")]);
+}
+
+test("five wrong passwords lock a login, and nothing tells; the device that logged in before still gets in", async () => {
+  const user = await api.newUser();
+  const first = await logIn(user, user.password);
+  const cookie = first.headers.get("set-cookie")?.split(";")[0] ?? "";
+  expect(cookie).toMatch(/^gatehouse_device=1\./);
+
+  const answers = [await logIn({ email: `nobody-${randomUUID()}@example.com` }, "wrong")];
+  for (let round = 0; round < 6; round += 1) answers.push(await logIn(user, "wrong"));
+  const locked = await logIn(user, user.password);
+  answers.push(locked);
+  expect(locked.status).toBe(401);
+  expect(new Set(answers.map(told)).size).toBe(1);
+
+  expect((await logIn(user, user.password, { cookie })).status).toBe(200);
+  expect((await logIn(user, user.password)).status).toBe(200);
+});
+
+test("administrators find, promote, disable and delete users; each ends the user's access at once", async () => {
+  const user = await api.newUser();
+  const path = `/admin/users/${user.user.id}`;
+  const asAdmin = { token: admin };
+  const found = await api.get(`/admin/users?query=${encodeURIComponent(user.email)}`, asAdmin);
+  expect(found.body.data).toMatchObject({
+    users: [{ id: user.user.id, role: "USER", status: "active" }],
+    nextCursor: null,
+  });
+  expect((await api.get("/admin/users", { token: user.accessToken })).status).toBe(403);
+
+  const patch = (body: unknown) => api.call("PATCH", path, { ...asAdmin, body });
+  expect((await patch({ role: "AUDITOR" })).body.data.user).toMatchObject({ role: "AUDITOR" });
+  expect((await api.get("/auth/me", { token: user.accessToken })).status).toBe(401);
+  const auditor = await api.logIn(user);
+  expect((await api.get("/admin/audit?limit=1", { token: auditor.accessToken })).status).toBe(200);
+
+  expect((await patch({ status: "disabled" })).status).toBe(200);
+  expect((await api.get("/auth/me", { token: auditor.accessToken })).status).toBe(401);
+  expect((await api.post("/auth/refresh", { refreshToken: auditor.refreshToken })).status).toBe(401);
+  expect((await logIn(user, user.password)).status).toBe(401);
+
+  expect((await patch({ status: "active" })).status).toBe(200);
+  const again = await api.logIn(user);
+  expect((await api.post(`${path}/sessions/revoke`, undefined, asAdmin)).body.data).toEqual({ ended: 1 });
+  expect((await api.get("/auth/me", { token: again.accessToken })).status).toBe(401);
+
+  expect((await api.call("DELETE", path, asAdmin)).status).toBe(200);
+  expect((await api.get(path, asAdmin)).status).toBe(404);
+  expect((await logIn(user, user.password)).status).toBe(401);
+});
+
+test("a login racing a disable leaves no access, 20 times", async () => {
+  for (let round = 0; round < 20; round += 1) {
+    const user = await api.newUser();
+    const path = `/admin/users/${user.user.id}`;
+    const [login, disabled] = await Promise.all([
+      logIn(user, user.password),
+      new Promise((resolve) => setTimeout(resolve, round * 2)).then(() =>
+        api.call("PATCH", path, { token: admin, body: { status: "disabled" } }),
+      ),
+    ]);
+    expect(disabled.status).toBe(200);
+    if (login.status !== 200) continue;
+    const token = login.body.data.accessToken;
+    expect((await api.get("/auth/me", { token })).status).toBe(401);
+    const { refreshToken } = login.body.data;
+    expect((await api.post("/auth/refresh", { refreshToken })).status).toBe(401);
+  }
+}, 60_000);
+
+test("two administrators who demote each other at once: one stays", async () => {
+  const other = await api.newUser();
+  const promoted = await api.call("PATCH", `/admin/users/${other.user.id}`, {
+    token: admin,
+    body: { role: "ADMIN" },
+  });
+  expect(promoted.status).toBe(200);
+  const { accessToken, user } = await api.logIn(ADMIN);
+  const demote = (id: string, token: string) =>
+    api.call("PATCH", `/admin/users/${id}`, { token, body: { role: "USER" } });
+  const otherToken = (await api.logIn(other)).accessToken;
+  const answers = await Promise.all([demote(other.user.id, accessToken), demote(user.id, otherToken)]);
+  const won = answers.findIndex(({ status }) => status === 200);
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+  // The loser was refused as the last one, or its session had ended before.
+  expect([401, 409]).toContain(answers[1 - won]?.status);
+  const winner = won === 0 ? accessToken : otherToken;
+  const admins = await api.get("/admin/users?role=ADMIN", { token: winner });
+  expect(admins.body.data.users).toHaveLength(1);
+  const last = await demote(admins.body.data.users[0].id, winner);
+  expect([last.status, last.body.error.code]).toEqual([409, "last_admin"]);
+});
+
+test("one network that guesses on many accounts gets 429 with a time, and no account is told of", async () => {
+  const statuses: number[] = [];
+  let refusal: Awaited<ReturnType<typeof logIn>> | undefined;
+  for (let round = 0; round < 130; round += 1) {
+    const answer = await logIn({ email: `spray-${round}@example.com` }, "Password123!");
+    statuses.push(answer.status);
+    if (answer.status === 429) refusal = answer;
+  }
+  expect(statuses.filter((status) => status === 401).length).toBeLessThanOrEqual(110);
+  expect(refusal?.body.error.code).toBe("too_many_requests");
+  expect(Number(refusal?.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+}, 60_000);
