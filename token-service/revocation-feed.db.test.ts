@@ -108,14 +108,14 @@ test("a watcher ahead of a database that was restored from a backup is told ever
   expect(seen).toEqual([1]);
 });
 
-test("with no bell at all, another replica refuses the session within a second", async () => {
+test("with no bell at all, another replica refuses the session by its next poll", async () => {
   const first = await start({ bell: deafBell });
   const second = await start({ bell: deafBell });
   const userId = randomUUID();
   const { sessionId, accessToken } = await logIn(first, userId);
   expect(await verifyToken(second.deps, accessToken)).toMatchObject({ active: true });
   await revokeSession(first.deps, { sessionId, userId, reason: "logout" });
-  await expect.poll(() => second.deps.revocations.isSessionRevoked(sessionId), { timeout: 1_000 }).toBe(true);
+  await expect.poll(() => second.deps.revocations.isSessionRevoked(sessionId), { timeout: 5_000 }).toBe(true);
   expect(await verifyToken(second.deps, accessToken)).toEqual({ active: false, refusal: "revoked" });
 });
 
