@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { AuditQueryClient } from "./audit-query-client.ts";
 import { success } from "./envelope.ts";
+import { pageQuery } from "./page-query.ts";
 import type { GatewayApp } from "./request-state.ts";
 
 const text = z.string().min(1).max(200);
@@ -16,13 +17,7 @@ const AuditQuery = z.strictObject({
   requestId: z.uuid().toLowerCase().optional(),
   from: time.optional(),
   to: time.optional(),
-  cursor: z.string().min(1).max(512).optional(),
-  limit: z
-    .string()
-    .regex(/^[1-9]\d{0,2}$/, "must be a whole number")
-    .transform(Number)
-    .pipe(z.number().max(100))
-    .default(50),
+  ...pageQuery,
 });
 
 /** Administration. This far: reading the audit log. */

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import type { DomainError } from "../service-kit/errors.ts";
+import { escapeHtml } from "../service-kit/escape-html.ts";
 
 /** What the pages of mailed links say. `action` is the name in the audit log. */
 export const LINK_PAGES = {
@@ -122,16 +123,4 @@ ${content}
 </body>
 </html>
 `;
-}
-
-const ENTITIES: Record<string, string> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-  "'": "&#39;",
-};
-
-function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
 }

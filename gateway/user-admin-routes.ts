@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { TokenVerifier } from "../token-client/principal.ts";
 import { success } from "./envelope.ts";
+import { pageQuery } from "./page-query.ts";
 import type { GatewayApp } from "./request-state.ts";
 import type { SessionClient } from "./session-client.ts";
 import type { UserAdminClient } from "./user-admin-client.ts";
@@ -12,13 +13,7 @@ const UserQuery = z.strictObject({
   query: z.string().min(1).max(254).optional(),
   role: role.optional(),
   status: status.optional(),
-  cursor: z.string().min(1).max(512).optional(),
-  limit: z
-    .string()
-    .regex(/^[1-9]\d{0,2}$/, "must be a whole number")
-    .transform(Number)
-    .pipe(z.number().max(100))
-    .default(50),
+  ...pageQuery,
 });
 const UserParams = z.strictObject({ id: z.uuid().toLowerCase() });
 const UserChange = z

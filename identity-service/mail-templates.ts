@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { escapeHtml } from "../service-kit/escape-html.ts";
 import { MAILS, type MailContent, type MailName } from "./mail.ts";
 
 /** Ours; an operator's own take their place as a whole. */
@@ -100,16 +101,4 @@ function lineOf(values: Readonly<Record<string, string>>, placeholder: string): 
   if (value === undefined) throw new MailRenderError(`{{${placeholder}}} has no value`);
   if (CONTROL_CHARACTER.test(value)) throw new MailRenderError(`{{${placeholder}}} is more than one line`);
   return value;
-}
-
-const ENTITIES: Record<string, string> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-  "'": "&#39;",
-};
-
-function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
 }

@@ -22,7 +22,8 @@ export const sessionCallers: Callers<SessionServiceServer> = {
   listSessions: managers,
 };
 
-const uuid = z.uuid();
+/** In one spelling: locks and comparisons go by the text. */
+const uuid = z.uuid().toLowerCase();
 const reason = z.string().regex(/^[a-z][a-z_]{0,31}$/);
 const newSession = z.object({
   userId: uuid,
@@ -53,7 +54,8 @@ export function createSessionRpc(deps: SessionRpcDeps): Implementation<SessionSe
     },
     async revokeUserSessions(request) {
       const checked = decode(z.object({ userId: uuid, reason }), request);
-      const kept = request.exceptSessionId === "" ? {} : { exceptSessionId: request.exceptSessionId };
+      const kept =
+        request.exceptSessionId === "" ? {} : { exceptSessionId: request.exceptSessionId.toLowerCase() };
       return revokeUserSessions(deps, { ...checked, ...kept });
     },
     async listSessions(request) {

@@ -1,0 +1,12 @@
+import { z } from "zod";
+
+/** The part of a query that asks for a page of a list: `limit` 1 to 100, `cursor` from the page before. */
+export const pageQuery = {
+  cursor: z.string().min(1).max(512).optional(),
+  limit: z
+    .string()
+    .regex(/^[1-9]\d{0,2}$/, "must be a whole number")
+    .transform(Number)
+    .pipe(z.number().max(100))
+    .default(50),
+};
