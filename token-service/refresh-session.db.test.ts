@@ -95,7 +95,7 @@ test("an answer fetched again after the access token has died comes with a livin
 
 test("a parent presented after its leaf was used and the grace is over ends the session", async () => {
   const clock = { ms: Date.now() };
-  const { pair, refresh, use } = await seedSession({ clock });
+  const { pair, refresh, use, replica } = await seedSession({ clock });
 
   const leaf = await refresh(pair.refreshToken);
   await use(leaf.accessToken);
@@ -103,6 +103,7 @@ test("a parent presented after its leaf was used and the grace is over ends the 
 
   await expect(refresh(pair.refreshToken)).rejects.toMatchObject({ code: "refresh_token_reused" });
   await expect(refresh(leaf.refreshToken)).rejects.toMatchObject({ code: "refresh_token_invalid" });
+  await replica.deps.revocations.refresh(); // the end is committed; this replica reads it a moment later
   expect(await use(leaf.accessToken)).toMatchObject({ active: false, refusal: "revoked" });
   expect(await rowOf(pair.sessionId)).toMatchObject({ revokedReason: "refresh_reuse" });
 });
