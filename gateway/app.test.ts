@@ -164,6 +164,13 @@ test("what a service says about itself stays inside; what it says to the client 
   expect(misconfigured.json().error.code).toBe("internal_error");
   const busy = await send(failWith(new DomainError("busy", undefined, { retryAfterMs: 2_500 })), call);
   expect([busy.statusCode, busy.headers["retry-after"]]).toEqual([503, "3"]);
+  expect(busy.headers).not.toHaveProperty("ratelimit-limit");
+  const spent = new DomainError("too_many_requests", undefined, { retryAfterMs: 8_500, limit: 100 });
+  const { statusCode, headers } = await send(failWith(spent), call);
+  expect([statusCode, headers]).toMatchObject([
+    429,
+    { "retry-after": "9", "ratelimit-limit": "100", "ratelimit-remaining": "0", "ratelimit-reset": "9" },
+  ]);
   const wrong = await send(failWith(new DomainError("invalid_credentials", "No.")), call);
   expect([wrong.statusCode, wrong.json().message]).toEqual([401, "No."]);
   expect(wrong.headers["www-authenticate"]).toMatch(/^Bearer error=/);

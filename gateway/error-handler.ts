@@ -61,6 +61,14 @@ function logDefect(logger: Logger, error: DomainError, requestId: string): void 
   else if (HTTP_STATUS[error.code] >= 500) logger.warn({ err: error, requestId }, "request failed");
 }
 
+/** The caller's own budget is told of as well; it is used up, or there would be no failure. */
+function setRetryHeaders({ retryAfterMs, limit }: DomainError, reply: FastifyReply): void {
+  const seconds = Math.max(1, Math.ceil((retryAfterMs ?? DEFAULT_RETRY_MS) / 1_000));
+  reply.header("retry-after", seconds);
+  if (limit === undefined) return;
+  reply.headers({ "ratelimit-limit": limit, "ratelimit-remaining": 0, "ratelimit-reset": seconds });
+}
+
 function sendFailure(error: DomainError, request: FastifyRequest, reply: FastifyReply): void {
   const { code } = error;
   const status = HTTP_STATUS[code];
@@ -68,9 +76,7 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
   const challenge = CHALLENGE[code];
   setStandardHeaders(request, reply);
   if (challenge !== undefined) reply.header("www-authenticate", challenge);
-  if (RETRY_LATER.has(status)) {
-    reply.header("retry-after", Math.max(1, Math.ceil((error.retryAfterMs ?? DEFAULT_RETRY_MS) / 1_000)));
-  }
+  if (RETRY_LATER.has(status)) setRetryHeaders(error, reply);
   request.errorCode = code;
   const page = wantsPage(request) ? request.routeOptions?.config?.failurePage : undefined;
   if (page !== undefined) {

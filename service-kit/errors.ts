@@ -67,6 +67,8 @@ export interface DomainErrorOptions {
   cause?: unknown;
   /** When trying again makes sense, in milliseconds. */
   retryAfterMs?: number;
+  /** Only for `too_many_requests` of the caller's own budget: how many it allows. */
+  limit?: number;
   /** Only for `validation_failed`. */
   fields?: readonly FieldProblem[];
 }
@@ -76,12 +78,14 @@ export class DomainError extends Error {
   override readonly name = "DomainError";
   readonly code: ErrorCode;
   readonly retryAfterMs: number | undefined;
+  readonly limit: number | undefined;
   readonly fields: readonly FieldProblem[];
 
   constructor(code: ErrorCode, message: string = ERROR_CATALOGUE[code], options: DomainErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.retryAfterMs = options.retryAfterMs;
+    this.limit = options.limit;
     this.fields = options.fields ?? [];
   }
 }

@@ -21,6 +21,13 @@ test("failing fields and the time to wait survive the wire", () => {
   expect(decoded).toMatchObject({ code: "validation_failed", fields, retryAfterMs: 61_250 });
 });
 
+test("a budget that is used up survives the wire", () => {
+  const decoded = fromRpcError(
+    toRpcError(new DomainError("too_many_requests", undefined, { retryAfterMs: 9_000, limit: 100 })),
+  );
+  expect(decoded).toMatchObject({ code: "too_many_requests", retryAfterMs: 9_000, limit: 100 });
+});
+
 test("of an unexpected error nothing leaves the process", () => {
   const encoded = toRpcError(new Error("select * from users"));
   expect(encoded).toEqual({ code: status.INTERNAL, details: "internal error" });

@@ -46,6 +46,8 @@ const STATUS: Record<ErrorCode, status> = {
 };
 
 const DOMAIN = "gatehouse";
+/** In the metadata of ErrorInfo. */
+const LIMIT_KEY = "quota_limit_value";
 const DETAILS_KEY = "grpc-status-details-bin";
 const TYPE_PREFIX = "type.googleapis.com/";
 const ERROR_INFO = "google.rpc.ErrorInfo";
@@ -92,7 +94,7 @@ export function fromRpcError(error: unknown): DomainError {
 function encodeStatus(code: status, error: DomainError): Uint8Array {
   const writer = new BinaryWriter().tag(1, WireType.Varint).int32(code);
   writer.tag(2, WireType.LengthDelimited).string(error.message);
-  const details = [any(ERROR_INFO, (info) => field(field(info, 1, error.code), 2, DOMAIN))];
+  const details = [any(ERROR_INFO, (info) => encodeInfo(info, error))];
   if (error.fields.length > 0) {
     details.push(any(BAD_REQUEST, (request) => error.fields.reduce(encodeViolation, request)));
   }
@@ -102,6 +104,12 @@ function encodeStatus(code: status, error: DomainError): Uint8Array {
   }
   for (const detail of details) writer.tag(3, WireType.LengthDelimited).bytes(detail);
   return writer.finish();
+}
+
+function encodeInfo(info: BinaryWriter, { code, limit }: DomainError): BinaryWriter {
+  field(field(info, 1, code), 2, DOMAIN);
+  if (limit === undefined) return info;
+  return message(info, 3, (entry) => field(field(entry, 1, LIMIT_KEY), 2, String(limit)));
 }
 
 function any(type: string, encode: (writer: BinaryWriter) => BinaryWriter): Uint8Array {
@@ -148,11 +156,13 @@ function decodeStatus(encoded: Buffer): DomainError | undefined {
     const reason = textOf(info?.get(1)?.[0]);
     if (textOf(info?.get(2)?.[0]) !== DOMAIN || !isErrorCode(reason)) return undefined;
     const retryAfterMs = decodeDuration(details.get(RETRY_INFO));
+    const limit = decodeLimit(info);
     return new DomainError(reason, textOf(root.get(2)?.[0]), {
       fields: (details.get(BAD_REQUEST)?.get(1) ?? []).map((violation) =>
         decodeViolation(violation as Uint8Array),
       ),
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      ...(limit === undefined ? {} : { limit }),
     });
   } catch {
     // Not a google.rpc.Status: the gRPC status alone speaks, as for any peer that sends no details.
@@ -163,6 +173,14 @@ function decodeStatus(encoded: Buffer): DomainError | undefined {
 function decodeViolation(bytes: Uint8Array): FieldProblem {
   const { 1: name, 2: text, 3: code } = indexed(readFields(bytes));
   return { field: textOf(name), message: textOf(text), code: textOf(code) };
+}
+
+function decodeLimit(info: Fields | undefined): number | undefined {
+  for (const entry of info?.get(3) ?? []) {
+    const { 1: key, 2: value } = indexed(readFields(entry as Uint8Array));
+    if (textOf(key) === LIMIT_KEY && /^\d{1,9}$/.test(textOf(value))) return Number(textOf(value));
+  }
+  return undefined;
 }
 
 function decodeDuration(info: Fields | undefined): number | undefined {
