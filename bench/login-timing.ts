@@ -7,7 +7,8 @@
 import { throttleLogin } from "../identity-service/throttle-login.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { identityDeps, plantUsers } from "./support/identity.ts";
-import { quantile, startWorkbench } from "./support/workbench.ts";
+import { printTimes, sampleClasses } from "./support/times.ts";
+import { startWorkbench } from "./support/workbench.ts";
 
 const SAMPLES = Number(process.argv[2] ?? 2_000);
 const CLASSES = ["wrong password", "unknown", "disabled", "locked"] as const;
@@ -46,36 +47,7 @@ async function sample(name: Class, index: number): Promise<number> {
   return performance.now() - startedMs;
 }
 
-const times: Record<Class, number[]> = { "wrong password": [], unknown: [], disabled: [], locked: [] };
-for (let index = 0; index < SAMPLES; index += 1) {
-  // Shuffled, so that no class always follows the same one.
-  const order = CLASSES.map((name) => ({ name, key: Math.random() })).sort((a, b) => a.key - b.key);
-  for (const { name } of order) times[name].push(await sample(name, index));
-}
-
-/** By ranks (Mann-Whitney), ties counting half. */
-function auc(a: readonly number[], b: readonly number[]): number {
-  const all = [...a.map((value) => ({ value, isA: true })), ...b.map((value) => ({ value, isA: false }))];
-  all.sort((left, right) => left.value - right.value);
-  let ranks = 0;
-  for (let start = 0; start < all.length; ) {
-    let end = start;
-    while (end < all.length && all[end]?.value === all[start]?.value) end += 1;
-    const rank = (start + 1 + end) / 2;
-    for (const { isA } of all.slice(start, end)) ranks += isA ? rank : 0;
-    start = end;
-  }
-  return (ranks - (a.length * (a.length + 1)) / 2) / (a.length * b.length);
-}
-
-const reference = times["wrong password"];
-const referenceMs = quantile(reference, 0.5);
-console.log(`wrong password: median ${referenceMs.toFixed(3)} ms, ${SAMPLES} samples a class`);
-for (const name of CLASSES.slice(1)) {
-  const medianMs = quantile(times[name], 0.5);
-  const difference = ((medianMs / referenceMs - 1) * 100).toFixed(2);
-  const area = auc(times[name], reference).toFixed(3);
-  console.log(`${name}: AUC ${area} (aim: 0.50 ± 0.02), median ${difference} % (aim: under 2 %)`);
-}
+const times = await sampleClasses(CLASSES, SAMPLES, sample);
+printTimes(times, "wrong password");
 await sql.end();
 await workbench.stop();

@@ -3,6 +3,7 @@ import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
 import { createDeviceTokens } from "../../identity-service/device-token.ts";
 import { createHashQueue } from "../../identity-service/hash-queue.ts";
+import { createHashShare } from "../../identity-service/hash-share.ts";
 import { createMemoryThrottle } from "../../identity-service/memory-throttle.ts";
 import { createPasswordHasher } from "../../identity-service/password-hasher.ts";
 import { throttleLimits } from "../../identity-service/throttle.ts";
@@ -24,12 +25,18 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     metrics,
   });
   const now = () => new Date();
-  const limits = throttleLimits({ network: 1_000_000, everything: 100_000_000 });
+  const limits = throttleLimits({
+    network: 1_000_000,
+    everything: 100_000_000,
+    callsOfNetwork: 1_000_000,
+    calls: 100_000_000,
+  });
   const tokens = { accessToken: "access", refreshToken: "refresh", expiresInS: 900 };
   return {
     sql,
     passwords: await createPasswordHasher({ argon2, parameters: FLOOR, queue, logger }),
     throttle: createMemoryThrottle({ limits, now: Date.now }),
+    hashShare: createHashShare(1_000),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
     tokenService: {
       issueSession: async ({ userId }: { userId: string }) => ({ ...tokens, sessionId: uuidv7(), userId }),
