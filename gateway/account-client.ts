@@ -10,6 +10,12 @@ export interface EndedSessions {
   endedSessionIds: readonly string[];
 }
 
+/** Who asks for a mail, and from where. */
+interface AskedMail {
+  email: string;
+  clientIp: string;
+}
+
 /** Whoever proves it by a password once more, and from where. */
 interface ByPassword {
   userId: string;
@@ -19,9 +25,12 @@ interface ByPassword {
 /** The gateway's view of what identity-service does with accounts. Every call throws what the service says, as a DomainError. */
 export interface AccountClient {
   verifyEmail(token: string, context: CallContext): Promise<User>;
-  resendVerification(email: string, context: CallContext): Promise<void>;
-  forgotPassword(email: string, context: CallContext): Promise<void>;
-  resetPassword(reset: { token: string; newPassword: string }, context: CallContext): Promise<EndedSessions>;
+  resendVerification(asked: AskedMail, context: CallContext): Promise<void>;
+  forgotPassword(asked: AskedMail, context: CallContext): Promise<void>;
+  resetPassword(
+    reset: { token: string; newPassword: string; clientIp: string },
+    context: CallContext,
+  ): Promise<EndedSessions>;
   changePassword(
     change: ByPassword & { sessionId: string; currentPassword: string; newPassword: string },
     context: CallContext,
@@ -51,11 +60,11 @@ export function createAccountClient(address: string, certificate: ProcessCertifi
     async verifyEmail(token, context) {
       return toUser((await callUnary(client, client.verifyEmail, { token }, context)).user);
     },
-    async resendVerification(email, context) {
-      await callUnary(client, client.resendVerification, { email }, context);
+    async resendVerification(asked, context) {
+      await callUnary(client, client.resendVerification, asked, context);
     },
-    async forgotPassword(email, context) {
-      await callUnary(client, client.forgotPassword, { email }, context);
+    async forgotPassword(asked, context) {
+      await callUnary(client, client.forgotPassword, asked, context);
     },
     resetPassword: (reset, context) => callUnary(client, client.resetPassword, reset, context),
     changePassword: (change, context) => callUnary(client, client.changePassword, change, context),

@@ -41,8 +41,8 @@ test.each([
     expect(known).toEqual(unknown);
     expect(known?.statusCode).toBe(200);
     expect(asked).toEqual([
-      [method, "ada@example.com"],
-      [method, "nobody@example.com"],
+      [method, { email: "ada@example.com", clientIp: "127.0.0.1" }],
+      [method, { email: "nobody@example.com", clientIp: "127.0.0.1" }],
     ]);
     expect(entries[0]).toMatchObject({ kind: "intent", action, actor: { claimedEmail: "ada@example.com" } });
   },

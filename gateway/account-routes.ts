@@ -30,7 +30,7 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
     "/auth/resend-verification",
     { config: { auth: "public", action: "auth.resend_verification" }, schema: { body: EmailBody } },
     async (request) => {
-      await accounts.resendVerification(request.body.email, request.call);
+      await accounts.resendVerification({ ...request.body, clientIp: clientIp(request) }, request.call);
       return success({}, "If the address has an account and is not confirmed, a mail is on its way.");
     },
   );
@@ -39,7 +39,7 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
     "/auth/forgot-password",
     { config: { auth: "public", action: "auth.forgot_password" }, schema: { body: EmailBody } },
     async (request) => {
-      await accounts.forgotPassword(request.body.email, request.call);
+      await accounts.forgotPassword({ ...request.body, clientIp: clientIp(request) }, request.call);
       return success({}, "If the address has an account, a mail is on its way.");
     },
   );

@@ -32,7 +32,10 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     "/auth/register",
     { config: { auth: "public", action: "auth.register" }, schema: { body: RegisterBody } },
     async (request, reply) => {
-      const user = await identity.register(request.body, request.call);
+      const user = await identity.register(
+        { ...request.body, clientIp: clientOf(request).clientIp },
+        request.call,
+      );
       request.provenActor = { userId: user.id };
       reply.code(HTTP_CREATED);
       return success({ user }, "Registered.");

@@ -36,6 +36,7 @@ export interface Registration {
   password: string;
   firstName: string;
   lastName: string;
+  clientIp: string;
 }
 
 export interface LoginAttempt {

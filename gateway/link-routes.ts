@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { CallContext } from "../service-kit/call-context.ts";
 import type { AccountClient, EndedSessions } from "./account-client.ts";
 import { linkTokenField, passwordField } from "./body-fields.ts";
+import { clientIp } from "./client-ip.ts";
 import { success } from "./envelope.ts";
 import { addFormParser, isForm } from "./form-parser.ts";
 import { donePage, failurePage, LINK_PAGES, type LinkPage, linkPage, PAGE_HEADERS } from "./link-pages.ts";
@@ -12,6 +13,9 @@ const TokenBody = z.strictObject({ token: linkTokenField });
 const ResetBody = z.strictObject({ token: linkTokenField, newPassword: passwordField });
 /** Not strict: mail programs add parameters of their own to links. */
 const LinkQuery = z.object({ token: linkTokenField });
+
+/** A link that is used, and from where. */
+type UsedLink = z.output<typeof ResetBody> & { clientIp: string };
 
 /** What using a link came to. */
 interface Used {
@@ -30,13 +34,13 @@ export function registerLinkRoutes(
   accounts: AccountClient,
   refuse: (ended: EndedSessions) => void,
 ): void {
-  const use: Record<LinkPage, (body: z.output<typeof ResetBody>, context: CallContext) => Promise<Used>> = {
+  const use: Record<LinkPage, (body: UsedLink, context: CallContext) => Promise<Used>> = {
     "verify-email": async ({ token }, context) => {
       const user = await accounts.verifyEmail(token, context);
       return { userId: user.id, data: { user }, message: "The address is confirmed." };
     },
-    "reset-password": async ({ token, newPassword }, context) => {
-      const ended = await accounts.resetPassword({ token, newPassword }, context);
+    "reset-password": async (reset, context) => {
+      const ended = await accounts.resetPassword(reset, context);
       refuse(ended);
       return { userId: ended.userId, data: {}, message: "The password was set; every session has ended." };
     },
@@ -70,7 +74,8 @@ export function registerLinkRoutes(
         async (request, reply) => {
           // Only the page that has a password to ask for reads one.
           const body = request.body as z.output<typeof ResetBody>;
-          const { userId, data, message } = await use[page](body, request.call);
+          const used = { ...body, clientIp: clientIp(request) };
+          const { userId, data, message } = await use[page](used, request.call);
           request.provenActor = { userId };
           return isForm(request) ? sendPage(reply, donePage(page)) : success(data, message);
         },

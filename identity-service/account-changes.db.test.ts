@@ -56,7 +56,7 @@ async function wantAddress(newEmail: string, password = ANNA.password, with_ = d
 }
 
 async function resetLink(): Promise<string> {
-  forgotPassword(deps, (await addressOf(userId)) ?? "");
+  await forgotPassword(deps, { email: (await addressOf(userId)) ?? "" });
   await deps.afterAnswer.drained();
   return last("reset-password");
 }

@@ -53,12 +53,12 @@ export function createAccountRpc(
 ): Pick<Implementation<IdentityServiceServer>, AccountMethod> {
   return {
     verifyEmail: async ({ token }) => ({ user: await encodeUser(await verifyEmail(deps, token)) }),
-    resendVerification: async ({ email }) => {
-      resendVerification(deps, email);
+    resendVerification: async (request) => {
+      await resendVerification(deps, request);
       return {};
     },
-    forgotPassword: async ({ email }) => {
-      forgotPassword(deps, email);
+    forgotPassword: async (request) => {
+      await forgotPassword(deps, request);
       return {};
     },
     resetPassword: async (request, context) => encodeEnded(await resetPassword(deps, request, context)),

@@ -13,6 +13,7 @@ import {
 import { canonicalEmail } from "./canonical-email.ts";
 import { mailConfig, mailConfigProblems } from "./mail-config.ts";
 import { ARGON2_CEILING } from "./stored-hash.ts";
+import { CALLS, CALLS_OF_NETWORK } from "./throttle.ts";
 
 /** Threads of libuv's pool that hashing leaves to name look-ups and files. */
 const SPARE_THREADS = 2;
@@ -92,6 +93,10 @@ export const configSchema = z
     THROTTLE_NETWORK_BUDGET: integerSchema(1, 1_000_000).default(100),
     /** Failed logins in all in 15 minutes. */
     THROTTLE_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(50_000),
+    /** Calls of one kind (registration, each mail asked for, reset) from one network in 15 minutes. */
+    THROTTLE_CALL_NETWORK_BUDGET: integerSchema(1, 1_000_000).default(CALLS_OF_NETWORK),
+    /** Calls of one kind in all in 15 minutes. */
+    THROTTLE_CALL_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(CALLS),
   })
   .superRefine((config, context) => {
     const redisProblem = redisConfigProblem(config);

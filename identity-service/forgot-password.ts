@@ -1,11 +1,11 @@
-import { type MailALinkDeps, mailALink } from "./mail-a-link.ts";
+import { type AskedMail, type MailALinkDeps, mailALink } from "./mail-a-link.ts";
 
 /**
  * Mails a link that sets a new password, good for 30 minutes, if the address has an active account.
  *
- * @param email as typed.
- * @throws {DomainError} `busy`.
+ * @throws {DomainError} `too_many_requests`, `busy`.
  */
-export function forgotPassword(deps: MailALinkDeps, email: string): void {
-  mailALink(deps, { purpose: "reset_password", template: "reset-password" }, email, () => true);
+export function forgotPassword(deps: MailALinkDeps, asked: AskedMail): Promise<void> {
+  const kind = { call: "forgot_password", purpose: "reset_password", template: "reset-password" } as const;
+  return mailALink(deps, kind, asked, () => true);
 }

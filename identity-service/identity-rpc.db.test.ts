@@ -28,6 +28,7 @@ const REGISTRATION = {
   password: "Password123!",
   firstName: "Anna",
   lastName: "Smith",
+  clientIp: "192.0.2.1",
 };
 
 test("who registers can log in and be looked up, and is the same user each time", async () => {

@@ -4,32 +4,42 @@ import type { AfterAnswer } from "./after-answer.ts";
 import { canonicalEmail } from "./canonical-email.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
 import { hasHadEnough, type MakeLinkDeps, makeLink } from "./make-link.ts";
+import { spendOrRefuse, type Throttle } from "./throttle.ts";
 
 export interface MailALinkDeps extends MakeLinkDeps {
   sql: Sql;
   afterAnswer: AfterAnswer;
+  throttle: Pick<Throttle, "spend">;
   /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
+}
+
+/** Who wants a mail, and from where. */
+export interface AskedMail {
+  /** As typed. */
+  email: string;
+  /** The client's address; without one the call is counted only against everybody's budget. */
+  clientIp?: string;
 }
 
 /**
  * Asks for a mail with a link. The answer comes at once and is the same for every address: whether there is an account,
  * and what it needs, is looked up after it. At most three such mails an hour.
  *
- * @param email as typed.
  * @param isDue whether an active account gets one.
- * @throws {DomainError} `busy`.
+ * @throws {DomainError} `too_many_requests` for the network or everybody; `busy`.
  */
-export function mailALink(
+export async function mailALink(
   deps: MailALinkDeps,
   kind:
-    | { purpose: "verify_email"; template: "verify-email" }
-    | { purpose: "reset_password"; template: "reset-password" },
-  typedEmail: string,
+    | { call: "resend_verification"; purpose: "verify_email"; template: "verify-email" }
+    | { call: "forgot_password"; purpose: "reset_password"; template: "reset-password" },
+  asked: AskedMail,
   isDue: (account: LockedAccount) => boolean,
-): void {
+): Promise<void> {
+  await spendOrRefuse(deps.throttle, { kind: kind.call, clientIp: asked.clientIp });
   deps.afterAnswer.run(kind.template, async () => {
-    const email = canonicalEmail(typedEmail);
+    const email = canonicalEmail(asked.email);
     if (email === undefined) return;
     const isMade = await orUnavailable(
       deps.sql.begin(async (tx) => {

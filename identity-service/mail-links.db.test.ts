@@ -5,11 +5,13 @@ import { createTestDatabase, type TestDatabase } from "../tests/support/postgres
 import { deleteOldLinks } from "./delete-old-links.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import type { MailName } from "./mail.ts";
+import { createMemoryThrottle } from "./memory-throttle.ts";
 import { register } from "./register.ts";
 import { resendVerification } from "./resend-verification.ts";
 import { resetPassword } from "./reset-password.ts";
 import { soon, testDeps } from "./test-deps.ts";
 import { outboxOf, tokensIn } from "./test-mails-store.ts";
+import { throttleLimits } from "./throttle.ts";
 import { verifyEmail } from "./verify-email.ts";
 
 let database: TestDatabase;
@@ -39,7 +41,7 @@ async function last(template: MailName): Promise<string> {
 }
 
 async function askForReset(with_ = deps, email = ANNA.email): Promise<string> {
-  forgotPassword(with_, email);
+  await forgotPassword(with_, { email });
   await deps.afterAnswer.drained();
   return last("reset-password");
 }
@@ -184,19 +186,51 @@ test("a disabled account gets no link, and one that it has is not good any more"
 test("asking is answered before anything is looked up, alike for every address", async () => {
   const begin = vi.spyOn(deps.sql, "begin");
   const asked = [ANNA.email, "nobody@example.com", "not an address"].map((email) =>
-    forgotPassword(deps, email),
+    forgotPassword(deps, { email }),
   );
-  expect(asked).toEqual([undefined, undefined, undefined]);
+  expect(await Promise.all(asked)).toEqual([undefined, undefined, undefined]);
   expect(begin).not.toHaveBeenCalled();
   await deps.afterAnswer.drained();
   expect(await tokens("reset-password")).toHaveLength(1);
   expect(deps.logLines.join("")).not.toContain("failed");
 });
 
+test("a network that asks for mails too often gets 429, whoever the mails are for, and others do not", async () => {
+  const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 3, calls: 5 });
+  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  const run = vi.spyOn(deps.afterAnswer, "run");
+  const asked = Array.from({ length: 9 }, (_, index) => ({
+    email: index % 2 === 0 ? ANNA.email : "nobody@example.com",
+    clientIp: `2001:db8::${index}`,
+  }));
+  const refusals = await Promise.all(asked.map((ask) => forgotPassword(limited, ask).catch((e) => e)));
+  expect(run).toHaveBeenCalledTimes(3);
+  const refusal = { code: "too_many_requests", retryAfterMs: 300_000, limit: 3 };
+  for (const each of refusals.slice(3)) expect(each).toMatchObject(refusal);
+  await resendVerification(limited, { ...ANNA, clientIp: "2001:db8::1" });
+  await forgotPassword(limited, { ...ANNA, clientIp: "192.0.2.1" });
+  await deps.afterAnswer.drained();
+  run.mockRestore();
+});
+
+test("links that are tried out are counted for their network, before they are looked up", async () => {
+  const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 5 });
+  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  const token = await askForReset();
+  const tryOut = (link: string) =>
+    resetPassword(limited, { token: link, newPassword: NEW, clientIp: "192.0.2.1" }, context());
+  for (let index = 0; index < 5; index += 1) {
+    await expect(tryOut("A".repeat(43))).rejects.toMatchObject({ code: "reset_token_invalid" });
+  }
+  deps.argon2.hash.mockClear();
+  await expect(tryOut(token)).rejects.toMatchObject({ code: "too_many_requests", limit: 5 });
+  expect(deps.argon2.hash).not.toHaveBeenCalled();
+});
+
 test("an account gets three mails of a kind an hour, however many ask at once", async () => {
   for (let index = 0; index < 20; index += 1) {
-    forgotPassword(deps, "ANNA@example.com");
-    resendVerification(deps, ANNA.email);
+    await forgotPassword(deps, { email: "ANNA@example.com" });
+    await resendVerification(deps, ANNA);
   }
   await deps.afterAnswer.drained();
   expect(await tokens("reset-password")).toHaveLength(3);
@@ -207,14 +241,14 @@ test("an account gets three mails of a kind an hour, however many ask at once", 
 
 test("a proven address gets no other verification mail", async () => {
   await verifyEmail(deps, await last("verify-email"));
-  resendVerification(deps, ANNA.email);
+  await resendVerification(deps, ANNA);
   await deps.afterAnswer.drained();
   expect(await tokens("verify-email")).toHaveLength(1);
 });
 
 test("a resent link takes the place of the registration's", async () => {
   const first = await last("verify-email");
-  resendVerification(deps, ANNA.email);
+  await resendVerification(deps, ANNA);
   await deps.afterAnswer.drained();
   await expect(verifyEmail(deps, first)).rejects.toMatchObject({ code: "verification_token_invalid" });
   await verifyEmail(deps, await last("verify-email"));

@@ -18,6 +18,7 @@ import { configSchema, hashConcurrency } from "./config.ts";
 import { deleteOldLinks } from "./delete-old-links.ts";
 import { createDeviceTokens } from "./device-token.ts";
 import { createHashQueue } from "./hash-queue.ts";
+import { createHashShare } from "./hash-share.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
 import { createLinkTokens } from "./links.ts";
 import { createMailSender } from "./mail-sender.ts";
@@ -53,6 +54,7 @@ const sessions = createRpcClient(SessionServiceClient, {
 });
 lifecycle.onStop("token-service client", () => sessions.close());
 
+const hashesAtOnce = hashConcurrency(config, availableParallelism());
 const passwords = await createPasswordHasher({
   argon2,
   parameters: {
@@ -63,7 +65,7 @@ const passwords = await createPasswordHasher({
   pepper: config.PASSWORD_PEPPER_FILE && createPepper(config.PASSWORD_PEPPER_FILE),
   previousPepper: config.PASSWORD_PEPPER_PREVIOUS_FILE && createPepper(config.PASSWORD_PEPPER_PREVIOUS_FILE),
   queue: createHashQueue({
-    concurrency: hashConcurrency(config, availableParallelism()),
+    concurrency: hashesAtOnce,
     maxWaiting: config.HASH_QUEUE_MAX,
     maxWaitMs: config.HASH_QUEUE_WAIT_MS,
     now: Date.now,
@@ -107,6 +109,8 @@ const previousMfaKey = config.MFA_ENCRYPTION_KEY_PREVIOUS_FILE;
 const limits = throttleLimits({
   network: config.THROTTLE_NETWORK_BUDGET,
   everything: config.THROTTLE_GLOBAL_BUDGET,
+  callsOfNetwork: config.THROTTLE_CALL_NETWORK_BUDGET,
+  calls: config.THROTTLE_CALL_GLOBAL_BUDGET,
 });
 const { REDIS_URL: redisUrl, THROTTLE_REPLICAS: replicas } = config;
 const throttle =
@@ -129,6 +133,8 @@ const deps = {
   sql,
   passwords,
   throttle,
+  // Half of all places, so that one network leaves the other half to everybody else.
+  hashShare: createHashShare(Math.max(1, Math.floor((hashesAtOnce + config.HASH_QUEUE_MAX) / 2))),
   deviceTokens: createDeviceTokens(config.DEVICE_KEY_FILE.bytes, now),
   passwordPolicy: {
     minLength: config.PASSWORD_MIN_LENGTH,

@@ -1,14 +1,19 @@
 import { LRUCache } from "lru-cache";
 import {
   type Admission,
-  accountKey,
+  type Bucket,
+  bucketsOf,
   countersOf,
+  epochKey,
   type Guess,
   LADDER_MEMORY_MS,
   ladderWaitMs,
+  type Refusal,
+  refusalOf,
   type Throttle,
   type ThrottleLimits,
 } from "./throttle.ts";
+import { createTurns } from "./turns.ts";
 
 /** About 50 MB when full. Beyond, what was longest untouched is forgotten. */
 const MAX_KEYS = 200_000;
@@ -18,6 +23,7 @@ interface LadderState {
   /** When the next attempt may come, in milliseconds since the epoch. */
   freeAtMs: number;
   endsAtMs: number;
+  epoch: number;
 }
 
 export interface MemoryThrottleOptions {
@@ -34,11 +40,31 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
   const ladders = new LRUCache<string, LadderState>({ max: maxKeys });
   /** When a bucket will be full again, in milliseconds since the epoch. */
   const fullAtMs = new LRUCache<string, number>({ max: maxKeys });
+  const epochs = new LRUCache<string, number>({ max: maxKeys });
+  let lastEpoch = 0;
+  const turns = createTurns();
 
-  function ladderOf(key: string, nowMs: number): LadderState {
+  function ladderOf(key: string, epoch: number, nowMs: number): LadderState {
     const state = ladders.get(key);
-    if (state !== undefined && state.endsAtMs > nowMs) return state;
-    return { failures: 0, freeAtMs: 0, endsAtMs: 0 };
+    if (state !== undefined && state.endsAtMs > nowMs && state.epoch === epoch) return state;
+    return { failures: 0, freeAtMs: 0, endsAtMs: 0, epoch };
+  }
+
+  /** Fills all, or none and says which has no room. */
+  function fill(
+    buckets: readonly { key: string; bucket: Bucket; isNetwork?: boolean }[],
+    nowMs: number,
+  ): Refusal | undefined {
+    const filled = buckets.map((each) => {
+      const { budget, windowMs } = each.bucket;
+      const fullAt = Math.max(fullAtMs.get(each.key) ?? 0, nowMs) + windowMs / budget;
+      return { ...each, fullAt, waitMs: fullAt - nowMs - windowMs };
+    });
+    // A hair: the sums of fractions are not exact.
+    const over = filled.filter(({ waitMs }) => waitMs > 0.001);
+    if (over.length > 0) return refusalOf(over);
+    for (const { key, fullAt } of filled) fullAtMs.set(key, fullAt);
+    return undefined;
   }
 
   function pay(guess: Guess): void {
@@ -50,27 +76,33 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
 
   return {
     get size() {
-      return ladders.size + fullAtMs.size;
+      return ladders.size + fullAtMs.size + epochs.size;
+    },
+
+    turn: (guess, waitMs) => turns.take(countersOf(limits, guess).turn, waitMs),
+
+    async spend(call) {
+      return fill(bucketsOf(limits, call), now()) ?? { kind: "admitted" };
     },
 
     async take(guess): Promise<Admission> {
       const nowMs = now();
       const counters = countersOf(limits, guess);
-      const filled = counters.buckets.map(({ key, bucket }) => {
-        const fullAt = Math.max(fullAtMs.get(key) ?? 0, nowMs) + bucket.windowMs / bucket.budget;
-        return { key, fullAt, waitMs: fullAt - nowMs - bucket.windowMs };
-      });
-      const waitMs = Math.max(...filled.map((counter) => counter.waitMs));
-      // A hair: the sums of fractions are not exact.
-      if (waitMs > 0.001) return { kind: "refused", retryAfterMs: Math.ceil(waitMs) };
-      for (const { key, fullAt } of filled) fullAtMs.set(key, fullAt);
-      const states = counters.ladders.map(({ key, ladder }) => ({ key, ladder, ...ladderOf(key, nowMs) }));
+      const refusal = fill(counters.buckets, nowMs);
+      if (refusal !== undefined) return refusal;
+      const epoch = epochs.get(counters.epoch) ?? 0;
+      const states = counters.ladders.map(({ key, ladder }) => ({
+        key,
+        ladder,
+        ...ladderOf(key, epoch, nowMs),
+      }));
       if (states.some((state) => state.freeAtMs > nowMs)) return { kind: "locked" };
       for (const { key, ladder, failures } of states) {
         ladders.set(key, {
           failures: failures + 1,
           freeAtMs: nowMs + ladderWaitMs(ladder, failures + 1),
           endsAtMs: nowMs + LADDER_MEMORY_MS,
+          epoch,
         });
       }
       return { kind: "admitted" };
@@ -82,9 +114,10 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
     },
 
     async giveBack(guess) {
-      for (const { key, ladder } of countersOf(limits, guess).ladders) {
-        const state = ladders.get(key);
-        if (state === undefined) continue;
+      const counters = countersOf(limits, guess);
+      const epoch = epochs.get(counters.epoch) ?? 0;
+      for (const { key, ladder } of counters.ladders) {
+        const state = ladderOf(key, epoch, now());
         const failures = state.failures - 1;
         const freeAtMs = Math.min(state.freeAtMs, now() + ladderWaitMs(ladder, failures));
         if (failures <= 0) ladders.delete(key);
@@ -94,12 +127,14 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
     },
 
     async clear(account) {
-      ladders.delete(accountKey(account));
+      lastEpoch += 1;
+      epochs.set(epochKey(account), lastEpoch);
     },
 
     async close() {
       ladders.clear();
       fullAtMs.clear();
+      epochs.clear();
     },
   };
 }

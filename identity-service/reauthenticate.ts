@@ -1,6 +1,7 @@
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { findAccountById, type LockedAccount } from "./account-store.ts";
+import { countGuess } from "./count-guess.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import type { Throttle } from "./throttle.ts";
 import { reauthenticationOf } from "./throttle.ts";
@@ -8,7 +9,7 @@ import { reauthenticationOf } from "./throttle.ts";
 export interface ReauthenticateDeps {
   sql: Sql;
   passwords: Pick<PasswordHasher, "verify">;
-  throttle: Pick<Throttle, "take" | "giveBack" | "succeed">;
+  throttle: Pick<Throttle, "turn" | "take" | "giveBack" | "succeed">;
 }
 
 /** Who claims to be the user that is logged in. */
@@ -32,26 +33,14 @@ export async function reauthenticate(
   deadlineMs: number,
 ): Promise<LockedAccount> {
   const guess = { account: reauthenticationOf(claim.userId), clientIp: claim.clientIp };
-  const admission = await deps.throttle.take(guess);
-  if (admission.kind === "refused") {
-    throw new DomainError("too_many_requests", undefined, { retryAfterMs: admission.retryAfterMs });
-  }
-  let isGuess = admission.kind === "locked";
-  try {
+  return countGuess(deps.throttle, guess, deadlineMs, async (isLocked) => {
     const account = await orUnavailable(findAccountById(deps.sql, claim.userId));
-    const isKnown = account?.isActive === true && admission.kind === "admitted";
+    const isKnown = account?.isActive === true && !isLocked;
     const credential = isKnown ? { user: { id: account.id }, passwordHash: account.passwordHash } : undefined;
     const verdict = await deps.passwords.verify(credential, claim.password, deadlineMs);
-    if (!isKnown || verdict === "mismatch") {
-      isGuess = true;
-      throw new DomainError("invalid_credentials");
-    }
-    await deps.throttle.succeed(guess);
+    if (!isKnown || verdict === "mismatch") throw new DomainError("invalid_credentials");
     return account;
-  } catch (error) {
-    if (!isGuess) await deps.throttle.giveBack(guess);
-    throw error;
-  }
+  });
 }
 
 /** Whether an account has still the password that `reauthenticate` checked. A rehash counts as a change: try again. */

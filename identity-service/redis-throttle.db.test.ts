@@ -9,7 +9,7 @@ import {
 } from "../tests/support/redis.ts";
 import { createRedisThrottle } from "./redis-throttle.ts";
 import { testThrottleContract } from "./throttle.contract.ts";
-import { type Throttle, type ThrottleLimits, throttleLimits } from "./throttle.ts";
+import { CALLS_OF_NETWORK, type Throttle, type ThrottleLimits, throttleLimits } from "./throttle.ts";
 
 const program = findRedisProgram();
 if (program === undefined) process.stderr.write(HOW_TO_GET_REDIS_PROGRAM);
@@ -83,6 +83,10 @@ describe.skipIf(program === undefined)("with Redis", () => {
     await shared(false);
     expect(await admittedOf(200, [throttle])).toBe(2);
     expect(await admittedOf(200, [throttle], "ben")).toBe(2);
+    const calls = await Promise.all(
+      Array.from({ length: 100 }, () => throttle.spend({ kind: "register", clientIp: "192.0.2.1" })),
+    );
+    expect(calls.filter(({ kind }) => kind === "admitted")).toHaveLength(CALLS_OF_NETWORK / 2);
     await redis.restart();
     await shared(true);
     expect(await admittedOf(200, [throttle])).toBe(5);
@@ -91,6 +95,67 @@ describe.skipIf(program === undefined)("with Redis", () => {
       "Redis away: logins are throttled by each replica for itself",
       "Redis connected: logins are throttled by all replicas together",
     ]);
+  });
+
+  test("replicas take turns: 20 attempts on one account over two of them, one at a time", async () => {
+    const first = await connectedThrottle(redis, limits, 2);
+    const second = await connectedThrottle(redis, limits, 2);
+    let underWay = 0;
+    let most = 0;
+    await Promise.all(
+      Array.from({ length: 20 }, async (_, index) => {
+        const { throttle } = index % 2 === 0 ? first : second;
+        const done = await throttle.turn(guess("ada"), 10_000);
+        underWay += 1;
+        most = Math.max(most, underWay);
+        await new Promise((resolve) => setTimeout(resolve, 3));
+        underWay -= 1;
+        done();
+      }),
+    );
+    expect(most).toBe(1);
+  });
+
+  test("a replica that dies in its turn holds the others up for three seconds at most", async () => {
+    const { throttle } = await connectedThrottle(redis, limits);
+    await throttle.turn(guess("ada"), 1_000);
+    await throttle.close();
+    const other = await connectedThrottle(redis, limits);
+    await expect(other.throttle.turn(guess("ada"), 100)).rejects.toMatchObject({ code: "busy" });
+    await expect
+      .poll(() => other.throttle.turn(guess("ada"), 500).then(() => "taken"), { timeout: 5_000 })
+      .toBe("taken");
+  });
+
+  test("an account that was cleared while Redis did not answer is cleared there when it does", async () => {
+    const first = await connectedThrottle(redis, limits);
+    const second = await connectedThrottle(redis, limits);
+    expect(await admittedOf(10, [first.throttle])).toBe(5);
+    redis.freeze();
+    await admittedOf(1, [first.throttle], "ben"); // from now on Redis is left alone for a second
+    await first.throttle.clear("ada");
+    redis.thaw();
+    expect(await admittedOf(1, [second.throttle])).toBe(0);
+    await expect
+      .poll(
+        async () => {
+          await admittedOf(1, [first.throttle], "ben");
+          return admittedOf(1, [second.throttle]);
+        },
+        { timeout: 10_000, interval: 100 },
+      )
+      .toBe(1);
+    await second.shared(true);
+  }, 20_000);
+
+  test("a Redis Cluster is not used: each replica counts for itself, and the log says why", async () => {
+    const cluster = await startRedis(program ?? "", { cluster: true });
+    cleanUp.push(() => cluster.remove());
+    const { throttle, lines } = await connectedThrottle(cluster, limits, 2);
+    expect(await admittedOf(200, [throttle])).toBe(2);
+    expect(lines.at(-1)).toBe(
+      "REDIS_URL names a node of a Redis Cluster, which is not supported: logins are throttled by each replica for itself",
+    );
   });
 
   test("a Redis that answers nothing holds up one login, shortly, and lifts no limit", async () => {

@@ -1,19 +1,27 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import { openRedis, type RedisSettings } from "../service-kit/redis-connection.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import {
-  type Admission,
   accountKey,
+  type Bucket,
+  bucketsOf,
+  type CostlyCall,
   countersOf,
+  epochKey,
   type Guess,
   LADDER_MEMORY_MS,
+  type Ladder,
+  type Refusal,
+  refusalOf,
   shareOf,
   type Throttle,
   type ThrottleLimits,
 } from "./throttle.ts";
+import { createTurns, tooLong } from "./turns.ts";
 
 export interface RedisThrottleOptions extends RedisSettings {
   limits: ThrottleLimits;
@@ -29,7 +37,16 @@ export interface RedisThrottleOptions extends RedisSettings {
 const ANSWER_TIMEOUT_MS = 150;
 /** After an answer that did not come in time, how long Redis is left alone. */
 const PAUSE_MS = 1_000;
-const KEY_PREFIX = "gatehouse:throttle:";
+/** The braces put all keys into one slot: a script may touch no others, should this be a cluster's only node. */
+const KEY_PREFIX = "gatehouse:{throttle}:";
+/** What a node of a Redis Cluster says about keys that are another node's. */
+const CLUSTER_ERROR = /^(?:MOVED|ASK|CLUSTERDOWN|CROSSSLOT)\b/;
+/** Longer than an attempt takes: whoever dies during one keeps the next waiting no longer than this. */
+const TURN_LEASE_MS = 3_000;
+/** Only the first that waits in each replica asks. */
+const TURN_POLL_MS = 20;
+/** Accounts whose clearing Redis has not heard of yet. */
+const MAX_UNHEARD = 1_000;
 
 /**
  * One script for all three, so that what they share is written once. A bucket is the time at which it will be full
@@ -49,6 +66,15 @@ local function ladder_wait(n, free, max, first, longest)
   return math.min(first * 2 ^ (n - free - 1), longest)
 end
 
+local first_ladder = buckets + 2
+local epoch = KEYS[buckets + 1] and redis.call('GET', KEYS[buckets + 1]) or ''
+-- Counts from before the account was cleared do not hold.
+local function ladder(key)
+  local state = redis.call('HMGET', key, 'n', 'at', 'epoch')
+  if (state[3] or '') ~= epoch then return 0, 0 end
+  return tonumber(state[1] or '0'), tonumber(state[2] or '0')
+end
+
 if operation ~= 'take' then
   for i = 1, buckets do
     local interval = argument()
@@ -56,16 +82,16 @@ if operation ~= 'take' then
     local full = tonumber(redis.call('GET', KEYS[i]) or '0')
     if full > 0 then redis.call('SET', KEYS[i], text(full - interval), 'KEEPTTL') end
   end
-  for i = buckets + 1, #KEYS do
+  for i = first_ladder, #KEYS do
     if operation == 'succeed' then
       redis.call('DEL', KEYS[i])
     else
       local free, max, first, longest = argument(), argument(), argument(), argument()
-      local n = tonumber(redis.call('HGET', KEYS[i], 'n') or '0') - 1
+      local n, at = ladder(KEYS[i])
+      n = n - 1
       if n <= 0 then
         redis.call('DEL', KEYS[i])
       else
-        local at = tonumber(redis.call('HGET', KEYS[i], 'at'))
         redis.call('HSET', KEYS[i], 'n', n, 'at', text(math.min(at, now + ladder_wait(n, free, max, first, longest))))
       end
     end
@@ -73,27 +99,38 @@ if operation ~= 'take' then
   return { operation }
 end
 
-local full, wait = {}, 0
+local full, over = {}, { 'refused' }
 for i = 1, buckets do
   local interval, window = argument(), argument()
   full[i] = math.max(tonumber(redis.call('GET', KEYS[i]) or '0'), now) + interval
-  wait = math.max(wait, full[i] - now - window)
+  local wait = full[i] - now - window
+  -- The times have three decimals.
+  if wait > 0.002 then
+    over[#over + 1] = i
+    over[#over + 1] = math.ceil(wait)
+  end
 end
-if wait > 0.001 * buckets then return { 'refused', math.ceil(wait) } end
+if #over > 1 then return over end
 for i = 1, buckets do
   redis.call('SET', KEYS[i], text(full[i]), 'PX', math.ceil(full[i] - now))
 end
-for i = buckets + 1, #KEYS do
-  if tonumber(redis.call('HGET', KEYS[i], 'at') or '0') > now then return { 'locked' } end
+for i = first_ladder, #KEYS do
+  local _, at = ladder(KEYS[i])
+  if at > now then return { 'locked' } end
 end
-for i = buckets + 1, #KEYS do
-  local n = tonumber(redis.call('HGET', KEYS[i], 'n') or '0') + 1
+for i = first_ladder, #KEYS do
+  local n = ladder(KEYS[i]) + 1
   local at = now + ladder_wait(n, argument(), argument(), argument(), argument())
-  redis.call('HSET', KEYS[i], 'n', n, 'at', text(at))
+  redis.call('HSET', KEYS[i], 'n', n, 'at', text(at), 'epoch', epoch)
   redis.call('PEXPIRE', KEYS[i], memory)
 end
+if epoch ~= '' then redis.call('PEXPIRE', KEYS[buckets + 1], memory) end
 return { 'admitted' }
 `;
+
+/** Ends a turn, unless it is somebody else's by now. */
+const END_TURN =
+  "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
 const SCRIPT_SHA1 = createHash("sha1").update(SCRIPT).digest("hex");
 
@@ -110,25 +147,65 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   let known: "nothing" | "connected" | "away" = "nothing";
   let leftAloneUntilMs = 0;
   let isClosed = false;
+  const turns = createTurns();
+  const unheard = new Set<string>();
 
   function note(works: boolean, error?: unknown): void {
+    if (works) tellUnheard();
     if (isClosed || known === (works ? "connected" : "away")) return;
     known = works ? "connected" : "away";
     if (works) logger.info("Redis connected: logins are throttled by all replicas together");
+    else if (error instanceof Error && CLUSTER_ERROR.test(error.message))
+      logger.error(
+        { err: error },
+        "REDIS_URL names a node of a Redis Cluster, which is not supported: logins are throttled by each replica for itself",
+      );
     else logger.warn({ err: error }, "Redis away: logins are throttled by each replica for itself");
   }
 
   /** @returns undefined if Redis has no answer. */
-  async function ask(operation: Operation, guess: Guess): Promise<[string, number?] | undefined> {
+  async function ask<T>(work: () => Promise<T>): Promise<T | undefined> {
     if (redis.status !== "ready" || performance.now() < leftAloneUntilMs) return undefined;
     try {
-      const answer = await inTime(run(redis, operation, countersOf(limits, guess), now()));
+      const answer = await inTime(work());
       note(true);
       return answer;
     } catch (error) {
       leftAloneUntilMs = performance.now() + PAUSE_MS;
       note(false, error);
       return undefined;
+    }
+  }
+
+  const count = (operation: Operation, guess: Guess) =>
+    ask(() => run(redis, operation, countersOf(limits, guess), now()));
+
+  function tellUnheard(): void {
+    const missed = [...unheard];
+    unheard.clear();
+    for (const account of missed) void clear(account);
+  }
+
+  async function clear(account: string): Promise<void> {
+    const cleared = await ask(() =>
+      redis
+        .multi()
+        .set(KEY_PREFIX + epochKey(account), randomUUID(), "PX", LADDER_MEMORY_MS)
+        // For replicas of the version before, which know no epochs.
+        .del(KEY_PREFIX + accountKey(account))
+        .exec(),
+    );
+    if (cleared === undefined && unheard.size < MAX_UNHEARD) unheard.add(account);
+  }
+
+  /** Waits for other replicas. @returns whether the turn has come. */
+  async function lease(key: string, id: string, untilMs: number): Promise<boolean> {
+    for (;;) {
+      const taken = await ask(() => redis.set(key, id, "PX", TURN_LEASE_MS, "NX"));
+      // Without Redis the turns of this replica must do: at worst a right password is counted as a failure.
+      if (taken !== null) return true;
+      if (performance.now() + TURN_POLL_MS > untilMs) return false;
+      await sleep(TURN_POLL_MS);
     }
   }
 
@@ -147,22 +224,40 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   );
 
   return {
-    async take(guess): Promise<Admission> {
-      const [kind, waitMs = 0] = (await ask("take", guess)) ?? [];
-      if (kind === "admitted" || kind === "locked") return { kind };
-      return kind === "refused" ? { kind, retryAfterMs: waitMs } : local.take(guess);
+    async turn(guess, waitMs) {
+      const untilMs = performance.now() + waitMs;
+      const { turn } = countersOf(limits, guess);
+      const done = await turns.take(turn, waitMs);
+      const id = randomUUID();
+      if (!(await lease(KEY_PREFIX + turn, id, untilMs))) {
+        done();
+        throw tooLong();
+      }
+      return () => void ask(() => redis.eval(END_TURN, 1, KEY_PREFIX + turn, id)).finally(done);
+    },
+    async spend(call: CostlyCall) {
+      const buckets = bucketsOf(limits, call);
+      const answer = await ask(() => run(redis, "take", { buckets, ladders: [] }, now()));
+      if (answer === undefined) return local.spend(call);
+      return refusal(answer, buckets) ?? { kind: "admitted" };
+    },
+    async take(guess) {
+      const answer = await count("take", guess);
+      if (answer === undefined) return local.take(guess);
+      const [kind] = answer;
+      return (
+        refusal(answer, countersOf(limits, guess).buckets) ?? { kind: kind === "locked" ? kind : "admitted" }
+      );
     },
     async succeed(guess) {
       // In both: the attempt may have been counted before Redis went or came.
-      await Promise.all([ask("succeed", guess), local.succeed(guess)]);
+      await Promise.all([count("succeed", guess), local.succeed(guess)]);
     },
     async giveBack(guess) {
-      await Promise.all([ask("giveBack", guess), local.giveBack(guess)]);
+      await Promise.all([count("giveBack", guess), local.giveBack(guess)]);
     },
     async clear(account) {
-      await local.clear(account);
-      if (redis.status !== "ready") return;
-      await inTime(redis.del(KEY_PREFIX + accountKey(account))).catch((error: unknown) => note(false, error));
+      await Promise.all([clear(account), local.clear(account)]);
     },
     async close() {
       isClosed = true;
@@ -172,15 +267,42 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   };
 }
 
+interface LimitedBucket {
+  key: string;
+  bucket: Bucket;
+  isNetwork?: boolean;
+}
+
+/** What the script says, with the places of the budgets that are used up and how long each makes wait. */
+type Answer = [kind: string, ...over: number[]];
+
+function refusal([kind, ...over]: Answer, buckets: readonly LimitedBucket[]): Refusal | undefined {
+  if (kind !== "refused") return undefined;
+  const waits = new Map(over.flatMap((place, at) => (at % 2 === 0 ? [[place, over[at + 1] ?? 0]] : [])));
+  return refusalOf(
+    buckets.flatMap((each, index) => {
+      const waitMs = waits.get(index + 1);
+      return waitMs === undefined ? [] : [{ ...each, waitMs }];
+    }),
+  );
+}
+
 /** By its digest; whole if Redis does not know it (any more). */
 async function run(
   redis: Redis,
   operation: Operation,
-  { buckets, ladders, cleared }: ReturnType<typeof countersOf>,
+  counters: {
+    buckets: readonly LimitedBucket[];
+    epoch?: string;
+    ladders: readonly { key: string; ladder: Ladder }[];
+    cleared?: readonly string[];
+  },
   nowMs: number,
-): Promise<[string, number?]> {
+): Promise<Answer> {
+  const { buckets, epoch, ladders, cleared = [] } = counters;
   const lower = operation === "succeed" ? cleared : ladders.map(({ key }) => key);
-  const keys = [...buckets.map(({ key }) => key), ...lower].map((key) => KEY_PREFIX + key);
+  const epochs = epoch === undefined ? [] : [epoch];
+  const keys = [...buckets.map(({ key }) => key), ...epochs, ...lower].map((key) => KEY_PREFIX + key);
   const numbers = [
     ...buckets.flatMap(({ bucket }) => [bucket.windowMs / bucket.budget, bucket.windowMs]),
     ...ladders.flatMap(({ ladder: { freeFailures, maxFailures, firstWaitMs, maxWaitMs } }) => [
@@ -192,10 +314,10 @@ async function run(
   ];
   const given = [operation, nowMs, LADDER_MEMORY_MS, buckets.length, ...numbers];
   try {
-    return (await redis.evalsha(SCRIPT_SHA1, keys.length, ...keys, ...given)) as [string, number?];
+    return (await redis.evalsha(SCRIPT_SHA1, keys.length, ...keys, ...given)) as Answer;
   } catch (error) {
     if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
-    return (await redis.eval(SCRIPT, keys.length, ...keys, ...given)) as [string, number?];
+    return (await redis.eval(SCRIPT, keys.length, ...keys, ...given)) as Answer;
   }
 }
 

@@ -1,8 +1,11 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { DomainError } from "../service-kit/errors.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { createHashShare } from "./hash-share.ts";
+import { createMemoryThrottle } from "./memory-throttle.ts";
 import { type Registration, register } from "./register.ts";
 import { soon, testDeps } from "./test-deps.ts";
+import { throttleLimits } from "./throttle.ts";
 
 let database: TestDatabase;
 let deps: Awaited<ReturnType<typeof testDeps>>;
@@ -50,6 +53,34 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
       first_login_at: null,
     },
   ]);
+});
+
+test("a network over its budget is refused before any hash, and nobody else is", async () => {
+  const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 3 });
+  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  deps.argon2.hash.mockClear();
+  const attempts = Array.from({ length: 20 }, (_, index) =>
+    register(limited, { ...ANNA, email: `anna${index}@example.com`, clientIp: `2001:db8::${index}` }, soon()),
+  );
+  const settled = await Promise.allSettled(attempts);
+  expect(settled.filter(({ status }) => status === "fulfilled")).toHaveLength(3);
+  expect(settled.at(-1)).toMatchObject({
+    reason: { code: "too_many_requests", retryAfterMs: 300_000, limit: 3 },
+  });
+  expect(deps.argon2.hash).toHaveBeenCalledTimes(3);
+  await register(limited, { ...ANNA, clientIp: "2001:db8:0:1::1" }, soon());
+});
+
+test("a network that registers many at once leaves half of the hash queue to others", async () => {
+  const limited = { ...deps, hashShare: createHashShare(2) };
+  const attempts = Array.from({ length: 10 }, (_, index) =>
+    register(limited, { ...ANNA, email: `anna${index}@example.com`, clientIp: "192.0.2.1" }, soon()),
+  );
+  const other = register(limited, { ...ANNA, clientIp: "192.0.2.2" }, soon());
+  const refused = (await Promise.allSettled(attempts)).filter(({ status }) => status === "rejected");
+  expect(refused).toHaveLength(8);
+  expect(refused[0]).toMatchObject({ reason: { code: "busy" } });
+  await other;
 });
 
 test("a taken address is refused in any spelling, costs a hash, and changes nothing", async () => {

@@ -1,6 +1,7 @@
 import { DomainError, type FieldProblem } from "../service-kit/errors.ts";
 import { orUnavailable, type Sql, type TransactionSql } from "../service-kit/postgres.ts";
 import { canonicalEmail } from "./canonical-email.ts";
+import type { HashShare } from "./hash-share.ts";
 import { inUtc } from "./in-utc.ts";
 import { enqueueMail, insertUnsentMail } from "./mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "./make-link.ts";
@@ -8,6 +9,7 @@ import { noticeId } from "./notice-id.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
 import { personalName } from "./personal-name.ts";
+import { spendOrRefuse, type Throttle } from "./throttle.ts";
 import type { User } from "./user.ts";
 import { findAccount, insertUser, lockAddresses } from "./user-store.ts";
 
@@ -17,6 +19,8 @@ export interface RegisterDeps extends MakeLinkDeps {
   passwordPolicy: PasswordPolicy;
   /** Whether who registers is told that the address has an account. */
   registrationDiscloses: boolean;
+  throttle: Pick<Throttle, "spend">;
+  hashShare: HashShare;
   /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
@@ -27,6 +31,8 @@ export interface Registration {
   password: string;
   firstName: string;
   lastName: string;
+  /** The client's address; without one the registration is counted only against everybody's budget. */
+  clientIp?: string;
 }
 
 /**
@@ -36,14 +42,17 @@ export interface Registration {
  *
  * @param deadlineMs in milliseconds since the epoch.
  * @throws {DomainError} `validation_failed` with every failing field, `password_too_short`,
- *   `password_too_common`, `password_contains_email`, `email_already_registered`, `busy`,
+ *   `password_too_common`, `password_contains_email`, `email_already_registered`, `too_many_requests`, `busy`,
  *   `service_unavailable`.
  */
 export async function register(deps: RegisterDeps, typed: Registration, deadlineMs: number): Promise<User> {
   const person = validated(typed);
   checkPassword(deps.passwordPolicy, typed.password, person.email);
+  await spendOrRefuse(deps.throttle, { kind: "register", clientIp: typed.clientIp });
   await refuseBreached(deps.passwordPolicy, typed.password);
-  const passwordHash = await deps.passwords.hash(typed.password, deadlineMs);
+  const passwordHash = await deps.hashShare.run(typed.clientIp, () =>
+    deps.passwords.hash(typed.password, deadlineMs),
+  );
   const user: User = {
     id: deps.newId(),
     ...person,

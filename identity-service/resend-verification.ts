@@ -1,12 +1,11 @@
-import { type MailALinkDeps, mailALink } from "./mail-a-link.ts";
+import { type AskedMail, type MailALinkDeps, mailALink } from "./mail-a-link.ts";
 
 /**
  * Mails a new link that proves an address, if it has an account and is not proven.
  *
- * @param email as typed.
- * @throws {DomainError} `busy`.
+ * @throws {DomainError} `too_many_requests`, `busy`.
  */
-export function resendVerification(deps: MailALinkDeps, email: string): void {
-  const kind = { purpose: "verify_email", template: "verify-email" } as const;
-  mailALink(deps, kind, email, ({ emailVerified }) => !emailVerified);
+export function resendVerification(deps: MailALinkDeps, asked: AskedMail): Promise<void> {
+  const kind = { call: "resend_verification", purpose: "verify_email", template: "verify-email" } as const;
+  return mailALink(deps, kind, asked, ({ emailVerified }) => !emailVerified);
 }

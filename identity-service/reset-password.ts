@@ -2,17 +2,18 @@ import type { CallContext } from "../service-kit/call-context.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import { findAccountById } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
+import type { HashShare } from "./hash-share.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
 import { replacePassword } from "./replace-password.ts";
-import type { Throttle } from "./throttle.ts";
-import { clearGuesses } from "./throttle.ts";
+import { clearGuesses, spendOrRefuse, type Throttle } from "./throttle.ts";
 import { linkRefused, openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 
 export interface ResetPasswordDeps extends UseLinkDeps, EndSessionsDeps {
   passwords: Pick<PasswordHasher, "hash">;
   passwordPolicy: PasswordPolicy;
-  throttle: Pick<Throttle, "clear">;
+  throttle: Pick<Throttle, "spend" | "clear">;
+  hashShare: HashShare;
   /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
@@ -28,20 +29,23 @@ export interface EndedSessions {
  * has ended when this resolves; a second factor stays.
  *
  * @throws {DomainError} `reset_token_invalid`, `password_too_short`, `password_too_common`, `password_contains_email`,
- *   `validation_failed`, `busy`; `service_unavailable`, after which the password may have changed and sessions end
+ *   `validation_failed`, `too_many_requests`, `busy`; `service_unavailable`, after which the password may have changed and sessions end
  *   when token-service is back.
  */
 export async function resetPassword(
   deps: ResetPasswordDeps,
-  request: { token: string; newPassword: string },
+  request: { token: string; newPassword: string; clientIp?: string },
   context: CallContext,
 ): Promise<EndedSessions> {
+  await spendOrRefuse(deps.throttle, { kind: "reset_password", clientIp: request.clientIp });
   const link = await orUnavailable(openLink(deps, "reset_password", request.token));
   const account = await orUnavailable(findAccountById(deps.sql, link.userId));
   if (account === undefined) throw linkRefused("reset_password");
   checkPassword(deps.passwordPolicy, request.newPassword, account.email, "newPassword");
   await refuseBreached(deps.passwordPolicy, request.newPassword);
-  const passwordHash = await deps.passwords.hash(request.newPassword, context.deadlineMs);
+  const passwordHash = await deps.hashShare.run(request.clientIp, () =>
+    deps.passwords.hash(request.newPassword, context.deadlineMs),
+  );
   const end = await orUnavailable(
     useLink(deps, "reset_password", link, (tx, locked) =>
       replacePassword(tx, deps, locked, { passwordHash, reason: "password_reset" }),

@@ -10,6 +10,7 @@ import { createAfterAnswer } from "./after-answer.ts";
 import { commonPasswords } from "./common-passwords.ts";
 import { createDeviceTokens } from "./device-token.ts";
 import { createHashQueue } from "./hash-queue.ts";
+import { createHashShare } from "./hash-share.ts";
 import { createLinkTokens } from "./links.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
@@ -57,6 +58,7 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     sql,
     passwords,
     throttle: createMemoryThrottle({ limits, now: () => now().getTime() }),
+    hashShare: createHashShare(1_000),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
     passwordPolicy: { minLength: 8, common: commonPasswords(8) },
     tokenService: { issueSession, revokeUserSessions, revokeSession },

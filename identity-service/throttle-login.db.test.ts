@@ -3,6 +3,7 @@ import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { toRpcError } from "../service-kit/rpc-errors.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { createHashShare } from "./hash-share.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { register } from "./register.ts";
 import { rememberDevice } from "./remember-device.ts";
@@ -71,7 +72,58 @@ test("200 parallel guesses from one network with a budget of 5 reach argon2 at m
   limitTo(5);
   const codes = await guesses(200, (index) => ({ password: `guess ${index}` }));
   expect(deps.argon2.verify).toHaveBeenCalledTimes(5);
+  expect(codes.filter((code) => code === "too_many_requests")).toHaveLength(33 - 5);
+  expect(codes.filter((code) => code === "busy")).toHaveLength(200 - 33);
+});
+
+test("200 parallel guesses from one network at 200 accounts with a budget of 5 reach argon2 at most 5 times", async () => {
+  limitTo(5);
+  const codes = await guesses(200, (index) => ({ email: `user${index}@example.com` }));
+  expect(deps.argon2.verify).toHaveBeenCalledTimes(5);
   expect(codes.filter((code) => code === "too_many_requests")).toHaveLength(195);
+});
+
+test("20 parallel right logins of one account: all get in, and none is told that the password is wrong", async () => {
+  limitTo(1_000);
+  const codes = await guesses(20, (index) => ({ clientIp: `192.0.2.${index}` }));
+  expect(new Set(codes)).toEqual(new Set(["in"]));
+});
+
+test("four failures and then 20 parallel right logins: all get in", async () => {
+  limitTo(1_000);
+  await guesses(4, () => ({ password: "wrong" }));
+  expect(new Set(await guesses(20, () => ({})))).toEqual(new Set(["in"]));
+});
+
+test("what waits in vain for its turn is told busy, for an account that exists and for one that does not", async () => {
+  limitTo(1_000);
+  for (const email of [EMAIL, "nobody@example.com"]) {
+    const codes = await guesses(200, () => ({ email, password: "wrong" }));
+    expect(codes.filter((code) => code === "busy")).toHaveLength(200 - 33);
+    expect(codes.filter((code) => code === "invalid_credentials")).toHaveLength(33);
+  }
+});
+
+test("an attempt that ends in an error gives its turn back", async () => {
+  limitTo(1_000);
+  const { verify } = deps.passwords;
+  deps.passwords.verify = () => Promise.reject(new Error("a defect"));
+  await expect(logIn()).rejects.toThrow("a defect");
+  deps.passwords.verify = verify;
+  expect(await codeOf({})).toBe("in");
+});
+
+test("a network that has its share of the hash queue is told busy, and leaves the rest to others", async () => {
+  limitTo(1_000);
+  deps.hashShare = createHashShare(3);
+  const emails = (index: number) => `user${index}@example.com`;
+  const flood = guesses(20, (index) => ({ email: emails(index), clientIp: `2001:db8::${index}` }));
+  const other = codeOf({ clientIp: "203.0.113.1" });
+  const codes = await flood;
+  expect(codes.filter((code) => code === "busy")).toHaveLength(17);
+  expect(await other).toBe("in");
+  expect(await codeOf({ email: emails(1), clientIp: "2001:db8::1" })).toBe("invalid_credentials");
+  expect(deps.argon2.verify).toHaveBeenCalledTimes(3 + 1 + 1);
 });
 
 test("200 parallel guesses at one account from 200 networks: its own hash is looked at 5 times", async () => {
@@ -82,7 +134,7 @@ test("200 parallel guesses at one account from 200 networks: its own hash is loo
     password: index === 199 ? PASSWORD : `guess ${index}`,
     clientIp: `192.0.2.${index}`,
   }));
-  expect(new Set(codes)).toEqual(new Set(["invalid_credentials"]));
+  expect(new Set(codes)).toEqual(new Set(["invalid_credentials", "busy"]));
   expect(deps.argon2.verify.mock.calls.filter(([hash]) => hash === row?.hash)).toHaveLength(5);
 });
 

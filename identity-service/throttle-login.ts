@@ -1,8 +1,9 @@
 import type { CallContext } from "../service-kit/call-context.ts";
-import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import { canonicalEmail } from "./canonical-email.ts";
+import { countGuess } from "./count-guess.ts";
 import type { DeviceTokens, KnownDevice } from "./device-token.ts";
+import type { HashShare } from "./hash-share.ts";
 import { type LoginAttempt, type LoginDeps, login } from "./login.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import type { Guess, Throttle } from "./throttle.ts";
@@ -11,6 +12,7 @@ import { findUser } from "./user-store.ts";
 export interface ThrottleLoginDeps extends LoginDeps {
   throttle: Throttle;
   deviceTokens: DeviceTokens;
+  hashShare: HashShare;
 }
 
 export interface ThrottledAttempt extends LoginAttempt {
@@ -23,7 +25,7 @@ export interface ThrottledAttempt extends LoginAttempt {
  * is refused and told so. Beyond the account's it fails as with a wrong password, after the same work, whatever the
  * password: whether an account is locked tells that somebody attacks it, or that its owner has just been there.
  *
- * @throws {DomainError} what `login` throws; `too_many_requests`.
+ * @throws {DomainError} what `login` throws; `too_many_requests`; `busy` also while too many others try the same account.
  */
 export async function throttleLogin(
   deps: ThrottleLoginDeps,
@@ -33,20 +35,11 @@ export async function throttleLogin(
   const account = canonicalEmail(attempt.email) ?? attempt.email;
   const device = await knownDevice(deps, attempt.deviceToken, account);
   const guess: Guess = { account, clientIp: attempt.clientIp, deviceId: device?.id };
-  const admission = await deps.throttle.take(guess);
-  if (admission.kind === "refused") {
-    throw new DomainError("too_many_requests", undefined, { retryAfterMs: admission.retryAfterMs });
-  }
-  if (admission.kind === "locked")
-    return login({ ...deps, passwords: matchingNothing(deps) }, attempt, context);
-  try {
-    const result = await login(deps, attempt, context);
-    await deps.throttle.succeed(guess);
-    return result;
-  } catch (error) {
-    if (!isVerdict(error)) await deps.throttle.giveBack(guess);
-    throw error;
-  }
+  return countGuess(deps.throttle, guess, context.deadlineMs, (isLocked) =>
+    deps.hashShare.run(attempt.clientIp, () =>
+      login(isLocked ? { ...deps, passwords: matchingNothing(deps) } : deps, attempt, context),
+    ),
+  );
 }
 
 /** The device, if it is this account's. Costs a look-up by the token's user, whoever's account is asked for. */
@@ -67,8 +60,4 @@ function matchingNothing({ passwords }: ThrottleLoginDeps): PasswordHasher {
     hash: passwords.hash,
     verify: (_account, password, deadlineMs) => passwords.verify(undefined, password, deadlineMs),
   };
-}
-
-function isVerdict(error: unknown): boolean {
-  return error instanceof DomainError && error.code === "invalid_credentials";
 }

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   type Admission,
+  type CostlyCall,
   type Guess,
   type Throttle,
   type ThrottleLimits,
@@ -15,6 +16,7 @@ export interface ThrottleUnderTest {
 
 const guess = (account: string, clientIp = "192.0.2.1"): Guess => ({ account, clientIp });
 const SECOND = 1_000;
+const BUSY = { code: "busy", retryAfterMs: 1_000 };
 const HOUR = 3_600 * SECOND;
 
 /** What every throttle promises. @param open gives one without any counts, whose clock stands. */
@@ -61,16 +63,22 @@ export function testThrottleContract(
       expect(await kinds(guesses)).toEqual({ admitted: 5, locked: 0, refused: 195 });
     });
 
-    test("a refused network learns when to come again, and may then", async () => {
+    test("a refused network learns its budget and when to come again, and may then", async () => {
       await start(3);
       await kinds(many(3, (index) => guess(`user${index}`)));
       const refusal = await throttle.take(guess("next"));
-      expect(refusal).toEqual({ kind: "refused", retryAfterMs: 300 * SECOND });
+      expect(refusal).toEqual({ kind: "refused", retryAfterMs: 300 * SECOND, limit: 3 });
       pass(300 * SECOND - 1);
       expect((await throttle.take(guess("next"))).kind).toBe("refused");
       pass(1);
       expect((await throttle.take(guess("next"))).kind).toBe("admitted");
       expect((await throttle.take(guess("next"))).kind).toBe("refused");
+    });
+
+    test("everybody's budget is nobody's business: who is over it learns only when to come again", async () => {
+      await start(1_000, 3);
+      await kinds(many(3, (index) => guess(`user${index}`)));
+      expect(await throttle.take(guess("next"))).toEqual({ kind: "refused", retryAfterMs: 300 * SECOND });
     });
 
     test("a /64 is one network", async () => {
@@ -123,11 +131,114 @@ export function testThrottleContract(
       expect(await kinds(many(6, () => guess("ada")))).toMatchObject({ admitted: 5, locked: 1 });
     });
 
-    test("an account that is cleared begins anew, from networks that have not used up their own tries", async () => {
-      await kinds(many(5, (index) => guess("ada", `192.0.2.${index}`)));
+    test("an account that is cleared begins anew, from every network and on every device", async () => {
+      const laptop = { ...guess("ada"), deviceId: "laptop" };
+      for (const each of [guess("ada"), laptop]) {
+        expect(await kinds(many(10, () => each))).toMatchObject({ admitted: 5, locked: 5 });
+      }
       await throttle.clear("ada");
-      const others = many(10, (index) => guess("ada", `198.51.100.${index}`));
-      expect(await kinds(others)).toMatchObject({ admitted: 5, locked: 5 });
+      for (const each of [guess("ada"), laptop]) {
+        expect(await kinds(many(10, () => each))).toMatchObject({ admitted: 5, locked: 5 });
+      }
+    });
+
+    test("an account that is cleared twice begins anew twice", async () => {
+      for (let round = 0; round < 3; round += 1) {
+        expect(await kinds(many(10, () => guess("ada")))).toMatchObject({ admitted: 5, locked: 5 });
+        await throttle.clear("ada");
+      }
+    });
+
+    test("clearing one account leaves another as it is", async () => {
+      await kinds(many(5, () => guess("ben")));
+      await throttle.clear("ada");
+      expect((await throttle.take(guess("ben"))).kind).toBe("locked");
+    });
+
+    test("a success from one network forgives no other one", async () => {
+      await kinds(many(5, () => guess("ada", "203.0.113.66")));
+      pass(30 * SECOND - 1);
+      await throttle.succeed({ ...guess("ada"), deviceId: "laptop" });
+      expect((await throttle.take(guess("ada", "203.0.113.66"))).kind).toBe("locked");
+      expect((await throttle.take(guess("ada"))).kind).toBe("admitted");
+    });
+
+    const calls = (count: number, make: (index: number) => CostlyCall) =>
+      Promise.all(Array.from({ length: count }, (_, index) => throttle.spend(make(index))));
+    const refusedOf = (spendings: readonly { kind: string }[]) =>
+      spendings.filter(({ kind }) => kind === "refused").length;
+
+    test("200 registrations at once from one /64 with a budget of 5: 5 are admitted, and other calls are not in their way", async () => {
+      ({ throttle, pass } = await open(
+        throttleLimits({ network: 100, everything: 100, callsOfNetwork: 5, calls: 1_000 }),
+      ));
+      opened.push(throttle);
+      const clientIp = (index: number) => `2001:db8::${index.toString(16)}`;
+      const spendings = await calls(200, (index) => ({ kind: "register", clientIp: clientIp(index) }));
+      expect(refusedOf(spendings)).toBe(195);
+      expect(spendings.at(-1)).toEqual({ kind: "refused", retryAfterMs: 180 * SECOND, limit: 5 });
+      expect(await throttle.spend({ kind: "forgot_password", clientIp: clientIp(1) })).toEqual({
+        kind: "admitted",
+      });
+      expect((await throttle.spend({ kind: "register", clientIp: "192.0.2.1" })).kind).toBe("admitted");
+      pass(180 * SECOND);
+      expect(refusedOf(await calls(2, () => ({ kind: "register", clientIp: clientIp(1) })))).toBe(1);
+    });
+
+    test("200 calls at once from everywhere with a budget of 5 in all: 5 are admitted", async () => {
+      ({ throttle, pass } = await open(
+        throttleLimits({ network: 100, everything: 100, callsOfNetwork: 100, calls: 5 }),
+      ));
+      opened.push(throttle);
+      const spendings = await calls(200, (index) => ({ kind: "register", clientIp: `192.0.2.${index}` }));
+      expect(refusedOf(spendings)).toBe(195);
+      expect(spendings.at(-1)).toEqual({ kind: "refused", retryAfterMs: 180 * SECOND });
+    });
+
+    test("calls without an address are not one network", async () => {
+      ({ throttle, pass } = await open(
+        throttleLimits({ network: 100, everything: 100, callsOfNetwork: 2, calls: 10 }),
+      ));
+      opened.push(throttle);
+      expect(refusedOf(await calls(12, () => ({ kind: "register", clientIp: "" })))).toBe(2);
+    });
+
+    test("of attempts on one account one is under way at a time, and each gets its turn", async () => {
+      let underWay = 0;
+      const seen: number[] = [];
+      await Promise.all(
+        many(20, (index) => guess("ada", `192.0.2.${index}`)).map(async (each) => {
+          const done = await throttle.turn(each, 10 * SECOND);
+          underWay += 1;
+          seen.push(underWay);
+          await new Promise((resolve) => setTimeout(resolve, 2));
+          underWay -= 1;
+          done();
+        }),
+      );
+      expect(seen).toEqual(Array.from({ length: 20 }, () => 1));
+    });
+
+    test("who waits too long for a turn is told busy, and the next one gets it all the same", async () => {
+      const done = await throttle.turn(guess("ada"), SECOND);
+      await expect(throttle.turn(guess("ada"), 50)).rejects.toMatchObject(BUSY);
+      await expect(throttle.turn(guess("ada"), -1)).rejects.toMatchObject(BUSY);
+      (await throttle.turn(guess("ben"), 50))();
+      (await throttle.turn({ ...guess("ada"), deviceId: "laptop" }, 50))();
+      const next = throttle.turn(guess("ada"), SECOND);
+      done();
+      (await next)();
+    });
+
+    test("32 may wait for a turn, the 33rd is told busy at once", async () => {
+      const done = await throttle.turn(guess("ada"), SECOND);
+      const waiting = Promise.allSettled(
+        many(33, () => guess("ada")).map(async (each) => (await throttle.turn(each, SECOND))()),
+      );
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      done();
+      const refused = (await waiting).filter(({ status }) => status === "rejected");
+      expect(refused).toEqual([{ status: "rejected", reason: expect.objectContaining(BUSY) }]);
     });
 
     test("successes cost no budget", async () => {

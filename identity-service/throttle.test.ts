@@ -22,9 +22,19 @@ test("a replica's share adds up to no more than the whole, and is never nothing"
   const share = shareOf(limits, 3);
   expect(share.network.budget).toBe(33);
   expect(share.everything.budget).toBe(16_666);
+  expect(share.callsOfNetwork.budget).toBe(20);
   expect(share.account).toMatchObject({ freeFailures: 0, maxFailures: 33 });
   const smallest = shareOf(limits, 1_000);
   expect(smallest.network.budget).toBe(1);
-  expect(smallest.account).toMatchObject({ freeFailures: 0, maxFailures: 1 });
+  expect(smallest.calls.budget).toBe(20);
   expect(shareOf(limits, 1)).toEqual(limits);
+});
+
+test("however many replicas there are, one wrong password shuts no account for good", () => {
+  const { account } = shareOf(limits, 1_000);
+  expect([1, 4, 5].map((failures) => Number.isFinite(ladderWaitMs(account, failures)))).toEqual([
+    true,
+    true,
+    false,
+  ]);
 });

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { DomainError } from "../service-kit/errors.ts";
 import { networkOf } from "./network-of.ts";
 
 /**
@@ -29,32 +30,59 @@ export interface ThrottleLimits {
   network: Bucket;
   /** From everywhere, on any accounts. */
   everything: Bucket;
+  /** Calls of one kind from one network, whatever comes of them. */
+  callsOfNetwork: Bucket;
+  /** Calls of one kind from everywhere. */
+  calls: Bucket;
 }
 
 const LADDER: Ladder = { freeFailures: 4, maxFailures: 100, firstWaitMs: 30_000, maxWaitMs: 3_600_000 };
 /** Of one network or device: never shut, because neither a reset nor an administrator opens it again. */
 const WITHOUT_END: Ladder = { ...LADDER, maxFailures: 1_000_000_000 };
 const WINDOW_MS = 15 * 60_000;
+/** Of one network two kinds ask for mails: together they must not fill the 200 places of the work after answers. */
+export const CALLS_OF_NETWORK = 60;
+export const CALLS = 20_000;
+
+/** Each in 15 minutes. */
+export interface Budgets {
+  /** Failures from one network. */
+  network: number;
+  /** Failures in all. */
+  everything: number;
+  /** Calls of one kind from one network. */
+  callsOfNetwork?: number;
+  /** Calls of one kind in all. */
+  calls?: number;
+}
 
 /** @see NIST SP 800-63B-4 §3.2.2 for the hundred. */
-export function throttleLimits(budgets: { network: number; everything: number }): ThrottleLimits {
+export function throttleLimits(budgets: Budgets): ThrottleLimits {
   return {
     account: LADDER,
     accountAndNetwork: { ...WITHOUT_END, maxWaitMs: 24 * 3_600_000 },
     accountAndDevice: WITHOUT_END,
     network: { budget: budgets.network, windowMs: WINDOW_MS },
     everything: { budget: budgets.everything, windowMs: WINDOW_MS },
+    callsOfNetwork: { budget: budgets.callsOfNetwork ?? CALLS_OF_NETWORK, windowMs: WINDOW_MS },
+    calls: { budget: budgets.calls ?? CALLS, windowMs: WINDOW_MS },
   };
 }
 
-/** A replica's part of the limits, for when replicas cannot count together. Nothing becomes less than one. */
+/** Failures in a row that shut an account for good are never fewer, however many replicas share the limits. */
+const LEAST_MAX_FAILURES = 5;
+
+/**
+ * A replica's part of the limits, for when replicas cannot count together. No budget becomes less than one, and no
+ * account is shut for good by fewer than five failures, though beyond 20 replicas that makes more than a hundred.
+ */
 export function shareOf(limits: ThrottleLimits, replicas: number): ThrottleLimits {
   const part = (count: number) => Math.max(1, Math.floor(count / replicas));
   const ladder = (whole: Ladder): Ladder => ({
     ...whole,
     // The failure that begins the waiting counts as well.
     freeFailures: part(whole.freeFailures + 1) - 1,
-    maxFailures: part(whole.maxFailures),
+    maxFailures: Math.max(LEAST_MAX_FAILURES, part(whole.maxFailures)),
   });
   const bucket = (whole: Bucket): Bucket => ({ ...whole, budget: part(whole.budget) });
   return {
@@ -63,6 +91,8 @@ export function shareOf(limits: ThrottleLimits, replicas: number): ThrottleLimit
     accountAndDevice: ladder(limits.accountAndDevice),
     network: bucket(limits.network),
     everything: bucket(limits.everything),
+    callsOfNetwork: bucket(limits.callsOfNetwork),
+    calls: bucket(limits.calls),
   };
 }
 
@@ -83,28 +113,61 @@ export interface Guess {
   deviceId?: string | undefined;
 }
 
+/** A call without a login that costs a hash or a mail. */
+export interface CostlyCall {
+  kind: "register" | "forgot_password" | "resend_verification" | "reset_password";
+  /** The client's address. Empty or absent (a gateway of an earlier version): counted only against everybody's budget. */
+  clientIp?: string | undefined;
+}
+
+/** The network's or everybody's budget is used up. */
+export interface Refusal {
+  kind: "refused";
+  retryAfterMs: number;
+  /** The network's budget, if it is the network's. */
+  limit?: number;
+}
+
 export type Admission =
   /** Counted; go on, and tell the throttle if it turns out to be no guess. */
   | { kind: "admitted" }
   /** The account's counters refuse. Whether they do is told to nobody. */
   | { kind: "locked" }
-  /** The network's or everybody's do. */
-  | { kind: "refused"; retryAfterMs: number };
+  | Refusal;
 
 /** Limits guesses. An attempt is counted before it is carried out, so that a thousand at once are a thousand. */
 export interface Throttle {
+  /**
+   * Waits until no other attempt on the same account (or on the same device of it) is under way, on any replica: an
+   * attempt is counted as a failure while it is under way, and the next one must find what it came to. Whoever waits
+   * is not told by what count, nor whether there is such an account.
+   *
+   * @param waitMs how long, at most a second.
+   * @returns to be called when the attempt is over.
+   * @throws {DomainError} `busy` if the wait got too long, or too many wait.
+   */
+  turn(guess: Guess, waitMs: number): Promise<() => void>;
+  /**
+   * Counts a call against the budgets of its kind: the network's and everybody's, as one atomic step. What is refused
+   * is not counted. Never throws.
+   */
+  spend(call: CostlyCall): Promise<{ kind: "admitted" } | Refusal>;
   /**
    * Counts an attempt against everybody's and the network's budgets, then against the account's counters, each as one
    * atomic step: of any number at once no more than the limits allow are admitted. What is refused is not counted.
    * Never throws.
    */
   take(guess: Guess): Promise<Admission>;
-  /** The password was right: the account's counters are cleared, the budgets get the attempt back. Never throws. */
+  /**
+   * The password was right: the account's own count, its network's and its device's are cleared, the budgets get the
+   * attempt back. What other networks and devices have failed stays: they have proven nothing. Never throws.
+   */
   succeed(guess: Guess): Promise<void>;
   /** It came to no verdict (busy, unavailable): every counter gets the attempt back. Never throws. */
   giveBack(guess: Guess): Promise<void>;
   /**
-   * The account has a new password, or an administrator has unlocked it: its own count is cleared. Never throws.
+   * The account has a new password, or an administrator has unlocked it: all its counts are cleared, those of every
+   * network and device too, one of which is the owner's. Never throws.
    *
    * @param account canonical address.
    */
@@ -115,6 +178,40 @@ export interface Throttle {
 /** The counter of an account from anywhere. */
 export function accountKey(account: string): string {
   return `a:${digest(account)}`;
+}
+
+/** What names the time since an account was cleared: counts that name another one do not hold. */
+export function epochKey(account: string): string {
+  return `e:${digest(account)}`;
+}
+
+/** The budgets of a call. */
+export function bucketsOf(limits: ThrottleLimits, { kind, clientIp = "" }: CostlyCall) {
+  const everybody = { key: `G:${kind}`, bucket: limits.calls };
+  if (clientIp === "") return [everybody];
+  const key = `N:${kind}:${digest(networkOf(clientIp))}`;
+  return [{ key, bucket: limits.callsOfNetwork, isNetwork: true }, everybody];
+}
+
+/** @param over the budgets that are used up, and how long each makes wait. */
+export function refusalOf(over: readonly { waitMs: number; bucket: Bucket; isNetwork?: boolean }[]): Refusal {
+  const [longest] = over.toSorted((a, b) => b.waitMs - a.waitMs);
+  if (longest === undefined) throw new Error("nothing is used up");
+  const retryAfterMs = Math.ceil(longest.waitMs);
+  return { kind: "refused", retryAfterMs, ...(longest.isNetwork && { limit: longest.bucket.budget }) };
+}
+
+/** @throws {DomainError} `too_many_requests` unless the call is within its budgets. Before it costs anything. */
+export async function spendOrRefuse(throttle: Pick<Throttle, "spend">, call: CostlyCall): Promise<void> {
+  const spending = await throttle.spend(call);
+  if (spending.kind === "refused") throw tooManyRequests(spending);
+}
+
+export function tooManyRequests({ retryAfterMs, limit }: Refusal): DomainError {
+  return new DomainError("too_many_requests", undefined, {
+    retryAfterMs,
+    ...(limit !== undefined && { limit }),
+  });
 }
 
 /** The counters of a guess. Keys hold digests: whoever reads the store reads no addresses. */
@@ -130,10 +227,12 @@ export function countersOf(limits: ThrottleLimits, { account, clientIp, deviceId
       : [{ key: `d:${who}:${digest(deviceId)}`, ladder: limits.accountAndDevice }];
   return {
     buckets: [
-      { key: `N:${network}`, bucket: limits.network },
+      { key: `N:${network}`, bucket: limits.network, isNetwork: true },
       { key: "G", bucket: limits.everything },
     ],
     ladders,
+    epoch: epochKey(account),
+    turn: `t:${who}${deviceId === undefined ? "" : `:${digest(deviceId)}`}`,
     /** What a success clears. */
     cleared: [...new Set([accountKey(account), `n:${who}:${network}`, ...ladders.map(({ key }) => key)])],
   };

@@ -115,6 +115,26 @@ test("two administrators who demote each other at once: one stays", async () => 
   expect([last.status, last.body.error.code]).toEqual([409, "last_admin"]);
 });
 
+test("one network that asks for mails without end gets 429 with a time, and registers all the same", async () => {
+  const path = "/auth/forgot-password";
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, (_, index) => api.post(path, { email: `nobody-${index}@example.com` })),
+  );
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(60);
+  const refusal = answers.find(({ status }) => status === 429);
+  expect(refusal?.body.error.code).toBe("too_many_requests");
+  expect(refusal?.headers.get("ratelimit-limit")).toBe("60");
+  expect(Number(refusal?.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+  await api.newUser();
+}, 60_000);
+
+test("20 right logins of one account at once: none is told that the password is wrong", async () => {
+  const user = await api.newUser();
+  const answers = await Promise.all(Array.from({ length: 20 }, () => logIn(user, user.password)));
+  expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(5);
+  for (const { status } of answers) expect([200, 503]).toContain(status);
+}, 60_000);
+
 test("one network that guesses on many accounts gets 429 with a time, and no account is told of", async () => {
   const statuses: number[] = [];
   let refusal: Awaited<ReturnType<typeof logIn>> | undefined;
@@ -126,4 +146,5 @@ test("one network that guesses on many accounts gets 429 with a time, and no acc
   expect(statuses.filter((status) => status === 401).length).toBeLessThanOrEqual(110);
   expect(refusal?.body.error.code).toBe("too_many_requests");
   expect(Number(refusal?.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+  expect(refusal?.headers.get("ratelimit-limit")).toBe("100");
 }, 60_000);

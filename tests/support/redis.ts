@@ -28,6 +28,8 @@ export interface TestRedis {
 
 export interface TestRedisOptions {
   password?: string;
+  /** As a node of a cluster that is not formed yet. */
+  cluster?: boolean;
   /** PEM files of the server; then it speaks only TLS, and `url` is `rediss://`. */
   tls?: { certFile: string; keyFile: string; caFile: string };
 }
@@ -84,7 +86,7 @@ export async function startRedis(program: string, options: TestRedisOptions = {}
   };
 }
 
-function argumentsOf(port: number, folder: string, { password, tls }: TestRedisOptions): string[] {
+function argumentsOf(port: number, folder: string, { password, tls, cluster }: TestRedisOptions): string[] {
   const listen = tls
     ? ["--port", "0", "--tls-port", `${port}`, "--tls-auth-clients", "no"].concat(
         ["--tls-cert-file", tls.certFile, "--tls-key-file", tls.keyFile],
@@ -92,7 +94,20 @@ function argumentsOf(port: number, folder: string, { password, tls }: TestRedisO
       )
     : ["--port", `${port}`];
   const secret = password === undefined ? [] : ["--requirepass", password];
-  return ["--bind", "127.0.0.1", "--dir", folder, "--save", "", "--appendonly", "no", ...listen, ...secret];
+  const mode = cluster ? ["--cluster-enabled", "yes"] : [];
+  return [
+    "--bind",
+    "127.0.0.1",
+    "--dir",
+    folder,
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+    ...listen,
+    ...secret,
+    ...mode,
+  ];
 }
 
 /** Kills a process as soon as this one is gone, however it went: its end of the pipe closes. */

@@ -36,6 +36,8 @@ export interface RegisterRequest {
   firstName: string;
   /** 1 to 100 characters. */
   lastName: string;
+  /** The client's address; empty from a gateway of an earlier version. */
+  clientIp: string;
 }
 
 /** The account. */
@@ -229,6 +231,8 @@ export interface VerifyEmailResponse {
 export interface ResendVerificationRequest {
   /** As typed, at most 254 characters. */
   email: string;
+  /** The client's address; empty from a gateway of an earlier version. */
+  clientIp: string;
 }
 
 /** There may be a mail on its way. */
@@ -239,6 +243,8 @@ export interface ResendVerificationResponse {
 export interface ForgotPasswordRequest {
   /** As typed, at most 254 characters. */
   email: string;
+  /** The client's address; empty from a gateway of an earlier version. */
+  clientIp: string;
 }
 
 /** There may be a mail on its way. */
@@ -251,6 +257,8 @@ export interface ResetPasswordRequest {
   token: string;
   /** As typed. Never logged. */
   newPassword: string;
+  /** The client's address; empty from a gateway of an earlier version. */
+  clientIp: string;
 }
 
 /** The password is set. */
@@ -382,7 +390,7 @@ export interface NotifyRefreshReuseResponse {
 }
 
 function createBaseRegisterRequest(): RegisterRequest {
-  return { email: "", password: "", firstName: "", lastName: "" };
+  return { email: "", password: "", firstName: "", lastName: "", clientIp: "" };
 }
 
 export const RegisterRequest: MessageFns<RegisterRequest> = {
@@ -398,6 +406,9 @@ export const RegisterRequest: MessageFns<RegisterRequest> = {
     }
     if (message.lastName !== "") {
       writer.uint32(34).string(message.lastName);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(42).string(message.clientIp);
     }
     return writer;
   },
@@ -445,6 +456,14 @@ export const RegisterRequest: MessageFns<RegisterRequest> = {
             }
 
             message.lastName = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.clientIp = reader.string();
             continue;
           }
         }
@@ -1678,13 +1697,16 @@ export const VerifyEmailResponse: MessageFns<VerifyEmailResponse> = {
 };
 
 function createBaseResendVerificationRequest(): ResendVerificationRequest {
-  return { email: "" };
+  return { email: "", clientIp: "" };
 }
 
 export const ResendVerificationRequest: MessageFns<ResendVerificationRequest> = {
   encode(message: ResendVerificationRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.email !== "") {
       writer.uint32(10).string(message.email);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(18).string(message.clientIp);
     }
     return writer;
   },
@@ -1708,6 +1730,14 @@ export const ResendVerificationRequest: MessageFns<ResendVerificationRequest> = 
             }
 
             message.email = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.clientIp = reader.string();
             continue;
           }
         }
@@ -1759,13 +1789,16 @@ export const ResendVerificationResponse: MessageFns<ResendVerificationResponse> 
 };
 
 function createBaseForgotPasswordRequest(): ForgotPasswordRequest {
-  return { email: "" };
+  return { email: "", clientIp: "" };
 }
 
 export const ForgotPasswordRequest: MessageFns<ForgotPasswordRequest> = {
   encode(message: ForgotPasswordRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.email !== "") {
       writer.uint32(10).string(message.email);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(18).string(message.clientIp);
     }
     return writer;
   },
@@ -1789,6 +1822,14 @@ export const ForgotPasswordRequest: MessageFns<ForgotPasswordRequest> = {
             }
 
             message.email = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.clientIp = reader.string();
             continue;
           }
         }
@@ -1840,7 +1881,7 @@ export const ForgotPasswordResponse: MessageFns<ForgotPasswordResponse> = {
 };
 
 function createBaseResetPasswordRequest(): ResetPasswordRequest {
-  return { token: "", newPassword: "" };
+  return { token: "", newPassword: "", clientIp: "" };
 }
 
 export const ResetPasswordRequest: MessageFns<ResetPasswordRequest> = {
@@ -1850,6 +1891,9 @@ export const ResetPasswordRequest: MessageFns<ResetPasswordRequest> = {
     }
     if (message.newPassword !== "") {
       writer.uint32(18).string(message.newPassword);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(26).string(message.clientIp);
     }
     return writer;
   },
@@ -1881,6 +1925,14 @@ export const ResetPasswordRequest: MessageFns<ResetPasswordRequest> = {
             }
 
             message.newPassword = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clientIp = reader.string();
             continue;
           }
         }
@@ -2778,7 +2830,8 @@ export type IdentityServiceService = typeof IdentityServiceService;
 export const IdentityServiceService = {
   /**
    * Creates an account. Errors: email_already_registered, password_too_short, password_too_common,
-   * password_contains_email, validation_failed, busy.
+   * password_contains_email, validation_failed, too_many_requests (the network's or everybody's budget is
+   * used up), busy.
    */
   register: {
     path: "/gatehouse.identity.v1.IdentityService/Register" as const,
@@ -2896,7 +2949,10 @@ export const IdentityServiceService = {
     responseSerialize: (value: VerifyEmailResponse): Buffer => Buffer.from(VerifyEmailResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): VerifyEmailResponse => VerifyEmailResponse.decode(value),
   },
-  /** Mails a new link that proves an address. The answer says nothing about the address. Errors: busy. */
+  /**
+   * Mails a new link that proves an address. The answer says nothing about the address. Errors:
+   * too_many_requests (the network's or everybody's budget is used up), busy.
+   */
   resendVerification: {
     path: "/gatehouse.identity.v1.IdentityService/ResendVerification" as const,
     requestStream: false as const,
@@ -2908,7 +2964,10 @@ export const IdentityServiceService = {
       Buffer.from(ResendVerificationResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ResendVerificationResponse => ResendVerificationResponse.decode(value),
   },
-  /** Mails a link that sets a new password. The answer says nothing about the address. Errors: busy. */
+  /**
+   * Mails a link that sets a new password. The answer says nothing about the address. Errors:
+   * too_many_requests (the network's or everybody's budget is used up), busy.
+   */
   forgotPassword: {
     path: "/gatehouse.identity.v1.IdentityService/ForgotPassword" as const,
     requestStream: false as const,
@@ -2922,7 +2981,8 @@ export const IdentityServiceService = {
   },
   /**
    * Sets a new password by a mailed link and ends every session of the user. Errors: reset_token_invalid,
-   * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
+   * password_too_short, password_too_common, password_contains_email, validation_failed,
+   * too_many_requests, busy.
    */
   resetPassword: {
     path: "/gatehouse.identity.v1.IdentityService/ResetPassword" as const,
@@ -3031,7 +3091,8 @@ export const IdentityServiceService = {
 export interface IdentityServiceServer extends UntypedServiceImplementation {
   /**
    * Creates an account. Errors: email_already_registered, password_too_short, password_too_common,
-   * password_contains_email, validation_failed, busy.
+   * password_contains_email, validation_failed, too_many_requests (the network's or everybody's budget is
+   * used up), busy.
    */
   register: handleUnaryCall<RegisterRequest, RegisterResponse>;
   /**
@@ -3068,13 +3129,20 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   getUser: handleUnaryCall<GetUserRequest, GetUserResponse>;
   /** Proves an address by the link that was mailed to it. Errors: verification_token_invalid. */
   verifyEmail: handleUnaryCall<VerifyEmailRequest, VerifyEmailResponse>;
-  /** Mails a new link that proves an address. The answer says nothing about the address. Errors: busy. */
+  /**
+   * Mails a new link that proves an address. The answer says nothing about the address. Errors:
+   * too_many_requests (the network's or everybody's budget is used up), busy.
+   */
   resendVerification: handleUnaryCall<ResendVerificationRequest, ResendVerificationResponse>;
-  /** Mails a link that sets a new password. The answer says nothing about the address. Errors: busy. */
+  /**
+   * Mails a link that sets a new password. The answer says nothing about the address. Errors:
+   * too_many_requests (the network's or everybody's budget is used up), busy.
+   */
   forgotPassword: handleUnaryCall<ForgotPasswordRequest, ForgotPasswordResponse>;
   /**
    * Sets a new password by a mailed link and ends every session of the user. Errors: reset_token_invalid,
-   * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
+   * password_too_short, password_too_common, password_contains_email, validation_failed,
+   * too_many_requests, busy.
    */
   resetPassword: handleUnaryCall<ResetPasswordRequest, ResetPasswordResponse>;
   /**
@@ -3108,7 +3176,8 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
 export interface IdentityServiceClient extends Client {
   /**
    * Creates an account. Errors: email_already_registered, password_too_short, password_too_common,
-   * password_contains_email, validation_failed, busy.
+   * password_contains_email, validation_failed, too_many_requests (the network's or everybody's budget is
+   * used up), busy.
    */
   register(
     request: RegisterRequest,
@@ -3271,7 +3340,10 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: VerifyEmailResponse) => void,
   ): ClientUnaryCall;
-  /** Mails a new link that proves an address. The answer says nothing about the address. Errors: busy. */
+  /**
+   * Mails a new link that proves an address. The answer says nothing about the address. Errors:
+   * too_many_requests (the network's or everybody's budget is used up), busy.
+   */
   resendVerification(
     request: ResendVerificationRequest,
     callback: (error: ServiceError | null, response: ResendVerificationResponse) => void,
@@ -3287,7 +3359,10 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ResendVerificationResponse) => void,
   ): ClientUnaryCall;
-  /** Mails a link that sets a new password. The answer says nothing about the address. Errors: busy. */
+  /**
+   * Mails a link that sets a new password. The answer says nothing about the address. Errors:
+   * too_many_requests (the network's or everybody's budget is used up), busy.
+   */
   forgotPassword(
     request: ForgotPasswordRequest,
     callback: (error: ServiceError | null, response: ForgotPasswordResponse) => void,
@@ -3305,7 +3380,8 @@ export interface IdentityServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Sets a new password by a mailed link and ends every session of the user. Errors: reset_token_invalid,
-   * password_too_short, password_too_common, password_contains_email, validation_failed, busy.
+   * password_too_short, password_too_common, password_contains_email, validation_failed,
+   * too_many_requests, busy.
    */
   resetPassword(
     request: ResetPasswordRequest,
