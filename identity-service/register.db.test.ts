@@ -55,6 +55,16 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
   ]);
 });
 
+test("where the answer must not tell, writing takes 50 ms at least, for a new address and for a taken one", async () => {
+  const hashed = { hash: async () => "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHQ$aGFzaA" };
+  const quiet = { ...deps, passwords: hashed, registrationDiscloses: false };
+  for (let round = 0; round < 3; round += 1) {
+    const startedMs = performance.now();
+    await register(quiet, ANNA, soon());
+    expect(performance.now() - startedMs).toBeGreaterThanOrEqual(49);
+  }
+});
+
 test("a network over its budget is refused before any hash, and nobody else is", async () => {
   const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 3 });
   const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
