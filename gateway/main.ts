@@ -19,7 +19,7 @@ import { createUserAdminClient } from "./user-admin-client.ts";
 const AUDIT_FLUSH_MS = 2_000;
 
 const config = loadConfig(configSchema, process.env);
-const { logger, metrics, lifecycle, certificate } = await startProcess("gateway", config);
+const { logger, metrics, lifecycle, certificate } = await startProcess("gateway", config, "edge");
 const { IDENTITY_SERVICE_ADDRESS, TOKEN_SERVICE_ADDRESS, AUDIT_SERVICE_ADDRESS } = config;
 
 // What is started first is stopped last: the recorder outlives the requests it has to record.

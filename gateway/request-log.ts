@@ -12,7 +12,7 @@ export function createRequestLog(logger: Logger, metrics: Metrics) {
     "status",
   ]);
   return (request: FastifyRequest, reply: FastifyReply): void => {
-    const route = request.is404 ? "(none)" : (request.routeOptions.url ?? "(none)");
+    const route = routeOf(request);
     const durationMs = performance.now() - request.startedMs;
     duration.observe({ method: request.method, route, status: reply.statusCode }, durationMs / 1_000);
     logger.info(
@@ -32,4 +32,9 @@ export function createRequestLog(logger: Logger, metrics: Metrics) {
       "request",
     );
   };
+}
+
+/** The route's pattern, never the path as the client wrote it. */
+export function routeOf(request: FastifyRequest): string {
+  return request.is404 ? "(none)" : (request.routeOptions.url ?? "(none)");
 }

@@ -5,6 +5,7 @@ import type { AuditActor, AuditedCall } from "../audit-client/audit-entry.ts";
 import type { CallContext } from "../service-kit/call-context.ts";
 import type { DomainError, ErrorCode } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
+import type { CallSpan } from "../service-kit/tracing.ts";
 import type { Principal } from "../token-client/principal.ts";
 import type { RouteAuth } from "../token-client/route-auth.ts";
 
@@ -21,6 +22,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** What travels with the call to other services. */
     call: CallContext;
+    /** The call as a step of its trace. */
+    span: CallSpan;
     /** Who calls; null on public routes. */
     principal: Principal | null;
     /** The verified token's text; empty on public routes. */

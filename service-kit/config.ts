@@ -147,6 +147,14 @@ export const processConfig = {
   SHUTDOWN_GRACE_MS: integerSchema(0, 60_000).default(5_000),
   /** How long to go on serving, unready, after SIGTERM, until load balancers have noticed. */
   DRAIN_DELAY_MS: integerSchema(0, 60_000).default(0),
+  /** Base URL of an OpenTelemetry collector (OTLP over HTTP); `/v1/traces` is put behind it. No traces if unset. */
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  /** Share of the traces that are kept, 0 to 1. The gateway decides; the services follow. */
+  OTEL_TRACES_SAMPLER_ARG: z
+    .string()
+    .regex(/^(?:0|1|0?\.\d+|1\.0+)$/, "must be a number from 0 to 1")
+    .transform(Number)
+    .default(1),
 };
 
 /** The process's certificate: its identity is the `spiffe://gatehouse/<name>` URI in it. */

@@ -1,21 +1,31 @@
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { BlockList, isIP } from "node:net";
 import { splitAddress } from "./config.ts";
 import type { Lifecycle } from "./lifecycle.ts";
+import { createLogLevelSwitch, type LogLevelSwitch } from "./log-level-switch.ts";
+import type { Logger } from "./logger.ts";
 import type { Metrics } from "./metrics.ts";
 
+export interface OperationsDeps {
+  lifecycle: Pick<Lifecycle, "unreadyReasons">;
+  metrics: Metrics;
+  logger: Logger;
+}
+
 const MAX_CONNECTIONS = 64;
+const LOOPBACK = new BlockList();
+LOOPBACK.addSubnet("127.0.0.0", 8, "ipv4");
+LOOPBACK.addAddress("::1", "ipv6");
 
 /**
- * Plain HTTP for operators and probes: `/healthz` (the process runs), `/readyz` (it and its dependencies
- * can serve; else 503 with the reasons), `/metrics` (Prometheus).
+ * Plain HTTP for operators and probes: `/healthz` (the process runs), `/readyz` (it and its dependencies can serve; else 503 with
+ * the reasons), `/metrics` (Prometheus), `/log-level` (see `createLogLevelSwitch`; to be changed only from the process's own
+ * host, which is where a forwarded port of Kubernetes comes from).
  */
-export async function startOperationsServer(
-  address: string,
-  lifecycle: Pick<Lifecycle, "unreadyReasons">,
-  metrics: Metrics,
-): Promise<Server> {
+export async function startOperationsServer(address: string, deps: OperationsDeps): Promise<Server> {
+  const logLevel = createLogLevelSwitch(deps.logger);
   const server = createServer({ headersTimeout: 3_000, requestTimeout: 5_000 }, (request, response) => {
-    answer(request.url ?? "/", lifecycle, metrics, response).catch(() => {
+    answer(request, response, deps, logLevel).catch(() => {
       if (!response.headersSent) send(response, 500, "internal error\n");
     });
   });
@@ -29,20 +39,38 @@ export async function startOperationsServer(
 }
 
 async function answer(
-  url: string,
-  lifecycle: Pick<Lifecycle, "unreadyReasons">,
-  metrics: Metrics,
+  request: IncomingMessage,
   response: ServerResponse,
+  { lifecycle, metrics }: OperationsDeps,
+  logLevel: LogLevelSwitch,
 ): Promise<void> {
-  if (url === "/healthz") return send(response, 200, "ok\n");
-  if (url === "/readyz") {
+  const { pathname, searchParams } = new URL(request.url ?? "/", "http://operations");
+  if (pathname === "/log-level" && request.method === "PUT") {
+    if (!isLoopback(request.socket.remoteAddress)) return send(response, 403, "only from this host\n");
+    const answered = logLevel.set(searchParams.get("level"), searchParams.get("minutes"));
+    return send(response, answered.isChanged ? 200 : 400, `${answered.message}\n`);
+  }
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    response.setHeader("allow", pathname === "/log-level" ? "GET, HEAD, PUT" : "GET, HEAD");
+    return send(response, 405, "method not allowed\n");
+  }
+  if (pathname === "/log-level") return send(response, 200, `${logLevel.describe()}\n`);
+  if (pathname === "/healthz") return send(response, 200, "ok\n");
+  if (pathname === "/readyz") {
     const reasons = await lifecycle.unreadyReasons();
     return reasons.length === 0
       ? send(response, 200, "ready\n")
       : send(response, 503, `${reasons.join("\n")}\n`);
   }
-  if (url === "/metrics") return send(response, 200, await metrics.render(), "text/plain; version=0.0.4");
+  if (pathname === "/metrics")
+    return send(response, 200, await metrics.render(), "text/plain; version=0.0.4");
   send(response, 404, "not found\n");
+}
+
+function isLoopback(address = ""): boolean {
+  const plain = address.replace(/^::ffff:/i, "");
+  const family = isIP(plain);
+  return family !== 0 && LOOPBACK.check(plain, family === 6 ? "ipv6" : "ipv4");
 }
 
 function send(response: ServerResponse, status: number, text: string, type = "text/plain"): void {

@@ -11,6 +11,7 @@ import type { CallContext } from "./call-context.ts";
 import { fromRpcError } from "./rpc-errors.ts";
 import { toMetadata } from "./rpc-metadata.ts";
 import { channelCredentials, type ProcessCertificate } from "./rpc-tls.ts";
+import { failureOf, startSpan } from "./tracing.ts";
 
 export interface RpcClientOptions {
   /** `host:port`; a name with several addresses is balanced round robin. */
@@ -92,11 +93,24 @@ export function callUnary<C extends Client, Q, R>(
   request: Q,
   context: CallContext,
 ): Promise<R> {
+  const span = startSpan("client", pathOf(method), context.traceparent);
+  const metadata = toMetadata({ ...context, traceparent: span.traceparent });
   return new Promise((resolve, reject) => {
-    method.call(client, request, toMetadata(context), { deadline: context.deadlineMs }, (error, response) =>
-      error === null ? resolve(response) : reject(fromRpcError(error)),
-    );
+    method.call(client, request, metadata, { deadline: context.deadlineMs }, (error, response) => {
+      if (error === null) {
+        span.end();
+        return resolve(response);
+      }
+      const failure = fromRpcError(error);
+      span.end({}, failureOf(failure));
+      reject(failure);
+    });
   });
+}
+
+/** The method's full name: `gatehouse.token.v1.TokenService/VerifyToken`. grpc-js keeps it on the function. */
+function pathOf(method: object): string {
+  return "path" in method && typeof method.path === "string" ? method.path.slice(1) : "rpc";
 }
 
 /** Opens a server stream. It has no deadline: the caller watches it for silence. */

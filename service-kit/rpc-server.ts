@@ -12,13 +12,14 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { atMost } from "./at-most.ts";
-import type { CallContext } from "./call-context.ts";
+import { type CallContext, traceIdOf } from "./call-context.ts";
 import { DomainError } from "./errors.ts";
 import type { Logger } from "./logger.ts";
 import type { Metrics } from "./metrics.ts";
 import { toRpcError } from "./rpc-errors.ts";
 import { fromMetadata, type MetadataValues } from "./rpc-metadata.ts";
 import { type ProcessCertificate, serverCredentials, spiffeName } from "./rpc-tls.ts";
+import { type CallSpan, failureOf, startSpan } from "./tracing.ts";
 
 /** What a method knows of the call beside its request. */
 export interface RpcContext extends CallContext {
@@ -118,14 +119,19 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
   }
 
   function fail(error: unknown, path: string, context: RpcContext | undefined) {
+    const call = {
+      method: path,
+      requestId: context?.requestId,
+      traceId: context === undefined ? undefined : traceIdOf(context),
+    };
     if (!(error instanceof DomainError)) {
-      logger.error({ err: error, method: path, requestId: context?.requestId }, "call failed unexpectedly");
+      logger.error({ err: error, ...call }, "call failed unexpectedly");
     } else if (error.code === "caller_not_allowed") {
       logger.warn({ method: path }, "caller refused");
     } else if (error.code === "service_unavailable") {
-      logUnavailable({ err: error, method: path, requestId: context?.requestId });
+      logUnavailable({ err: error, ...call });
     } else {
-      logger.debug({ method: path, code: error.code, requestId: context?.requestId }, "call failed");
+      logger.debug({ code: error.code, ...call }, "call failed");
     }
     return toRpcError(error);
   }
@@ -139,8 +145,10 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
     return (call: ServerUnaryCall<unknown, unknown>, callback: sendUnaryData<unknown>) => {
       const startedMs = performance.now();
       let context: RpcContext | undefined;
+      let span: CallSpan | undefined;
       const onError = (error: unknown) => {
         const encoded = fail(error, path, context);
+        span?.end({}, failureOf(error));
         duration.observe(
           { method: path, code: nameOf(encoded.code) },
           (performance.now() - startedMs) / 1_000,
@@ -149,8 +157,11 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
       };
       try {
         context = admit(call, callers, true);
+        span = startSpan("server", path.slice(1), context.traceparent);
+        context.traceparent = span.traceparent;
         method(call.request, context).then((response) => {
           ok.observe((performance.now() - startedMs) / 1_000);
+          span?.end();
           callback(null, response);
         }, onError);
       } catch (error) {

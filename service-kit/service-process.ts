@@ -5,6 +5,7 @@ import { createMetrics, type Metrics } from "./metrics.ts";
 import { startOperationsServer } from "./operations-server.ts";
 import { createRpcServer, type RpcServer } from "./rpc-server.ts";
 import { ProcessCertificate, tlsFilesOf } from "./rpc-tls.ts";
+import { startTraceExport, type TraceExportConfig, type TraceOrigin } from "./trace-export.ts";
 
 /** What every process has. */
 export interface ServiceProcess {
@@ -14,7 +15,7 @@ export interface ServiceProcess {
   certificate: ProcessCertificate;
 }
 
-interface ProcessConfig {
+interface ProcessConfig extends TraceExportConfig {
   LOG_LEVEL: string;
   OPERATIONS_ADDRESS: string;
   SHUTDOWN_GRACE_MS: number;
@@ -27,8 +28,15 @@ interface ProcessConfig {
 /** Beyond the grace of open calls, for closing pools and flushing. */
 const STOP_MARGIN_MS = 3_000;
 
-/** Begins a process: logger, metrics, life cycle, certificate and the operations port (unready until `lifecycle.ready()`). */
-export async function startProcess(name: string, config: ProcessConfig): Promise<ServiceProcess> {
+/**
+ * Begins a process: logger, metrics, traces, life cycle, certificate and the operations port (unready until
+ * `lifecycle.ready()`).
+ */
+export async function startProcess(
+  name: string,
+  config: ProcessConfig,
+  traceOrigin: TraceOrigin = "inside",
+): Promise<ServiceProcess> {
   const logger = createLogger(name, config.LOG_LEVEL);
   const lifecycle = new Lifecycle({
     logger,
@@ -43,7 +51,9 @@ export async function startProcess(name: string, config: ProcessConfig): Promise
     gauge.set(certificate.endS),
   );
   lifecycle.onStop("certificate", () => certificate.close());
-  const operations = await startOperationsServer(config.OPERATIONS_ADDRESS, lifecycle, metrics);
+  const endTraceExport = await startTraceExport(name, traceOrigin, config, logger);
+  if (endTraceExport !== undefined) lifecycle.onStop("trace export", endTraceExport);
+  const operations = await startOperationsServer(config.OPERATIONS_ADDRESS, { lifecycle, metrics, logger });
   lifecycle.onStop("operations port", () => {
     operations.closeAllConnections();
     operations.close();

@@ -112,6 +112,7 @@ function service(
     environment: {
       ...environment,
       LOG_LEVEL: settings.LOG_LEVEL,
+      OTEL_EXPORTER_OTLP_ENDPOINT: settings.OTEL_EXPORTER_OTLP_ENDPOINT ?? "",
       OPERATIONS_ADDRESS: local(operationsPort),
       TLS_CERT_FILE: tls.certificate,
       TLS_KEY_FILE: tls.key,

@@ -51,6 +51,7 @@ export const settingsSchema = z.object({
     .refine((text) => text === text.trim() && !/[\r\n]/.test(text), "must be one line without outer spaces")
     .optional(),
   LOG_LEVEL: z.enum(["fatal", "error", "warn", "info", "debug", "trace"]).default("info"),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
 });
 
 type Parsed = z.infer<typeof settingsSchema>;

@@ -1,0 +1,54 @@
+import { LOG_LEVELS } from "./config.ts";
+import type { Logger } from "./logger.ts";
+
+const DEFAULT_MINUTES = 15;
+const MAX_MINUTES = 24 * 60;
+
+/** Changes how much a running process logs, for a while: what is forgotten ends by itself. */
+export interface LogLevelSwitch {
+  /**
+   * @param level one of `LOG_LEVELS`.
+   * @param minutes 1 to 1,440, after which the configured level is back; 15 if null.
+   */
+  set(level: string | null, minutes: string | null): { isChanged: boolean; message: string };
+  /** `info`, or `debug until 2026-11-21T09:30:00.000Z, then info`. */
+  describe(): string;
+}
+
+export function createLogLevelSwitch(logger: Pick<Logger, "level" | "info">): LogLevelSwitch {
+  const configured = logger.level;
+  let back: { timer: NodeJS.Timeout; at: Date } | undefined;
+
+  function reset(): void {
+    clearTimeout(back?.timer);
+    back = undefined;
+    logger.level = configured;
+  }
+
+  function describe(): string {
+    return back === undefined
+      ? logger.level
+      : `${logger.level} until ${back.at.toISOString()}, then ${configured}`;
+  }
+
+  return {
+    describe,
+    set(level, minutes) {
+      const count = minutes === null ? DEFAULT_MINUTES : Number(minutes);
+      if (level === null || !(LOG_LEVELS as readonly string[]).includes(level)) {
+        return { isChanged: false, message: `level must be one of ${LOG_LEVELS.join(", ")}` };
+      }
+      if (!Number.isInteger(count) || count < 1 || count > MAX_MINUTES) {
+        return { isChanged: false, message: `minutes must be a whole number from 1 to ${MAX_MINUTES}` };
+      }
+      reset();
+      if (level !== configured) {
+        const ms = count * 60_000;
+        back = { timer: setTimeout(reset, ms).unref(), at: new Date(Date.now() + ms) };
+      }
+      logger.info({ logLevel: level, configured }, "log level changed");
+      logger.level = level;
+      return { isChanged: true, message: describe() };
+    },
+  };
+}

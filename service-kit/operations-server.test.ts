@@ -1,0 +1,61 @@
+import type { AddressInfo } from "node:net";
+import { networkInterfaces } from "node:os";
+import { afterEach, expect, test } from "vitest";
+import { createLogger } from "./logger.ts";
+import { createMetrics } from "./metrics.ts";
+import { startOperationsServer } from "./operations-server.ts";
+
+const started: { close(): void }[] = [];
+afterEach(() => {
+  for (const server of started.splice(0)) server.close();
+});
+
+async function operations(reasons: string[] = []) {
+  const logger = createLogger("test", "info", { write: () => {} });
+  const lifecycle = { unreadyReasons: async () => reasons };
+  const server = await startOperationsServer("0.0.0.0:0", {
+    lifecycle,
+    metrics: createMetrics("test"),
+    logger,
+  });
+  started.push(server);
+  const { port } = server.address() as AddressInfo;
+  return { logger, at: (path: string, host = "127.0.0.1") => `http://${host}:${port}${path}` };
+}
+
+test("the log level is changed from the process's own host", async () => {
+  const { logger, at } = await operations();
+  const changed = await fetch(at("/log-level?level=debug&minutes=5"), { method: "PUT" });
+  expect(changed.status).toBe(200);
+  expect(logger.level).toBe("debug");
+  expect(await (await fetch(at("/log-level"))).text()).toMatch(/^debug until 20.+Z, then info\n$/);
+});
+
+const outside = Object.values(networkInterfaces())
+  .flat()
+  .find((found) => found?.family === "IPv4" && !found.internal)?.address;
+
+test.skipIf(outside === undefined)("and not from another host", async () => {
+  const { logger, at } = await operations();
+  const refused = await fetch(at("/log-level?level=debug", outside), { method: "PUT" });
+  expect(refused.status).toBe(403);
+  expect(logger.level).toBe("info");
+});
+
+test("a level that is none gets a clear answer", async () => {
+  const { at } = await operations();
+  const refused = await fetch(at("/log-level?level=loud"), { method: "PUT" });
+  expect(refused.status).toBe(400);
+  expect(await refused.text()).toBe("level must be one of trace, debug, info, warn, error, fatal\n");
+});
+
+test("health, readiness with reasons, metrics; anything else is not there", async () => {
+  const { at } = await operations(["database: away"]);
+  const status = async (path: string, method = "GET") => (await fetch(at(path), { method })).status;
+  expect(await status("/healthz")).toBe(200);
+  expect(await status("/readyz")).toBe(503);
+  expect(await (await fetch(at("/readyz"))).text()).toBe("database: away\n");
+  expect(await (await fetch(at("/metrics"))).text()).toContain("process_cpu_seconds_total");
+  expect(await status("/")).toBe(404);
+  expect(await status("/metrics", "POST")).toBe(405);
+});
