@@ -4,13 +4,14 @@ import { findAccountById } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
+import { refuseKeptPassword } from "./refuse-kept-password.ts";
 import { replacePassword } from "./replace-password.ts";
 import type { Throttle } from "./throttle.ts";
 import { clearGuesses } from "./throttle.ts";
 import { linkRefused, openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 
 export interface ResetPasswordDeps extends UseLinkDeps, EndSessionsDeps {
-  passwords: Pick<PasswordHasher, "hash">;
+  passwords: Pick<PasswordHasher, "hash" | "verify">;
   passwordPolicy: PasswordPolicy;
   throttle: Pick<Throttle, "clear">;
   /** There is a mail to send; not waited for. */
@@ -28,7 +29,7 @@ export interface EndedSessions {
  * has ended when this resolves; a second factor stays.
  *
  * @throws {DomainError} `reset_token_invalid`, `password_too_short`, `password_too_common`, `password_contains_email`,
- *   `validation_failed`, `busy`; `service_unavailable`, after which the password may have changed and sessions end
+ *   `password_unchanged` where the password must be changed, `validation_failed`, `busy`; `service_unavailable`, after which the password may have changed and sessions end
  *   when token-service is back.
  */
 export async function resetPassword(
@@ -41,10 +42,14 @@ export async function resetPassword(
   if (account === undefined) throw linkRefused("reset_password");
   checkPassword(deps.passwordPolicy, request.newPassword, account.email, "newPassword");
   await refuseBreached(deps.passwordPolicy, request.newPassword);
+  if (account.mustChangePassword) {
+    const kept = { userId: account.id, passwordHash: account.passwordHash };
+    await refuseKeptPassword(deps.passwords, kept, request.newPassword, context.deadlineMs);
+  }
   const passwordHash = await deps.passwords.hash(request.newPassword, context.deadlineMs);
   const end = await orUnavailable(
     useLink(deps, "reset_password", link, (tx, locked) =>
-      replacePassword(tx, deps, locked, { passwordHash, reason: "password_reset" }),
+      replacePassword(tx, deps, locked, { passwordHash, reason: "password_reset" }, context),
     ),
   );
   deps.wakeMailWorker();

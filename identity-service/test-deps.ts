@@ -7,6 +7,7 @@ import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import { createAfterAnswer } from "./after-answer.ts";
+import type { FailedLogin } from "./audited-login.ts";
 import { commonPasswords } from "./common-passwords.ts";
 import { createDeviceTokens } from "./device-token.ts";
 import { createHashQueue } from "./hash-queue.ts";
@@ -66,6 +67,7 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     afterAnswer: createAfterAnswer({ maxPending: 1_000, logger }),
     now,
     newId: () => uuidv7(),
+    noteFailedLogin: vi.fn((_failed: FailedLogin) => undefined),
     wakeMailWorker: vi.fn(),
     randomBytes,
     mfaKeys: [newTestKey()] as MfaKeys,
