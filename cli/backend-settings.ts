@@ -9,6 +9,11 @@ import { EXIT } from "./exit-code.ts";
 /** The services that commands talk to, and where a local Gatehouse (`npm start`) has them. */
 export const SERVICES = {
   "token-service": { address: "TOKEN_SERVICE_ADDRESS", localPort: "TOKEN_PORT", defaultLocalPort: 50_052 },
+  "identity-service": {
+    address: "IDENTITY_SERVICE_ADDRESS",
+    localPort: "IDENTITY_PORT",
+    defaultLocalPort: 50_051,
+  },
 } as const;
 
 export type BackendService = keyof typeof SERVICES;

@@ -2,6 +2,30 @@ import type { Command } from "./command.ts";
 import { keysList } from "./keys-list.ts";
 import { keysRevoke } from "./keys-revoke.ts";
 import { keysRotate } from "./keys-rotate.ts";
+import { usersDelete } from "./users-delete.ts";
+import { usersDisable } from "./users-disable.ts";
+import { usersEnable } from "./users-enable.ts";
+import { usersEndSessions } from "./users-end-sessions.ts";
+import { usersList } from "./users-list.ts";
+import { usersRequirePasswordChange } from "./users-require-password-change.ts";
+import { usersResetMfa } from "./users-reset-mfa.ts";
+import { usersSetRole } from "./users-set-role.ts";
+import { usersShow } from "./users-show.ts";
+import { usersUnlock } from "./users-unlock.ts";
 
 /** Every subcommand, in the order of the help. */
-export const COMMANDS: readonly Command[] = [keysList, keysRotate, keysRevoke];
+export const COMMANDS: readonly Command[] = [
+  keysList,
+  keysRotate,
+  keysRevoke,
+  usersList,
+  usersShow,
+  usersDisable,
+  usersEnable,
+  usersSetRole,
+  usersRequirePasswordChange,
+  usersUnlock,
+  usersResetMfa,
+  usersEndSessions,
+  usersDelete,
+];

@@ -54,7 +54,7 @@ test.each([
 });
 
 test.each([
-  ["--help", ["keys list", "keys rotate", "keys revoke"]],
+  ["--help", COMMANDS.map(({ name }) => name)],
   ["keys --help", ["keys list", "keys rotate", "keys revoke"]],
   ["--help keys", ["keys list", "keys rotate", "keys revoke"]],
   ["keys revoke --help", ["keys revoke"]],

@@ -2,7 +2,7 @@ import { IdentityServiceClient } from "../proto/gen/gatehouse/identity/v1/identi
 import type { CallContext } from "../service-kit/call-context.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
-import { toUser, type User } from "./identity-client.ts";
+import { type CompletedLogin, toCompletedLogin, toUser, type User } from "./identity-client.ts";
 
 /** Whose sessions a call has ended. */
 export interface EndedSessions {
@@ -22,6 +22,16 @@ interface ByPassword {
   clientIp: string;
 }
 
+/** The new password of a login that needs one, and where it came from. */
+export interface PasswordChangeAtLogin {
+  tempToken: string;
+  newPassword: string;
+  clientIp: string;
+  userAgent: string;
+  /** As an earlier login gave it; may be empty. */
+  deviceToken: string;
+}
+
 /** The gateway's view of what identity-service does with accounts. Every call throws what the service says, as a DomainError. */
 export interface AccountClient {
   verifyEmail(token: string, context: CallContext): Promise<User>;
@@ -31,6 +41,7 @@ export interface AccountClient {
     reset: { token: string; newPassword: string; clientIp: string },
     context: CallContext,
   ): Promise<EndedSessions>;
+  changePasswordAtLogin(attempt: PasswordChangeAtLogin, context: CallContext): Promise<CompletedLogin>;
   changePassword(
     change: ByPassword & { sessionId: string; currentPassword: string; newPassword: string },
     context: CallContext,
@@ -68,6 +79,10 @@ export function createAccountClient(address: string, certificate: ProcessCertifi
     },
     resetPassword: (reset, context) => callUnary(client, client.resetPassword, reset, context),
     changePassword: (change, context) => callUnary(client, client.changePassword, change, context),
+    async changePasswordAtLogin(attempt, context) {
+      const { completed } = await callUnary(client, client.changePasswordAtLogin, attempt, context);
+      return toCompletedLogin(completed);
+    },
     async updateProfile({ userId, firstName, lastName }, context) {
       const request = { userId, firstName, lastName };
       return toUser((await callUnary(client, client.updateProfile, request, context)).user);

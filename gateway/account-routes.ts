@@ -3,13 +3,21 @@ import type { TokenVerifier } from "../token-client/principal.ts";
 import type { AccountClient, EndedSessions } from "./account-client.ts";
 import { emailField, nameField, passwordField } from "./body-fields.ts";
 import { clientIp } from "./client-ip.ts";
+import { clientOf } from "./client-of.ts";
+import { deviceTokenOf } from "./device-cookie.ts";
 import { success } from "./envelope.ts";
 import { registerLinkRoutes } from "./link-routes.ts";
+import { loginAnswer } from "./login-answer.ts";
 import { principalOf } from "./principal.ts";
 import type { GatewayApp } from "./request-state.ts";
 
 const EmailBody = z.strictObject({ email: emailField });
 const ChangePasswordBody = z.strictObject({ currentPassword: passwordField, newPassword: passwordField });
+/** Longer than any tempToken; what is not one is `password_change_token_invalid`. */
+const ChangeAtLoginBody = z.strictObject({
+  tempToken: z.string().min(1).max(200),
+  newPassword: passwordField,
+});
 const ProfileBody = z.strictObject({ firstName: nameField.optional(), lastName: nameField.optional() });
 const DeleteBody = z.strictObject({ password: passwordField });
 const ChangeEmailBody = z.strictObject({ newEmail: emailField, password: passwordField });
@@ -59,6 +67,18 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
         ),
       );
       return success({}, "The password was changed; your other sessions have ended.");
+    },
+  );
+
+  app.post(
+    "/auth/login/change-password",
+    {
+      config: { auth: "public", action: "auth.login.change_password" },
+      schema: { body: ChangeAtLoginBody },
+    },
+    async (request, reply) => {
+      const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
+      return loginAnswer(request, reply, await accounts.changePasswordAtLogin(attempt, request.call));
     },
   );
 

@@ -2,10 +2,11 @@ import { z } from "zod";
 import { DomainError } from "../service-kit/errors.ts";
 import { emailField, nameField, passwordField } from "./body-fields.ts";
 import { clientOf } from "./client-of.ts";
-import { deviceTokenOf, keepDeviceToken } from "./device-cookie.ts";
+import { deviceTokenOf } from "./device-cookie.ts";
 import { success } from "./envelope.ts";
 import { HTTP_CREATED } from "./http-errors.ts";
 import type { IdentityClient } from "./identity-client.ts";
+import { loginAnswer } from "./login-answer.ts";
 import { principalOf } from "./principal.ts";
 import type { GatewayApp } from "./request-state.ts";
 import type { SessionClient } from "./session-client.ts";
@@ -48,15 +49,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     async (request, reply) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const result = await identity.login(attempt, request.call);
-      if ("pending" in result) {
-        const { tempToken, methods, userId } = result.pending;
-        request.provenActor = { userId };
-        return success({ requireMfa: true, tempToken, methods }, "A code of the second factor is needed.");
-      }
-      const { tokens, user, deviceToken } = result;
-      keepDeviceToken(request, reply, deviceToken);
-      request.provenActor = { userId: user.id, role: user.role, sessionId: tokens.sessionId };
-      return success({ ...tokenResponse(tokens), user }, "Logged in.");
+      return loginAnswer(request, reply, result);
     },
   );
 

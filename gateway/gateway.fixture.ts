@@ -62,6 +62,7 @@ export const absentAccounts: AccountClient = {
   forgotPassword: absentAccount,
   resetPassword: absentAccount,
   changePassword: absentAccount,
+  changePasswordAtLogin: absentAccount,
   updateProfile: absentAccount,
   deleteAccount: absentAccount,
   changeEmail: absentAccount,
@@ -76,6 +77,7 @@ export const absentUsers: UserAdminClient = {
   get: absentAccount,
   setAccess: absentAccount,
   resetMfa: absentAccount,
+  endSessions: absentAccount,
   delete: absentAccount,
   close: () => undefined,
 };

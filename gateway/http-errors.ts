@@ -7,6 +7,7 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   password_too_short: 400,
   password_too_common: 400,
   password_contains_email: 400,
+  password_unchanged: 400,
   verification_token_invalid: 400,
   reset_token_invalid: 400,
   token_missing: 401,
@@ -15,6 +16,7 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   invalid_credentials: 401,
   mfa_code_invalid: 401,
   mfa_token_invalid: 401,
+  password_change_token_invalid: 401,
   invalid_client: 401,
   refresh_token_invalid: 401,
   refresh_token_reused: 401,
@@ -68,6 +70,7 @@ export const CHALLENGE: Partial<Record<ErrorCode, string>> = {
   invalid_credentials: INVALID_GRANT,
   mfa_code_invalid: INVALID_GRANT,
   mfa_token_invalid: INVALID_GRANT,
+  password_change_token_invalid: INVALID_GRANT,
   /** RFC 6749 §5.2, RFC 7617 §2. */
   invalid_client: `Basic ${REALM}, charset="UTF-8"`,
   refresh_token_invalid: INVALID_GRANT,

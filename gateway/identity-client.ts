@@ -63,6 +63,15 @@ export interface PendingLogin {
   userId: string;
 }
 
+/** A login whose credentials were right and which waits for a new password. */
+export interface PendingPasswordChange {
+  tempToken: string;
+  userId: string;
+}
+
+/** What is missing to a session. */
+export type UnfinishedLogin = { pending: PendingLogin } | { passwordChange: PendingPasswordChange };
+
 /** An account as its owner sees it. */
 export interface OwnAccount extends User {
   /** Only with a second factor. */
@@ -72,7 +81,7 @@ export interface OwnAccount extends User {
 /** The gateway's view of identity-service. Every call throws what the service says, as a DomainError. */
 export interface IdentityClient {
   register(registration: Registration, context: CallContext): Promise<User>;
-  login(attempt: LoginAttempt, context: CallContext): Promise<CompletedLogin | { pending: PendingLogin }>;
+  login(attempt: LoginAttempt, context: CallContext): Promise<CompletedLogin | UnfinishedLogin>;
   /** Undefined if there is no such user. */
   getUser(userId: string, context: CallContext): Promise<OwnAccount | undefined>;
   close(): void;
@@ -94,6 +103,7 @@ export function createIdentityClient(address: string, certificate: ProcessCertif
     async login(attempt, context) {
       const { result } = await callUnary(client, client.login, attempt, context);
       if (result?.$case === "mfaChallenge") return { pending: result.value };
+      if (result?.$case === "passwordChange") return { passwordChange: result.value };
       // A result that this version does not know means: not logged in.
       return toCompletedLogin(result?.value);
     },

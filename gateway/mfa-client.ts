@@ -2,7 +2,7 @@ import { IdentityServiceClient } from "../proto/gen/gatehouse/identity/v1/identi
 import type { CallContext } from "../service-kit/call-context.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
-import { type CompletedLogin, toCompletedLogin } from "./identity-client.ts";
+import { type CompletedLogin, type PendingPasswordChange, toCompletedLogin } from "./identity-client.ts";
 
 /** A code, and where it came from. */
 export interface TypedCode {
@@ -29,7 +29,7 @@ export interface MfaClient {
   completeLogin(
     attempt: TypedCode & { tempToken: string; deviceToken: string },
     context: CallContext,
-  ): Promise<CompletedLogin>;
+  ): Promise<CompletedLogin | { passwordChange: PendingPasswordChange }>;
   beginEnrollment(
     request: { userId: string; password: string; clientIp: string },
     context: CallContext,
@@ -60,7 +60,9 @@ export function createMfaClient(address: string, certificate: ProcessCertificate
   });
   return {
     async completeLogin(attempt, context) {
-      const { completed } = await callUnary(client, client.completeMfaLogin, attempt, context);
+      const answer = await callUnary(client, client.completeMfaLogin, attempt, context);
+      const { completed, passwordChange } = answer;
+      if (passwordChange !== undefined) return { passwordChange };
       return toCompletedLogin(completed);
     },
     async beginEnrollment(request, context) {

@@ -2,12 +2,12 @@ import { z } from "zod";
 import type { TokenVerifier } from "../token-client/principal.ts";
 import { passwordField } from "./body-fields.ts";
 import { clientOf } from "./client-of.ts";
-import { deviceTokenOf, keepDeviceToken } from "./device-cookie.ts";
+import { deviceTokenOf } from "./device-cookie.ts";
 import { success } from "./envelope.ts";
+import { loginAnswer } from "./login-answer.ts";
 import type { MfaClient } from "./mfa-client.ts";
 import { principalOf } from "./principal.ts";
 import type { GatewayApp } from "./request-state.ts";
-import { tokenResponse } from "./token-response.ts";
 
 /** Six digits or a recovery code, with spaces and dashes; what is neither is `mfa_code_invalid`. */
 const codeField = z.string().min(1).max(64);
@@ -29,10 +29,7 @@ export function registerMfaRoutes(app: GatewayApp, { mfa, verifier }: MfaBackend
     { config: { auth: "public", action: "auth.mfa.verify" }, schema: { body: VerifyBody } },
     async (request, reply) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      const { tokens, user, deviceToken } = await mfa.completeLogin(attempt, request.call);
-      keepDeviceToken(request, reply, deviceToken);
-      request.provenActor = { userId: user.id, role: user.role, sessionId: tokens.sessionId };
-      return success({ ...tokenResponse(tokens), user }, "Logged in.");
+      return loginAnswer(request, reply, await mfa.completeLogin(attempt, request.call));
     },
   );
 

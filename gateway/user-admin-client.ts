@@ -15,6 +15,8 @@ export type UserStatus = "active" | "disabled";
 /** A user as administrators see one. */
 export interface ManagedUser extends User {
   status: UserStatus;
+  /** The next login gives no session before the password was changed. */
+  mustChangePassword: boolean;
 }
 
 export interface UserQuery {
@@ -35,11 +37,18 @@ export interface UserAdminClient {
   get(userId: string, context: CallContext): Promise<ManagedUser>;
   /** What is undefined stays. Also gives the ids of the sessions that ended. */
   setAccess(
-    access: { userId: string; role?: Role | undefined; status?: UserStatus | undefined },
+    access: {
+      userId: string;
+      role?: Role | undefined;
+      status?: UserStatus | undefined;
+      mustChangePassword?: boolean | undefined;
+    },
     context: CallContext,
   ): Promise<{ user: ManagedUser; endedSessionIds: readonly string[] }>;
   /** @returns the ids of the sessions that ended. */
   resetMfa(userId: string, context: CallContext): Promise<readonly string[]>;
+  /** @returns the ids of the sessions that ended. */
+  endSessions(userId: string, context: CallContext): Promise<readonly string[]>;
   /** @returns the ids of the sessions that ended. */
   delete(userId: string, context: CallContext): Promise<readonly string[]>;
   close(): void;
@@ -66,13 +75,26 @@ export function createUserAdminClient(address: string, certificate: ProcessCerti
       const { user } = await callUnary(client, client.getManagedUser, { userId }, context);
       return toManagedUser(user);
     },
-    async setAccess({ userId, role, status }, context) {
-      const request = { userId, role: roleMessage(role), status: statusMessage(status) };
+    async setAccess({ userId, role, status, mustChangePassword }, context) {
+      const request = {
+        userId,
+        role: roleMessage(role),
+        status: statusMessage(status),
+        mustChangePassword,
+      };
       const { user, endedSessionIds } = await callUnary(client, client.setUserAccess, request, context);
-      return { user: toManagedUser(user), endedSessionIds };
+      const managed = toManagedUser(user);
+      if ((mustChangePassword ?? managed.mustChangePassword) !== managed.mustChangePassword) {
+        throw new Error("identity-service overlooked that the password must be changed");
+      }
+      return { user: managed, endedSessionIds };
     },
     async resetMfa(userId, context) {
       const { endedSessionIds } = await callUnary(client, client.resetUserMfa, { userId }, context);
+      return endedSessionIds;
+    },
+    async endSessions(userId, context) {
+      const { endedSessionIds } = await callUnary(client, client.endUserSessions, { userId }, context);
       return endedSessionIds;
     },
     async delete(userId, context) {
@@ -100,5 +122,7 @@ function toManagedUser(message: ManagedUserMessage | undefined): ManagedUser {
   const status = message?.status === StatusMessage.ACTIVE ? "active" : "disabled";
   if (message?.status !== STATUSES[status])
     throw new Error("identity-service sent a status that is not known");
-  return { ...toUser(message.user), status };
+  // Absent from a version that asks nobody to.
+  const { mustChangePassword = false } = message;
+  return { ...toUser(message.user), status, mustChangePassword };
 }

@@ -2,7 +2,7 @@ import { expect, test, vi } from "vitest";
 import { DomainError } from "../service-kit/errors.ts";
 import { absentUsers, ada, send, testGateway, USER_ID } from "./gateway.fixture.ts";
 
-const managed = { ...ada, status: "active" as const };
+const managed = { ...ada, status: "active" as const, mustChangePassword: false };
 const OTHER = "0199a000-0000-7000-8000-0000000000aa";
 
 function gateway(overrides: Partial<typeof absentUsers> = {}) {
@@ -10,14 +10,12 @@ function gateway(overrides: Partial<typeof absentUsers> = {}) {
   const get = vi.fn(async () => managed);
   const setAccess = vi.fn(async () => ({ user: managed, endedSessionIds: ["s1", "s2"] }));
   const remove = vi.fn(async () => ["s3"]);
-  const revokeAll = vi.fn(async () => ["s4"]);
+  const endSessions = vi.fn(async () => ["s4"]);
   const resetMfa = vi.fn(async () => ["s5"]);
-  const absent = () => Promise.reject(new Error("not part of this test"));
   const built = testGateway({
-    users: { ...absentUsers, list, get, setAccess, delete: remove, resetMfa, ...overrides },
-    sessions: { refresh: absent, revoke: absent, list: absent, revokeAll, close: () => undefined },
+    users: { ...absentUsers, list, get, setAccess, delete: remove, resetMfa, endSessions, ...overrides },
   });
-  return { ...built, list, get, setAccess, remove, revokeAll, resetMfa };
+  return { ...built, list, get, setAccess, remove, endSessions, resetMfa };
 }
 
 const ROUTES = [
@@ -30,7 +28,7 @@ const ROUTES = [
 ] as const;
 
 test.each(ROUTES)("$method $url is for administrators only", async (route) => {
-  const { app, list, get, setAccess, remove, revokeAll, resetMfa } = gateway();
+  const { app, list, get, setAccess, remove, endSessions, resetMfa } = gateway();
   for (const [token, status] of [
     ["user-token", 403],
     ["auditor-token", 403],
@@ -38,7 +36,8 @@ test.each(ROUTES)("$method $url is for administrators only", async (route) => {
   ] as const) {
     expect((await send(app, { ...route, token })).statusCode).toBe(status);
   }
-  for (const call of [list, get, setAccess, remove, revokeAll, resetMfa]) expect(call).not.toHaveBeenCalled();
+  for (const call of [list, get, setAccess, remove, endSessions, resetMfa])
+    expect(call).not.toHaveBeenCalled();
   expect((await send(app, { ...route, token: "admin-token" })).statusCode).toBe(200);
 });
 
@@ -105,10 +104,26 @@ test("the last administrator is 409 last_admin, nobody is 404 not_found", async 
     const answer = await send(last.app, { ...route, token: "admin-token" });
     expect([answer.statusCode, answer.json().error.code]).toEqual([409, "last_admin"]);
   }
-  const nobody = gateway({ get: fails("not_found") });
+  const nobody = gateway({ get: fails("not_found"), endSessions: fails("not_found") });
   for (const route of [ROUTES[1], ROUTES[4]]) {
     const answer = await send(nobody.app, { ...route, token: "admin-token" });
     expect([answer.statusCode, answer.json().error.code]).toEqual([404, "not_found"]);
   }
-  expect(nobody.revokeAll).not.toHaveBeenCalled();
+});
+
+test("an administrator asks for another password, and takes that back", async () => {
+  const { app, setAccess, refused } = gateway();
+  const url = `/admin/users/${OTHER}`;
+  for (const mustChangePassword of [true, false]) {
+    const body = { mustChangePassword };
+    const answer = await send(app, { method: "PATCH", url, token: "admin-token", body });
+    expect(answer.json().data.user).toMatchObject({ mustChangePassword: false });
+    expect(setAccess).toHaveBeenLastCalledWith({ userId: OTHER, ...body }, expect.anything());
+  }
+  expect(refused).toEqual(["s1", "s2", "s1", "s2"]);
+  for (const mustChangePassword of ["true", 1, null]) {
+    const body = { mustChangePassword };
+    const answer = await send(app, { method: "PATCH", url, token: "admin-token", body });
+    expect(answer.json().error.code).toBe("validation_failed");
+  }
 });

@@ -3,7 +3,6 @@ import type { TokenVerifier } from "../token-client/principal.ts";
 import { success } from "./envelope.ts";
 import { pageQuery } from "./page-query.ts";
 import type { GatewayApp } from "./request-state.ts";
-import type { SessionClient } from "./session-client.ts";
 import type { UserAdminClient } from "./user-admin-client.ts";
 
 const role = z.enum(["USER", "ADMIN", "AUDITOR"]);
@@ -17,18 +16,21 @@ const UserQuery = z.strictObject({
 });
 const UserParams = z.strictObject({ id: z.uuid().toLowerCase() });
 const UserChange = z
-  .strictObject({ role: role.optional(), status: status.optional() })
-  .refine((body) => body.role !== undefined || body.status !== undefined, "must change something");
+  .strictObject({
+    role: role.optional(),
+    status: status.optional(),
+    mustChangePassword: z.boolean().optional(),
+  })
+  .refine((body) => Object.values(body).some((value) => value !== undefined), "must change something");
 
 export interface UserAdminBackends {
   users: UserAdminClient;
-  sessions: SessionClient;
   verifier: Pick<TokenVerifier, "refuseSession">;
 }
 
 /** Administration of users. Sessions that a change ends are refused here at once, ahead of the stream. */
 export function registerUserAdminRoutes(app: GatewayApp, backends: UserAdminBackends): void {
-  const { users, sessions, verifier } = backends;
+  const { users, verifier } = backends;
   const auth = { roles: ["ADMIN"] } as const;
   const refuse = (sessionIds: readonly string[]) => {
     for (const id of sessionIds) verifier.refuseSession(id);
@@ -67,8 +69,7 @@ export function registerUserAdminRoutes(app: GatewayApp, backends: UserAdminBack
     "/admin/users/:id/sessions/revoke",
     { config: { auth, action: "admin.users.revoke_sessions" }, schema: { params: UserParams } },
     async (request) => {
-      const { id: userId } = await users.get(request.params.id, request.call);
-      const ended = await sessions.revokeAll({ userId, reason: "ended_by_admin" }, request.call);
+      const ended = await users.endSessions(request.params.id, request.call);
       refuse(ended);
       return success({ ended: ended.length }, "The user's sessions have ended.");
     },

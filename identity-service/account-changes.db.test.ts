@@ -5,7 +5,7 @@ import type { DomainError } from "../service-kit/errors.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { changeEmail } from "./change-email.ts";
 import { changePassword } from "./change-password.ts";
-import { confirmEmailChange } from "./confirm-email-change.ts";
+import { confirmEmailChange as confirmChange } from "./confirm-email-change.ts";
 import { deleteAccount } from "./delete-account.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import type { MailName } from "./mail.ts";
@@ -36,6 +36,8 @@ const NEW = "an entirely new password";
 const DAY_MS = 24 * 3_600_000;
 const SESSION = "019a0000-0000-7000-8000-0000000000aa";
 const context = () => newCallContext({ budgetMs: 60_000 });
+const confirmEmailChange = (withDeps: Parameters<typeof confirmChange>[0], token: string) =>
+  confirmChange(withDeps, token, context());
 const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + ms) });
 const mails = async (template: MailName) =>
   (await outboxOf(database.ownerSql)).filter((mail) => mail.template === template);

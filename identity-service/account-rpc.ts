@@ -69,8 +69,8 @@ export function createAccountRpc(
       await changeEmail(deps, request, context.deadlineMs);
       return {};
     },
-    confirmEmailChange: async ({ token }) => ({
-      user: await encodeUser(await confirmEmailChange(deps, token)),
+    confirmEmailChange: async ({ token }, context) => ({
+      user: await encodeUser(await confirmEmailChange(deps, token, context)),
     }),
     undoEmailChange: async ({ token }, context) => encodeEnded(await undoEmailChange(deps, token, context)),
   };

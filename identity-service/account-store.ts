@@ -11,13 +11,15 @@ export interface LockedAccount {
   isAdmin: boolean;
   /** PHC string; null if the account has no password. */
   passwordHash: string | null;
+  /** The next login gives no session before the password was changed. */
+  mustChangePassword: boolean;
 }
 
 /** An account by its id, locked until the transaction ends. Always the first lock of a transaction. */
 export async function lockAccount(tx: TransactionSql, userId: string): Promise<LockedAccount | undefined> {
   const [row] = await tx<LockedAccount[]>`
     select id, email, email_verified as "emailVerified", status = 'active' as "isActive", role = 'ADMIN' as "isAdmin",
-      password_hash as "passwordHash"
+      password_hash as "passwordHash", must_change_password as "mustChangePassword"
     from users where id = ${userId} for update
   `;
   return row;
@@ -27,7 +29,7 @@ export async function lockAccount(tx: TransactionSql, userId: string): Promise<L
 export async function lockAccountOf(tx: TransactionSql, email: string): Promise<LockedAccount | undefined> {
   const [row] = await tx<LockedAccount[]>`
     select id, email, email_verified as "emailVerified", status = 'active' as "isActive", role = 'ADMIN' as "isAdmin",
-      password_hash as "passwordHash"
+      password_hash as "passwordHash", must_change_password as "mustChangePassword"
     from users where email = ${email} for update
   `;
   return row;
@@ -37,19 +39,21 @@ export async function lockAccountOf(tx: TransactionSql, email: string): Promise<
 export async function findAccountById(sql: Sql, userId: string): Promise<LockedAccount | undefined> {
   const [row] = await sql<LockedAccount[]>`
     select id, email, email_verified as "emailVerified", status = 'active' as "isActive", role = 'ADMIN' as "isAdmin",
-      password_hash as "passwordHash"
+      password_hash as "passwordHash", must_change_password as "mustChangePassword"
     from users where id = ${userId}
   `;
   return row;
 }
 
-/** Under the lock of the account. */
+/** Under the lock of the account. It need not be changed any more, and no device is known that was under an older one. */
 export async function setPasswordHash(
   tx: TransactionSql,
   change: { userId: string; passwordHash: string; at: Date },
 ): Promise<void> {
   await tx`
-    update users set password_hash = ${change.passwordHash}, updated_at = greatest(updated_at, ${change.at})
+    update users
+    set password_hash = ${change.passwordHash}, must_change_password = false, password_epoch = password_epoch + 1,
+      updated_at = greatest(updated_at, ${change.at})
     where id = ${change.userId}
   `;
 }
@@ -91,7 +95,11 @@ export async function setEmail(
 
 /** Takes a password away: the account is entered again by a reset only. */
 export async function clearPassword(tx: TransactionSql, userId: string, at: Date): Promise<void> {
-  await tx`update users set password_hash = null, updated_at = greatest(updated_at, ${at}) where id = ${userId}`;
+  await tx`
+    update users
+    set password_hash = null, password_epoch = password_epoch + 1, updated_at = greatest(updated_at, ${at})
+    where id = ${userId}
+  `;
 }
 
 /** Whether an address has an account, or is kept for another user who had it until lately. @param email canonical. */

@@ -3,6 +3,7 @@ import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { findSessionEpoch } from "./session-end-store.ts";
 import type { NewSession, SessionTokens, TokenService } from "./token-service-client.ts";
+import { findUser } from "./user-store.ts";
 
 export interface BeginSessionDeps {
   sql: Sql;
@@ -24,9 +25,10 @@ export async function beginSession(
   const tokens = await deps.tokenService.issueSession(session, context);
   // Read after the session is there: whoever raises the epoch later ends it with the others.
   if ((await orUnavailable(findSessionEpoch(deps.sql, session.userId))) === epoch) return tokens;
-  await deps.tokenService.revokeSession(
-    { sessionId: tokens.sessionId, userId: session.userId, reason: "credentials_changed" },
-    context,
-  );
+  const { userId } = session;
+  // Of an account that was erased meanwhile, token-service forgets where this login came from.
+  const isGone = (await orUnavailable(findUser(deps.sql, userId))) === undefined;
+  const reason = isGone ? "account_deleted" : "credentials_changed";
+  await deps.tokenService.revokeSession({ sessionId: tokens.sessionId, userId, reason }, context);
   throw new DomainError("invalid_credentials");
 }

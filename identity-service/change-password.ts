@@ -5,6 +5,7 @@ import { lockAccount } from "./account-store.ts";
 import { endSessions } from "./end-sessions.ts";
 import { checkPassword, refuseBreached } from "./password-policy.ts";
 import { isStill, type ReauthenticateDeps, reauthenticate } from "./reauthenticate.ts";
+import { refuseKeptPassword } from "./refuse-kept-password.ts";
 import { replacePassword } from "./replace-password.ts";
 import type { EndedSessions, ResetPasswordDeps } from "./reset-password.ts";
 
@@ -33,16 +34,19 @@ export async function changePassword(
   const checked = await reauthenticate(deps, claim, context.deadlineMs);
   checkPassword(deps.passwordPolicy, newPassword, checked.email, "newPassword");
   await refuseBreached(deps.passwordPolicy, newPassword);
+  if (checked.mustChangePassword) {
+    const kept = { userId, passwordHash: checked.passwordHash };
+    await refuseKeptPassword(deps.passwords, kept, newPassword, context.deadlineMs);
+  }
   const passwordHash = await deps.passwords.hash(newPassword, context.deadlineMs);
   const end = await orUnavailable(
     deps.sql.begin(async (tx) => {
       const account = await lockAccount(tx, userId);
       if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
-      return replacePassword(tx, deps, account, {
-        passwordHash,
-        exceptSessionId,
-        reason: "password_changed",
-      });
+      const reason = "password_changed";
+      const { clientIp } = request;
+      const change = { passwordHash, exceptSessionId, reason, clientIp } as const;
+      return replacePassword(tx, deps, account, change, context);
     }),
   );
   deps.wakeMailWorker();

@@ -1,3 +1,4 @@
+import type { CallContext } from "../service-kit/call-context.ts";
 import type { TransactionSql } from "../service-kit/postgres.ts";
 import { describeBrowser } from "./describe-browser.ts";
 import { inUtc } from "./in-utc.ts";
@@ -14,6 +15,7 @@ import {
 } from "./mfa-store.ts";
 import { assertTriesLeft, noteWrongCode } from "./mfa-tries.ts";
 import { normalCode, recoveryCodeHash } from "./recovery-code.ts";
+import { tellAudit } from "./tell-audit.ts";
 import { totpStep } from "./totp.ts";
 import { openTotpSecret } from "./totp-secret.ts";
 
@@ -33,6 +35,7 @@ export async function checkMfaCode(
   deps: Omit<MfaDeps, "sql">,
   user: LockedUser,
   typed: TypedCode,
+  context: CallContext,
 ): Promise<MfaMethod | undefined> {
   await assertTriesLeft(tx, deps, user.id);
   const credential = await findTotpCredential(tx, user.id);
@@ -42,6 +45,15 @@ export async function checkMfaCode(
     const hash = recoveryCodeHash(code);
     if (hash !== undefined && (await consumeRecoveryCode(tx, user.id, hash))) {
       await tellOwner(tx, deps, user, typed);
+      const { clientIp, userAgent } = typed;
+      const used = {
+        type: "recovery_code_used",
+        userId: user.id,
+        byOwner: true,
+        clientIp,
+        userAgent,
+      } as const;
+      await tellAudit(tx, deps, used, context);
       return "recovery_code";
     }
     const step = hash === undefined ? stepOf(deps, user, credential, code) : undefined;

@@ -1,12 +1,18 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
+import {
+  type BeginPasswordChangeDeps,
+  beginPasswordChange,
+  type PendingPasswordChange,
+} from "./begin-password-change.ts";
 import { type BeginSessionDeps, beginSession } from "./begin-session.ts";
 import { checkMfaCode, type MfaMethod } from "./check-mfa-code.ts";
 import type { CompletedLogin } from "./login.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import { consumeChallenge, countChallengeTry, findChallengeUser, lockUserForMfa } from "./mfa-store.ts";
 import { mfaTokenHash } from "./mfa-token.ts";
+import { tellAudit } from "./tell-audit.ts";
 import type { User } from "./user.ts";
 import { findUser } from "./user-store.ts";
 
@@ -22,10 +28,13 @@ interface Passed {
   user: User;
   method: MfaMethod;
   sessionEpoch: number;
+  /** Instead of a session. */
+  passwordChange: PendingPasswordChange | undefined;
 }
 
 /**
- * Completes a login with a code of the second factor and begins the session. A code and a challenge each count once,
+ * Completes a login with a code of the second factor and begins the session, or the wait for the new password that an
+ * administrator has asked for. A code and a challenge each count once,
  * also when token-service then cannot give a session: the user logs in again, with the next code.
  *
  * @throws {DomainError} `mfa_token_invalid` for a login that is unknown, over, was tried five times, or whose user's
@@ -33,17 +42,18 @@ interface Passed {
  *   minutes; `service_unavailable`.
  */
 export async function completeMfaLogin(
-  deps: MfaDeps & BeginSessionDeps,
+  deps: MfaDeps & BeginSessionDeps & BeginPasswordChangeDeps,
   attempt: TypedCode & { tempToken: string },
   context: CallContext,
-): Promise<CompletedLogin> {
+): Promise<CompletedLogin | { passwordChange: PendingPasswordChange }> {
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw new DomainError("mfa_token_invalid");
-  const passed = await orUnavailable(deps.sql.begin((tx) => pass(tx, deps, tokenHash, attempt)));
+  const passed = await orUnavailable(deps.sql.begin((tx) => pass(tx, deps, { tokenHash, attempt, context })));
   // After the commit: the try is counted.
   if (passed === undefined) throw new DomainError("mfa_code_invalid");
-  const { user, method, sessionEpoch } = passed;
+  const { user, method, sessionEpoch, passwordChange } = passed;
   if (method === "recovery_code") deps.wakeMailWorker();
+  if (passwordChange !== undefined) return { passwordChange };
   const session = {
     userId: user.id,
     role: user.role,
@@ -59,10 +69,10 @@ export async function completeMfaLogin(
 /** @returns undefined for a wrong code. */
 async function pass(
   tx: TransactionSql,
-  deps: MfaDeps,
-  tokenHash: Buffer,
-  attempt: TypedCode,
+  deps: MfaDeps & BeginPasswordChangeDeps,
+  step: { tokenHash: Buffer; attempt: TypedCode; context: CallContext },
 ): Promise<Passed | undefined> {
+  const { tokenHash, attempt, context } = step;
   const userId = await findChallengeUser(tx, tokenHash);
   const locked = userId === undefined ? undefined : await lockUserForMfa(tx, userId);
   if (locked === undefined || !locked.isActive) throw new DomainError("mfa_token_invalid");
@@ -70,12 +80,31 @@ async function pass(
   const now = deps.now();
   const isOpen = await countChallengeTry(tx, { tokenHash, sessionEpoch, now, maxTries: MAX_TRIES });
   if (!isOpen) throw new DomainError("mfa_token_invalid");
-  const method = await checkMfaCode(tx, deps, locked, attempt);
-  if (method === undefined) return undefined;
+  const method = await checkMfaCode(tx, deps, locked, attempt, context);
+  if (method === undefined) {
+    await tellFailure(tx, deps, locked.id, attempt, context);
+    return undefined;
+  }
   const user = await findUser(tx, locked.id);
   const isFirst = await consumeChallenge(tx, tokenHash, now);
   if (user === undefined || !isFirst) throw new DomainError("mfa_token_invalid");
-  return { user, method, sessionEpoch };
+  const passwordChange = locked.mustChangePassword
+    ? await beginPasswordChange(tx, deps, { userId: user.id, sessionEpoch, amr: AMR[method] })
+    : undefined;
+  return { user, method, sessionEpoch, passwordChange };
+}
+
+/** The gateway's entries of the call name nobody: whose login it is, only the challenge knows. */
+async function tellFailure(
+  tx: TransactionSql,
+  deps: MfaDeps,
+  userId: string,
+  { clientIp, userAgent }: TypedCode,
+  context: CallContext,
+): Promise<void> {
+  const failure = { reason: "wrong_mfa_code", errorCode: "mfa_code_invalid" } as const;
+  const event = { type: "login_failed", userId, byOwner: true, clientIp, userAgent, ...failure } as const;
+  await tellAudit(tx, deps, event, context);
 }
 
 /** Credentials that changed while the session began: what was wrong is this login, not what was typed. */

@@ -34,6 +34,8 @@ export const configSchema = z
     ...redisConfig,
     /** gRPC of token-service. */
     TOKEN_SERVICE_ADDRESS: addressSchema,
+    /** gRPC of audit-service. */
+    AUDIT_SERVICE_ADDRESS: addressSchema,
     /** `scheme://host[:port]` of the gateway as users see it: the origin of the links in mails. */
     PUBLIC_ORIGIN: originSchema,
     /** Makes the tokens of the links in mails: 32 random bytes, base64. */

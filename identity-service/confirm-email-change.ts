@@ -1,3 +1,4 @@
+import type { CallContext } from "../service-kit/call-context.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import { setEmail } from "./account-store.ts";
 import { getUser } from "./get-user.ts";
@@ -5,6 +6,7 @@ import { inUtc } from "./in-utc.ts";
 import { findOwnUndo, killLinks } from "./link-store.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "./make-link.ts";
+import { tellAudit } from "./tell-audit.ts";
 import { linkRefused, openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 import type { User } from "./user.ts";
 import { lockAddresses } from "./user-store.ts";
@@ -22,7 +24,11 @@ export interface ConfirmEmailChangeDeps extends UseLinkDeps, MakeLinkDeps {
  * @throws {DomainError} `verification_token_invalid`, also if somebody else has the address by now;
  *   `service_unavailable`.
  */
-export async function confirmEmailChange(deps: ConfirmEmailChangeDeps, token: string): Promise<User> {
+export async function confirmEmailChange(
+  deps: ConfirmEmailChangeDeps,
+  token: string,
+  context: CallContext,
+): Promise<User> {
   const link = await orUnavailable(openLink(deps, "confirm_email_change", token));
   await orUnavailable(
     useLink(deps, "confirm_email_change", link, async (tx, { id: userId, email: oldEmail }) => {
@@ -36,6 +42,7 @@ export async function confirmEmailChange(deps: ConfirmEmailChangeDeps, token: st
         purposes: ["verify_email", "reset_password", "confirm_email_change"],
         now,
       });
+      await tellAudit(tx, deps, { type: "email_changed", userId, byOwner: true }, context);
       // Back to an address that was left: what was changed since is undone, and nobody gets a way back to it.
       const leftAt = await findOwnUndo(tx, { userId, email: newEmail, now });
       if (leftAt !== undefined) {

@@ -10,6 +10,7 @@ import { confirmTotpCredential, consumeTotpStep, findTotpCredential, lockUserFor
 import { assertTriesLeft, noteWrongCode } from "./mfa-tries.ts";
 import { normalCode } from "./recovery-code.ts";
 import type { SessionEnd } from "./session-end-store.ts";
+import { tellAudit } from "./tell-audit.ts";
 import { totpStep } from "./totp.ts";
 import { openTotpSecret } from "./totp-secret.ts";
 
@@ -47,7 +48,7 @@ export async function confirmTotpEnrollment(
   request: EnrollmentConfirmation,
   context: CallContext,
 ): Promise<ConfirmedEnrollment> {
-  const enabled = await orUnavailable(deps.sql.begin((tx) => enable(tx, deps, request)));
+  const enabled = await orUnavailable(deps.sql.begin((tx) => enable(tx, deps, request, context)));
   // After the commit: the try is counted.
   if (enabled === undefined) throw new DomainError("mfa_code_invalid");
   deps.wakeMailWorker();
@@ -60,6 +61,7 @@ async function enable(
   tx: TransactionSql,
   deps: ConfirmTotpEnrollmentDeps,
   request: EnrollmentConfirmation,
+  context: CallContext,
 ): Promise<{ recoveryCodes: string[]; end: SessionEnd } | undefined> {
   const { userId, sessionId: exceptSessionId } = request;
   const now = deps.now();
@@ -83,6 +85,8 @@ async function enable(
   await confirmTotpCredential(tx, userId, now);
   const recoveryCodes = await giveRecoveryCodes(tx, deps, userId);
   await enqueueMfaNotice(tx, deps, user, "mfa-enabled", request);
+  const { clientIp, userAgent } = request;
+  await tellAudit(tx, deps, { type: "mfa_enabled", userId, byOwner: true, clientIp, userAgent }, context);
   const end = await owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "mfa_enabled" });
   return { recoveryCodes, end };
 }

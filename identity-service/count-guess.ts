@@ -1,4 +1,4 @@
-import { DomainError } from "../service-kit/errors.ts";
+import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
 import { type Guess, type Throttle, tooManyRequests } from "./throttle.ts";
 
 /** What an attempt still needs after its turn has come: a hash, the database, the session. */
@@ -6,7 +6,8 @@ const RESERVE_MS = 300;
 
 /**
  * Carries out an attempt at a password, counted before it begins and one at a time for each account. What throws
- * `invalid_credentials` was a wrong guess; what throws anything else came to no verdict and is given back.
+ * `invalid_credentials` was a wrong guess, `email_not_verified` a right one; what throws anything else came to no verdict
+ * and is given back.
  *
  * @param deadlineMs of the call, in milliseconds since the epoch.
  * @param attempt told whether the account is locked: then it must fail like a wrong password, after the same work.
@@ -24,7 +25,8 @@ export async function countGuess<T>(
     if (admission.kind === "refused") throw tooManyRequests(admission);
     if (admission.kind === "locked") return await attempt(true);
     const result = await attempt(false).catch(async (error: unknown) => {
-      if (!isVerdict(error)) await throttle.giveBack(guess);
+      if (isCode(error, "email_not_verified")) await throttle.succeed(guess);
+      else if (!isCode(error, "invalid_credentials")) await throttle.giveBack(guess);
       throw error;
     });
     await throttle.succeed(guess);
@@ -34,6 +36,6 @@ export async function countGuess<T>(
   }
 }
 
-function isVerdict(error: unknown): boolean {
-  return error instanceof DomainError && error.code === "invalid_credentials";
+function isCode(error: unknown, code: ErrorCode): boolean {
+  return error instanceof DomainError && error.code === code;
 }

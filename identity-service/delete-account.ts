@@ -5,6 +5,7 @@ import { eraseUser, lockAccount, lockActiveAdmins } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { isStill, type ReauthenticateDeps, type Reauthentication, reauthenticate } from "./reauthenticate.ts";
 import type { EndedSessions } from "./reset-password.ts";
+import { tellAudit } from "./tell-audit.ts";
 
 export type DeleteAccountDeps = ReauthenticateDeps & EndSessionsDeps;
 
@@ -33,6 +34,7 @@ export async function deleteAccount(
       if (!isStill(checked, account) || account.isAdmin !== checked.isAdmin) {
         throw new DomainError("invalid_credentials");
       }
+      await tellAudit(tx, deps, { type: "account_deleted", userId, byOwner: true }, context);
       const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });
       await eraseUser(tx, userId);
       return owed;

@@ -5,6 +5,7 @@ import { orUnavailable } from "../service-kit/postgres.ts";
 import { eraseUser, lockAccount, lockActiveAdmins } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { isOnly } from "./set-user-access.ts";
+import { tellAudit } from "./tell-audit.ts";
 
 /**
  * Erases somebody's account: the row and all that belongs to it here. Its sessions have ended when this resolves.
@@ -26,6 +27,7 @@ export async function deleteUser(
       if (account === undefined) throw new DomainError("not_found");
       // By the stored id: a UUID has more than one spelling.
       if (isOnly(admins, account.id)) throw new DomainError("last_admin");
+      await tellAudit(tx, deps, { type: "account_deleted", userId: account.id }, context);
       const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
       await eraseUser(tx, account.id);
       return owed;

@@ -10,6 +10,7 @@ import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { deleteSecondFactor, lockUserForMfa } from "./mfa-store.ts";
 import { isStill, type ReauthenticateDeps, reauthenticate } from "./reauthenticate.ts";
 import type { SessionEnd } from "./session-end-store.ts";
+import { tellAudit } from "./tell-audit.ts";
 
 /** Who turns it off, with both factors. */
 export interface DisableRequest extends TypedCode {
@@ -32,7 +33,7 @@ export async function disableTotp(
   context: CallContext,
 ): Promise<readonly string[]> {
   const checked = await reauthenticate(deps, request, context.deadlineMs);
-  const end = await orUnavailable(deps.sql.begin((tx) => disable(tx, deps, request, checked)));
+  const end = await orUnavailable(deps.sql.begin((tx) => disable(tx, deps, { request, checked, context })));
   // After the commit: the try is counted.
   if (end === undefined) throw new DomainError("mfa_code_invalid");
   deps.wakeMailWorker();
@@ -43,16 +44,17 @@ export async function disableTotp(
 async function disable(
   tx: TransactionSql,
   deps: MfaDeps,
-  request: DisableRequest,
-  checked: LockedAccount,
+  step: { request: DisableRequest; checked: LockedAccount; context: CallContext },
 ): Promise<SessionEnd | undefined> {
-  const { userId, sessionId: exceptSessionId } = request;
+  const { request, checked, context } = step;
+  const { userId, sessionId: exceptSessionId, clientIp, userAgent } = request;
   if (!isStill(checked, await lockAccount(tx, userId))) throw new DomainError("invalid_credentials");
   const user = await lockUserForMfa(tx, userId);
   if (user === undefined) throw new DomainError("invalid_credentials");
-  const method = await checkMfaCode(tx, deps, user, request);
+  const method = await checkMfaCode(tx, deps, user, request, context);
   if (method === undefined) return undefined;
   await deleteSecondFactor(tx, userId);
   await enqueueMfaNotice(tx, deps, user, "mfa-disabled", request);
+  await tellAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true, clientIp, userAgent }, context);
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "mfa_disabled" });
 }

@@ -139,6 +139,7 @@ test("only the gateway may act for end users, only token-service tell of their r
     getUser: ["gateway"],
     notifyRefreshReuse: ["token-service"],
     completeMfaLogin: ["gateway"],
+    changePasswordAtLogin: ["gateway"],
     beginTotpEnrollment: ["gateway"],
     confirmTotpEnrollment: ["gateway"],
     disableTotp: ["gateway"],

@@ -1,8 +1,10 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { ACCOUNT_CALLERS, type AccountDeps, createAccountRpc } from "./account-rpc.ts";
+import { type ChangePasswordAtLoginDeps, changePasswordAtLogin } from "./change-password-at-login.ts";
 import { countRecoveryCodesLeft } from "./count-recovery-codes-left.ts";
 import { getUser } from "./get-user.ts";
+import { knownDeviceToken } from "./known-device.ts";
 import { createMfaRpc, MFA_CALLERS, type MfaRpcDeps } from "./mfa-rpc.ts";
 import { type NotifyDeps, notifyRefreshReuse } from "./notify-refresh-reuse.ts";
 import { type RegisterDeps, register } from "./register.ts";
@@ -14,6 +16,7 @@ import { encodeUser } from "./user-rpc.ts";
 export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   register: ["gateway"],
   login: ["gateway"],
+  changePasswordAtLogin: ["gateway"],
   getUser: ["gateway"],
   notifyRefreshReuse: ["token-service"],
   ...MFA_CALLERS,
@@ -22,21 +25,37 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
 
 /** Adapts IdentityService to use cases. Holds no logic: decode, call, encode. */
 export function createIdentityRpc(
-  deps: RegisterDeps & ThrottleLoginDeps & RememberDeviceDeps & NotifyDeps & AccountDeps & MfaRpcDeps,
+  deps: RegisterDeps &
+    ThrottleLoginDeps &
+    ChangePasswordAtLoginDeps &
+    RememberDeviceDeps &
+    NotifyDeps &
+    AccountDeps &
+    MfaRpcDeps,
 ): Implementation<IdentityServiceServer> {
   return {
     register: async (request, context) => ({
       user: encodeUser(await register(deps, request, context.deadlineMs)),
     }),
     login: async (request, context) => {
-      const result = await throttleLogin(deps, request, context);
+      const deviceToken = await knownDeviceToken(deps, request.deviceToken);
+      const result = await throttleLogin(deps, { ...request, deviceToken }, context);
+      if ("passwordChange" in result) {
+        return { result: { $case: "passwordChange", value: result.passwordChange } };
+      }
       if ("pending" in result) {
         const { tempToken, methods, userId } = result.pending;
         return { result: { $case: "mfaChallenge", value: { tempToken, methods: [...methods], userId } } };
       }
       const { tokens, user } = result;
+      const device = await rememberDevice(deps, { ...request, user });
+      const completed = { tokens, user: encodeUser(user), deviceToken: device };
+      return { result: { $case: "completed", value: completed } };
+    },
+    changePasswordAtLogin: async (request, context) => {
+      const { tokens, user } = await changePasswordAtLogin(deps, request, context);
       const deviceToken = await rememberDevice(deps, { ...request, user });
-      return { result: { $case: "completed", value: { tokens, user: encodeUser(user), deviceToken } } };
+      return { completed: { tokens, user: encodeUser(user), deviceToken } };
     },
     getUser: async (request) => {
       const user = await getUser(deps, request.userId);

@@ -3,9 +3,10 @@ import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { type BeginMfaChallengeDeps, beginMfaChallenge, type PendingLogin } from "./begin-mfa-challenge.ts";
+import { beginPasswordChange, type PendingPasswordChange } from "./begin-password-change.ts";
 import { beginSession } from "./begin-session.ts";
 import { canonicalEmail } from "./canonical-email.ts";
-import type { PasswordHasher } from "./password-hasher.ts";
+import type { PasswordHasher, Verdict } from "./password-hasher.ts";
 import type { SessionTokens, TokenService } from "./token-service-client.ts";
 import type { User } from "./user.ts";
 import { type Account, findAccount, replacePasswordHash } from "./user-store.ts";
@@ -18,6 +19,15 @@ export interface LoginDeps extends BeginMfaChallengeDeps {
   loginRequiresVerifiedEmail: boolean;
   now: () => Date;
   logger: Logger;
+  /** Told of every refusal, the same for each reason. Unset: nobody is. */
+  onRefused?: (refusal: LoginRefusal) => void;
+}
+
+/** Why a login was refused: for the audit log, never for the client. */
+export interface LoginRefusal {
+  /** Whose account it was for; undefined if there is none. */
+  userId: string | undefined;
+  reason: "unknown_account" | "account_disabled" | "wrong_password" | "email_not_verified";
 }
 
 /** As typed, and from where. */
@@ -36,9 +46,13 @@ export interface CompletedLogin {
   user: User;
 }
 
+/** A login whose password was right and which is not over. */
+export type UnfinishedLogin = { pending: PendingLogin } | { passwordChange: PendingPasswordChange };
+
 /**
- * Checks e-mail and password and begins a session, or with a second factor the wait for its code. Every attempt costs one password verification; an account
- * that is unknown, disabled or without a password fails like a wrong password.
+ * Checks e-mail and password and begins a session; or the wait for a code of the second factor, or without one for the
+ * new password that an administrator has asked for. Every attempt costs one password verification; an account that is
+ * unknown, disabled or without a password fails like a wrong password.
  *
  * @throws {DomainError} `invalid_credentials`; `email_not_verified` only after the right password; `busy`, `service_unavailable`.
  */
@@ -46,38 +60,55 @@ export async function login(
   deps: LoginDeps,
   attempt: LoginAttempt,
   context: CallContext,
-): Promise<CompletedLogin | { pending: PendingLogin }> {
+): Promise<CompletedLogin | UnfinishedLogin> {
   const email = canonicalEmail(attempt.email);
   const account = email === undefined ? undefined : await orUnavailable(findAccount(deps.sql, email));
   const verdict = await deps.passwords.verify(account, attempt.password, context.deadlineMs);
   // Judged after the hash: refusing before it would tell the states of an account apart by time.
-  if (account === undefined || account.status !== "active" || verdict === "mismatch") {
-    throw new DomainError("invalid_credentials");
+  const reason = refusalOf(deps, account, verdict);
+  if (account === undefined || reason !== undefined) {
+    deps.onRefused?.({ userId: account?.user.id, reason: reason ?? "unknown_account" });
+    throw new DomainError(reason === "email_not_verified" ? reason : "invalid_credentials");
   }
-  const { user } = account;
-  if (deps.loginRequiresVerifiedEmail && !user.emailVerified) throw new DomainError("email_not_verified");
+  const { user, sessionEpoch } = account;
+  const amr = ["pwd"];
   if (verdict === "match_outdated") await rehash(deps, account, attempt.password, context);
   if (user.mfaEnabled) {
-    const { sessionEpoch } = account;
     const { clientIp, userAgent } = attempt;
     return {
       pending: await beginMfaChallenge(deps, { userId: user.id, sessionEpoch, clientIp, userAgent }),
     };
+  }
+  if (account.mustChangePassword) {
+    const login = { userId: user.id, sessionEpoch, amr };
+    return { passwordChange: await orUnavailable(beginPasswordChange(deps.sql, deps, login)) };
   }
   const tokens = await beginSession(
     deps,
     {
       userId: user.id,
       role: user.role,
-      amr: ["pwd"],
+      amr,
       authTime: deps.now(),
       clientIp: attempt.clientIp,
       userAgent: attempt.userAgent,
     },
-    account.sessionEpoch,
+    sessionEpoch,
     context,
   );
   return { tokens, user };
+}
+
+function refusalOf(
+  deps: Pick<LoginDeps, "loginRequiresVerifiedEmail">,
+  account: Account | undefined,
+  verdict: Verdict,
+): LoginRefusal["reason"] | undefined {
+  if (account === undefined) return "unknown_account";
+  if (account.status !== "active") return "account_disabled";
+  if (verdict === "mismatch") return "wrong_password";
+  if (deps.loginRequiresVerifiedEmail && !account.user.emailVerified) return "email_not_verified";
+  return undefined;
 }
 
 /** The password is at hand only now. The login does not depend on it: the next one tries again. */

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { availableParallelism } from "node:os";
 import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
+import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
 import { IdentityServiceService } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { UserAdminServiceService } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { SessionServiceClient } from "../proto/gen/gatehouse/token/v1/session_service.ts";
@@ -24,10 +25,14 @@ import { createLinkTokens } from "./links.ts";
 import { createMailSender } from "./mail-sender.ts";
 import { MailWorker } from "./mail-worker.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
+import { createNoteFailedLogin } from "./note-failed-login.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
 import { createPepper } from "./pepper.ts";
 import { createRedisThrottle } from "./redis-throttle.ts";
 import { reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
+import { toAuditEvent } from "./security-event-audit.ts";
+import type { SecurityEvent } from "./security-event-store.ts";
+import { SecurityEventWorker } from "./security-event-worker.ts";
 import { SessionEndWorker } from "./session-end-worker.ts";
 import { shareOf, throttleLimits } from "./throttle.ts";
 import { createTokenServiceClient } from "./token-service-client.ts";
@@ -36,6 +41,10 @@ import { readUsersTable } from "./user-store.ts";
 
 /** Mails asked for whose look-up has not begun or is under way; beyond: busy. */
 const MAX_AFTER_ANSWER = 200;
+/** Longer than a stream takes to come back, shorter than an event's lease. */
+const EVENT_RECORD_TIMEOUT_MS = 3_000;
+/** For what the last calls have left. */
+const AUDIT_GRACE_MS = 1_000;
 const LINK_CLEANING_INTERVAL_MS = 10 * 60_000;
 
 const config = loadConfig(configSchema, process.env);
@@ -55,6 +64,14 @@ const sessions = createRpcClient(SessionServiceClient, {
 lifecycle.onStop("token-service client", () => sessions.close());
 
 const hashesAtOnce = hashConcurrency(config, availableParallelism());
+const recorder = createAuditRecorder({
+  address: config.AUDIT_SERVICE_ADDRESS,
+  certificate,
+  logger,
+  metrics,
+});
+lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_GRACE_MS));
+
 const passwords = await createPasswordHasher({
   argon2,
   parameters: {
@@ -129,6 +146,7 @@ const throttle =
 lifecycle.onStop("throttle", () => throttle.close());
 
 const { BREACH_LOOKUP_URL: breachLookupUrl } = config;
+const newId = () => uuidv7();
 const deps = {
   sql,
   passwords,
@@ -150,7 +168,8 @@ const deps = {
   linkTokens,
   afterAnswer,
   now,
-  newId: () => uuidv7(),
+  newId,
+  noteFailedLogin: createNoteFailedLogin(recorder, { now, newId, metrics }),
   wakeMailWorker: () => mailWorker.wake(),
   randomBytes: (count: number) => randomBytes(count),
   mfaKeys: [config.MFA_ENCRYPTION_KEY_FILE, ...(previousMfaKey ? [previousMfaKey] : [])] as const,
@@ -162,6 +181,11 @@ const deps = {
 const sessionEndWorker = new SessionEndWorker(deps, metrics);
 sessionEndWorker.start();
 lifecycle.onStop("session ends", () => sessionEndWorker.stop());
+const record = (event: SecurityEvent) =>
+  recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS);
+const securityEventWorker = new SecurityEventWorker({ sql, record, now, logger }, metrics);
+securityEventWorker.start();
+lifecycle.onStop("security events", () => securityEventWorker.stop());
 const linkCleaning = repeat("links", LINK_CLEANING_INTERVAL_MS, () => deleteOldLinks(deps), logger);
 lifecycle.onStop("link cleaning", () => linkCleaning.stop());
 

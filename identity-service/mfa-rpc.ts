@@ -1,5 +1,6 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { BeginPasswordChangeDeps } from "./begin-password-change.ts";
 import type { BeginSessionDeps } from "./begin-session.ts";
 import { type BeginTotpEnrollmentDeps, beginTotpEnrollment } from "./begin-totp-enrollment.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
@@ -26,6 +27,7 @@ export const MFA_CALLERS: Pick<Callers<IdentityServiceServer>, MfaMethods> = {
 };
 
 export type MfaRpcDeps = BeginSessionDeps &
+  BeginPasswordChangeDeps &
   BeginTotpEnrollmentDeps &
   ConfirmTotpEnrollmentDeps &
   RememberDeviceDeps;
@@ -34,9 +36,11 @@ export type MfaRpcDeps = BeginSessionDeps &
 export function createMfaRpc(deps: MfaRpcDeps): Pick<Implementation<IdentityServiceServer>, MfaMethods> {
   return {
     completeMfaLogin: async (request, context) => {
-      const { tokens, user } = await completeMfaLogin(deps, request, context);
+      const result = await completeMfaLogin(deps, request, context);
+      if ("passwordChange" in result) return { completed: undefined, passwordChange: result.passwordChange };
+      const { tokens, user } = result;
       const deviceToken = await rememberDevice(deps, { ...request, user });
-      return { completed: { tokens, user: encodeUser(user), deviceToken } };
+      return { completed: { tokens, user: encodeUser(user), deviceToken }, passwordChange: undefined };
     },
     beginTotpEnrollment: (request, context) => beginTotpEnrollment(deps, request, context.deadlineMs),
     confirmTotpEnrollment: async (request, context) => {
@@ -46,8 +50,8 @@ export function createMfaRpc(deps: MfaRpcDeps): Pick<Implementation<IdentityServ
     disableTotp: async (request, context) => ({
       endedSessionIds: [...(await disableTotp(deps, request, context))],
     }),
-    regenerateRecoveryCodes: async (request) => ({
-      recoveryCodes: await regenerateRecoveryCodes(deps, request),
+    regenerateRecoveryCodes: async (request, context) => ({
+      recoveryCodes: await regenerateRecoveryCodes(deps, request, context),
     }),
   };
 }

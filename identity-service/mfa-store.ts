@@ -14,6 +14,8 @@ export interface LockedUser {
   isActive: boolean;
   /** Goes up with each end of the user's sessions. */
   sessionEpoch: number;
+  /** No session before the password was changed. */
+  mustChangePassword: boolean;
 }
 
 /** A user's TOTP secret, confirmed or not. */
@@ -41,7 +43,8 @@ export interface MfaChallenge {
 /** Serialises all that happens to a user's second factor. Undefined if the user is gone. */
 export async function lockUserForMfa(tx: TransactionSql, userId: string): Promise<LockedUser | undefined> {
   const [row] = await tx<LockedUser[]>`
-    select id, email, status = 'active' as "isActive", session_epoch as "sessionEpoch"
+    select id, email, status = 'active' as "isActive", session_epoch as "sessionEpoch",
+      must_change_password as "mustChangePassword"
     from users where id = ${userId} for no key update
   `;
   return row;

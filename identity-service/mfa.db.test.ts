@@ -53,9 +53,12 @@ const enable = (code: string) =>
   confirmTotpEnrollment(deps, { userId, sessionId: SESSION, code, ...FROM }, context());
 const disable = (code: string, password = PASSWORD) =>
   disableTotp(deps, { userId, sessionId: SESSION, password, code, ...FROM }, context());
-const renew = (code: string) => regenerateRecoveryCodes(deps, { userId, code, ...FROM });
-const verify = (tempToken: string, code: string) =>
-  completeMfaLogin(deps, { tempToken, code, ...FROM }, context());
+const renew = (code: string) => regenerateRecoveryCodes(deps, { userId, code, ...FROM }, context());
+async function verify(tempToken: string, code: string) {
+  const result = await completeMfaLogin(deps, { tempToken, code, ...FROM }, context());
+  if (!("tokens" in result)) throw new Error("asked for another password");
+  return result;
+}
 async function logIn(): Promise<string> {
   const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
   if (!("pending" in result)) throw new Error("logged in without a second factor");

@@ -1,3 +1,4 @@
+import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import { checkMfaCode } from "./check-mfa-code.ts";
@@ -5,6 +6,7 @@ import { giveRecoveryCodes } from "./give-recovery-codes.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { lockUserForMfa } from "./mfa-store.ts";
+import { tellAudit } from "./tell-audit.ts";
 
 export interface RegenerateRecoveryCodesDeps extends MfaDeps {
   /** Cryptographically random. */
@@ -20,16 +22,19 @@ export interface RegenerateRecoveryCodesDeps extends MfaDeps {
 export async function regenerateRecoveryCodes(
   deps: RegenerateRecoveryCodesDeps,
   request: TypedCode & { userId: string },
+  context: CallContext,
 ): Promise<string[]> {
-  const { userId } = request;
+  const { userId, clientIp, userAgent } = request;
   const codes = await orUnavailable(
     deps.sql.begin(async (tx) => {
       const user = await lockUserForMfa(tx, userId);
       if (user === undefined || !user.isActive) return undefined;
-      const method = await checkMfaCode(tx, deps, user, request);
+      const method = await checkMfaCode(tx, deps, user, request, context);
       if (method === undefined) return undefined;
       const given = await giveRecoveryCodes(tx, deps, userId);
       await enqueueMfaNotice(tx, deps, user, "recovery-codes-renewed", request);
+      const type = "recovery_codes_renewed";
+      await tellAudit(tx, deps, { type, userId, byOwner: true, clientIp, userAgent }, context);
       return given;
     }),
   );

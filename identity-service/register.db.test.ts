@@ -50,6 +50,8 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
       created_at: deps.now(),
       updated_at: deps.now(),
       session_epoch: 0,
+      must_change_password: false,
+      password_epoch: 0,
       first_login_at: null,
     },
   ]);

@@ -8,7 +8,7 @@ import { knownAddress } from "./known-address.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
 import { networkOf } from "./network-of.ts";
 import type { User } from "./user.ts";
-import { noteFirstLogin } from "./user-store.ts";
+import { findPasswordEpoch, lockDeviceOwner, noteFirstLogin } from "./user-store.ts";
 
 export interface RememberDeviceDeps {
   sql: Sql;
@@ -30,28 +30,41 @@ export interface LoginOrigin {
 }
 
 /**
- * Makes the device of a completed login known. A user who logs in on an unknown one, and not for the first time ever,
- * gets a mail: one for each browser and network, as long as the outbox remembers it.
+ * Makes the device of a completed login known, until the next new password. A user who logs in on an unknown one, and
+ * not for the first time ever, gets a mail: one for each browser and network, as long as the outbox remembers it. An
+ * account from before first logins were kept (`first_login_at` is null though it has been used) passes once as new:
+ * nothing here tells it from one that never was, and a mail at the first login of every new account would be worse.
  *
- * @returns the device token for the next login.
+ * @returns the device token for the next login; empty if the account is gone.
  * @throws {DomainError} `service_unavailable`: without the mail in the outbox nobody is told that they are logged in.
  */
 export async function rememberDevice(deps: RememberDeviceDeps, origin: LoginOrigin): Promise<string> {
   const { user } = origin;
   const known = deps.deviceTokens.read(origin.deviceToken);
-  if (known?.userId === user.id) return deps.deviceTokens.issue(known);
+  if (known?.userId === user.id) {
+    const epoch = await orUnavailable(findPasswordEpoch(deps.sql, user.id));
+    if (epoch === known.passwordEpoch) return deps.deviceTokens.issue(known);
+  }
   const browser = describeBrowser(origin.userAgent);
-  const isNotified = await orUnavailable(
+  const remembered = await orUnavailable(
     deps.sql.begin(async (tx) => {
-      if (await noteFirstLogin(tx, user.id, deps.now())) return false;
+      const owner = await lockDeviceOwner(tx, user.id);
+      // Erased meanwhile: its mails are gone, and none comes after.
+      if (owner === undefined) return undefined;
+      const { passwordEpoch, firstLoginAt } = owner;
+      const device = { id: deps.newId(), userId: user.id, passwordEpoch };
+      if (firstLoginAt === null) {
+        await noteFirstLogin(tx, user.id, deps.now());
+        return { device, isNotified: false };
+      }
       const data = { occurredAt: inUtc(deps.now()), ip: knownAddress(origin.clientIp), browser };
       const id = noticeId(user.id, browser, networkOf(origin.clientIp));
       const mail = { id, userId: user.id, recipient: user.email, template: "new-device", data } as const;
-      return enqueueMail(tx, mail, deps.now());
+      return { device, isNotified: await enqueueMail(tx, mail, deps.now()) };
     }),
   );
-  if (isNotified) deps.wakeMailWorker();
-  return deps.deviceTokens.issue({ id: deps.newId(), userId: user.id });
+  if (remembered?.isNotified) deps.wakeMailWorker();
+  return remembered === undefined ? "" : deps.deviceTokens.issue(remembered.device);
 }
 
 /** Clients that keep no cookies are unknown each time: their owners get one mail, not one a login. */

@@ -1,3 +1,4 @@
+import type { CallContext } from "../service-kit/call-context.ts";
 import type { TransactionSql } from "../service-kit/postgres.ts";
 import { type LockedAccount, setPasswordHash } from "./account-store.ts";
 import { type EndSessionsDeps, owesSessionEnd } from "./end-sessions.ts";
@@ -5,23 +6,33 @@ import { inUtc } from "./in-utc.ts";
 import { killLinks } from "./link-store.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
 import type { SessionEnd } from "./session-end-store.ts";
+import { tellAudit } from "./tell-audit.ts";
 
 /**
- * Gives a locked account another password, with all that belongs to it: links that would set another one, or another address, die, the
- * owner gets a notice, and sessions are to end.
+ * Gives a locked account another password, with all that belongs to it: links that would set another one, or another
+ * address, die, the owner gets a notice, the audit log an event, and sessions are to end.
  */
 export async function replacePassword(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
   account: LockedAccount,
-  change: { passwordHash: string; exceptSessionId?: string; reason: string },
+  change: {
+    passwordHash: string;
+    exceptSessionId?: string;
+    reason: "password_changed" | "password_reset";
+    clientIp?: string;
+    userAgent?: string;
+  },
+  context: CallContext,
 ): Promise<SessionEnd> {
   const now = deps.now();
   const { id: userId, email: recipient } = account;
-  const { passwordHash, ...end } = change;
+  const { passwordHash, clientIp = "", userAgent = "", ...end } = change;
   await setPasswordHash(tx, { userId, passwordHash, at: now });
   await killLinks(tx, { userId, purposes: ["reset_password", "confirm_email_change"], now });
   const data = { occurredAt: inUtc(now) };
   await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: "password-changed", data }, now);
+  const event = { type: change.reason, userId, byOwner: true, clientIp, userAgent };
+  await tellAudit(tx, deps, event, context);
   return owesSessionEnd(tx, deps, { userId, ...end });
 }

@@ -5,12 +5,13 @@ import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
 import type { HashShare } from "./hash-share.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
+import { refuseKeptPassword } from "./refuse-kept-password.ts";
 import { replacePassword } from "./replace-password.ts";
 import { clearGuesses, spendOrRefuse, type Throttle } from "./throttle.ts";
 import { linkRefused, openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 
 export interface ResetPasswordDeps extends UseLinkDeps, EndSessionsDeps {
-  passwords: Pick<PasswordHasher, "hash">;
+  passwords: Pick<PasswordHasher, "hash" | "verify">;
   passwordPolicy: PasswordPolicy;
   throttle: Pick<Throttle, "spend" | "clear">;
   hashShare: HashShare;
@@ -29,7 +30,8 @@ export interface EndedSessions {
  * has ended when this resolves; a second factor stays.
  *
  * @throws {DomainError} `reset_token_invalid`, `password_too_short`, `password_too_common`, `password_contains_email`,
- *   `validation_failed`, `too_many_requests`, `busy`; `service_unavailable`, after which the password may have changed and sessions end
+ *   `password_unchanged` where the password must be changed, `validation_failed`, `too_many_requests`, `busy`;
+ *   `service_unavailable`, after which the password may have changed and sessions end
  *   when token-service is back.
  */
 export async function resetPassword(
@@ -43,12 +45,16 @@ export async function resetPassword(
   if (account === undefined) throw linkRefused("reset_password");
   checkPassword(deps.passwordPolicy, request.newPassword, account.email, "newPassword");
   await refuseBreached(deps.passwordPolicy, request.newPassword);
-  const passwordHash = await deps.hashShare.run(request.clientIp, () =>
-    deps.passwords.hash(request.newPassword, context.deadlineMs),
-  );
+  const passwordHash = await deps.hashShare.run(request.clientIp, async () => {
+    if (account.mustChangePassword) {
+      const kept = { userId: account.id, passwordHash: account.passwordHash };
+      await refuseKeptPassword(deps.passwords, kept, request.newPassword, context.deadlineMs);
+    }
+    return deps.passwords.hash(request.newPassword, context.deadlineMs);
+  });
   const end = await orUnavailable(
     useLink(deps, "reset_password", link, (tx, locked) =>
-      replacePassword(tx, deps, locked, { passwordHash, reason: "password_reset" }),
+      replacePassword(tx, deps, locked, { passwordHash, reason: "password_reset" }, context),
     ),
   );
   deps.wakeMailWorker();

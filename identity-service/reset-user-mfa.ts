@@ -5,6 +5,7 @@ import { orUnavailable } from "../service-kit/postgres.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { deleteSecondFactor, lockUserForMfa } from "./mfa-store.ts";
+import { tellAudit } from "./tell-audit.ts";
 
 export interface ResetUserMfaDeps extends EndSessionsDeps {
   /** There is a mail to send; not waited for. */
@@ -30,6 +31,7 @@ export async function resetUserMfa(
       if (user === undefined) throw new DomainError("not_found");
       if (!(await deleteSecondFactor(tx, userId))) return undefined;
       await enqueueMfaNotice(tx, deps, user, "mfa-disabled", { clientIp: "", userAgent: "" });
+      await tellAudit(tx, deps, { type: "mfa_reset", userId: user.id }, context);
       return owesSessionEnd(tx, deps, { userId, reason: "mfa_reset" });
     }),
   );

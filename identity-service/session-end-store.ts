@@ -55,7 +55,10 @@ export async function countSessionEnds(sql: Sql): Promise<number> {
 }
 
 /** Goes up with each end of sessions; undefined if the user is gone or disabled. */
-export async function findSessionEpoch(sql: Sql, userId: string): Promise<number | undefined> {
+export async function findSessionEpoch(
+  sql: Sql | TransactionSql,
+  userId: string,
+): Promise<number | undefined> {
   const [row] = await sql<{ epoch: number }[]>`
     select session_epoch as epoch from users where id = ${userId} and status = 'active'
   `;

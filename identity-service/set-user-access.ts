@@ -4,6 +4,7 @@ import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import { lockActiveAdmins } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
+import { type AccountEvent, tellAudit } from "./tell-audit.ts";
 import type { Throttle } from "./throttle.ts";
 import { clearGuesses } from "./throttle.ts";
 import type { ManagedUser, Role, UserStatus } from "./user.ts";
@@ -18,11 +19,13 @@ export interface UserAccess {
   userId: string;
   role?: Role | undefined;
   status?: UserStatus | undefined;
+  /** True also ends the user's sessions; the next login gives none before the password was changed. */
+  mustChangePassword?: boolean | undefined;
 }
 
 /**
- * Changes role and status of an account, together. A change of role and a disable end the user's sessions: they are
- * committed first, so that no crash leaves access behind, and have ended when this resolves. Setting the status to
+ * Changes role and status of an account, and whether its password must be changed, together. A change of role, a disable
+ * and the wish for another password end the user's sessions: the changes are committed first, so that no crash leaves access behind, and have ended when this resolves. Setting the status to
  * active also clears the failures that slow its logins down.
  *
  * @returns the account as it is now, and the ids of the sessions that ended.
@@ -45,12 +48,16 @@ export async function setUserAccess(
       const status = access.status ?? before.status;
       const staysAdmin = role === "ADMIN" && status === "active";
       if (!staysAdmin && isOnly(admins, before.user.id)) throw new DomainError("last_admin");
-      const isChanged = role !== before.user.role || status !== before.status;
-      if (isChanged) await setAccess(tx, { userId, role, status, at: deps.now() });
-      const reason = reasonToEnd(before, role, access.status);
+      const mustChangePassword = access.mustChangePassword ?? before.mustChangePassword;
+      const after = { ...before, user: { ...before.user, role }, status, mustChangePassword };
+      const events = changesOf(before, after);
+      if (events.length > 0)
+        await setAccess(tx, { userId, role, status, mustChangePassword, at: deps.now() });
+      for (const event of events) await tellAudit(tx, deps, { ...event, userId: before.user.id }, context);
+      const reason = reasonToEnd(access, events);
       const owed =
         reason === undefined ? undefined : await owesSessionEnd(tx, deps, { userId: before.user.id, reason });
-      return { user: { ...before, user: { ...before.user, role }, status }, end: owed };
+      return { user: after, end: owed };
     }),
   );
   if (access.status === "active")
@@ -58,10 +65,26 @@ export async function setUserAccess(
   return { user, sessionIds: end === undefined ? [] : await endSessions(deps, end, context) };
 }
 
-/** Disabling ends sessions also where it changes nothing: whoever repeats it wants to be sure. */
-function reasonToEnd(before: ManagedUser, role: Role, status: UserStatus | undefined): string | undefined {
-  if (status === "disabled") return "account_disabled";
-  return role === before.user.role ? undefined : "role_changed";
+type Change = Pick<AccountEvent, "type" | "reason">;
+
+function changesOf(before: ManagedUser, after: ManagedUser): Change[] {
+  const changes: Change[] = [];
+  if (before.user.role !== after.user.role) {
+    changes.push({ type: "role_changed", reason: `${before.user.role} to ${after.user.role}` });
+  }
+  if (before.status !== after.status) changes.push({ type: "status_changed", reason: after.status });
+  if (before.mustChangePassword !== after.mustChangePassword) {
+    const reason = after.mustChangePassword ? "" : "not any more";
+    changes.push({ type: "password_change_required", reason });
+  }
+  return changes;
+}
+
+/** What takes access away ends sessions also where it changes nothing: whoever repeats it wants to be sure. */
+function reasonToEnd(access: UserAccess, changes: readonly Change[]): string | undefined {
+  if (access.status === "disabled") return "account_disabled";
+  if (changes.some(({ type }) => type === "role_changed")) return "role_changed";
+  return access.mustChangePassword === true ? "password_change_required" : undefined;
 }
 
 /** Whether nobody but this user is an active administrator. */

@@ -16,6 +16,7 @@ import { createMemoryThrottle } from "./memory-throttle.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
 import type { Argon2Parameters } from "./stored-hash.ts";
 import { throttleLimits } from "./throttle.ts";
+import type { FailedLogin } from "./throttle-login.ts";
 import type { EndedUserSessions, NewSession, SessionTokens } from "./token-service-client.ts";
 import type { MfaKeys } from "./totp-secret.ts";
 
@@ -68,6 +69,7 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     afterAnswer: createAfterAnswer({ maxPending: 1_000, logger }),
     now,
     newId: () => uuidv7(),
+    noteFailedLogin: vi.fn((_failed: FailedLogin) => undefined),
     wakeMailWorker: vi.fn(),
     randomBytes,
     mfaKeys: [newTestKey()] as MfaKeys,

@@ -4,15 +4,29 @@ import { canonicalEmail } from "./canonical-email.ts";
 import { countGuess } from "./count-guess.ts";
 import type { DeviceTokens, KnownDevice } from "./device-token.ts";
 import type { HashShare } from "./hash-share.ts";
-import { type LoginAttempt, type LoginDeps, login } from "./login.ts";
+import { type LoginAttempt, type LoginDeps, type LoginRefusal, login } from "./login.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import type { Guess, Throttle } from "./throttle.ts";
 import { findUser } from "./user-store.ts";
 
-export interface ThrottleLoginDeps extends LoginDeps {
+/** A login that was refused, for the audit log. */
+export interface FailedLogin {
+  /** Whose account it was for; undefined if there is none. */
+  userId: string | undefined;
+  reason: LoginRefusal["reason"] | "locked";
+  clientIp: string;
+  userAgent: string;
+}
+
+export interface ThrottleLoginDeps extends Omit<LoginDeps, "onRefused"> {
   throttle: Throttle;
   deviceTokens: DeviceTokens;
   hashShare: HashShare;
+  /**
+   * Takes a failed login for the audit log, without waiting and without failing. It does the same work whatever the
+   * reason: that is told to the log only.
+   */
+  noteFailedLogin: (failed: FailedLogin, context: CallContext) => void;
 }
 
 export interface ThrottledAttempt extends LoginAttempt {
@@ -37,9 +51,23 @@ export async function throttleLogin(
   const guess: Guess = { account, clientIp: attempt.clientIp, deviceId: device?.id };
   return countGuess(deps.throttle, guess, context.deadlineMs, (isLocked) =>
     deps.hashShare.run(attempt.clientIp, () =>
-      login(isLocked ? { ...deps, passwords: matchingNothing(deps) } : deps, attempt, context),
+      login(loginDeps(deps, attempt, isLocked, context), attempt, context),
     ),
   );
+}
+
+function loginDeps(
+  deps: ThrottleLoginDeps,
+  { clientIp, userAgent }: ThrottledAttempt,
+  isLocked: boolean,
+  context: CallContext,
+): LoginDeps {
+  return {
+    ...deps,
+    passwords: isLocked ? matchingNothing(deps) : deps.passwords,
+    onRefused: ({ userId, reason }) =>
+      deps.noteFailedLogin({ userId, reason: isLocked ? "locked" : reason, clientIp, userAgent }, context),
+  };
 }
 
 /** The device, if it is this account's. Costs a look-up by the token's user, whoever's account is asked for. */

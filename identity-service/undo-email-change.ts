@@ -8,6 +8,7 @@ import { enqueueMail } from "./mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "./make-link.ts";
 import { deleteSecondFactor, findTotpCredential } from "./mfa-store.ts";
 import type { EndedSessions } from "./reset-password.ts";
+import { tellAudit } from "./tell-audit.ts";
 import { linkRefused, openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 import { lockAddresses } from "./user-store.ts";
 
@@ -49,6 +50,7 @@ export async function undoEmailChange(
       const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
       const mail = { id: deps.newId(), userId, recipient: link.newEmail ?? "" };
       await enqueueMail(tx, { ...mail, template: "reset-password", data }, now);
+      await tellAudit(tx, deps, { type: "email_change_undone", userId, byOwner: true }, context);
       return owesSessionEnd(tx, deps, { userId, reason: "email_change_undone" });
     }),
   );

@@ -7,11 +7,13 @@ import { Role as ProtoRole } from "../proto/gen/gatehouse/token/v1/principal.ts"
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { deleteUser } from "./delete-user.ts";
+import { endUserSessions } from "./end-user-sessions.ts";
 import { getManagedUser } from "./get-managed-user.ts";
 import { listUsers } from "./list-users.ts";
 import { type ResetUserMfaDeps, resetUserMfa } from "./reset-user-mfa.ts";
 import { toProtoRole } from "./role-rpc.ts";
 import { type SetUserAccessDeps, setUserAccess } from "./set-user-access.ts";
+import { unlockUser } from "./unlock-user.ts";
 import { type ManagedUser, ROLES, type Role, type UserStatus } from "./user.ts";
 import { encodeUser } from "./user-rpc.ts";
 
@@ -23,6 +25,8 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
   setUserAccess: administrators,
   resetUserMfa: administrators,
   deleteUser: administrators,
+  endUserSessions: administrators,
+  unlockUser: administrators,
 };
 
 /** Adapts UserAdminService to use cases. Holds no logic: decode, call, encode. */
@@ -41,8 +45,13 @@ export function createUserAdminRpc(
       return { users: users.map(encodeManaged), nextCursor };
     },
     getManagedUser: async ({ userId }) => ({ user: encodeManaged(await getManagedUser(deps, userId)) }),
-    setUserAccess: async ({ userId, role, status }, context) => {
-      const access = { userId, role: decodeRole(role), status: decodeStatus(status) };
+    setUserAccess: async (request, context) => {
+      const access = {
+        userId: request.userId,
+        role: decodeRole(request.role),
+        status: decodeStatus(request.status),
+        mustChangePassword: request.mustChangePassword,
+      };
       const { user, sessionIds } = await setUserAccess(deps, access, context);
       return { user: encodeManaged(user), endedSessionIds: [...sessionIds] };
     },
@@ -52,6 +61,13 @@ export function createUserAdminRpc(
     deleteUser: async ({ userId }, context) => ({
       endedSessionIds: [...(await deleteUser(deps, userId, context))],
     }),
+    endUserSessions: async ({ userId }, context) => ({
+      endedSessionIds: [...(await endUserSessions(deps, userId, context))],
+    }),
+    unlockUser: async ({ userId }, context) => {
+      await unlockUser(deps, userId, context);
+      return {};
+    },
   };
 }
 
@@ -60,8 +76,8 @@ const PROTO_STATUS: Record<UserStatus, ProtoStatus> = {
   disabled: ProtoStatus.DISABLED,
 };
 
-function encodeManaged({ user, status, firstLoginAt }: ManagedUser): ProtoManagedUser {
-  return { user: encodeUser(user), status: PROTO_STATUS[status], firstLoginAt };
+function encodeManaged({ user, status, firstLoginAt, mustChangePassword }: ManagedUser): ProtoManagedUser {
+  return { user: encodeUser(user), status: PROTO_STATUS[status], firstLoginAt, mustChangePassword };
 }
 
 /** Undefined where nothing was told. What a newer version means must not be taken for that. */

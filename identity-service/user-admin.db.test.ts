@@ -75,6 +75,42 @@ test("users are found by part of address or name, by role and by status", async 
   expect(await found({ status: "disabled", role: "ADMIN" })).toEqual([]);
 });
 
+test("names of any script are found in any case, and what LIKE means by % _ and \\ is only text", async () => {
+  const plantName = async (index: number, name: string) => {
+    const id = await plant("USER", index);
+    await database.ownerSql`update users set last_name = ${name} where id = ${id}`;
+    return id;
+  };
+  const [aase, greek, plain, odd] = [
+    await plantName(1, "\u00c5se \u00d6sterg\u00e5rd"),
+    await plantName(2, "\u03a3\u03b1\u03c0\u03c6\u03ce"),
+    await plantName(3, "Ivanov"),
+    await plantName(4, "100%_\\"),
+  ];
+  const found = async (query: string) =>
+    (await listUsers(deps, { limit: 10, query })).users.map(({ user }) => user.id);
+  expect(await found("\u00e5SE \u00f6STER")).toEqual([aase]);
+  // Decomposed: A and a ring of its own.
+  expect(await found("A\u030ase")).toEqual([aase]);
+  expect(await found("\u03c3\u03b1\u03a0\u03a6\u038f")).toEqual([greek]);
+  expect(await found("IVANOV")).toEqual([plain]);
+  for (const query of ["%_", "_", "\\"]) expect(await found(query)).toEqual([odd]);
+});
+
+test("a search among many reads an index, not every user", async () => {
+  await database.ownerSql`
+    insert into users (id, email, first_name, last_name, role, status, email_verified, created_at, updated_at)
+    select gen_random_uuid(), 'u' || n || '@example.com', 'Ada', md5(n::text), 'USER', 'active', true, now(), now()
+    from generate_series(1, 20000) as n`;
+  await database.ownerSql`vacuum analyze users`;
+  expect((await listUsers(deps, { limit: 10, query: "U777@EXAMPLE" })).users).toHaveLength(1);
+  const plan = await database.sql`
+    explain select id from users
+    where lower((email || ' ' || first_name || ' ' || last_name) collate "und-x-icu")
+      like lower(${"%U777@EXAMPLE%"} collate "und-x-icu") order by id desc limit 11`;
+  expect(JSON.stringify(plan)).toContain("users_by_text");
+});
+
 test.each([{ limit: 0 }, { limit: 101 }, { limit: 10, cursor: "x" }, { limit: 10, query: "\0" }])(
   "a list with %j is refused",
   async (request) => {

@@ -12,6 +12,8 @@ export interface Account {
   passwordHash: string | null;
   /** Goes up with each change that ends sessions: see begin-session.ts. */
   sessionEpoch: number;
+  /** No session before the password was changed. */
+  mustChangePassword: boolean;
 }
 
 export interface UserRow extends Omit<User, "role"> {
@@ -72,13 +74,15 @@ export async function findAccount(sql: Sql | TransactionSql, email: string): Pro
     select id, email, first_name as "firstName", last_name as "lastName", role,
       email_verified as "emailVerified", created_at as "createdAt",
       exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled",
-      status, password_hash as "passwordHash", session_epoch as "sessionEpoch"
+      status, password_hash as "passwordHash", session_epoch as "sessionEpoch",
+      must_change_password as "mustChangePassword"
     from users
     where email = ${email}
   `;
   if (row === undefined) return undefined;
-  const { status, passwordHash, sessionEpoch, ...userRow } = row;
-  return { user: toUser(userRow), status: known(USER_STATUSES, status), passwordHash, sessionEpoch };
+  const { status, passwordHash, sessionEpoch, mustChangePassword, ...userRow } = row;
+  const user = toUser(userRow);
+  return { user, status: known(USER_STATUSES, status), passwordHash, sessionEpoch, mustChangePassword };
 }
 
 /** Replaces a password hash, unless it was replaced by something else in the meantime: then nothing happens. */
@@ -93,12 +97,34 @@ export async function replacePasswordHash(
   `;
 }
 
-/** @returns true if nobody has logged in to the account before: of any number at once, for one. */
-export async function noteFirstLogin(tx: TransactionSql, userId: string, at: Date): Promise<boolean> {
-  const result = await tx`
-    update users set first_login_at = ${at} where id = ${userId} and first_login_at is null
+/** What decides whether a device is known, and whether an unknown one is news. */
+export interface DeviceOwner {
+  /** Goes up with each new password. */
+  passwordEpoch: number;
+  /** Null if nobody has logged in since this is kept. */
+  firstLoginAt: Date | null;
+}
+
+/** Undefined if the user is gone. */
+export async function findPasswordEpoch(sql: Sql, userId: string): Promise<number | undefined> {
+  const [row] = await sql<
+    { epoch: number }[]
+  >`select password_epoch as epoch from users where id = ${userId}`;
+  return row?.epoch;
+}
+
+/** Locked until the transaction ends, so that an erasure comes before or after. Undefined if the user is gone. */
+export async function lockDeviceOwner(tx: TransactionSql, userId: string): Promise<DeviceOwner | undefined> {
+  const [row] = await tx<DeviceOwner[]>`
+    select password_epoch as "passwordEpoch", first_login_at as "firstLoginAt"
+    from users where id = ${userId} for no key update
   `;
-  return result.count === 1;
+  return row;
+}
+
+/** Under that lock. */
+export async function noteFirstLogin(tx: TransactionSql, userId: string, at: Date): Promise<void> {
+  await tx`update users set first_login_at = ${at} where id = ${userId} and first_login_at is null`;
 }
 
 /** Waits for its turn to make the first administrator; holds it until the transaction ends. */

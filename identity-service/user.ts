@@ -12,6 +12,8 @@ export interface ManagedUser {
   status: UserStatus;
   /** Undefined if never, or before this was kept. */
   firstLoginAt: Date | undefined;
+  /** The next login gives no session before the password was changed. */
+  mustChangePassword: boolean;
 }
 
 /** An account as its owner sees it. */

@@ -9,6 +9,7 @@ export const ERROR_CATALOGUE = {
   password_too_short: "The password has fewer characters than the policy asks for.",
   password_too_common: "The password is among the most common ones.",
   password_contains_email: "The password is or contains the name part of the e-mail address.",
+  password_unchanged: "The password has to be changed, and the new one is the present one.",
   verification_token_invalid:
     "The link is not good any more: wrong, used, expired, or followed by a newer one.",
   reset_token_invalid:
@@ -20,6 +21,8 @@ export const ERROR_CATALOGUE = {
   mfa_code_invalid: "The code is not the second factor's: wrong, too old or used before.",
   mfa_token_invalid:
     "The login that this code was for is unknown, over, or has been tried too often; log in again.",
+  password_change_token_invalid:
+    "The login that this new password was for is unknown, over, or has been tried too often; log in again.",
   invalid_client: "The calling service's id and secret do not belong to a client that may introspect tokens.",
   refresh_token_invalid: "The refresh token is unknown, malformed, expired, or its session has ended.",
   refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",

@@ -2,8 +2,17 @@ import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
-import { lockLiveSessions, lockSession, lockUser, markSessionsRevoked } from "./session-store.ts";
+import {
+  eraseOrigins,
+  lockLiveSessions,
+  lockSession,
+  lockUser,
+  markSessionsRevoked,
+} from "./session-store.ts";
 import { accessTokensDeadAt, type TokenLifetimes } from "./token-lifetimes.ts";
+
+/** The reason that also has where the sessions were used from forgotten. */
+const ERASED = "account_deleted";
 
 export interface RevokeSessionDeps {
   sql: Sql;
@@ -13,7 +22,8 @@ export interface RevokeSessionDeps {
 }
 
 /**
- * Ends one session of a user, committed. Ending an ended one succeeds.
+ * Ends one session of a user, committed. Ending an ended one succeeds. For the reason `account_deleted` nothing personal
+ * of any of the user's sessions remains.
  *
  * @returns the number that the revocation log reached.
  * @throws {DomainError} `not_found` if the user has no such session.
@@ -28,6 +38,7 @@ export async function revokeSession(
       // After the wait for the lock: a token may have been signed until now.
       const now = deps.now();
       if (session?.userId !== request.userId) throw new DomainError("not_found");
+      if (request.reason === ERASED) await eraseOrigins(tx, session.userId);
       if (session.revokedAt !== null) return appendRevocations(tx, [], now);
       await markSessionsRevoked(tx, [session.id], request.reason, now);
       return appendRevocations(
@@ -42,7 +53,8 @@ export async function revokeSession(
 }
 
 /**
- * Ends all live sessions of a user but the excepted one, in one transaction that no new session can slip past.
+ * Ends all live sessions of a user but the excepted one, in one transaction that no new session can slip past. For the
+ * reason `account_deleted` nothing personal of any of them remains.
  *
  * @returns the ended sessions and the number that the revocation log reached.
  */
@@ -57,6 +69,7 @@ export async function revokeUserSessions(
       const now = deps.now();
       const sessionIds = live.map(({ id }) => id).filter((id) => id !== request.exceptSessionId);
       if (sessionIds.length > 0) await markSessionsRevoked(tx, sessionIds, request.reason, now);
+      if (request.reason === ERASED) await eraseOrigins(tx, request.userId);
       const targets = sessionIds.map((sessionId) => ({ sessionId }));
       const end = accessTokensDeadAt(now, deps.lifetimes.accessTtlS);
       return { sessionIds, sequence: await appendRevocations(tx, targets, end) };

@@ -58,6 +58,36 @@ test("ending the others leaves the present one; ending all leaves none; a login 
   expect(await liveOf(userId)).toEqual([]);
 });
 
+test("the end of an account leaves nothing of where it was used from, in sessions that had ended neither", async () => {
+  const userId = randomUUID();
+  const [ended, live, bystander] = [
+    await logIn(replica, userId),
+    await logIn(replica, userId),
+    await logIn(replica, randomUUID()),
+  ];
+  await database.ownerSql`update sessions set ip = '192.0.2.1', user_agent = 'curl/8'`;
+  await revokeSession(replica.deps, { sessionId: ended.sessionId, userId, reason: "logout" });
+  const origins = async () =>
+    Object.fromEntries(
+      (await database.ownerSql`select id, ip || user_agent as origin from sessions`).map(({ id, origin }) => [
+        id,
+        origin,
+      ]),
+    );
+  await revokeUserSessions(replica.deps, { userId, reason: "account_deleted" });
+  expect(await origins()).toMatchObject({
+    [ended.sessionId]: "",
+    [live.sessionId]: "",
+    [bystander.sessionId]: "192.0.2.1curl/8",
+  });
+
+  // A login that was under way, ended by itself after the account.
+  const late = await logIn(replica, userId);
+  await database.ownerSql`update sessions set ip = '192.0.2.1' where id = ${late.sessionId}`;
+  await revokeSession(replica.deps, { sessionId: late.sessionId, userId, reason: "account_deleted" });
+  expect((await origins())[late.sessionId]).toBe("");
+});
+
 test("somebody else's session and one that never was are not found alike", async () => {
   const mine = await logIn(replica, randomUUID());
   const stranger = randomUUID();

@@ -38,6 +38,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     throttle: createMemoryThrottle({ limits, now: Date.now }),
     hashShare: createHashShare(1_000),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
+    noteFailedLogin: () => undefined,
     tokenService: {
       issueSession: async ({ userId }: { userId: string }) => ({ ...tokens, sessionId: uuidv7(), userId }),
       revokeSession: async () => undefined,

@@ -74,8 +74,9 @@ export class Launcher {
       randomPassword,
     );
     await this.#essentialSecret(keyEncryptionKeyFile(this.#home), newEncryptionKey);
-    // Kept, not essential: a home from before there was a second factor has none.
-    await keptSecret(mfaEncryptionKeyFile(this.#home), newEncryptionKey);
+    const mfaKey = mfaEncryptionKeyFile(this.#home);
+    const ifNeverUsed = `Or, if nobody has set up a second factor yet: openssl rand -base64 32 > ${mfaKey}`;
+    await this.#essentialSecret(mfaKey, newEncryptionKey, ifNeverUsed);
     await keptSecret(linkKeyFile(this.#home), newEncryptionKey);
     await keptSecret(deviceKeyFile(this.#home), newEncryptionKey);
     const database = this.#startDatabase(superuserPassword);
@@ -133,10 +134,11 @@ export class Launcher {
   }
 
   /** A secret without which the data that is there cannot be read. Made only where there is no data yet. */
-  #essentialSecret(path: string, make: () => string): Promise<string> {
+  #essentialSecret(path: string, make: () => string, otherWay = ""): Promise<string> {
     return keptSecret(path, () => {
       if (!existsSync(this.#home.postgres)) return make();
-      throw new LaunchError(`${path} is missing: put it back, or start anew with \`npm start -- --fresh\`.`);
+      const ways = `put it back, or start anew with \`npm start -- --fresh\`. ${otherWay}`.trim();
+      throw new LaunchError(`${path} is missing: ${ways}`);
     });
   }
 

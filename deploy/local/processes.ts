@@ -46,6 +46,7 @@ export function processPlan(settings: Settings, home: Home, administrator: First
     LISTEN_ADDRESS: local(settings.IDENTITY_PORT),
     HEALTH_ADDRESS: local(settings.IDENTITY_HEALTH_PORT),
     TOKEN_SERVICE_ADDRESS,
+    AUDIT_SERVICE_ADDRESS: services.AUDIT_SERVICE_ADDRESS,
     BOOTSTRAP_ADMIN_EMAIL: administrator.email,
     BOOTSTRAP_ADMIN_PASSWORD_FILE: administrator.passwordFile,
     SMTP_URL: `smtp://${local(settings.SMTP_PORT)}`,

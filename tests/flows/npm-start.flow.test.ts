@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -139,6 +139,26 @@ test("a taken port is named, with the variable that moves it", async () => {
   expect(naming).toHaveLength(1);
   expect(naming[0]).toContain("GATEWAY_PORT");
   taken.close();
+  await rm(home, { recursive: true, force: true });
+});
+
+test.each([
+  ["key-encryption-key", /put it back, or start anew/],
+  ["mfa-encryption-key", /put it back, or start anew.*if nobody has set up a second factor/],
+])("a lost %s is not made anew beside the data that needs it", async (name, advice) => {
+  const home = await mkdtemp(join(tmpdir(), "gatehouse-flow-"));
+  await writeFile(join(home, "gatehouse-home"), "");
+  for (const folder of ["postgres", "secrets"]) await mkdir(join(home, folder));
+  const secrets = ["postgres-superuser-password", "key-encryption-key", "mfa-encryption-key"];
+  for (const secret of secrets.filter((candidate) => candidate !== name)) {
+    await writeFile(join(home, "secrets", secret), "kept");
+  }
+  const failed = launch({ home, ports: await freePorts() });
+  expect(await failed.ended).toBe(1);
+  const line = failed.output().trim().split("\n").at(-1) ?? "";
+  expect(line).toContain(join(home, "secrets", name));
+  expect(line).toMatch(advice);
+  expect(await readdir(join(home, "secrets"))).not.toContain(name);
   await rm(home, { recursive: true, force: true });
 });
 

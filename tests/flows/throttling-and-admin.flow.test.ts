@@ -28,7 +28,7 @@ test("five wrong passwords lock a login, and nothing tells; the device that logg
   const user = await api.newUser();
   const first = await logIn(user, user.password);
   const cookie = first.headers.get("set-cookie")?.split(";")[0] ?? "";
-  expect(cookie).toMatch(/^gatehouse_device=1\./);
+  expect(cookie).toMatch(/^gatehouse_device=2\./);
 
   const answers = [await logIn({ email: `nobody-${randomUUID()}@example.com` }, "wrong")];
   for (let round = 0; round < 6; round += 1) answers.push(await logIn(user, "wrong"));

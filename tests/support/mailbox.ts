@@ -9,10 +9,15 @@ export interface ReceivedMail {
   to: { address: string }[];
 }
 
+/** All that a mailbox received, oldest first. @param port of its page. */
+export async function allMails(port: number): Promise<ReceivedMail[]> {
+  const response = await fetch(`http://127.0.0.1:${port}/email`);
+  return (await response.json()) as ReceivedMail[];
+}
+
 /** What the mailbox of a running system received for an address, oldest first. */
 export async function mailsTo(system: Pick<System, "ports">, address: string): Promise<ReceivedMail[]> {
-  const response = await fetch(`http://127.0.0.1:${system.ports.MAILBOX_PORT}/email`);
-  const mails = (await response.json()) as ReceivedMail[];
+  const mails = await allMails(system.ports.MAILBOX_PORT);
   return mails.filter(({ to }) => to.some((recipient) => recipient.address === address.toLowerCase()));
 }
 

@@ -70,6 +70,9 @@ export interface LoginResponse {
     | //
     /** The password was right; a code of the second factor is missing. */
     { $case: "mfaChallenge"; value: MfaChallenge }
+    | //
+    /** The password was right, and has to be changed. */
+    { $case: "passwordChange"; value: PasswordChangeChallenge }
     | undefined;
 }
 
@@ -97,6 +100,14 @@ export interface MfaChallenge {
   userId: string;
 }
 
+/** A login that waits for a new password. */
+export interface PasswordChangeChallenge {
+  /** 256 bits in base64url: for ChangePasswordAtLogin and nothing else. Never logged. */
+  tempToken: string;
+  /** UUID of the user who has proven to be it. */
+  userId: string;
+}
+
 /** One attempt. */
 export interface CompleteMfaLoginRequest {
   /** As the challenge gave it. Never logged. */
@@ -111,8 +122,32 @@ export interface CompleteMfaLoginRequest {
   deviceToken: string;
 }
 
-/** The login is complete. */
+/** The code was right. Without either field: not logged in. */
 export interface CompleteMfaLoginResponse {
+  /** Here is the session. */
+  completed:
+    | CompletedLogin
+    | undefined;
+  /** Instead of it: the password has to be changed. */
+  passwordChange: PasswordChangeChallenge | undefined;
+}
+
+/** What the password becomes. */
+export interface ChangePasswordAtLoginRequest {
+  /** As the challenge gave it. Never logged. */
+  tempToken: string;
+  /** As typed. Never logged. */
+  newPassword: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
+}
+
+/** The password is set, the login complete. */
+export interface ChangePasswordAtLoginResponse {
   /** Here is the session. */
   completed: CompletedLogin | undefined;
 }
@@ -628,6 +663,9 @@ export const LoginResponse: MessageFns<LoginResponse> = {
       case "mfaChallenge":
         MfaChallenge.encode(message.result.value, writer.uint32(18).fork()).join();
         break;
+      case "passwordChange":
+        PasswordChangeChallenge.encode(message.result.value, writer.uint32(26).fork()).join();
+        break;
     }
     return writer;
   },
@@ -659,6 +697,17 @@ export const LoginResponse: MessageFns<LoginResponse> = {
             }
 
             message.result = { $case: "mfaChallenge", value: MfaChallenge.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.result = {
+              $case: "passwordChange",
+              value: PasswordChangeChallenge.decode(reader, reader.uint32()),
+            };
             continue;
           }
         }
@@ -810,6 +859,63 @@ export const MfaChallenge: MessageFns<MfaChallenge> = {
   },
 };
 
+function createBasePasswordChangeChallenge(): PasswordChangeChallenge {
+  return { tempToken: "", userId: "" };
+}
+
+export const PasswordChangeChallenge: MessageFns<PasswordChangeChallenge> = {
+  encode(message: PasswordChangeChallenge, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tempToken !== "") {
+      writer.uint32(10).string(message.tempToken);
+    }
+    if (message.userId !== "") {
+      writer.uint32(18).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PasswordChangeChallenge {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePasswordChangeChallenge();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.tempToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseCompleteMfaLoginRequest(): CompleteMfaLoginRequest {
   return { tempToken: "", code: "", clientIp: "", userAgent: "", deviceToken: "" };
 }
@@ -901,13 +1007,16 @@ export const CompleteMfaLoginRequest: MessageFns<CompleteMfaLoginRequest> = {
 };
 
 function createBaseCompleteMfaLoginResponse(): CompleteMfaLoginResponse {
-  return { completed: undefined };
+  return { completed: undefined, passwordChange: undefined };
 }
 
 export const CompleteMfaLoginResponse: MessageFns<CompleteMfaLoginResponse> = {
   encode(message: CompleteMfaLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.completed !== undefined) {
       CompletedLogin.encode(message.completed, writer.uint32(10).fork()).join();
+    }
+    if (message.passwordChange !== undefined) {
+      PasswordChangeChallenge.encode(message.passwordChange, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -922,6 +1031,150 @@ export const CompleteMfaLoginResponse: MessageFns<CompleteMfaLoginResponse> = {
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseCompleteMfaLoginResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.completed = CompletedLogin.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.passwordChange = PasswordChangeChallenge.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseChangePasswordAtLoginRequest(): ChangePasswordAtLoginRequest {
+  return { tempToken: "", newPassword: "", clientIp: "", userAgent: "", deviceToken: "" };
+}
+
+export const ChangePasswordAtLoginRequest: MessageFns<ChangePasswordAtLoginRequest> = {
+  encode(message: ChangePasswordAtLoginRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tempToken !== "") {
+      writer.uint32(10).string(message.tempToken);
+    }
+    if (message.newPassword !== "") {
+      writer.uint32(18).string(message.newPassword);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(26).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(34).string(message.userAgent);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(42).string(message.deviceToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ChangePasswordAtLoginRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseChangePasswordAtLoginRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.tempToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.newPassword = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseChangePasswordAtLoginResponse(): ChangePasswordAtLoginResponse {
+  return { completed: undefined };
+}
+
+export const ChangePasswordAtLoginResponse: MessageFns<ChangePasswordAtLoginResponse> = {
+  encode(message: ChangePasswordAtLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.completed !== undefined) {
+      CompletedLogin.encode(message.completed, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ChangePasswordAtLoginResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseChangePasswordAtLoginResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2871,6 +3124,22 @@ export const IdentityServiceService = {
     responseDeserialize: (value: Buffer): CompleteMfaLoginResponse => CompleteMfaLoginResponse.decode(value),
   },
   /**
+   * Completes a login to an account whose password must be changed: sets the new one and begins the session.
+   * Errors: password_change_token_invalid, password_unchanged, password_too_short, password_too_common,
+   * password_contains_email, validation_failed, busy.
+   */
+  changePasswordAtLogin: {
+    path: "/gatehouse.identity.v1.IdentityService/ChangePasswordAtLogin" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ChangePasswordAtLoginRequest): Buffer =>
+      Buffer.from(ChangePasswordAtLoginRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ChangePasswordAtLoginRequest => ChangePasswordAtLoginRequest.decode(value),
+    responseSerialize: (value: ChangePasswordAtLoginResponse): Buffer =>
+      Buffer.from(ChangePasswordAtLoginResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ChangePasswordAtLoginResponse => ChangePasswordAtLoginResponse.decode(value),
+  },
+  /**
    * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is
    * gone. Errors: invalid_credentials, mfa_already_enabled, busy.
    */
@@ -3106,6 +3375,12 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    */
   completeMfaLogin: handleUnaryCall<CompleteMfaLoginRequest, CompleteMfaLoginResponse>;
   /**
+   * Completes a login to an account whose password must be changed: sets the new one and begins the session.
+   * Errors: password_change_token_invalid, password_unchanged, password_too_short, password_too_common,
+   * password_contains_email, validation_failed, busy.
+   */
+  changePasswordAtLogin: handleUnaryCall<ChangePasswordAtLoginRequest, ChangePasswordAtLoginResponse>;
+  /**
    * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is
    * gone. Errors: invalid_credentials, mfa_already_enabled, busy.
    */
@@ -3231,6 +3506,26 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: CompleteMfaLoginResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Completes a login to an account whose password must be changed: sets the new one and begins the session.
+   * Errors: password_change_token_invalid, password_unchanged, password_too_short, password_too_common,
+   * password_contains_email, validation_failed, busy.
+   */
+  changePasswordAtLogin(
+    request: ChangePasswordAtLoginRequest,
+    callback: (error: ServiceError | null, response: ChangePasswordAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  changePasswordAtLogin(
+    request: ChangePasswordAtLoginRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ChangePasswordAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  changePasswordAtLogin(
+    request: ChangePasswordAtLoginRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ChangePasswordAtLoginResponse) => void,
   ): ClientUnaryCall;
   /**
    * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is

@@ -53,7 +53,11 @@ export interface ManagedUser {
   /** Whether it may be used. */
   status: UserStatus;
   /** When it was first logged in to; absent if never, or before this was kept. */
-  firstLoginAt: Date | undefined;
+  firstLoginAt:
+    | Date
+    | undefined;
+  /** Whether the next login gives no session before the password was changed; absent from a version that does not know. */
+  mustChangePassword?: boolean | undefined;
 }
 
 /** Which accounts. */
@@ -98,6 +102,8 @@ export interface SetUserAccessRequest {
   role: Role;
   /** UNSPECIFIED: stays. */
   status: UserStatus;
+  /** Absent: stays. Whoever sets it looks for it in the answer: an older version overlooks it. */
+  mustChangePassword?: boolean | undefined;
 }
 
 /** Committed, and the sessions have ended. */
@@ -134,8 +140,30 @@ export interface DeleteUserResponse {
   endedSessionIds: string[];
 }
 
+/** Whose sessions. */
+export interface EndUserSessionsRequest {
+  /** UUID. */
+  userId: string;
+}
+
+/** They have ended. */
+export interface EndUserSessionsResponse {
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
+/** Which account. */
+export interface UnlockUserRequest {
+  /** UUID. */
+  userId: string;
+}
+
+/** Its failures are forgotten. */
+export interface UnlockUserResponse {
+}
+
 function createBaseManagedUser(): ManagedUser {
-  return { user: undefined, status: 0, firstLoginAt: undefined };
+  return { user: undefined, status: 0, firstLoginAt: undefined, mustChangePassword: undefined };
 }
 
 export const ManagedUser: MessageFns<ManagedUser> = {
@@ -148,6 +176,9 @@ export const ManagedUser: MessageFns<ManagedUser> = {
     }
     if (message.firstLoginAt !== undefined) {
       Timestamp.encode(toTimestamp(message.firstLoginAt), writer.uint32(26).fork()).join();
+    }
+    if (message.mustChangePassword !== undefined) {
+      writer.uint32(32).bool(message.mustChangePassword);
     }
     return writer;
   },
@@ -187,6 +218,14 @@ export const ManagedUser: MessageFns<ManagedUser> = {
             }
 
             message.firstLoginAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.mustChangePassword = reader.bool();
             continue;
           }
         }
@@ -442,7 +481,7 @@ export const GetManagedUserResponse: MessageFns<GetManagedUserResponse> = {
 };
 
 function createBaseSetUserAccessRequest(): SetUserAccessRequest {
-  return { userId: "", role: 0, status: 0 };
+  return { userId: "", role: 0, status: 0, mustChangePassword: undefined };
 }
 
 export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
@@ -455,6 +494,9 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
     }
     if (message.status !== 0) {
       writer.uint32(24).int32(message.status);
+    }
+    if (message.mustChangePassword !== undefined) {
+      writer.uint32(32).bool(message.mustChangePassword);
     }
     return writer;
   },
@@ -494,6 +536,14 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
             }
 
             message.status = reader.int32() as any;
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.mustChangePassword = reader.bool();
             continue;
           }
         }
@@ -750,6 +800,179 @@ export const DeleteUserResponse: MessageFns<DeleteUserResponse> = {
   },
 };
 
+function createBaseEndUserSessionsRequest(): EndUserSessionsRequest {
+  return { userId: "" };
+}
+
+export const EndUserSessionsRequest: MessageFns<EndUserSessionsRequest> = {
+  encode(message: EndUserSessionsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndUserSessionsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEndUserSessionsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseEndUserSessionsResponse(): EndUserSessionsResponse {
+  return { endedSessionIds: [] };
+}
+
+export const EndUserSessionsResponse: MessageFns<EndUserSessionsResponse> = {
+  encode(message: EndUserSessionsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.endedSessionIds) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndUserSessionsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEndUserSessionsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUnlockUserRequest(): UnlockUserRequest {
+  return { userId: "" };
+}
+
+export const UnlockUserRequest: MessageFns<UnlockUserRequest> = {
+  encode(message: UnlockUserRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UnlockUserRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUnlockUserRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUnlockUserResponse(): UnlockUserResponse {
+  return {};
+}
+
+export const UnlockUserResponse: MessageFns<UnlockUserResponse> = {
+  encode(_: UnlockUserResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UnlockUserResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUnlockUserResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 /**
  * Administration of accounts. Whether the caller may is decided before: by the gateway, or by the operator's
  * certificate. What takes rights away ends the user's sessions before it is answered.
@@ -779,7 +1002,8 @@ export const UserAdminServiceService = {
     responseDeserialize: (value: Buffer): GetManagedUserResponse => GetManagedUserResponse.decode(value),
   },
   /**
-   * Changes role and status together. A change of role and a disable end the user's sessions; ACTIVE
+   * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
+   * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
    * only active administrator must stay one).
    */
@@ -817,6 +1041,28 @@ export const UserAdminServiceService = {
     responseSerialize: (value: DeleteUserResponse): Buffer => Buffer.from(DeleteUserResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DeleteUserResponse => DeleteUserResponse.decode(value),
   },
+  /** Ends every session of a user; a login that is under way gives none. Errors: not_found. */
+  endUserSessions: {
+    path: "/gatehouse.identity.v1.UserAdminService/EndUserSessions" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: EndUserSessionsRequest): Buffer =>
+      Buffer.from(EndUserSessionsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): EndUserSessionsRequest => EndUserSessionsRequest.decode(value),
+    responseSerialize: (value: EndUserSessionsResponse): Buffer =>
+      Buffer.from(EndUserSessionsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): EndUserSessionsResponse => EndUserSessionsResponse.decode(value),
+  },
+  /** Forgets the failures that slow an account's logins down, and changes nothing else. Errors: not_found. */
+  unlockUser: {
+    path: "/gatehouse.identity.v1.UserAdminService/UnlockUser" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: UnlockUserRequest): Buffer => Buffer.from(UnlockUserRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): UnlockUserRequest => UnlockUserRequest.decode(value),
+    responseSerialize: (value: UnlockUserResponse): Buffer => Buffer.from(UnlockUserResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): UnlockUserResponse => UnlockUserResponse.decode(value),
+  },
 } as const;
 
 export interface UserAdminServiceServer extends UntypedServiceImplementation {
@@ -825,7 +1071,8 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
   /** One account. Errors: not_found. */
   getManagedUser: handleUnaryCall<GetManagedUserRequest, GetManagedUserResponse>;
   /**
-   * Changes role and status together. A change of role and a disable end the user's sessions; ACTIVE
+   * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
+   * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
    * only active administrator must stay one).
    */
@@ -837,6 +1084,10 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
   resetUserMfa: handleUnaryCall<ResetUserMfaRequest, ResetUserMfaResponse>;
   /** Erases an account and ends its sessions. Errors: not_found, last_admin. */
   deleteUser: handleUnaryCall<DeleteUserRequest, DeleteUserResponse>;
+  /** Ends every session of a user; a login that is under way gives none. Errors: not_found. */
+  endUserSessions: handleUnaryCall<EndUserSessionsRequest, EndUserSessionsResponse>;
+  /** Forgets the failures that slow an account's logins down, and changes nothing else. Errors: not_found. */
+  unlockUser: handleUnaryCall<UnlockUserRequest, UnlockUserResponse>;
 }
 
 export interface UserAdminServiceClient extends Client {
@@ -873,7 +1124,8 @@ export interface UserAdminServiceClient extends Client {
     callback: (error: ServiceError | null, response: GetManagedUserResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Changes role and status together. A change of role and a disable end the user's sessions; ACTIVE
+   * Changes role and status, and whether the password must be changed, together. A change of role, a disable and
+   * the wish for another password end the user's sessions; ACTIVE
    * also clears the failures that slow its logins down. Errors: not_found, validation_failed, last_admin (the
    * only active administrator must stay one).
    */
@@ -926,6 +1178,38 @@ export interface UserAdminServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DeleteUserResponse) => void,
+  ): ClientUnaryCall;
+  /** Ends every session of a user; a login that is under way gives none. Errors: not_found. */
+  endUserSessions(
+    request: EndUserSessionsRequest,
+    callback: (error: ServiceError | null, response: EndUserSessionsResponse) => void,
+  ): ClientUnaryCall;
+  endUserSessions(
+    request: EndUserSessionsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: EndUserSessionsResponse) => void,
+  ): ClientUnaryCall;
+  endUserSessions(
+    request: EndUserSessionsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: EndUserSessionsResponse) => void,
+  ): ClientUnaryCall;
+  /** Forgets the failures that slow an account's logins down, and changes nothing else. Errors: not_found. */
+  unlockUser(
+    request: UnlockUserRequest,
+    callback: (error: ServiceError | null, response: UnlockUserResponse) => void,
+  ): ClientUnaryCall;
+  unlockUser(
+    request: UnlockUserRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: UnlockUserResponse) => void,
+  ): ClientUnaryCall;
+  unlockUser(
+    request: UnlockUserRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: UnlockUserResponse) => void,
   ): ClientUnaryCall;
 }
 

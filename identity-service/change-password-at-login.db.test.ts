@@ -1,0 +1,371 @@
+import { generateSync } from "otplib";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { newCallContext } from "../service-kit/call-context.ts";
+import type { DomainError } from "../service-kit/errors.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
+import { changePassword } from "./change-password.ts";
+import { changePasswordAtLogin } from "./change-password-at-login.ts";
+import { completeMfaLogin } from "./complete-mfa-login.ts";
+import { confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
+import { endUserSessions } from "./end-user-sessions.ts";
+import { createIdentityRpc } from "./identity-rpc.ts";
+import { knownDeviceToken } from "./known-device.ts";
+import { login } from "./login.ts";
+import { makeLink } from "./make-link.ts";
+import { register } from "./register.ts";
+import { rememberDevice } from "./remember-device.ts";
+import { resetPassword } from "./reset-password.ts";
+import { resetUserMfa } from "./reset-user-mfa.ts";
+import { setUserAccess } from "./set-user-access.ts";
+import { soon, testDeps } from "./test-deps.ts";
+import { unlockUser } from "./unlock-user.ts";
+import type { User } from "./user.ts";
+
+const EMAIL = "anna.smith@example.com";
+const PASSWORD = "Password123!";
+const NEW = "an entirely new password";
+const FROM = { clientIp: "192.0.2.1", userAgent: "curl/8" };
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+let anna: User;
+let nowMs: number;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  await database.ownerSql`truncate users, session_ends, mail_outbox, security_events cascade`;
+  nowMs = Date.parse("2031-01-02T03:04:05.678Z");
+  deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
+  anna = await register(
+    deps,
+    { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" },
+    soon(),
+  );
+  await database.ownerSql`truncate mail_outbox`;
+});
+afterAll(() => database.drop());
+
+const context = () => ({ ...newCallContext({ budgetMs: 60_000 }), caller: "gateway" as const });
+const demand = (mustChangePassword = true) =>
+  setUserAccess(deps, { userId: anna.id, mustChangePassword }, context());
+const logIn = (password = PASSWORD) => login(deps, { email: EMAIL, password, ...FROM }, context());
+const change = (tempToken: string, newPassword = NEW) =>
+  changePasswordAtLogin(deps, { tempToken, newPassword, ...FROM }, context());
+async function asked(password = PASSWORD): Promise<string> {
+  const result = await logIn(password);
+  if (!("passwordChange" in result)) throw new Error("not asked for another password");
+  return result.passwordChange.tempToken;
+}
+const codeOf = (work: Promise<unknown>) =>
+  work.then(
+    () => "done",
+    (error: DomainError) => error.code,
+  );
+const account = async () => (await database.ownerSql`select * from users where id = ${anna.id}`)[0];
+const mails = async () =>
+  (await database.ownerSql`select template from mail_outbox`).map(({ template }) => template);
+async function enrolled(): Promise<string> {
+  const request = { userId: anna.id, password: PASSWORD, ...FROM };
+  const { secret } = await beginTotpEnrollment(deps, request, soon());
+  const sessionId = deps.newId();
+  const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
+  await confirmTotpEnrollment(deps, { userId: anna.id, sessionId, code, ...FROM }, context());
+  nowMs += 30_000;
+  return secret;
+}
+async function resetLink(): Promise<string> {
+  const stored = await database.sql.begin((tx) =>
+    makeLink(tx, deps, { userId: anna.id, purpose: "reset_password" }),
+  );
+  return deps.linkTokens.tokenOf(stored.split(":")[1] ?? "");
+}
+
+test("who must change the password ends, is asked at the next login, and is in with the new one", async () => {
+  await demand();
+  expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({
+    userId: anna.id,
+    reason: "password_change_required",
+    exceptSessionId: null,
+  });
+  const tempToken = await asked();
+  expect(tempToken).toMatch(/^[\w-]{43}$/);
+  expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
+  const rows = JSON.stringify(await database.ownerSql`select * from password_change_challenges`);
+  expect(rows).not.toContain(tempToken);
+
+  const authTime = deps.now();
+  nowMs += 60_000;
+  const { tokens, user } = await change(tempToken);
+  expect(tokens.accessToken).toBe("access");
+  expect(user.id).toBe(anna.id);
+  expect(deps.tokenService.issueSession.mock.calls.map(([session]) => session)).toEqual([
+    { userId: anna.id, role: "USER", amr: ["pwd"], authTime, ...FROM },
+  ]);
+  expect(await mails()).toEqual(["password-changed"]);
+  expect(await account()).toMatchObject({ must_change_password: false, password_epoch: 1 });
+  expect(await codeOf(logIn())).toBe("invalid_credentials");
+  expect(await logIn(NEW)).toHaveProperty("tokens");
+});
+
+test("a wrong password is told nothing", async () => {
+  const before = await logIn("wrong").catch((error: unknown) => error);
+  await demand();
+  expect(await logIn("wrong").catch((error: unknown) => error)).toEqual(before);
+  expect(await database.ownerSql`select * from password_change_challenges`).toEqual([]);
+});
+
+test("with a second factor the code comes first, and the session says both", async () => {
+  const secret = await enrolled();
+  await demand();
+  const result = await logIn();
+  if (!("pending" in result)) throw new Error("not asked for a code");
+  const { tempToken } = result.pending;
+  // The challenge of the code does not change a password.
+  expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");
+  const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
+  const passed = await completeMfaLogin(deps, { tempToken, code, ...FROM }, context());
+  if (!("passwordChange" in passed)) throw new Error("not asked for another password");
+  expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
+  await change(passed.passwordChange.tempToken);
+  expect(deps.tokenService.issueSession.mock.lastCall?.[0].amr).toEqual(["pwd", "otp", "mfa"]);
+});
+
+test("fifty at once: one changes the password and gets a session", async () => {
+  await demand();
+  const tempToken = await asked();
+  const results = await Promise.all(
+    Array.from({ length: 50 }, (_, index) => codeOf(change(tempToken, `${NEW} ${index}`))),
+  );
+  expect(results.filter((code) => code === "done")).toHaveLength(1);
+  expect(new Set(results)).toEqual(new Set(["done", "password_change_token_invalid"]));
+  expect(deps.tokenService.issueSession).toHaveBeenCalledTimes(1);
+  expect(await account()).toMatchObject({ password_epoch: 1 });
+  expect(await mails()).toEqual(["password-changed"]);
+});
+
+test("two logins that wait at once: the first new password ends the other", async () => {
+  await demand();
+  const [first, second] = [await asked(), await asked()];
+  await change(first);
+  expect(await codeOf(change(second, "yet another password"))).toBe("password_change_token_invalid");
+});
+
+test("the present password is refused, five times at most, and what the policy refuses costs no try", async () => {
+  await demand();
+  const tempToken = await asked();
+  for (const [newPassword, code] of [
+    ["short", "password_too_short"],
+    ["password1", "password_too_common"],
+    ["my anna.smith password", "password_contains_email"],
+    ["x".repeat(129), "validation_failed"],
+  ] as const) {
+    expect(await codeOf(change(tempToken, newPassword))).toBe(code);
+  }
+  const verified = deps.argon2.verify.mock.calls.length;
+  for (let tries = 0; tries < 5; tries += 1) {
+    expect(await codeOf(change(tempToken, PASSWORD))).toBe("password_unchanged");
+  }
+  expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");
+  expect(deps.argon2.verify.mock.calls.length).toBe(verified + 5);
+  expect(await account()).toMatchObject({ must_change_password: true, password_epoch: 0 });
+});
+
+test.each(["", "x", "A".repeat(43), "\0".repeat(43)])("%j is no login", async (tempToken) => {
+  expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");
+});
+
+test("it ends with its time", async () => {
+  await demand();
+  const tempToken = await asked();
+  nowMs += 300_000;
+  expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");
+});
+
+const ENDS: [string, () => Promise<unknown>][] = [
+  [
+    "a reset by mail",
+    async () =>
+      resetPassword(deps, { token: await resetLink(), newPassword: "by mail it was set" }, context()),
+  ],
+  ["a disable", () => setUserAccess(deps, { userId: anna.id, status: "disabled" }, context())],
+  ["a change of role", () => setUserAccess(deps, { userId: anna.id, role: "AUDITOR" }, context())],
+  ["the wish for another password, repeated", () => demand()],
+  ["the wish taken back", () => demand(false)],
+  [
+    "a change of the password",
+    () =>
+      changePassword(
+        deps,
+        {
+          userId: anna.id,
+          sessionId: deps.newId(),
+          currentPassword: PASSWORD,
+          newPassword: "set in a session",
+          clientIp: "",
+        },
+        context(),
+      ),
+  ],
+  ["an erasure", () => database.ownerSql`delete from users`],
+];
+
+test.each(ENDS)("it dies by %s", async (_what, end) => {
+  await demand();
+  const tempToken = await asked();
+  await end();
+  expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");
+  expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
+});
+
+test.each(ENDS)("it dies by %s also while the new password is hashed", async (_what, end) => {
+  await demand();
+  const tempToken = await asked();
+  const { hash } = deps.passwords;
+  const interrupted = {
+    ...deps,
+    passwords: {
+      ...deps.passwords,
+      hash: async (...args: Parameters<typeof hash>) => {
+        await end();
+        return hash(...args);
+      },
+    },
+  };
+  const attempt = { tempToken, newPassword: NEW, ...FROM };
+  expect(await codeOf(changePasswordAtLogin(interrupted, attempt, context()))).toBe(
+    "password_change_token_invalid",
+  );
+  expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
+});
+
+test("a reset of the second factor ends a login that waits for a code, and one that waits for a password", async () => {
+  const secret = await enrolled();
+  await demand();
+  const result = await logIn();
+  if (!("pending" in result)) throw new Error("not asked for a code");
+  const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
+  const attempt = { tempToken: result.pending.tempToken, code, ...FROM };
+  const passed = await completeMfaLogin(deps, attempt, context());
+  if (!("passwordChange" in passed)) throw new Error("not asked for another password");
+  await resetUserMfa(deps, anna.id, context());
+  expect(await codeOf(change(passed.passwordChange.tempToken))).toBe("password_change_token_invalid");
+});
+
+test("a reset by mail clears the wish, but not with the present password", async () => {
+  await demand();
+  const token = await resetLink();
+  expect(await codeOf(resetPassword(deps, { token, newPassword: PASSWORD }, context()))).toBe(
+    "password_unchanged",
+  );
+  await resetPassword(deps, { token, newPassword: NEW }, context());
+  expect(await logIn(NEW)).toHaveProperty("tokens");
+});
+
+test("where nobody wishes another password, a reset may set the present one again", async () => {
+  await resetPassword(deps, { token: await resetLink(), newPassword: PASSWORD }, context());
+  expect(await logIn()).toHaveProperty("tokens");
+});
+
+test("an administrator's end of sessions ends a login under way, and one that waits", async () => {
+  await demand();
+  const tempToken = await asked();
+  await endUserSessions(deps, anna.id, context());
+  expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");
+  await demand(false);
+  const tokens = { accessToken: "a", refreshToken: "r", expiresInS: 1, sessionId: "late", userId: anna.id };
+  deps.tokenService.issueSession.mockImplementationOnce(async () => {
+    await endUserSessions(deps, anna.id, context());
+    return tokens;
+  });
+  expect(await codeOf(logIn())).toBe("invalid_credentials");
+  expect(deps.tokenService.revokeSession).toHaveBeenCalledOnce();
+});
+
+test("an end of sessions between the change and the session takes the session away", async () => {
+  await demand();
+  const tempToken = await asked();
+  const tokens = { accessToken: "a", refreshToken: "r", expiresInS: 1, sessionId: "late", userId: anna.id };
+  deps.tokenService.issueSession.mockImplementationOnce(async () => {
+    await setUserAccess(deps, { userId: anna.id, status: "disabled" }, context());
+    return tokens;
+  });
+  expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");
+  expect(deps.tokenService.revokeSession).toHaveBeenCalledOnce();
+});
+
+test("a session that began while its account was erased ends as the account's others did", async () => {
+  deps.tokenService.issueSession.mockImplementationOnce(async () => {
+    await database.ownerSql`delete from users`;
+    return { accessToken: "a", refreshToken: "r", expiresInS: 1, sessionId: "late", userId: anna.id };
+  });
+  expect(await codeOf(logIn())).toBe("invalid_credentials");
+  const which = { sessionId: "late", userId: anna.id, reason: "account_deleted" };
+  expect(deps.tokenService.revokeSession).toHaveBeenCalledWith(which, expect.anything());
+});
+
+test("an unlock clears failures and leaves the rest as it is", async () => {
+  const rpc = createIdentityRpc(deps);
+  const attempt = (password: string, clientIp = FROM.clientIp) =>
+    rpc.login({ email: EMAIL, password, ...FROM, clientIp, deviceToken: "" }, context());
+  for (let round = 0; round < 5; round += 1) await codeOf(attempt("wrong"));
+  expect(await codeOf(attempt(PASSWORD))).toBe("invalid_credentials");
+  await database.ownerSql`update users set status = 'disabled'`;
+  await unlockUser(deps, anna.id, context());
+  expect(await account()).toMatchObject({ status: "disabled" });
+  await database.ownerSql`update users set status = 'active'`;
+  // This network's own count stays.
+  expect(await codeOf(attempt(PASSWORD))).toBe("invalid_credentials");
+  expect(await codeOf(attempt(PASSWORD, "203.0.113.9"))).toBe("done");
+  expect(await codeOf(unlockUser(deps, deps.newId(), context()))).toBe("not_found");
+});
+
+test("a new password makes every device unknown, however it was set", async () => {
+  const origin = { user: anna, ...FROM, deviceToken: "" };
+  for (const set of [
+    () => ENDS[0]?.[1](),
+    async () => {
+      await demand();
+      await change(await asked("by mail it was set"));
+    },
+  ]) {
+    const deviceToken = await rememberDevice(deps, origin);
+    expect(await knownDeviceToken(deps, deviceToken)).toBe(deviceToken);
+    await set();
+    expect(await knownDeviceToken(deps, deviceToken)).toBe("");
+    const next = await rememberDevice(deps, { ...origin, deviceToken });
+    expect(deps.deviceTokens.read(next)?.id).not.toBe(deps.deviceTokens.read(deviceToken)?.id);
+  }
+  expect(await mails()).toContain("new-device");
+});
+
+test("the owner's old device is slowed down like a stranger's after a new password", async () => {
+  const rpc = createIdentityRpc(deps);
+  const deviceToken = await rememberDevice(deps, { user: anna, ...FROM, deviceToken: "" });
+  const attempt = (password: string, from: object) =>
+    codeOf(rpc.login({ email: EMAIL, password, ...FROM, deviceToken: "", ...from }, context()));
+  const hammer = async (clientIp: string) => {
+    for (let round = 0; round < 6; round += 1) await attempt("wrong", { clientIp });
+  };
+  await hammer("192.0.2.7");
+  expect(await attempt(PASSWORD, { clientIp: "203.0.113.1", deviceToken })).toBe("done");
+  await ENDS[0]?.[1]();
+  await hammer("192.0.2.8");
+  expect(await attempt("by mail it was set", { clientIp: "203.0.113.2", deviceToken })).toBe(
+    "invalid_credentials",
+  );
+});
+
+test("who is erased while logging in gets no mail after it", async () => {
+  await rememberDevice(deps, { user: anna, ...FROM, deviceToken: "" });
+  let erased: Promise<unknown> | undefined;
+  await database.ownerSql.begin(async (tx) => {
+    await tx`delete from mail_outbox where user_id = ${anna.id}`;
+    await tx`delete from users where id = ${anna.id}`;
+    erased = rememberDevice(deps, { user: anna, ...FROM, userAgent: "Firefox/1", deviceToken: "" });
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  });
+  expect(await erased).toBe("");
+  expect(await mails()).toEqual([]);
+});

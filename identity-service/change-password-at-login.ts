@@ -1,0 +1,123 @@
+import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import { lockAccount } from "./account-store.ts";
+import { type BeginSessionDeps, beginSession } from "./begin-session.ts";
+import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
+import type { CompletedLogin } from "./login.ts";
+import { mfaTokenHash } from "./mfa-token.ts";
+import {
+  consumePasswordChange,
+  countPasswordChangeTry,
+  findOpenPasswordChange,
+  type OpenPasswordChange,
+} from "./password-change-store.ts";
+import type { PasswordHasher } from "./password-hasher.ts";
+import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
+import { refuseKeptPassword } from "./refuse-kept-password.ts";
+import { replacePassword } from "./replace-password.ts";
+import type { SessionEnd } from "./session-end-store.ts";
+import { findSessionEpoch } from "./session-end-store.ts";
+import type { User } from "./user.ts";
+import { findUser } from "./user-store.ts";
+
+export interface ChangePasswordAtLoginDeps extends BeginSessionDeps, EndSessionsDeps {
+  tokenService: BeginSessionDeps["tokenService"];
+  passwords: Pick<PasswordHasher, "hash" | "verify">;
+  passwordPolicy: PasswordPolicy;
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/** The new password, and where it came from. */
+export interface PasswordChangeAttempt {
+  tempToken: string;
+  newPassword: string;
+  /** May be empty. */
+  clientIp: string;
+  /** May be empty. */
+  userAgent: string;
+}
+
+const MAX_TRIES = 5;
+
+interface Changed {
+  user: User;
+  end: SessionEnd;
+  sessionEpoch: number;
+}
+
+/**
+ * Completes a login to an account whose password must be changed: sets the new one, with all that a change of the
+ * password does, and begins the session. A password that the policy refuses costs nothing; each that is held against
+ * the present one is one of five tries. Of any number at once, one gets there.
+ *
+ * @throws {DomainError} `password_change_token_invalid` for a login that is unknown, over, was tried five times, or
+ *   whose user's sessions were ended since; `password_unchanged`, the policy's codes, `validation_failed`, `busy`;
+ *   `service_unavailable`, after which the password may have changed: log in with the new one.
+ */
+export async function changePasswordAtLogin(
+  deps: ChangePasswordAtLoginDeps,
+  attempt: PasswordChangeAttempt,
+  context: CallContext,
+): Promise<CompletedLogin> {
+  const { newPassword, clientIp, userAgent } = attempt;
+  const { deadlineMs } = context;
+  const tokenHash = mfaTokenHash(attempt.tempToken);
+  if (tokenHash === undefined) throw refused();
+  const which = { tokenHash, now: deps.now(), maxTries: MAX_TRIES };
+  const open = await orUnavailable(findOpenPasswordChange(deps.sql, which));
+  if (open === undefined) throw refused();
+  checkPassword(deps.passwordPolicy, newPassword, open.email, "newPassword");
+  await refuseBreached(deps.passwordPolicy, newPassword);
+  if (!(await orUnavailable(countPasswordChangeTry(deps.sql, which)))) throw refused();
+  await refuseKeptPassword(deps.passwords, open, newPassword, deadlineMs);
+  const passwordHash = await deps.passwords.hash(newPassword, deadlineMs);
+  const { user, end, sessionEpoch } = await change(deps, { tokenHash, open, passwordHash, attempt }, context);
+  deps.wakeMailWorker();
+  // Before the new session, which must not be among them.
+  await endSessions(deps, end, context);
+  const { id: userId, role } = user;
+  const session = { userId, role, amr: open.amr, authTime: open.createdAt, clientIp, userAgent };
+  const tokens = await beginSession(deps, session, sessionEpoch, context).catch(refuseLogin);
+  return { tokens, user };
+}
+
+async function change(
+  deps: ChangePasswordAtLoginDeps,
+  step: {
+    tokenHash: Buffer;
+    open: OpenPasswordChange;
+    passwordHash: string;
+    attempt: PasswordChangeAttempt;
+  },
+  context: CallContext,
+): Promise<Changed> {
+  const { tokenHash, open, passwordHash, attempt } = step;
+  const { userId } = open;
+  return orUnavailable(
+    deps.sql.begin(async (tx) => {
+      const account = await lockAccount(tx, userId);
+      const isUsed = await consumePasswordChange(tx, { tokenHash, now: deps.now() });
+      // The policy and the old password were looked at for this address and this hash.
+      const isSame = account?.email === open.email && account.passwordHash === open.passwordHash;
+      if (account === undefined || !isUsed || !isSame) throw refused();
+      const origin = { clientIp: attempt.clientIp, userAgent: attempt.userAgent };
+      const reason = "password_changed";
+      const end = await replacePassword(tx, deps, account, { passwordHash, reason, ...origin }, context);
+      const user = await findUser(tx, userId);
+      const sessionEpoch = await findSessionEpoch(tx, userId);
+      if (user === undefined || sessionEpoch === undefined) throw refused();
+      return { user, end, sessionEpoch };
+    }),
+  );
+}
+
+function refused(cause?: unknown): DomainError {
+  return new DomainError("password_change_token_invalid", undefined, { cause });
+}
+
+/** Credentials that changed while the session began: what was wrong is this login, not what was typed. */
+function refuseLogin(error: unknown): never {
+  throw error instanceof DomainError && error.code === "invalid_credentials" ? refused(error) : error;
+}

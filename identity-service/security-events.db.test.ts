@@ -1,0 +1,214 @@
+import { generateSync } from "otplib";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { newCallContext } from "../service-kit/call-context.ts";
+import type { DomainError } from "../service-kit/errors.ts";
+import { createMetrics } from "../service-kit/metrics.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
+import { changePassword } from "./change-password.ts";
+import { completeMfaLogin } from "./complete-mfa-login.ts";
+import { confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
+import { deleteUser } from "./delete-user.ts";
+import { endUserSessions } from "./end-user-sessions.ts";
+import { createIdentityRpc } from "./identity-rpc.ts";
+import { login } from "./login.ts";
+import { createNoteFailedLogin } from "./note-failed-login.ts";
+import { register } from "./register.ts";
+import { resetUserMfa } from "./reset-user-mfa.ts";
+import { toAuditEvent } from "./security-event-audit.ts";
+import type { SecurityEvent } from "./security-event-store.ts";
+import { SecurityEventWorker } from "./security-event-worker.ts";
+import { setUserAccess } from "./set-user-access.ts";
+import { soon, testDeps } from "./test-deps.ts";
+
+const EMAIL = "anna.smith@example.com";
+const PASSWORD = "Password123!";
+const FROM = { clientIp: "192.0.2.1", userAgent: "curl/8" };
+const ADMIN = {
+  userId: "019a0000-0000-7000-8000-0000000000ad",
+  role: "ADMIN",
+  sessionId: "019a0000-0000-7000-8000-0000000000a5",
+};
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+let userId: string;
+let nowMs: number;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  await database.ownerSql`truncate users, session_ends, mail_outbox, security_events cascade`;
+  nowMs = Date.parse("2031-01-02T03:04:05.678Z");
+  deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
+  const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
+  userId = (await register(deps, registration, soon())).id;
+});
+afterAll(() => database.drop());
+
+const context = () => ({ ...newCallContext({ budgetMs: 60_000 }), caller: "gateway" as const });
+const asAdmin = () => ({ ...context(), actor: ADMIN });
+const events = () =>
+  database.ownerSql<{ type: string; userId: string; actorId: string | null; reason: string }[]>`
+    select type, user_id as "userId", actor_id as "actorId", reason from security_events order by id`;
+const told = async () => (await events()).map(({ type, reason }) => `${type} ${reason}`.trim());
+
+/** A worker, and what the audit log has got. */
+function worker(record = async (_event: SecurityEvent): Promise<void> => undefined) {
+  const recorded: SecurityEvent[] = [];
+  const { sql, now, logger } = deps;
+  const note = async (event: SecurityEvent) => {
+    await record(event);
+    recorded.push(event);
+  };
+  return {
+    recorded,
+    poll: () => new SecurityEventWorker({ sql, record: note, now, logger }, createMetrics("test")).poll(),
+  };
+}
+
+test("what an administrator does names the administrator, the account and nothing personal", async () => {
+  const mustChangePassword = true;
+  await setUserAccess(deps, { userId, role: "AUDITOR", status: "disabled", mustChangePassword }, asAdmin());
+  await setUserAccess(deps, { userId, status: "active", mustChangePassword: false }, asAdmin());
+  await endUserSessions(deps, userId, asAdmin());
+  await deleteUser(deps, userId, asAdmin());
+  expect(await told()).toEqual([
+    "role_changed USER to AUDITOR",
+    "status_changed disabled",
+    "password_change_required",
+    "status_changed active",
+    "password_change_required not any more",
+    "sessions_ended",
+    "account_deleted",
+  ]);
+  for (const event of await events()) expect(event).toMatchObject({ userId, actorId: ADMIN.userId });
+  const everything = JSON.stringify(await database.ownerSql`select * from security_events`);
+  for (const personal of [EMAIL, "anna", "Smith"])
+    expect(everything.toLowerCase()).not.toContain(personal.toLowerCase());
+});
+
+test("what changes nothing tells nothing", async () => {
+  await setUserAccess(deps, { userId, role: "USER", status: "active", mustChangePassword: false }, asAdmin());
+  await resetUserMfa(deps, userId, asAdmin());
+  expect(await events()).toEqual([]);
+});
+
+test("the second factor, its recovery codes and its wrong codes name whose they are", async () => {
+  const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
+  const code = () => generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
+  const confirmation = { userId, sessionId: deps.newId(), code: code(), ...FROM };
+  const { recoveryCodes } = await confirmTotpEnrollment(deps, confirmation, context());
+  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  if (!("pending" in result)) throw new Error("not asked for a code");
+  const { tempToken } = result.pending;
+  const verify = (typed = "") => completeMfaLogin(deps, { tempToken, code: typed, ...FROM }, context());
+  await expect(verify("ABCDEF")).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  await verify(recoveryCodes[0]);
+  await resetUserMfa(deps, userId, asAdmin());
+  expect(await told()).toEqual([
+    "mfa_enabled",
+    "login_failed wrong_mfa_code",
+    "recovery_code_used",
+    "mfa_reset",
+  ]);
+  const { recorded, poll } = worker();
+  await poll();
+  expect(recorded.map(toAuditEvent)).toContainEqual(
+    expect.objectContaining({
+      kind: "event",
+      action: "user.login_failed",
+      actor: { userId },
+      resource: userId,
+      outcome: "failure",
+      errorCode: "mfa_code_invalid",
+      clientIp: FROM.clientIp,
+    }),
+  );
+});
+
+test("an event is there with its effect or not at all", async () => {
+  await database.ownerSql`revoke insert on security_events from gatehouse_identity`;
+  try {
+    const change = {
+      userId,
+      sessionId: deps.newId(),
+      currentPassword: PASSWORD,
+      newPassword: "quite another one",
+    };
+    await expect(changePassword(deps, { ...change, clientIp: "" }, context())).rejects.toThrow();
+    await expect(setUserAccess(deps, { userId, status: "disabled" }, asAdmin())).rejects.toThrow();
+  } finally {
+    await database.ownerSql`grant insert on security_events to gatehouse_identity`;
+  }
+  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  expect(result).toHaveProperty("tokens");
+});
+
+test("events reach the audit log once, those of a log that was away later, and are forgotten a day after", async () => {
+  await endUserSessions(deps, userId, asAdmin());
+  const away = worker(() => Promise.reject(new Error("away")));
+  await away.poll();
+  const early = worker();
+  await early.poll();
+  expect(early.recorded).toEqual([]); // leased to the one that failed
+  nowMs += 15_000;
+  const later = worker();
+  await later.poll();
+  await later.poll();
+  expect(later.recorded.map(({ type }) => type)).toEqual(["sessions_ended"]);
+  nowMs += 24 * 3_600_000 + 1;
+  await later.poll();
+  expect(await events()).toEqual([]);
+});
+
+test("two replicas deliver a hundred events between them, each once", async () => {
+  for (let index = 0; index < 100; index += 1) {
+    await database.ownerSql`
+      insert into security_events (id, type, user_id, occurred_at, next_attempt_at)
+      values (${deps.newId()}, 'unlocked', ${userId}, now(), '2030-01-01')`;
+  }
+  const [one, two] = [worker(), worker()];
+  await Promise.all([one.poll(), two.poll()]);
+  const ids = [...one.recorded, ...two.recorded].map(({ id }) => id);
+  expect([ids.length, new Set(ids).size]).toEqual([100, 100]);
+});
+
+test("a refused login tells the audit log why and whose, and does the same for every reason", async () => {
+  const rpc = createIdentityRpc({ ...deps, loginRequiresVerifiedEmail: true });
+  const attempt = (email: string, password: string) =>
+    rpc.login({ email, password, ...FROM, deviceToken: "" }, context()).then(
+      () => "done",
+      (error: DomainError) => error.code,
+    );
+  await attempt("nobody@example.com", PASSWORD);
+  await attempt(EMAIL, "wrong");
+  await attempt(EMAIL, PASSWORD);
+  await database.ownerSql`update users set status = 'disabled'`;
+  await attempt(EMAIL, PASSWORD);
+  await database.ownerSql`update users set status = 'active'`;
+  for (let round = 0; round < 5; round += 1) await attempt(EMAIL, "wrong");
+  const noted = deps.noteFailedLogin.mock.calls.map(([failed]) => failed);
+  expect(noted.slice(0, 4)).toEqual([
+    { userId: undefined, reason: "unknown_account", ...FROM },
+    { userId, reason: "wrong_password", ...FROM },
+    { userId, reason: "email_not_verified", ...FROM },
+    { userId, reason: "account_disabled", ...FROM },
+  ]);
+  expect(noted.at(-1)).toEqual({ userId, reason: "locked", ...FROM });
+});
+
+test("a log that is away holds up no refusal, and what it lost is counted", async () => {
+  const recordEvent = vi.fn(() => Promise.reject(new Error("full")));
+  const metrics = createMetrics("test");
+  const note = createNoteFailedLogin({ recordEvent }, { ...deps, metrics });
+  note({ userId, reason: "wrong_password", ...FROM }, context());
+  note({ userId: undefined, reason: "unknown_account", ...FROM }, context());
+  await vi.waitFor(async () =>
+    expect(await metrics.render()).toMatch(/gatehouse_failed_logins_not_recorded_total\S* 2/),
+  );
+  expect(recordEvent.mock.calls.map(([event]: unknown[]) => event)).toMatchObject([
+    { action: "user.login_failed", actor: {}, resource: userId, reason: "wrong_password" },
+    { action: "user.login_failed", actor: {}, resource: "", reason: "unknown_account" },
+  ]);
+});
