@@ -5,6 +5,7 @@ import { countRecoveryCodesLeft } from "./count-recovery-codes-left.ts";
 import { getUser } from "./get-user.ts";
 import { createMfaRpc, MFA_CALLERS, type MfaRpcDeps } from "./mfa-rpc.ts";
 import { type NotifyDeps, notifyRefreshReuse } from "./notify-refresh-reuse.ts";
+import { createOAuthRpc, OAUTH_CALLERS, type OAuthRpcDeps } from "./oauth-rpc.ts";
 import { type RegisterDeps, register } from "./register.ts";
 import { type RememberDeviceDeps, rememberDevice } from "./remember-device.ts";
 import { type ThrottleLoginDeps, throttleLogin } from "./throttle-login.ts";
@@ -18,11 +19,18 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   notifyRefreshReuse: ["token-service"],
   ...MFA_CALLERS,
   ...ACCOUNT_CALLERS,
+  ...OAUTH_CALLERS,
 };
 
 /** Adapts IdentityService to use cases. Holds no logic: decode, call, encode. */
 export function createIdentityRpc(
-  deps: RegisterDeps & ThrottleLoginDeps & RememberDeviceDeps & NotifyDeps & AccountDeps & MfaRpcDeps,
+  deps: RegisterDeps &
+    ThrottleLoginDeps &
+    RememberDeviceDeps &
+    NotifyDeps &
+    AccountDeps &
+    MfaRpcDeps &
+    OAuthRpcDeps,
 ): Implementation<IdentityServiceServer> {
   return {
     register: async (request, context) => ({
@@ -48,5 +56,6 @@ export function createIdentityRpc(
     },
     ...createAccountRpc(deps, encodeUser),
     ...createMfaRpc(deps),
+    ...createOAuthRpc(deps),
   };
 }

@@ -61,7 +61,13 @@ export async function login(
     const { sessionEpoch } = account;
     const { clientIp, userAgent } = attempt;
     return {
-      pending: await beginMfaChallenge(deps, { userId: user.id, sessionEpoch, clientIp, userAgent }),
+      pending: await beginMfaChallenge(deps, {
+        userId: user.id,
+        firstFactor: "pwd",
+        sessionEpoch,
+        clientIp,
+        userAgent,
+      }),
     };
   }
   const tokens = await beginSession(

@@ -15,6 +15,7 @@ import { bootstrapAdmin } from "./bootstrap-admin.ts";
 import { createBreachLookup } from "./breach-lookup.ts";
 import { commonPasswords } from "./common-passwords.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
+import { deleteExpiredOAuth } from "./delete-expired-oauth.ts";
 import { deleteOldLinks } from "./delete-old-links.ts";
 import { createDeviceTokens } from "./device-token.ts";
 import { createHashQueue } from "./hash-queue.ts";
@@ -23,10 +24,12 @@ import { createLinkTokens } from "./links.ts";
 import { createMailSender } from "./mail-sender.ts";
 import { MailWorker } from "./mail-worker.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
+import { createFlowSecrets } from "./oauth-flow-secrets.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
 import { createPepper } from "./pepper.ts";
 import { createRedisThrottle } from "./redis-throttle.ts";
 import { reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
+import { createRelyingParties } from "./relying-parties.ts";
 import { SessionEndWorker } from "./session-end-worker.ts";
 import { shareOf, throttleLimits } from "./throttle.ts";
 import { createTokenServiceClient } from "./token-service-client.ts";
@@ -36,6 +39,8 @@ import { readUsersTable } from "./user-store.ts";
 /** Mails asked for whose look-up has not begun or is under way; beyond: busy. */
 const MAX_AFTER_ANSWER = 200;
 const LINK_CLEANING_INTERVAL_MS = 10 * 60_000;
+/** Of the providers' discovery documents. */
+const DISCOVERY_INTERVAL_MS = 10 * 60_000;
 
 const config = loadConfig(configSchema, process.env);
 const service = await startProcess("identity-service", config);
@@ -124,6 +129,22 @@ const throttle =
       });
 lifecycle.onStop("throttle", () => throttle.close());
 
+const { OAUTH_PROVIDERS_FILE: providers = [], OAUTH_RETURN_TO: returnTo = [] } = config;
+for (const { name, network } of providers) {
+  if (network === "loopback")
+    logger.warn({ provider: name }, "an identity provider is asked over plain HTTP");
+}
+const { parties, refreshAll, close } = createRelyingParties(providers, {
+  publicOrigin: config.PUBLIC_ORIGIN,
+  nowMs: Date.now,
+  logger,
+});
+lifecycle.onStop("identity providers", close);
+const discovery = repeat("discovery", DISCOVERY_INTERVAL_MS, refreshAll, logger);
+lifecycle.onStop("discovery", () => discovery.stop());
+// Nobody waits for it: without a provider the others can log in.
+discovery.runSoon();
+
 const { BREACH_LOOKUP_URL: breachLookupUrl } = config;
 const deps = {
   sql,
@@ -142,6 +163,10 @@ const deps = {
   loginRequiresVerifiedEmail: config.LOGIN_REQUIRES_VERIFIED_EMAIL,
   registrationDiscloses: config.REGISTRATION_DISCLOSES,
   linkTokens,
+  relyingParties: parties,
+  flowSecrets: createFlowSecrets(config.LINK_KEY_FILE.bytes),
+  returnTo,
+  isPublicOriginSecure: config.PUBLIC_ORIGIN.startsWith("https:"),
   afterAnswer,
   now,
   newId: () => uuidv7(),
@@ -158,6 +183,8 @@ sessionEndWorker.start();
 lifecycle.onStop("session ends", () => sessionEndWorker.stop());
 const linkCleaning = repeat("links", LINK_CLEANING_INTERVAL_MS, () => deleteOldLinks(deps), logger);
 lifecycle.onStop("link cleaning", () => linkCleaning.stop());
+const oauthCleaning = repeat("flows", LINK_CLEANING_INTERVAL_MS, () => deleteExpiredOAuth(deps), logger);
+lifecycle.onStop("flow cleaning", () => oauthCleaning.stop());
 
 await serveRpc(service, config, (server) => {
   server.add(IdentityServiceService, IDENTITY_CALLERS, createIdentityRpc(deps));

@@ -27,7 +27,7 @@ export interface UserRow extends Omit<User, "role"> {
  */
 export async function insertUser(
   sql: Sql | TransactionSql,
-  user: User & { passwordHash: string },
+  user: User & { passwordHash: string | null },
 ): Promise<boolean> {
   const rows = await sql`
     insert into users (id, email, first_name, last_name, role, status, password_hash, email_verified, created_at, updated_at)
@@ -66,19 +66,31 @@ export async function findUser(sql: Sql | TransactionSql, id: string): Promise<U
   return row && toUser(row);
 }
 
+interface AccountRow extends UserRow, Omit<Account, "user" | "status"> {
+  status: string;
+}
+
+const accountColumns = (sql: Sql | TransactionSql) => sql`
+  id, email, first_name as "firstName", last_name as "lastName", role,
+  email_verified as "emailVerified", created_at as "createdAt",
+  exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled",
+  status, password_hash as "passwordHash", session_epoch as "sessionEpoch"
+`;
+
 /** @param email canonical. */
 export async function findAccount(sql: Sql | TransactionSql, email: string): Promise<Account | undefined> {
-  const [row] = await sql<(UserRow & Omit<Account, "user" | "status"> & { status: string })[]>`
-    select id, email, first_name as "firstName", last_name as "lastName", role,
-      email_verified as "emailVerified", created_at as "createdAt",
-      exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled",
-      status, password_hash as "passwordHash", session_epoch as "sessionEpoch"
-    from users
-    where email = ${email}
-  `;
-  if (row === undefined) return undefined;
-  const { status, passwordHash, sessionEpoch, ...userRow } = row;
-  return { user: toUser(userRow), status: known(USER_STATUSES, status), passwordHash, sessionEpoch };
+  const [row] = await sql<AccountRow[]>`select ${accountColumns(sql)} from users where email = ${email}`;
+  return row && toAccount(row);
+}
+
+/** The same by its id. @param id UUID. */
+export async function findAccountOfUser(sql: Sql | TransactionSql, id: string): Promise<Account | undefined> {
+  const [row] = await sql<AccountRow[]>`select ${accountColumns(sql)} from users where id = ${id}`;
+  return row && toAccount(row);
+}
+
+function toAccount({ status, passwordHash, sessionEpoch, ...row }: AccountRow): Account {
+  return { user: toUser(row), status: known(USER_STATUSES, status), passwordHash, sessionEpoch };
 }
 
 /** Replaces a password hash, unless it was replaced by something else in the meantime: then nothing happens. */
