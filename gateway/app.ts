@@ -12,14 +12,18 @@ import { answerClientError } from "./client-error.ts";
 import { createErrorHandler } from "./error-handler.ts";
 import { createForwarder } from "./forward.ts";
 import type { IdentityClient } from "./identity-client.ts";
+import { registerIdentityLinkRoutes } from "./identity-link-routes.ts";
 import { type IntrospectionDeps, registerIntrospectionRoutes } from "./introspection-routes.ts";
 import { registerJsonParser } from "./json-parser.ts";
 import type { JwksCache } from "./jwks-cache.ts";
 import { registerJwksRoute } from "./jwks-route.ts";
-import { createKnownPaths } from "./known-paths.ts";
+import { createKnownPaths, type KnownPaths } from "./known-paths.ts";
 import type { MfaClient } from "./mfa-client.ts";
 import { registerMfaRoutes } from "./mfa-routes.ts";
 import { createNotFoundHandler } from "./not-found.ts";
+import type { OAuthClient } from "./oauth-client.ts";
+import type { TokenDelivery } from "./oauth-redirect.ts";
+import { registerOAuthRoutes } from "./oauth-routes.ts";
 import { registerProxyRoutes } from "./proxy-routes.ts";
 import { addRequestHooks } from "./request-hooks.ts";
 import { requestIdOf } from "./request-id.ts";
@@ -38,6 +42,9 @@ export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClien
   identity: IdentityClient;
   accounts: AccountClient;
   mfa: MfaClient;
+  oauth: OAuthClient;
+  /** How tokens come back from a login at an identity provider. */
+  tokenDelivery: TokenDelivery;
   users: UserAdminClient;
   sessions: SessionClient;
   auditQuery: AuditQueryClient;
@@ -110,13 +117,13 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     await Promise.all(upstreams.map(({ forwarder }) => forwarder.close()));
   });
   for (const prefix of VERSION_PREFIXES) {
-    app.register(async (scope: GatewayApp) => registerOwnRoutes(scope, deps), { prefix });
+    app.register(async (scope: GatewayApp) => registerOwnRoutes(scope, deps, paths), { prefix });
     app.register(async (scope: GatewayApp) => registerProxyRoutes(scope, upstreams, prefix), { prefix });
   }
   return app;
 }
 
-function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps): void {
+function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps, paths: KnownPaths): void {
   registerJsonParser(app);
   app.addHook("onRequest", async (_request, reply) => {
     reply.header("cache-control", "no-store");
@@ -126,6 +133,8 @@ function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps): void {
   registerSessionRoutes(app, deps);
   registerMfaRoutes(app, deps);
   registerAccountRoutes(app, deps);
+  registerOAuthRoutes(app, deps, paths);
+  registerIdentityLinkRoutes(app, deps);
   registerAdminRoutes(app, deps);
   registerUserAdminRoutes(app, deps);
   registerJwksRoute(app, deps.jwks);

@@ -20,8 +20,8 @@ const UNCERTAIN: ReadonlySet<ErrorCode> = new Set(["service_unavailable", "inter
  */
 export function createRecordIntent(recorder: AuditRecorder) {
   return async (request: FastifyRequest): Promise<void> => {
-    const { action } = request.routeOptions.config;
-    if (request.is404 || action === undefined || !isMutating(request.method)) return;
+    const { action, hasEffect = isMutating(request.method) } = request.routeOptions.config;
+    if (request.is404 || action === undefined || !hasEffect) return;
     const call = auditedCall(request, action);
     const startedMs = performance.now();
     await recorder.record({ ...call, kind: "intent" }, request.call.deadlineMs);
@@ -48,7 +48,8 @@ export function auditOutcome(request: FastifyRequest, reply: FastifyReply): Audi
 function outcomeOf(request: FastifyRequest, status: number): AuditOutcome["outcome"] {
   if (request.isEffectUncertain) return "unknown";
   if (request.errorCode !== null && UNCERTAIN.has(request.errorCode)) return "unknown";
-  return status < 400 ? "success" : "failure";
+  // A redirect may carry a failure.
+  return status < 400 && request.errorCode === null ? "success" : "failure";
 }
 
 function auditedCall(request: FastifyRequest, action: string): AuditedCall {
@@ -75,8 +76,8 @@ function actorOf({ principal, body }: FastifyRequest): AuditActor {
   return typeof email === "string" ? { claimedEmail: email.slice(0, MAX_EMAIL_CHARACTERS) } : {};
 }
 
-/** The id in the path: of our own routes the parameter, of proxied ones what follows the prefix. */
+/** The id or name in the path: of our own routes the parameter, of proxied ones what follows the prefix. */
 function resourceOf({ params }: FastifyRequest): string {
-  const { id, "*": rest } = (params ?? {}) as { id?: string; "*"?: string };
-  return (id ?? rest ?? "").slice(0, MAX_RESOURCE_CHARACTERS);
+  const { id, provider, "*": rest } = (params ?? {}) as { id?: string; provider?: string; "*"?: string };
+  return (id ?? provider ?? rest ?? "").slice(0, MAX_RESOURCE_CHARACTERS);
 }

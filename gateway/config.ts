@@ -10,6 +10,7 @@ import {
   tlsConfig,
 } from "../service-kit/config.ts";
 import { parseIntrospectionClients } from "./introspection-clients.ts";
+import { TOKEN_DELIVERIES } from "./oauth-redirect.ts";
 import { parseRoutesFile } from "./routes-file.ts";
 
 const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?$/;
@@ -89,6 +90,8 @@ export const configSchema = z.object({
   ROUTES_FILE: routesFileSchema,
   /** YAML or JSON: the services that may introspect tokens (RFC 7662). Unset: nobody, the path is 404. */
   INTROSPECTION_CLIENTS_FILE: introspectionClientsSchema.optional(),
+  /** How tokens come back from a login at an identity provider. `query` is unsafe: docs/providers.md says why. */
+  OAUTH_TOKEN_DELIVERY: z.enum(TOKEN_DELIVERIES).default("fragment"),
   /** The names this gateway serves; a request with another `Host` is misdirected. */
   ALLOWED_HOSTS: hostListSchema,
   /** Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed. None unless told. */

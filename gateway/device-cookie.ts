@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { cookieOf } from "./cookies.ts";
 
 const NAME = "gatehouse_device";
 /** As long as identity-service takes the token: 180 days. */
@@ -10,11 +11,8 @@ const TOKEN = /^[A-Za-z0-9._-]+$/;
 
 /** The device token that the client keeps from an earlier login; empty if it has none. */
 export function deviceTokenOf(request: FastifyRequest): string {
-  for (const pair of (request.headers.cookie ?? "").split(";")) {
-    const [name, value = ""] = pair.trim().split("=", 2);
-    if (name === NAME && value.length <= MAX_LENGTH && TOKEN.test(value)) return value;
-  }
-  return "";
+  const value = cookieOf(request, NAME);
+  return value.length <= MAX_LENGTH && TOKEN.test(value) ? value : "";
 }
 
 /**

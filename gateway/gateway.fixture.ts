@@ -1,10 +1,12 @@
 import type { AuditEntry } from "../audit-client/audit-entry.ts";
+import { DomainError } from "../service-kit/errors.ts";
 import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import type { Principal, Role, Verification } from "../token-client/principal.ts";
 import type { AccountClient } from "./account-client.ts";
 import { buildApp, type GatewayDeps } from "./app.ts";
 import type { User } from "./identity-client.ts";
+import type { OAuthClient } from "./oauth-client.ts";
 import type { GatewayApp } from "./request-state.ts";
 import type { UserAdminClient } from "./user-admin-client.ts";
 
@@ -82,6 +84,17 @@ export const absentUsers: UserAdminClient = {
   close: () => undefined,
 };
 
+/** A gateway of which no identity provider is known. */
+export const absentOAuth: OAuthClient = {
+  listProviders: async () => [],
+  begin: () => Promise.reject(new DomainError("provider_not_found")),
+  complete: absentAccount,
+  exchange: absentAccount,
+  listIdentities: absentAccount,
+  unlink: absentAccount,
+  close: () => undefined,
+};
+
 export interface TestGateway {
   app: GatewayApp;
   /** What the audit log was given, in order. */
@@ -109,6 +122,8 @@ export function testGateway(overrides: Partial<GatewayDeps> = {}): TestGateway {
       regenerateRecoveryCodes: absent,
       close: () => undefined,
     },
+    oauth: absentOAuth,
+    tokenDelivery: "fragment",
     users: absentUsers,
     sessions: { refresh: absent, revoke: absent, revokeAll: absent, list: absent, close: () => undefined },
     auditQuery: { search: absent, close: () => undefined },

@@ -10,6 +10,9 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   password_unchanged: 400,
   verification_token_invalid: 400,
   reset_token_invalid: 400,
+  oauth_state_invalid: 400,
+  oauth_code_invalid: 400,
+  oauth_failed: 400,
   token_missing: 401,
   token_invalid: 401,
   token_expired: 401,
@@ -22,11 +25,17 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   refresh_token_reused: 401,
   forbidden: 403,
   email_not_verified: 403,
+  oauth_denied: 403,
+  reauthentication_required: 403,
+  provider_not_found: 404,
   not_found: 404,
   method_not_allowed: 405,
   request_timeout: 408,
   email_already_registered: 409,
   mfa_already_enabled: 409,
+  link_required: 409,
+  already_linked: 409,
+  last_credential: 409,
   last_admin: 409,
   conflict: 409,
   payload_too_large: 413,
@@ -47,6 +56,8 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
 
 export const HTTP_CREATED = 201;
 export const HTTP_NO_CONTENT = 204;
+export const HTTP_FOUND = 302;
+export const HTTP_SEE_OTHER = 303;
 /** nginx's number for a client that left before there was an answer. Only in logs and the audit log. */
 export const HTTP_CLIENT_GONE = 499;
 

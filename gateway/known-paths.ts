@@ -3,16 +3,23 @@ export interface KnownPaths {
   add(pattern: string, methods: readonly string[]): void;
   /** The methods of a path, sorted, as for `Allow`; empty if there is no such path. */
   methodsOf(path: string): string[];
+  /** Whether a pattern without `:name` or `*` is this path. */
+  isLiteral(path: string): boolean;
 }
 
 /** Patterns as in the routes: segments, `:name` for any one segment, a last `*` for the rest. */
 export function createKnownPaths(): KnownPaths {
   const patterns: { segments: string[]; methods: readonly string[] }[] = [];
+  const literal = (path: string) => patterns.filter(({ segments }) => segments.join("/") === decoded(path));
   return {
     add: (pattern, methods) => void patterns.push({ segments: pattern.split("/"), methods }),
+    isLiteral: (path) => literal(path).length > 0,
     methodsOf(path) {
       const segments = decoded(path).split("/");
-      const matching = patterns.filter((pattern) => matches(pattern.segments, segments));
+      const exact = literal(path);
+      // A path of its own is not what a pattern stands for that it happens to fit into: `/auth/login` is no provider.
+      const matching =
+        exact.length > 0 ? exact : patterns.filter((pattern) => matches(pattern.segments, segments));
       return [...new Set(matching.flatMap(({ methods }) => methods))].sort();
     },
   };

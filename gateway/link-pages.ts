@@ -105,6 +105,11 @@ export function failurePage(
   return linkPage(page, token, field === undefined ? message : `The password ${field.message}.`);
 }
 
+/** A page that says one thing. */
+export function messagePage(title: string, message: string): string {
+  return frame(title, `<p>${escapeHtml(message)}</p>`);
+}
+
 function frame(title: string, content: string): string {
   return `<!doctype html>
 <html lang="en">

@@ -11,6 +11,7 @@ import { createIdentityClient } from "./identity-client.ts";
 import { createJwksCache } from "./jwks-cache.ts";
 import { createJwksClient } from "./jwks-client.ts";
 import { createMfaClient } from "./mfa-client.ts";
+import { createOAuthClient } from "./oauth-client.ts";
 import { createSessionClient } from "./session-client.ts";
 import { trustedProxies } from "./trusted-proxies.ts";
 import { createUserAdminClient } from "./user-admin-client.ts";
@@ -32,18 +33,26 @@ lifecycle.addReadinessCheck("token-service", () => verifier.assertReady());
 const identity = createIdentityClient(IDENTITY_SERVICE_ADDRESS, certificate);
 const accounts = createAccountClient(IDENTITY_SERVICE_ADDRESS, certificate);
 const mfa = createMfaClient(IDENTITY_SERVICE_ADDRESS, certificate);
+const oauth = createOAuthClient(IDENTITY_SERVICE_ADDRESS, certificate);
 const users = createUserAdminClient(IDENTITY_SERVICE_ADDRESS, certificate);
 const sessions = createSessionClient(TOKEN_SERVICE_ADDRESS, certificate);
 const auditQuery = createAuditQueryClient(AUDIT_SERVICE_ADDRESS, certificate);
 const jwks = createJwksClient(TOKEN_SERVICE_ADDRESS, certificate);
 lifecycle.onStop("service clients", () => {
-  for (const client of [identity, accounts, mfa, users, sessions, auditQuery, jwks]) client.close();
+  for (const client of [identity, accounts, mfa, oauth, users, sessions, auditQuery, jwks]) client.close();
 });
 
+if (config.OAUTH_TOKEN_DELIVERY === "query") {
+  logger.warn(
+    "OAUTH_TOKEN_DELIVERY=query is unsafe: tokens get into the logs and the history of whoever is on the way",
+  );
+}
 const app = buildApp({
   identity,
   accounts,
   mfa,
+  oauth,
+  tokenDelivery: config.OAUTH_TOKEN_DELIVERY,
   users,
   sessions,
   auditQuery,

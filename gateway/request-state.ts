@@ -15,6 +15,8 @@ declare module "fastify" {
     auth?: RouteAuth;
     /** What a call does, for the audit log: `auth.login`. Required on every mutating route. */
     action?: string;
+    /** A call changes something although its method does not say so: the audit log has it. */
+    hasEffect?: boolean;
     /** How a refusal looks to a browser that shows a page; without it a refusal is JSON. */
     failurePage?: FailurePage;
   }

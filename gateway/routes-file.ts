@@ -1,6 +1,5 @@
-import { type Document, isMap, isScalar, LineCounter, type Node, parseDocument } from "yaml";
 import { z } from "zod";
-import { ConfigError } from "../service-kit/config.ts";
+import { parseYamlFile } from "../service-kit/yaml-file.ts";
 
 /** Paths of ours, and of later versions. */
 const OWN_PATHS = /^\/(?:auth|admin|oauth|docs|openapi|healthz|readyz|metrics|v\d+)(?:\/|$)/;
@@ -58,64 +57,7 @@ export type UpstreamRoute = z.infer<typeof upstreamRoute>;
  * @throws {ConfigError} naming every problem with its line and key.
  */
 export function parseRoutesFile(text: string): UpstreamRoute[] {
-  const lineCounter = new LineCounter();
-  const document = parseDocument(text, { lineCounter, prettyErrors: false });
-  const lineAt = (offset: number) => lineCounter.linePos(offset).line;
-  if (document.errors.length > 0) {
-    throw routesError(document.errors.map((error) => `line ${lineAt(error.pos[0])}: ${error.message}`));
-  }
-  const result = routesFile.safeParse(plainValue(document), { reportInput: true });
-  if (result.success) return result.data.routes;
-  throw routesError(
-    result.error.issues
-      .flatMap(problemsOf)
-      .map(({ path, message }) => ({ line: lineAt(offsetOf(document.contents, path)), path, message }))
-      .sort((a, b) => a.line - b.line)
-      .map(({ line, path, message }) => `line ${line}, ${path.join(".") || "(all)"}: ${message}`),
-  );
-}
-
-function plainValue(document: Document): unknown {
-  try {
-    return document.toJS();
-  } catch (cause) {
-    // Aliases that lead nowhere, or that multiply without end.
-    throw routesError([cause instanceof Error ? cause.message : "cannot be read"]);
-  }
-}
-
-function routesError(lines: string[]): ConfigError {
-  return new ConfigError(`the routes file cannot be used:\n${lines.map((line) => `    ${line}`).join("\n")}`);
-}
-
-type Path = readonly PropertyKey[];
-
-function problemsOf(issue: z.core.$ZodIssue): { path: Path; message: string }[] {
-  if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => ({ path: [...issue.path, key], message: "is not known" }));
-  }
-  const isMissing = issue.input === undefined && issue.code !== "custom";
-  return [{ path: issue.path, message: isMissing ? "is required" : issue.message }];
-}
-
-/** Where a key is written; where it is missing, the thing that lacks it. */
-function offsetOf(contents: Node | null, path: Path): number {
-  let node = contents;
-  let offset = node?.range?.[0] ?? 0;
-  for (const key of path) {
-    if (isMap(node)) {
-      const pair = node.items.find((item) => isScalar(item.key) && item.key.value === key);
-      if (pair === undefined) break;
-      offset = (pair.key as Node).range?.[0] ?? offset;
-      node = pair.value as Node | null;
-    } else {
-      const item: unknown = (node as { items?: unknown[] } | null)?.items?.[Number(key)];
-      if (item === undefined) break;
-      node = item as Node;
-      offset = node.range?.[0] ?? offset;
-    }
-  }
-  return offset;
+  return parseYamlFile(text, routesFile, "the routes file").routes;
 }
 
 function isOrigin(text: string): boolean {

@@ -224,6 +224,18 @@ test("an undo gives the address back and ends every session; fifty at once do it
   );
 });
 
+test("an undo takes away what was linked to log in since the change, and leaves what was linked before", async () => {
+  const link = (provider: string, linkedAt: Date) => database.ownerSql`
+    insert into external_identities (issuer, subject, user_id, provider, linked_at)
+    values (${`https://${provider}.example`}, 'sub', ${userId}, ${provider}, ${linkedAt})`;
+  await link("owners", later(-DAY_MS).now());
+  await confirmEmailChange(deps, await wantAddress("thief@evil.example"));
+  await link("thiefs", later(1_000).now());
+  await undoEmailChange(later(2_000), await last("email-changed"), context());
+  const left = await database.ownerSql`select provider from external_identities where user_id = ${userId}`;
+  expect(left).toEqual([{ provider: "owners" }]);
+});
+
 test("an undo is good for seven days", async () => {
   await confirmEmailChange(deps, await wantAddress("anna@new.example"));
   const token = await last("email-changed");

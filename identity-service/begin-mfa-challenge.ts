@@ -1,6 +1,6 @@
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { MFA_METHODS, type MfaMethod } from "./check-mfa-code.ts";
-import { deleteEndedChallenges, insertMfaChallenge } from "./mfa-store.ts";
+import { deleteEndedChallenges, type FirstFactor, insertMfaChallenge } from "./mfa-store.ts";
 import { mfaTokenHash, newMfaToken } from "./mfa-token.ts";
 
 export interface BeginMfaChallengeDeps {
@@ -11,7 +11,7 @@ export interface BeginMfaChallengeDeps {
   mfaChallengeTtlS: number;
 }
 
-/** A login whose password was right and whose code is missing. */
+/** A login whose first factor was right and whose code is missing. */
 export interface PendingLogin {
   /** For `completeMfaLogin` and nothing else. Never logged. */
   tempToken: string;
@@ -33,9 +33,15 @@ const MAX_USER_AGENT_CHARACTERS = 512;
  */
 export async function beginMfaChallenge(
   deps: BeginMfaChallengeDeps,
-  login: { userId: string; sessionEpoch: number; clientIp: string; userAgent: string },
+  login: {
+    userId: string;
+    firstFactor: FirstFactor;
+    sessionEpoch: number;
+    clientIp: string;
+    userAgent: string;
+  },
 ): Promise<PendingLogin> {
-  const { userId, sessionEpoch } = login;
+  const { userId, firstFactor, sessionEpoch } = login;
   const tempToken = newMfaToken(deps.randomBytes);
   const tokenHash = mfaTokenHash(tempToken);
   if (tokenHash === undefined) throw new Error("a tempToken that we would not take");
@@ -43,7 +49,7 @@ export async function beginMfaChallenge(
   const expiresAt = new Date(createdAt.getTime() + deps.mfaChallengeTtlS * 1_000);
   const ip = login.clientIp.slice(0, MAX_IP_CHARACTERS);
   const userAgent = login.userAgent.replaceAll("\0", "").slice(0, MAX_USER_AGENT_CHARACTERS).toWellFormed();
-  const challenge = { tokenHash, userId, sessionEpoch, createdAt, expiresAt, ip, userAgent };
+  const challenge = { tokenHash, userId, firstFactor, sessionEpoch, createdAt, expiresAt, ip, userAgent };
   await orUnavailable(insertMfaChallenge(deps.sql, challenge));
   await orUnavailable(deleteEndedChallenges(deps.sql, new Date(createdAt.getTime() - KEPT_MS), MAX_DELETED));
   return { tempToken, methods: MFA_METHODS, userId };

@@ -10,7 +10,13 @@ import { type BeginSessionDeps, beginSession } from "./begin-session.ts";
 import { checkMfaCode, type MfaMethod } from "./check-mfa-code.ts";
 import type { CompletedLogin } from "./login.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
-import { consumeChallenge, countChallengeTry, findChallengeUser, lockUserForMfa } from "./mfa-store.ts";
+import {
+  consumeChallenge,
+  countChallengeTry,
+  type FirstFactor,
+  findChallenge,
+  lockUserForMfa,
+} from "./mfa-store.ts";
 import { mfaTokenHash } from "./mfa-token.ts";
 import { tellAudit } from "./tell-audit.ts";
 import type { User } from "./user.ts";
@@ -18,14 +24,15 @@ import { findUser } from "./user-store.ts";
 
 const MAX_TRIES = 5;
 
-/** RFC 8176. A recovery code is a second factor, but no one-time password of RFC 4226 or RFC 6238. */
+/** RFC 8176, beside the first factor. A recovery code is none of the one-time passwords of RFC 4226 or RFC 6238. */
 const AMR: Record<MfaMethod, readonly string[]> = {
-  totp: ["pwd", "otp", "mfa"],
-  recovery_code: ["pwd", "mfa"],
+  totp: ["otp", "mfa"],
+  recovery_code: ["mfa"],
 };
 
 interface Passed {
   user: User;
+  firstFactor: FirstFactor;
   method: MfaMethod;
   sessionEpoch: number;
   /** Instead of a session. */
@@ -51,13 +58,13 @@ export async function completeMfaLogin(
   const passed = await orUnavailable(deps.sql.begin((tx) => pass(tx, deps, { tokenHash, attempt, context })));
   // After the commit: the try is counted.
   if (passed === undefined) throw new DomainError("mfa_code_invalid");
-  const { user, method, sessionEpoch, passwordChange } = passed;
+  const { user, firstFactor, method, sessionEpoch, passwordChange } = passed;
   if (method === "recovery_code") deps.wakeMailWorker();
   if (passwordChange !== undefined) return { passwordChange };
   const session = {
     userId: user.id,
     role: user.role,
-    amr: AMR[method],
+    amr: [firstFactor, ...AMR[method]],
     authTime: deps.now(),
     clientIp: attempt.clientIp,
     userAgent: attempt.userAgent,
@@ -73,9 +80,10 @@ async function pass(
   step: { tokenHash: Buffer; attempt: TypedCode; context: CallContext },
 ): Promise<Passed | undefined> {
   const { tokenHash, attempt, context } = step;
-  const userId = await findChallengeUser(tx, tokenHash);
-  const locked = userId === undefined ? undefined : await lockUserForMfa(tx, userId);
-  if (locked === undefined || !locked.isActive) throw new DomainError("mfa_token_invalid");
+  const challenge = await findChallenge(tx, tokenHash);
+  const locked = challenge && (await lockUserForMfa(tx, challenge.userId));
+  if (challenge === undefined || locked === undefined || !locked.isActive)
+    throw new DomainError("mfa_token_invalid");
   const { sessionEpoch } = locked;
   const now = deps.now();
   const isOpen = await countChallengeTry(tx, { tokenHash, sessionEpoch, now, maxTries: MAX_TRIES });
@@ -88,10 +96,17 @@ async function pass(
   const user = await findUser(tx, locked.id);
   const isFirst = await consumeChallenge(tx, tokenHash, now);
   if (user === undefined || !isFirst) throw new DomainError("mfa_token_invalid");
-  const passwordChange = locked.mustChangePassword
-    ? await beginPasswordChange(tx, deps, { userId: user.id, sessionEpoch, amr: AMR[method] })
-    : undefined;
-  return { user, method, sessionEpoch, passwordChange };
+  const { firstFactor } = challenge;
+  // Who came from an identity provider has not used the password that must be changed.
+  const passwordChange =
+    locked.mustChangePassword && firstFactor === "pwd"
+      ? await beginPasswordChange(tx, deps, {
+          userId: user.id,
+          sessionEpoch,
+          amr: [firstFactor, ...AMR[method]],
+        })
+      : undefined;
+  return { user, firstFactor, method, sessionEpoch, passwordChange };
 }
 
 /** The gateway's entries of the call name nobody: whose login it is, only the challenge knows. */

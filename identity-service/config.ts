@@ -12,6 +12,7 @@ import {
 } from "../service-kit/config.ts";
 import { canonicalEmail } from "./canonical-email.ts";
 import { mailConfig, mailConfigProblems } from "./mail-config.ts";
+import { oauthConfig, oauthConfigProblems } from "./oauth-config.ts";
 import { ARGON2_CEILING } from "./stored-hash.ts";
 import { CALLS, CALLS_OF_NETWORK } from "./throttle.ts";
 
@@ -30,6 +31,7 @@ export const configSchema = z
     ...serviceConfig,
     ...databaseConfig,
     ...mailConfig,
+    ...oauthConfig,
     /** REDIS_URL lets replicas count failed logins together. Unset: each for itself, with its share of the limits. */
     ...redisConfig,
     /** gRPC of token-service. */
@@ -105,7 +107,7 @@ export const configSchema = z
     if (redisProblem !== undefined) {
       context.addIssue({ code: "custom", path: ["REDIS_URL"], message: redisProblem });
     }
-    for (const { key, message } of mailConfigProblems(config)) {
+    for (const { key, message } of [...mailConfigProblems(config), ...oauthConfigProblems(config)]) {
       context.addIssue({ code: "custom", path: [key], message });
     }
     if (

@@ -145,6 +145,12 @@ test("only the gateway may act for end users, only token-service tell of their r
     disableTotp: ["gateway"],
     regenerateRecoveryCodes: ["gateway"],
     ...ACCOUNT_CALLERS,
+    listProviders: ["gateway"],
+    beginOAuthLogin: ["gateway"],
+    completeOAuthLogin: ["gateway"],
+    exchangeOAuthCode: ["gateway"],
+    listLinkedIdentities: ["gateway"],
+    unlinkIdentity: ["gateway"],
   });
   expect(new Set(Object.values(ACCOUNT_CALLERS).flat())).toEqual(new Set(["gateway"]));
 });

@@ -7,6 +7,7 @@ import { getUser } from "./get-user.ts";
 import { knownDeviceToken } from "./known-device.ts";
 import { createMfaRpc, MFA_CALLERS, type MfaRpcDeps } from "./mfa-rpc.ts";
 import { type NotifyDeps, notifyRefreshReuse } from "./notify-refresh-reuse.ts";
+import { createOAuthRpc, OAUTH_CALLERS, type OAuthRpcDeps } from "./oauth-rpc.ts";
 import { type RegisterDeps, register } from "./register.ts";
 import { type RememberDeviceDeps, rememberDevice } from "./remember-device.ts";
 import { type ThrottleLoginDeps, throttleLogin } from "./throttle-login.ts";
@@ -21,6 +22,7 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   notifyRefreshReuse: ["token-service"],
   ...MFA_CALLERS,
   ...ACCOUNT_CALLERS,
+  ...OAUTH_CALLERS,
 };
 
 /** Adapts IdentityService to use cases. Holds no logic: decode, call, encode. */
@@ -31,7 +33,8 @@ export function createIdentityRpc(
     RememberDeviceDeps &
     NotifyDeps &
     AccountDeps &
-    MfaRpcDeps,
+    MfaRpcDeps &
+    OAuthRpcDeps,
 ): Implementation<IdentityServiceServer> {
   return {
     register: async (request, context) => ({
@@ -67,5 +70,6 @@ export function createIdentityRpc(
     },
     ...createAccountRpc(deps, encodeUser),
     ...createMfaRpc(deps),
+    ...createOAuthRpc(deps),
   };
 }

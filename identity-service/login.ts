@@ -76,7 +76,13 @@ export async function login(
   if (user.mfaEnabled) {
     const { clientIp, userAgent } = attempt;
     return {
-      pending: await beginMfaChallenge(deps, { userId: user.id, sessionEpoch, clientIp, userAgent }),
+      pending: await beginMfaChallenge(deps, {
+        userId: user.id,
+        firstFactor: "pwd",
+        sessionEpoch,
+        clientIp,
+        userAgent,
+      }),
     };
   }
   if (account.mustChangePassword) {

@@ -29,6 +29,10 @@ export const MAILS = {
   "registration-attempt": ["occurredAt"],
   /** A login on a device that was not known, of a user who had logged in before. */
   "new-device": ["occurredAt", "ip", "browser"],
+  /** An account at an identity provider can log in from now on. */
+  "identity-linked": ["provider", "occurredAt", "ip", "browser"],
+  /** It cannot any more. */
+  "identity-unlinked": ["provider", "occurredAt", "ip", "browser"],
 } as const satisfies Record<string, readonly string[]>;
 
 export type MailName = keyof typeof MAILS;

@@ -16,6 +16,7 @@ import { bootstrapAdmin } from "./bootstrap-admin.ts";
 import { createBreachLookup } from "./breach-lookup.ts";
 import { commonPasswords } from "./common-passwords.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
+import { deleteExpiredOAuth } from "./delete-expired-oauth.ts";
 import { deleteOldLinks } from "./delete-old-links.ts";
 import { createDeviceTokens } from "./device-token.ts";
 import { createHashQueue } from "./hash-queue.ts";
@@ -26,10 +27,12 @@ import { createMailSender } from "./mail-sender.ts";
 import { MailWorker } from "./mail-worker.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { createNoteFailedLogin } from "./note-failed-login.ts";
+import { createFlowSecrets } from "./oauth-flow-secrets.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
 import { createPepper } from "./pepper.ts";
 import { createRedisThrottle } from "./redis-throttle.ts";
 import { reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
+import { createRelyingParties } from "./relying-parties.ts";
 import { toAuditEvent } from "./security-event-audit.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
 import { SecurityEventWorker } from "./security-event-worker.ts";
@@ -46,6 +49,8 @@ const EVENT_RECORD_TIMEOUT_MS = 3_000;
 /** For what the last calls have left. */
 const AUDIT_GRACE_MS = 1_000;
 const LINK_CLEANING_INTERVAL_MS = 10 * 60_000;
+/** Of the providers' discovery documents. */
+const DISCOVERY_INTERVAL_MS = 10 * 60_000;
 
 const config = loadConfig(configSchema, process.env);
 const service = await startProcess("identity-service", config);
@@ -145,6 +150,22 @@ const throttle =
       });
 lifecycle.onStop("throttle", () => throttle.close());
 
+const { OAUTH_PROVIDERS_FILE: providers = [], OAUTH_RETURN_TO: returnTo = [] } = config;
+for (const { name, network } of providers) {
+  if (network === "loopback")
+    logger.warn({ provider: name }, "an identity provider is asked over plain HTTP");
+}
+const { parties, refreshAll, close } = createRelyingParties(providers, {
+  publicOrigin: config.PUBLIC_ORIGIN,
+  nowMs: Date.now,
+  logger,
+});
+lifecycle.onStop("identity providers", close);
+const discovery = repeat("discovery", DISCOVERY_INTERVAL_MS, refreshAll, logger);
+lifecycle.onStop("discovery", () => discovery.stop());
+// Nobody waits for it: without a provider the others can log in.
+discovery.runSoon();
+
 const { BREACH_LOOKUP_URL: breachLookupUrl } = config;
 const newId = () => uuidv7();
 const deps = {
@@ -166,6 +187,10 @@ const deps = {
   loginRequiresVerifiedEmail: config.LOGIN_REQUIRES_VERIFIED_EMAIL,
   registrationDiscloses: config.REGISTRATION_DISCLOSES,
   linkTokens,
+  relyingParties: parties,
+  flowSecrets: createFlowSecrets(config.LINK_KEY_FILE.bytes),
+  returnTo,
+  isPublicOriginSecure: config.PUBLIC_ORIGIN.startsWith("https:"),
   afterAnswer,
   now,
   newId,
@@ -188,6 +213,8 @@ securityEventWorker.start();
 lifecycle.onStop("security events", () => securityEventWorker.stop());
 const linkCleaning = repeat("links", LINK_CLEANING_INTERVAL_MS, () => deleteOldLinks(deps), logger);
 lifecycle.onStop("link cleaning", () => linkCleaning.stop());
+const oauthCleaning = repeat("flows", LINK_CLEANING_INTERVAL_MS, () => deleteExpiredOAuth(deps), logger);
+lifecycle.onStop("flow cleaning", () => oauthCleaning.stop());
 
 await serveRpc(service, config, (server) => {
   server.add(IdentityServiceService, IDENTITY_CALLERS, createIdentityRpc(deps));

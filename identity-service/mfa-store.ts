@@ -25,11 +25,15 @@ export interface TotpCredential extends EncryptedSecret {
   confirmedAt: Date | null;
 }
 
+/** How a login began: by password, or by an identity provider. As in `amr`. */
+export type FirstFactor = "pwd" | "fed";
+
 /** A login that waits for a code. */
 export interface MfaChallenge {
   /** SHA-256 of the tempToken. */
   tokenHash: Buffer;
   userId: string;
+  firstFactor: FirstFactor;
   /** The user's when the password was right. */
   sessionEpoch: number;
   createdAt: Date;
@@ -162,19 +166,22 @@ export async function deleteSecondFactor(tx: TransactionSql, userId: string): Pr
 }
 
 export async function insertMfaChallenge(sql: Sql, challenge: MfaChallenge): Promise<void> {
-  const { tokenHash, userId, sessionEpoch, createdAt, expiresAt, ip, userAgent } = challenge;
+  const { tokenHash, userId, firstFactor, sessionEpoch, createdAt, expiresAt, ip, userAgent } = challenge;
   await sql`
-    insert into mfa_challenges (token_hash, user_id, session_epoch, created_at, expires_at, ip, user_agent)
-    values (${tokenHash}, ${userId}, ${sessionEpoch}, ${createdAt}, ${expiresAt}, ${ip}, ${userAgent})
+    insert into mfa_challenges (token_hash, user_id, first_factor, session_epoch, created_at, expires_at, ip, user_agent)
+    values (${tokenHash}, ${userId}, ${firstFactor}, ${sessionEpoch}, ${createdAt}, ${expiresAt}, ${ip}, ${userAgent})
   `;
 }
 
-/** Whose login a token stands for, whatever became of it. */
-export async function findChallengeUser(tx: TransactionSql, tokenHash: Buffer): Promise<string | undefined> {
-  const [row] = await tx<{ userId: string }[]>`
-    select user_id as "userId" from mfa_challenges where token_hash = ${tokenHash}
+/** Whose login a token stands for and how it began, whatever became of it. */
+export async function findChallenge(
+  tx: TransactionSql,
+  tokenHash: Buffer,
+): Promise<{ userId: string; firstFactor: FirstFactor } | undefined> {
+  const [row] = await tx<{ userId: string; firstFactor: FirstFactor }[]>`
+    select user_id as "userId", first_factor as "firstFactor" from mfa_challenges where token_hash = ${tokenHash}
   `;
-  return row?.userId;
+  return row;
 }
 
 /** Counts one try. @returns false, with nothing changed, if the challenge is over or has had `maxTries`. */

@@ -2,6 +2,7 @@ import type { CallContext } from "../service-kit/call-context.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import { findAccountById } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
+import { deleteIdentitiesSince } from "./external-identity-store.ts";
 import type { HashShare } from "./hash-share.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
@@ -53,9 +54,11 @@ export async function resetPassword(
     return deps.passwords.hash(request.newPassword, context.deadlineMs);
   });
   const end = await orUnavailable(
-    useLink(deps, "reset_password", link, (tx, locked) =>
-      replacePassword(tx, deps, locked, { passwordHash, reason: "password_reset" }, context),
-    ),
+    useLink(deps, "reset_password", link, async (tx, locked) => {
+      // Who linked a provider before anybody proved the address may not be who reads its mail.
+      if (!locked.emailVerified) await deleteIdentitiesSince(tx, locked.id, new Date(0));
+      return replacePassword(tx, deps, locked, { passwordHash, reason: "password_reset" }, context);
+    }),
   );
   deps.wakeMailWorker();
   await clearGuesses(deps.throttle, { userId: account.id, email: account.email });

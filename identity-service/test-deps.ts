@@ -13,6 +13,8 @@ import { createHashQueue } from "./hash-queue.ts";
 import { createHashShare } from "./hash-share.ts";
 import { createLinkTokens } from "./links.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
+import type { RelyingParties } from "./oauth-deps.ts";
+import { createFlowSecrets } from "./oauth-flow-secrets.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
 import type { Argon2Parameters } from "./stored-hash.ts";
 import { throttleLimits } from "./throttle.ts";
@@ -66,6 +68,10 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     loginRequiresVerifiedEmail: false,
     registrationDiscloses: true,
     linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),
+    relyingParties: new Map() as RelyingParties,
+    flowSecrets: createFlowSecrets(randomBytes(32)),
+    returnTo: ["https://app.example/signed-in"] as readonly string[],
+    isPublicOriginSecure: true,
     afterAnswer: createAfterAnswer({ maxPending: 1_000, logger }),
     now,
     newId: () => uuidv7(),

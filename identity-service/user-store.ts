@@ -29,7 +29,7 @@ export interface UserRow extends Omit<User, "role"> {
  */
 export async function insertUser(
   sql: Sql | TransactionSql,
-  user: User & { passwordHash: string },
+  user: User & { passwordHash: string | null },
 ): Promise<boolean> {
   const rows = await sql`
     insert into users (id, email, first_name, last_name, role, status, password_hash, email_verified, created_at, updated_at)
@@ -68,21 +68,38 @@ export async function findUser(sql: Sql | TransactionSql, id: string): Promise<U
   return row && toUser(row);
 }
 
+interface AccountRow extends UserRow, Omit<Account, "user" | "status"> {
+  status: string;
+}
+
+const accountColumns = (sql: Sql | TransactionSql) => sql`
+  id, email, first_name as "firstName", last_name as "lastName", role,
+  email_verified as "emailVerified", created_at as "createdAt",
+  exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled",
+  status, password_hash as "passwordHash", session_epoch as "sessionEpoch",
+  must_change_password as "mustChangePassword"
+`;
+
 /** @param email canonical. */
 export async function findAccount(sql: Sql | TransactionSql, email: string): Promise<Account | undefined> {
-  const [row] = await sql<(UserRow & Omit<Account, "user" | "status"> & { status: string })[]>`
-    select id, email, first_name as "firstName", last_name as "lastName", role,
-      email_verified as "emailVerified", created_at as "createdAt",
-      exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled",
-      status, password_hash as "passwordHash", session_epoch as "sessionEpoch",
-      must_change_password as "mustChangePassword"
-    from users
-    where email = ${email}
-  `;
-  if (row === undefined) return undefined;
-  const { status, passwordHash, sessionEpoch, mustChangePassword, ...userRow } = row;
-  const user = toUser(userRow);
-  return { user, status: known(USER_STATUSES, status), passwordHash, sessionEpoch, mustChangePassword };
+  const [row] = await sql<AccountRow[]>`select ${accountColumns(sql)} from users where email = ${email}`;
+  return row && toAccount(row);
+}
+
+/** The same by its id. @param id UUID. */
+export async function findAccountOfUser(sql: Sql | TransactionSql, id: string): Promise<Account | undefined> {
+  const [row] = await sql<AccountRow[]>`select ${accountColumns(sql)} from users where id = ${id}`;
+  return row && toAccount(row);
+}
+
+function toAccount({ status, passwordHash, sessionEpoch, mustChangePassword, ...row }: AccountRow): Account {
+  return {
+    user: toUser(row),
+    status: known(USER_STATUSES, status),
+    passwordHash,
+    sessionEpoch,
+    mustChangePassword,
+  };
 }
 
 /** Replaces a password hash, unless it was replaced by something else in the meantime: then nothing happens. */

@@ -14,6 +14,10 @@ export const ERROR_CATALOGUE = {
     "The link is not good any more: wrong, used, expired, or followed by a newer one.",
   reset_token_invalid:
     "The link to a new password is not good any more: wrong, used, expired, or followed by a newer one.",
+  oauth_state_invalid:
+    "No login of this browser is waiting for this answer of an identity provider: it is over, or began elsewhere.",
+  oauth_code_invalid:
+    "The one-time code is wrong, was used, is older than 60 seconds or belongs to another verifier.",
   token_missing: "The call needs an access token and has none.",
   token_invalid: "The access token is not one of ours, is malformed or has been revoked.",
   token_expired: "The access token has expired; refresh it.",
@@ -28,10 +32,21 @@ export const ERROR_CATALOGUE = {
   refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",
   forbidden: "The caller's role does not allow this call.",
   email_not_verified: "The password was right, but the e-mail address has to be proven first; see the mail.",
+  oauth_failed: "The identity provider did not prove who the user is, or the account may not log in.",
+  oauth_denied: "The user, or the identity provider, has declined the login.",
+  reauthentication_required:
+    "The call needs the account's password, or of an account without one a login in the last 10 minutes.",
+  provider_not_found: "There is no identity provider of this name.",
   not_found: "There is nothing here, or nothing that the caller may see.",
   method_not_allowed: "The path exists, but not with this method; see `Allow`.",
   email_already_registered: "An account with this e-mail address exists.",
   mfa_already_enabled: "The account has a second factor already.",
+  link_required:
+    "An account with this address exists: log in to it, prove its address, and link the identity provider there.",
+  already_linked:
+    "The account at the identity provider is linked to another user, or the user has one there already.",
+  last_credential:
+    "Without it nobody could log in to the account: set a password or link another provider first.",
   last_admin: "The only active administrator can be neither demoted, disabled nor deleted.",
   conflict: "The call contradicts the present state.",
   request_timeout: "The request did not arrive completely in time.",

@@ -3,7 +3,8 @@ import { LaunchError } from "./launch-error.ts";
 /** What `--help` prints, and a wrong argument. */
 export const USAGE = `Usage: npm start [-- --fresh]
 
-Runs Gatehouse on this machine: PostgreSQL, the services, the gateway, an example API and a mailbox.
+Runs Gatehouse on this machine: PostgreSQL, the services, the gateway, an example API, a mailbox and an
+identity provider to try.
 
   --fresh   remove all data of earlier starts first
   --help    this text

@@ -17,6 +17,8 @@ import {
   writePrivateFile,
 } from "./private-file.ts";
 import {
+  demoClientSecretFile,
+  demoIssuer,
   deviceKeyFile,
   keyEncryptionKeyFile,
   linkKeyFile,
@@ -24,6 +26,7 @@ import {
   processPlan,
   STOP_GROUPS,
 } from "./processes.ts";
+import { writeProvidersFile } from "./providers-file.ts";
 import { provision } from "./provision.ts";
 import { writeRoutesFile } from "./routes-file.ts";
 import type { Settings } from "./settings.ts";
@@ -79,6 +82,7 @@ export class Launcher {
     await this.#essentialSecret(mfaKey, newEncryptionKey, ifNeverUsed);
     await keptSecret(linkKeyFile(this.#home), newEncryptionKey);
     await keptSecret(deviceKeyFile(this.#home), newEncryptionKey);
+    await keptSecret(demoClientSecretFile(this.#home), randomPassword);
     const database = this.#startDatabase(superuserPassword);
     database.catch(() => {}); // awaited below; until then a failure elsewhere is reported first
     const administrator = await this.#prepareFiles();
@@ -150,6 +154,10 @@ export class Launcher {
     if (again) console.log("The certificate authority could not be used and was made anew.");
     const upstreams = { "/payments": `http://127.0.0.1:${this.#settings.PAYMENTS_PORT}` };
     await writeRoutesFile(join(this.#root, "deploy", "local", "routes.yaml"), routesFile, upstreams);
+    await writeProvidersFile(this.#home.providersFile, {
+      issuer: demoIssuer(this.#settings),
+      clientSecretFile: demoClientSecretFile(this.#home),
+    });
     const { GATEHOUSE_ADMIN_EMAIL: email, GATEHOUSE_ADMIN_PASSWORD: password } = this.#settings;
     return await firstAdministrator({ secrets, startedOnceFile, email, password });
   }

@@ -17,7 +17,7 @@ export interface ProcessPlan {
 export const STOP_GROUPS: readonly (readonly string[])[] = [
   ["gateway"],
   ["identity-service", "payments-service"],
-  ["token-service", "audit-service", "mailbox"],
+  ["token-service", "audit-service", "mailbox", "demo-provider"],
 ];
 
 const local = (port: number) => `127.0.0.1:${port}`;
@@ -55,6 +55,8 @@ export function processPlan(settings: Settings, home: Home, administrator: First
     LINK_KEY_FILE: linkKeyFile(home),
     MFA_ENCRYPTION_KEY_FILE: mfaEncryptionKeyFile(home),
     DEVICE_KEY_FILE: deviceKeyFile(home),
+    OAUTH_PROVIDERS_FILE: home.providersFile,
+    OAUTH_RETURN_TO: demoPageUrl(settings),
   });
   const token = service(settings, home, "token-service", settings.TOKEN_OPERATIONS_PORT, {
     ...databaseEnvironment(settings, home, "token-service"),
@@ -71,7 +73,7 @@ export function processPlan(settings: Settings, home: Home, administrator: First
     HEALTH_ADDRESS: local(settings.AUDIT_HEALTH_PORT),
   });
   return {
-    independent: [mailbox(settings, home), gateway, payments],
+    independent: [mailbox(settings, home), demoProvider(settings, home), gateway, payments],
     withDatabase: [token, identity, audit],
   };
 }
@@ -94,6 +96,20 @@ export function linkKeyFile(home: Home): string {
 /** The key with which identity-service knows devices again: 32 bytes as base64. */
 export function deviceKeyFile(home: Home): string {
   return join(home.secrets, "device-key");
+}
+
+/** What identity-service proves itself with to the demo provider. */
+export function demoClientSecretFile(home: Home): string {
+  return join(home.secrets, "demo-client-secret");
+}
+
+export function demoIssuer(settings: Settings): string {
+  return `http://${local(settings.DEMO_PROVIDER_PORT)}`;
+}
+
+/** Where a browser lands after a login at the demo provider. */
+function demoPageUrl(settings: Settings): string {
+  return `${demoIssuer(settings)}/signed-in`;
 }
 
 function service(
@@ -141,6 +157,22 @@ function mailbox(settings: Settings, home: Home): ProcessSpec {
       SMTP_PORT: String(settings.SMTP_PORT),
       MAILBOX_PORT: String(settings.MAILBOX_PORT),
       MAIL_DIRECTORY: home.mail,
+    },
+  };
+}
+
+function demoProvider(settings: Settings, home: Home): ProcessSpec {
+  const gatewayUrl = `http://${local(settings.GATEWAY_PORT)}`;
+  return {
+    name: "demo-provider",
+    entry: "deploy/local/demo-provider.ts",
+    nodeOptions: ["--optimize-for-size", "--max-semi-space-size=1"],
+    address: local(settings.DEMO_PROVIDER_PORT),
+    readyUrl: `${demoIssuer(settings)}/.well-known/openid-configuration`,
+    environment: {
+      DEMO_PROVIDER_PORT: String(settings.DEMO_PROVIDER_PORT),
+      CLIENT_SECRET_FILE: demoClientSecretFile(home),
+      GATEWAY_URL: gatewayUrl,
     },
   };
 }

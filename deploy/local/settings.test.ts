@@ -16,7 +16,7 @@ test("an empty environment gives the documented ports and the home in the reposi
   const settings = readSettings({}, "/repository");
   expect(settings).toMatchObject({ GATEWAY_PORT: 8080, POSTGRES_PORT: 54_329, MAILBOX_PORT: 1080 });
   expect(settings.home).toBe("/repository/.gatehouse");
-  expect(settingsPorts(settings)).toHaveLength(16);
+  expect(settingsPorts(settings)).toHaveLength(17);
 });
 
 test("a variable set to nothing counts as not set", () => {

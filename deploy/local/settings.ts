@@ -34,6 +34,7 @@ const portSettings = {
   POSTGRES_PORT: port(54_329),
   SMTP_PORT: port(1025),
   MAILBOX_PORT: port(1080),
+  DEMO_PROVIDER_PORT: port(8090),
 };
 
 /** A variable of `portSettings`. */

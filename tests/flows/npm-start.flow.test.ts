@@ -48,6 +48,7 @@ test("what it prints says where everything is and how to try it", () => {
   expect([...pidsIn(output).keys()].sort()).toEqual(
     [
       "audit-service",
+      "demo-provider",
       "gateway",
       "identity-service",
       "mailbox",

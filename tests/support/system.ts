@@ -28,6 +28,7 @@ const PORTS = [
   "POSTGRES_PORT",
   "SMTP_PORT",
   "MAILBOX_PORT",
+  "DEMO_PROVIDER_PORT",
 ] as const;
 
 export type PortName = (typeof PORTS)[number];

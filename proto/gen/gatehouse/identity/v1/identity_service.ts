@@ -424,6 +424,198 @@ export interface NotifyRefreshReuseRequest {
 export interface NotifyRefreshReuseResponse {
 }
 
+/** Nothing to say. */
+export interface ListProvidersRequest {
+}
+
+/** What is configured. */
+export interface ListProvidersResponse {
+  /** May be empty. */
+  providers: IdentityProvider[];
+}
+
+/** An identity provider. */
+export interface IdentityProvider {
+  /** As in paths: `google`. */
+  name: string;
+  /** For people. */
+  displayName: string;
+}
+
+/** Where a browser is about to go, and for what. */
+export interface BeginOAuthLoginRequest {
+  /** Name of the provider. */
+  provider: string;
+  /** One of the list in the configuration; its first if empty. */
+  returnTo: string;
+  /** S256 of the verifier that a one-time code is to be bound to (RFC 7636 §4.2). Empty: tokens, no code. */
+  codeChallenge: string;
+  /** What the browser has kept of an earlier beginning. May be empty. Never logged. */
+  browserToken: string;
+  /** Whether a cookie kept it that only this origin can have set. */
+  isBrowserTokenSecure: boolean;
+  /** Present: the account at the provider is to be linked to this user. */
+  linkTo: IdentityOwner | undefined;
+}
+
+/** A logged-in user who changes how one logs in, and what proves that it is really them. */
+export interface IdentityOwner {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session. */
+  sessionId: string;
+  /** When that session's user proved who they are. */
+  authTime:
+    | Date
+    | undefined;
+  /** As typed; needed if the account has one. Never logged. */
+  password: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** The way to the provider. */
+export interface BeginOAuthLoginResponse {
+  /** Where to send the browser. */
+  authorizationUrl: string;
+  /** What the browser has to keep until it comes back. Never logged. */
+  browserToken: string;
+  /** Seconds that it is good for. */
+  expiresInS: number;
+  /** Whether users reach us over HTTPS, so that only a secure cookie counts. */
+  isSecure: boolean;
+}
+
+/** The provider's answer, as the browser brought it. */
+export interface CompleteOAuthLoginRequest {
+  /** Name of the provider, from the path. */
+  provider: string;
+  /** Parameter of the answer. May be empty. Never logged. */
+  code: string;
+  /** Parameter of the answer. Never logged. */
+  state: string;
+  /** Parameter of the answer (RFC 9207). May be empty. */
+  iss: string;
+  /** Parameter of the answer. May be empty. */
+  error: string;
+  /** What the browser has kept. Never logged. */
+  browserToken: string;
+  /** Whether a cookie kept it that only this origin can have set. */
+  isBrowserTokenSecure: boolean;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
+}
+
+/** What it came to. */
+export interface CompleteOAuthLoginResponse {
+  /** Where to send the browser. From the list in the configuration. */
+  returnTo: string;
+  /** A result the caller does not know means: oauth_failed. */
+  result:
+    | //
+    /** The session. */
+    { $case: "completed"; value: CompletedLogin }
+    | //
+    /** A code of the second factor is missing. */
+    { $case: "mfaChallenge"; value: MfaChallenge }
+    | //
+    /** For ExchangeOAuthCode, within 60 seconds. Never logged. */
+    { $case: "oneTimeCode"; value: OneTimeCode }
+    | //
+    /** The account at the provider is linked. */
+    { $case: "linked"; value: LinkedIdentity }
+    | //
+    /**
+     * Neither. A code of the catalogue: oauth_failed, oauth_denied, link_required, already_linked,
+     * email_not_verified, busy or service_unavailable.
+     */
+    { $case: "errorCode"; value: string }
+    | undefined;
+}
+
+/** A login that is complete but for the exchange of its code. */
+export interface OneTimeCode {
+  /** 256 bits in base64url. Never logged. */
+  code: string;
+  /** UUID of who logged in. */
+  userId: string;
+}
+
+/** One use of a one-time code. */
+export interface ExchangeOAuthCodeRequest {
+  /** Never logged. */
+  code: string;
+  /** RFC 7636 §4.1. Never logged. */
+  codeVerifier: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
+}
+
+/** What it stood for. */
+export interface ExchangeOAuthCodeResponse {
+  /** A result the caller does not know means: not logged in. */
+  result:
+    | //
+    /** Done: here is the session. */
+    { $case: "completed"; value: CompletedLogin }
+    | //
+    /** A code of the second factor is missing. */
+    { $case: "mfaChallenge"; value: MfaChallenge }
+    | undefined;
+}
+
+/** Whose. */
+export interface ListLinkedIdentitiesRequest {
+  /** UUID of the user. */
+  userId: string;
+}
+
+/** The user's. */
+export interface ListLinkedIdentitiesResponse {
+  /** At most one of each provider, oldest first. */
+  identities: LinkedIdentity[];
+}
+
+/** An account at a provider that opens an account here. */
+export interface LinkedIdentity {
+  /** Name of the provider. */
+  provider: string;
+  /** The address that the provider named when it was linked. May be empty. */
+  email: string;
+  /** When it was linked. */
+  linkedAt:
+    | Date
+    | undefined;
+  /** UUID of the user here. */
+  userId: string;
+}
+
+/** Who takes what away. */
+export interface UnlinkIdentityRequest {
+  /** Whose; the session stays. */
+  owner:
+    | IdentityOwner
+    | undefined;
+  /** Name of the provider. */
+  provider: string;
+}
+
+/** It is gone. */
+export interface UnlinkIdentityResponse {
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
 function createBaseRegisterRequest(): RegisterRequest {
   return { email: "", password: "", firstName: "", lastName: "", clientIp: "" };
 }
@@ -3078,6 +3270,1171 @@ export const NotifyRefreshReuseResponse: MessageFns<NotifyRefreshReuseResponse> 
   },
 };
 
+function createBaseListProvidersRequest(): ListProvidersRequest {
+  return {};
+}
+
+export const ListProvidersRequest: MessageFns<ListProvidersRequest> = {
+  encode(_: ListProvidersRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListProvidersRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListProvidersRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListProvidersResponse(): ListProvidersResponse {
+  return { providers: [] };
+}
+
+export const ListProvidersResponse: MessageFns<ListProvidersResponse> = {
+  encode(message: ListProvidersResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.providers) {
+      IdentityProvider.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListProvidersResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListProvidersResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.providers.push(IdentityProvider.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseIdentityProvider(): IdentityProvider {
+  return { name: "", displayName: "" };
+}
+
+export const IdentityProvider: MessageFns<IdentityProvider> = {
+  encode(message: IdentityProvider, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.displayName !== "") {
+      writer.uint32(18).string(message.displayName);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): IdentityProvider {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseIdentityProvider();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.displayName = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginOAuthLoginRequest(): BeginOAuthLoginRequest {
+  return {
+    provider: "",
+    returnTo: "",
+    codeChallenge: "",
+    browserToken: "",
+    isBrowserTokenSecure: false,
+    linkTo: undefined,
+  };
+}
+
+export const BeginOAuthLoginRequest: MessageFns<BeginOAuthLoginRequest> = {
+  encode(message: BeginOAuthLoginRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.provider !== "") {
+      writer.uint32(10).string(message.provider);
+    }
+    if (message.returnTo !== "") {
+      writer.uint32(18).string(message.returnTo);
+    }
+    if (message.codeChallenge !== "") {
+      writer.uint32(26).string(message.codeChallenge);
+    }
+    if (message.browserToken !== "") {
+      writer.uint32(34).string(message.browserToken);
+    }
+    if (message.isBrowserTokenSecure !== false) {
+      writer.uint32(40).bool(message.isBrowserTokenSecure);
+    }
+    if (message.linkTo !== undefined) {
+      IdentityOwner.encode(message.linkTo, writer.uint32(50).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginOAuthLoginRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginOAuthLoginRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.provider = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.returnTo = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.codeChallenge = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.browserToken = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.isBrowserTokenSecure = reader.bool();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.linkTo = IdentityOwner.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseIdentityOwner(): IdentityOwner {
+  return { userId: "", sessionId: "", authTime: undefined, password: "", clientIp: "", userAgent: "" };
+}
+
+export const IdentityOwner: MessageFns<IdentityOwner> = {
+  encode(message: IdentityOwner, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.authTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.authTime), writer.uint32(26).fork()).join();
+    }
+    if (message.password !== "") {
+      writer.uint32(34).string(message.password);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(42).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(50).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): IdentityOwner {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseIdentityOwner();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.authTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.password = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginOAuthLoginResponse(): BeginOAuthLoginResponse {
+  return { authorizationUrl: "", browserToken: "", expiresInS: 0, isSecure: false };
+}
+
+export const BeginOAuthLoginResponse: MessageFns<BeginOAuthLoginResponse> = {
+  encode(message: BeginOAuthLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.authorizationUrl !== "") {
+      writer.uint32(10).string(message.authorizationUrl);
+    }
+    if (message.browserToken !== "") {
+      writer.uint32(18).string(message.browserToken);
+    }
+    if (message.expiresInS !== 0) {
+      writer.uint32(24).uint32(message.expiresInS);
+    }
+    if (message.isSecure !== false) {
+      writer.uint32(32).bool(message.isSecure);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginOAuthLoginResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginOAuthLoginResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.authorizationUrl = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.browserToken = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.expiresInS = reader.uint32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.isSecure = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompleteOAuthLoginRequest(): CompleteOAuthLoginRequest {
+  return {
+    provider: "",
+    code: "",
+    state: "",
+    iss: "",
+    error: "",
+    browserToken: "",
+    isBrowserTokenSecure: false,
+    clientIp: "",
+    userAgent: "",
+    deviceToken: "",
+  };
+}
+
+export const CompleteOAuthLoginRequest: MessageFns<CompleteOAuthLoginRequest> = {
+  encode(message: CompleteOAuthLoginRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.provider !== "") {
+      writer.uint32(10).string(message.provider);
+    }
+    if (message.code !== "") {
+      writer.uint32(18).string(message.code);
+    }
+    if (message.state !== "") {
+      writer.uint32(26).string(message.state);
+    }
+    if (message.iss !== "") {
+      writer.uint32(34).string(message.iss);
+    }
+    if (message.error !== "") {
+      writer.uint32(42).string(message.error);
+    }
+    if (message.browserToken !== "") {
+      writer.uint32(50).string(message.browserToken);
+    }
+    if (message.isBrowserTokenSecure !== false) {
+      writer.uint32(56).bool(message.isBrowserTokenSecure);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(66).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(74).string(message.userAgent);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(82).string(message.deviceToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompleteOAuthLoginRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompleteOAuthLoginRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.provider = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.code = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.state = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.iss = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.error = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.browserToken = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.isBrowserTokenSecure = reader.bool();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompleteOAuthLoginResponse(): CompleteOAuthLoginResponse {
+  return { returnTo: "", result: undefined };
+}
+
+export const CompleteOAuthLoginResponse: MessageFns<CompleteOAuthLoginResponse> = {
+  encode(message: CompleteOAuthLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.returnTo !== "") {
+      writer.uint32(10).string(message.returnTo);
+    }
+    switch (message.result?.$case) {
+      case "completed":
+        CompletedLogin.encode(message.result.value, writer.uint32(18).fork()).join();
+        break;
+      case "mfaChallenge":
+        MfaChallenge.encode(message.result.value, writer.uint32(26).fork()).join();
+        break;
+      case "oneTimeCode":
+        OneTimeCode.encode(message.result.value, writer.uint32(34).fork()).join();
+        break;
+      case "linked":
+        LinkedIdentity.encode(message.result.value, writer.uint32(42).fork()).join();
+        break;
+      case "errorCode":
+        writer.uint32(50).string(message.result.value);
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompleteOAuthLoginResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompleteOAuthLoginResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.returnTo = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.result = { $case: "completed", value: CompletedLogin.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.result = { $case: "mfaChallenge", value: MfaChallenge.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.result = { $case: "oneTimeCode", value: OneTimeCode.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.result = { $case: "linked", value: LinkedIdentity.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.result = { $case: "errorCode", value: reader.string() };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseOneTimeCode(): OneTimeCode {
+  return { code: "", userId: "" };
+}
+
+export const OneTimeCode: MessageFns<OneTimeCode> = {
+  encode(message: OneTimeCode, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.code !== "") {
+      writer.uint32(10).string(message.code);
+    }
+    if (message.userId !== "") {
+      writer.uint32(18).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OneTimeCode {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOneTimeCode();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.code = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseExchangeOAuthCodeRequest(): ExchangeOAuthCodeRequest {
+  return { code: "", codeVerifier: "", clientIp: "", userAgent: "", deviceToken: "" };
+}
+
+export const ExchangeOAuthCodeRequest: MessageFns<ExchangeOAuthCodeRequest> = {
+  encode(message: ExchangeOAuthCodeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.code !== "") {
+      writer.uint32(10).string(message.code);
+    }
+    if (message.codeVerifier !== "") {
+      writer.uint32(18).string(message.codeVerifier);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(26).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(34).string(message.userAgent);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(42).string(message.deviceToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExchangeOAuthCodeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExchangeOAuthCodeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.code = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.codeVerifier = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseExchangeOAuthCodeResponse(): ExchangeOAuthCodeResponse {
+  return { result: undefined };
+}
+
+export const ExchangeOAuthCodeResponse: MessageFns<ExchangeOAuthCodeResponse> = {
+  encode(message: ExchangeOAuthCodeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.result?.$case) {
+      case "completed":
+        CompletedLogin.encode(message.result.value, writer.uint32(10).fork()).join();
+        break;
+      case "mfaChallenge":
+        MfaChallenge.encode(message.result.value, writer.uint32(18).fork()).join();
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExchangeOAuthCodeResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExchangeOAuthCodeResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.result = { $case: "completed", value: CompletedLogin.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.result = { $case: "mfaChallenge", value: MfaChallenge.decode(reader, reader.uint32()) };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListLinkedIdentitiesRequest(): ListLinkedIdentitiesRequest {
+  return { userId: "" };
+}
+
+export const ListLinkedIdentitiesRequest: MessageFns<ListLinkedIdentitiesRequest> = {
+  encode(message: ListLinkedIdentitiesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListLinkedIdentitiesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListLinkedIdentitiesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListLinkedIdentitiesResponse(): ListLinkedIdentitiesResponse {
+  return { identities: [] };
+}
+
+export const ListLinkedIdentitiesResponse: MessageFns<ListLinkedIdentitiesResponse> = {
+  encode(message: ListLinkedIdentitiesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.identities) {
+      LinkedIdentity.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListLinkedIdentitiesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListLinkedIdentitiesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.identities.push(LinkedIdentity.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLinkedIdentity(): LinkedIdentity {
+  return { provider: "", email: "", linkedAt: undefined, userId: "" };
+}
+
+export const LinkedIdentity: MessageFns<LinkedIdentity> = {
+  encode(message: LinkedIdentity, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.provider !== "") {
+      writer.uint32(10).string(message.provider);
+    }
+    if (message.email !== "") {
+      writer.uint32(18).string(message.email);
+    }
+    if (message.linkedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.linkedAt), writer.uint32(26).fork()).join();
+    }
+    if (message.userId !== "") {
+      writer.uint32(34).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LinkedIdentity {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLinkedIdentity();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.provider = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.email = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.linkedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUnlinkIdentityRequest(): UnlinkIdentityRequest {
+  return { owner: undefined, provider: "" };
+}
+
+export const UnlinkIdentityRequest: MessageFns<UnlinkIdentityRequest> = {
+  encode(message: UnlinkIdentityRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.owner !== undefined) {
+      IdentityOwner.encode(message.owner, writer.uint32(10).fork()).join();
+    }
+    if (message.provider !== "") {
+      writer.uint32(18).string(message.provider);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UnlinkIdentityRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUnlinkIdentityRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.owner = IdentityOwner.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.provider = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUnlinkIdentityResponse(): UnlinkIdentityResponse {
+  return { endedSessionIds: [] };
+}
+
+export const UnlinkIdentityResponse: MessageFns<UnlinkIdentityResponse> = {
+  encode(message: UnlinkIdentityResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.endedSessionIds) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UnlinkIdentityResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUnlinkIdentityResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 /** Accounts and the ways to prove that one is the owner of one. */
 export type IdentityServiceService = typeof IdentityServiceService;
 export const IdentityServiceService = {
@@ -3355,6 +4712,88 @@ export const IdentityServiceService = {
       Buffer.from(NotifyRefreshReuseResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): NotifyRefreshReuseResponse => NotifyRefreshReuseResponse.decode(value),
   },
+  /** The identity providers that a user can log in with, in the order of the configuration. */
+  listProviders: {
+    path: "/gatehouse.identity.v1.IdentityService/ListProviders" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListProvidersRequest): Buffer => Buffer.from(ListProvidersRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListProvidersRequest => ListProvidersRequest.decode(value),
+    responseSerialize: (value: ListProvidersResponse): Buffer =>
+      Buffer.from(ListProvidersResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListProvidersResponse => ListProvidersResponse.decode(value),
+  },
+  /**
+   * Begins a login at an identity provider, or the linking of an account there. Errors: provider_not_found,
+   * validation_failed (return_to is not on the list), and for linking already_linked, invalid_credentials,
+   * reauthentication_required, too_many_requests, busy.
+   */
+  beginOAuthLogin: {
+    path: "/gatehouse.identity.v1.IdentityService/BeginOAuthLogin" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: BeginOAuthLoginRequest): Buffer =>
+      Buffer.from(BeginOAuthLoginRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): BeginOAuthLoginRequest => BeginOAuthLoginRequest.decode(value),
+    responseSerialize: (value: BeginOAuthLoginResponse): Buffer =>
+      Buffer.from(BeginOAuthLoginResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): BeginOAuthLoginResponse => BeginOAuthLoginResponse.decode(value),
+  },
+  /**
+   * Takes what the browser brought back from the provider. Asks the provider, so it may take seconds. Errors:
+   * provider_not_found, oauth_state_invalid (no login of this browser is waiting for this answer). What
+   * fails after that is in the response, with the place to send the browser to.
+   */
+  completeOAuthLogin: {
+    path: "/gatehouse.identity.v1.IdentityService/CompleteOAuthLogin" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CompleteOAuthLoginRequest): Buffer =>
+      Buffer.from(CompleteOAuthLoginRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): CompleteOAuthLoginRequest => CompleteOAuthLoginRequest.decode(value),
+    responseSerialize: (value: CompleteOAuthLoginResponse): Buffer =>
+      Buffer.from(CompleteOAuthLoginResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): CompleteOAuthLoginResponse => CompleteOAuthLoginResponse.decode(value),
+  },
+  /** Begins the session that a one-time code stands for. Errors: oauth_code_invalid. */
+  exchangeOAuthCode: {
+    path: "/gatehouse.identity.v1.IdentityService/ExchangeOAuthCode" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ExchangeOAuthCodeRequest): Buffer =>
+      Buffer.from(ExchangeOAuthCodeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ExchangeOAuthCodeRequest => ExchangeOAuthCodeRequest.decode(value),
+    responseSerialize: (value: ExchangeOAuthCodeResponse): Buffer =>
+      Buffer.from(ExchangeOAuthCodeResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ExchangeOAuthCodeResponse => ExchangeOAuthCodeResponse.decode(value),
+  },
+  /** The accounts at identity providers that a user can log in with. */
+  listLinkedIdentities: {
+    path: "/gatehouse.identity.v1.IdentityService/ListLinkedIdentities" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListLinkedIdentitiesRequest): Buffer =>
+      Buffer.from(ListLinkedIdentitiesRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListLinkedIdentitiesRequest => ListLinkedIdentitiesRequest.decode(value),
+    responseSerialize: (value: ListLinkedIdentitiesResponse): Buffer =>
+      Buffer.from(ListLinkedIdentitiesResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListLinkedIdentitiesResponse => ListLinkedIdentitiesResponse.decode(value),
+  },
+  /**
+   * Takes one of them away and ends the user's other sessions. Errors: not_found, last_credential,
+   * invalid_credentials, reauthentication_required, too_many_requests, busy.
+   */
+  unlinkIdentity: {
+    path: "/gatehouse.identity.v1.IdentityService/UnlinkIdentity" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: UnlinkIdentityRequest): Buffer =>
+      Buffer.from(UnlinkIdentityRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): UnlinkIdentityRequest => UnlinkIdentityRequest.decode(value),
+    responseSerialize: (value: UnlinkIdentityResponse): Buffer =>
+      Buffer.from(UnlinkIdentityResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): UnlinkIdentityResponse => UnlinkIdentityResponse.decode(value),
+  },
 } as const;
 
 export interface IdentityServiceServer extends UntypedServiceImplementation {
@@ -3446,6 +4885,29 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    * ended. Idempotent by `event_id`. A user who is gone is not told, and that is no error.
    */
   notifyRefreshReuse: handleUnaryCall<NotifyRefreshReuseRequest, NotifyRefreshReuseResponse>;
+  /** The identity providers that a user can log in with, in the order of the configuration. */
+  listProviders: handleUnaryCall<ListProvidersRequest, ListProvidersResponse>;
+  /**
+   * Begins a login at an identity provider, or the linking of an account there. Errors: provider_not_found,
+   * validation_failed (return_to is not on the list), and for linking already_linked, invalid_credentials,
+   * reauthentication_required, too_many_requests, busy.
+   */
+  beginOAuthLogin: handleUnaryCall<BeginOAuthLoginRequest, BeginOAuthLoginResponse>;
+  /**
+   * Takes what the browser brought back from the provider. Asks the provider, so it may take seconds. Errors:
+   * provider_not_found, oauth_state_invalid (no login of this browser is waiting for this answer). What
+   * fails after that is in the response, with the place to send the browser to.
+   */
+  completeOAuthLogin: handleUnaryCall<CompleteOAuthLoginRequest, CompleteOAuthLoginResponse>;
+  /** Begins the session that a one-time code stands for. Errors: oauth_code_invalid. */
+  exchangeOAuthCode: handleUnaryCall<ExchangeOAuthCodeRequest, ExchangeOAuthCodeResponse>;
+  /** The accounts at identity providers that a user can log in with. */
+  listLinkedIdentities: handleUnaryCall<ListLinkedIdentitiesRequest, ListLinkedIdentitiesResponse>;
+  /**
+   * Takes one of them away and ends the user's other sessions. Errors: not_found, last_credential,
+   * invalid_credentials, reauthentication_required, too_many_requests, busy.
+   */
+  unlinkIdentity: handleUnaryCall<UnlinkIdentityRequest, UnlinkIdentityResponse>;
 }
 
 export interface IdentityServiceClient extends Client {
@@ -3816,6 +5278,113 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: NotifyRefreshReuseResponse) => void,
+  ): ClientUnaryCall;
+  /** The identity providers that a user can log in with, in the order of the configuration. */
+  listProviders(
+    request: ListProvidersRequest,
+    callback: (error: ServiceError | null, response: ListProvidersResponse) => void,
+  ): ClientUnaryCall;
+  listProviders(
+    request: ListProvidersRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListProvidersResponse) => void,
+  ): ClientUnaryCall;
+  listProviders(
+    request: ListProvidersRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListProvidersResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Begins a login at an identity provider, or the linking of an account there. Errors: provider_not_found,
+   * validation_failed (return_to is not on the list), and for linking already_linked, invalid_credentials,
+   * reauthentication_required, too_many_requests, busy.
+   */
+  beginOAuthLogin(
+    request: BeginOAuthLoginRequest,
+    callback: (error: ServiceError | null, response: BeginOAuthLoginResponse) => void,
+  ): ClientUnaryCall;
+  beginOAuthLogin(
+    request: BeginOAuthLoginRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: BeginOAuthLoginResponse) => void,
+  ): ClientUnaryCall;
+  beginOAuthLogin(
+    request: BeginOAuthLoginRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: BeginOAuthLoginResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Takes what the browser brought back from the provider. Asks the provider, so it may take seconds. Errors:
+   * provider_not_found, oauth_state_invalid (no login of this browser is waiting for this answer). What
+   * fails after that is in the response, with the place to send the browser to.
+   */
+  completeOAuthLogin(
+    request: CompleteOAuthLoginRequest,
+    callback: (error: ServiceError | null, response: CompleteOAuthLoginResponse) => void,
+  ): ClientUnaryCall;
+  completeOAuthLogin(
+    request: CompleteOAuthLoginRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CompleteOAuthLoginResponse) => void,
+  ): ClientUnaryCall;
+  completeOAuthLogin(
+    request: CompleteOAuthLoginRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CompleteOAuthLoginResponse) => void,
+  ): ClientUnaryCall;
+  /** Begins the session that a one-time code stands for. Errors: oauth_code_invalid. */
+  exchangeOAuthCode(
+    request: ExchangeOAuthCodeRequest,
+    callback: (error: ServiceError | null, response: ExchangeOAuthCodeResponse) => void,
+  ): ClientUnaryCall;
+  exchangeOAuthCode(
+    request: ExchangeOAuthCodeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ExchangeOAuthCodeResponse) => void,
+  ): ClientUnaryCall;
+  exchangeOAuthCode(
+    request: ExchangeOAuthCodeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ExchangeOAuthCodeResponse) => void,
+  ): ClientUnaryCall;
+  /** The accounts at identity providers that a user can log in with. */
+  listLinkedIdentities(
+    request: ListLinkedIdentitiesRequest,
+    callback: (error: ServiceError | null, response: ListLinkedIdentitiesResponse) => void,
+  ): ClientUnaryCall;
+  listLinkedIdentities(
+    request: ListLinkedIdentitiesRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListLinkedIdentitiesResponse) => void,
+  ): ClientUnaryCall;
+  listLinkedIdentities(
+    request: ListLinkedIdentitiesRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListLinkedIdentitiesResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Takes one of them away and ends the user's other sessions. Errors: not_found, last_credential,
+   * invalid_credentials, reauthentication_required, too_many_requests, busy.
+   */
+  unlinkIdentity(
+    request: UnlinkIdentityRequest,
+    callback: (error: ServiceError | null, response: UnlinkIdentityResponse) => void,
+  ): ClientUnaryCall;
+  unlinkIdentity(
+    request: UnlinkIdentityRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: UnlinkIdentityResponse) => void,
+  ): ClientUnaryCall;
+  unlinkIdentity(
+    request: UnlinkIdentityRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: UnlinkIdentityResponse) => void,
   ): ClientUnaryCall;
 }
 

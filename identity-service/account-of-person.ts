@@ -1,0 +1,106 @@
+import { DomainError } from "../service-kit/errors.ts";
+import type { TransactionSql } from "../service-kit/postgres.ts";
+import { lockAccount } from "./account-store.ts";
+import { findIdentityUser, insertIdentity } from "./external-identity-store.ts";
+import type { ExternalPerson } from "./external-person.ts";
+import { enqueueIdentityNotice } from "./identity-notice.ts";
+import type { CallOrigin, OAuthDeps } from "./oauth-deps.ts";
+import type { RelyingParty } from "./relying-party.ts";
+import { type Account, findAccount, findAccountOfUser, insertUser, lockAddresses } from "./user-store.ts";
+
+/** A person, as a provider proved them, on their way in. */
+export interface Arrival extends CallOrigin {
+  party: Pick<RelyingParty, "name" | "displayName" | "issuer">;
+  person: ExternalPerson;
+}
+
+/**
+ * The account that a person's own at a provider opens. Whose it is was decided when it was linked: the address that the
+ * provider tells today moves nothing. The first time it gets an account: a new one, or the one with the same address
+ * if both sides have checked that the address is theirs.
+ *
+ * @throws {DomainError} `link_required` if there is an account that it must not get; `oauth_failed` if the account may
+ *   not log in, or the provider tells no address for a new one.
+ */
+export async function accountOfPerson(deps: OAuthDeps, arrival: Arrival): Promise<Account> {
+  const account = (await deps.sql.begin((tx) => findOrMake(tx, deps, arrival))) as Account;
+  if (account.status !== "active") throw new DomainError("oauth_failed");
+  return account;
+}
+
+async function findOrMake(tx: TransactionSql, deps: OAuthDeps, arrival: Arrival): Promise<Account> {
+  const linked = await linkedAccount(tx, arrival);
+  if (linked !== undefined) return linked;
+  const { email } = arrival.person;
+  if (email === undefined) throw new DomainError("oauth_failed", "the provider tells no address");
+  const owner = await findAccount(tx, email);
+  // The account's lock comes before the address's, as everywhere.
+  if (owner !== undefined) return linkByAddress(tx, deps, arrival, owner.user.id);
+  await lockAddresses(tx, [email]);
+  // Whoever came first is seen now: the same person in another tab, or a registration.
+  const same = await linkedAccount(tx, arrival);
+  if (same !== undefined) return same;
+  return makeAccount(tx, deps, arrival, email);
+}
+
+async function linkedAccount(tx: TransactionSql, arrival: Arrival): Promise<Account | undefined> {
+  const userId = await findIdentityUser(tx, keyOf(arrival));
+  return userId === undefined ? undefined : findAccountOfUser(tx, userId);
+}
+
+/** A side that has not checked the address may be somebody else's: an account made in wait for its owner, say. */
+async function linkByAddress(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  userId: string,
+): Promise<Account> {
+  const { person, party } = arrival;
+  const owner = await lockAccount(tx, userId);
+  // The same person in another tab may have been first.
+  const same = await linkedAccount(tx, arrival);
+  if (same !== undefined) return same;
+  const isTheirs = owner?.email === person.email && owner?.emailVerified === true && person.isEmailVerified;
+  if (owner === undefined || !isTheirs) throw new DomainError("link_required");
+  if (!owner.isActive) throw new DomainError("oauth_failed");
+  if (!(await link(tx, deps, arrival, userId))) throw new DomainError("link_required");
+  const notice = {
+    userId,
+    email: owner.email,
+    provider: party.displayName,
+    template: "identity-linked",
+  } as const;
+  await enqueueIdentityNotice(tx, deps, notice, arrival);
+  return existing(await findAccountOfUser(tx, userId));
+}
+
+async function makeAccount(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  email: string,
+): Promise<Account> {
+  const { firstName, lastName, isEmailVerified: emailVerified } = arrival.person;
+  const names = { firstName, lastName };
+  const id = deps.newId();
+  const createdAt = deps.now();
+  const facts = { role: "USER", emailVerified, mfaEnabled: false, passwordHash: null } as const;
+  const isNew = await insertUser(tx, { id, email, ...names, createdAt, ...facts });
+  if (!isNew || !(await link(tx, deps, arrival, id))) throw new DomainError("link_required");
+  return existing(await findAccountOfUser(tx, id));
+}
+
+function link(tx: TransactionSql, deps: OAuthDeps, arrival: Arrival, userId: string): Promise<boolean> {
+  const { party, person } = arrival;
+  const identity = { provider: party.name, email: person.email ?? null, linkedAt: deps.now(), userId };
+  return insertIdentity(tx, { ...keyOf(arrival), ...identity });
+}
+
+export function keyOf({ party, person }: Arrival): { issuer: string; subject: string } {
+  return { issuer: party.issuer, subject: person.subject };
+}
+
+function existing(account: Account | undefined): Account {
+  if (account === undefined) throw new Error("the account of this transaction is not there");
+  return account;
+}

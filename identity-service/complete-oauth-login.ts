@@ -1,0 +1,127 @@
+import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import { type Arrival, accountOfPerson } from "./account-of-person.ts";
+import type { PendingLogin } from "./begin-mfa-challenge.ts";
+import { relyingPartyOf } from "./begin-oauth-login.ts";
+import type { LinkedIdentity } from "./external-identity-store.ts";
+import { finishOAuthLogin } from "./finish-oauth-login.ts";
+import { linkIdentity } from "./link-identity.ts";
+import type { CompletedLogin } from "./login.ts";
+import type { CallOrigin, OAuthDeps } from "./oauth-deps.ts";
+import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
+import { insertCode, type OAuthFlow, takeFlow } from "./oauth-store.ts";
+import type { ProviderAnswer, RelyingParty } from "./relying-party.ts";
+import type { Account } from "./user-store.ts";
+
+const CODE_LIFETIME_MS = 60_000;
+
+/** What a browser brought back from a provider. */
+export interface OAuthArrival extends ProviderAnswer, CallOrigin {
+  provider: string;
+  /** What it has kept since it left. May be empty. */
+  browserToken: string;
+  /** Whether only this origin can have given it that. */
+  isBrowserTokenSecure: boolean;
+}
+
+/** What it came to. */
+export type OAuthResult =
+  | { kind: "completed"; login: CompletedLogin }
+  | { kind: "pending"; pending: PendingLogin }
+  | { kind: "code"; code: string; userId: string }
+  | { kind: "linked"; identity: LinkedIdentity }
+  | { kind: "refused"; code: ErrorCode };
+
+/** Failures that the client is told at the address it gave. Anything else is ours to answer for. */
+const TOLD: ReadonlySet<ErrorCode> = new Set([
+  "oauth_failed",
+  "oauth_denied",
+  "link_required",
+  "already_linked",
+  "email_not_verified",
+  "busy",
+  "service_unavailable",
+]);
+
+/**
+ * Ends a flow with the provider's answer. The flow is taken out before the provider is asked anything: an answer that
+ * is nobody's, or comes twice, costs one look at an index.
+ *
+ * @throws {DomainError} `provider_not_found`; `oauth_state_invalid`; `service_unavailable` before the flow was found.
+ */
+export async function completeOAuthLogin(
+  deps: OAuthDeps,
+  arrival: OAuthArrival,
+  context: CallContext,
+): Promise<{ returnTo: string; result: OAuthResult }> {
+  const party = relyingPartyOf(deps, arrival.provider);
+  const flow = await takeFlowOf(deps, arrival);
+  try {
+    return { returnTo: flow.returnTo, result: await completeFlow(deps, party, flow, arrival, context) };
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error;
+    const code = told(error.code);
+    if (code === undefined) throw error;
+    deps.logger.info({ provider: party.name, code, reason: error.message }, "login at a provider refused");
+    return { returnTo: flow.returnTo, result: { kind: "refused", code } };
+  }
+}
+
+function told(code: ErrorCode): ErrorCode | undefined {
+  // Sessions were ended while this one began: whoever it is must prove it anew.
+  if (code === "invalid_credentials") return "oauth_failed";
+  return TOLD.has(code) ? code : undefined;
+}
+
+async function takeFlowOf(deps: OAuthDeps, arrival: OAuthArrival): Promise<OAuthFlow> {
+  const stateHash = handleHash(arrival.state);
+  const isOurs = arrival.isBrowserTokenSecure || !deps.isPublicOriginSecure;
+  const browserHash = isOurs ? handleHash(arrival.browserToken) : undefined;
+  if (stateHash === undefined || browserHash === undefined) throw new DomainError("oauth_state_invalid");
+  const wanted = { stateHash, browserHash, provider: arrival.provider, now: deps.now() };
+  const flow = await orUnavailable(takeFlow(deps.sql, wanted));
+  if (flow === undefined) throw new DomainError("oauth_state_invalid");
+  return flow;
+}
+
+async function completeFlow(
+  deps: OAuthDeps,
+  party: RelyingParty,
+  flow: OAuthFlow,
+  arrival: OAuthArrival,
+  context: CallContext,
+): Promise<OAuthResult> {
+  const { state, clientIp, userAgent } = arrival;
+  const proof = {
+    state,
+    nonce: deps.flowSecrets.nonceOf(state),
+    verifier: deps.flowSecrets.verifierOf(state),
+  };
+  const person = await party.identify(arrival, proof);
+  const arrived: Arrival = { party, person, clientIp, userAgent };
+  if (flow.linkUserId !== null && flow.linkSessionEpoch !== null) {
+    const owner = { userId: flow.linkUserId, sessionEpoch: flow.linkSessionEpoch };
+    return { kind: "linked", identity: await orUnavailable(linkIdentity(deps, arrived, owner)) };
+  }
+  const account = await orUnavailable(accountOfPerson(deps, arrived));
+  deps.wakeMailWorker();
+  if (flow.codeChallenge !== null) return makeCode(deps, account, flow.codeChallenge);
+  const { user, sessionEpoch } = account;
+  const login = await finishOAuthLogin(deps, { user, sessionEpoch, authTime: deps.now() }, arrival, context);
+  return "pending" in login ? { kind: "pending", pending: login.pending } : { kind: "completed", login };
+}
+
+/** The session begins with the exchange: no token waits anywhere. */
+async function makeCode(deps: OAuthDeps, account: Account, codeChallenge: string): Promise<OAuthResult> {
+  const { user, sessionEpoch } = account;
+  if (deps.loginRequiresVerifiedEmail && !user.emailVerified) throw new DomainError("email_not_verified");
+  const code = newHandle(deps.randomBytes);
+  const codeHash = handleHash(code);
+  if (codeHash === undefined) throw new Error("a code that we would not take");
+  const authTime = deps.now();
+  const expiresAt = new Date(authTime.getTime() + CODE_LIFETIME_MS);
+  const facts = { codeHash, codeChallenge, userId: user.id, sessionEpoch, authTime, expiresAt };
+  await orUnavailable(insertCode(deps.sql, facts));
+  return { kind: "code", code, userId: user.id };
+}

@@ -1,0 +1,51 @@
+import { DomainError } from "../service-kit/errors.ts";
+import type { TransactionSql } from "../service-kit/postgres.ts";
+import { type Arrival, keyOf } from "./account-of-person.ts";
+import { lockAccount } from "./account-store.ts";
+import { findIdentityUser, insertIdentity, type LinkedIdentity } from "./external-identity-store.ts";
+import { enqueueIdentityNotice } from "./identity-notice.ts";
+import type { OAuthDeps } from "./oauth-deps.ts";
+import { findAccountOfUser } from "./user-store.ts";
+
+/**
+ * Links a person's account at a provider to the user who asked for it. The addresses need not be the same: both sides
+ * were proven by a login. A second time changes nothing.
+ *
+ * @param owner `sessionEpoch` is the user's when it was asked for: what ended sessions since has ended this too.
+ * @throws {DomainError} `already_linked`; `oauth_failed` if the user may not log in any more.
+ */
+export async function linkIdentity(
+  deps: OAuthDeps,
+  arrival: Arrival,
+  owner: { userId: string; sessionEpoch: number },
+): Promise<LinkedIdentity> {
+  const linked = await deps.sql.begin((tx) => link(tx, deps, arrival, owner));
+  deps.wakeMailWorker();
+  return linked as LinkedIdentity;
+}
+
+async function link(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  { userId, sessionEpoch }: { userId: string; sessionEpoch: number },
+): Promise<LinkedIdentity> {
+  const { party, person } = arrival;
+  const account = await lockAccount(tx, userId);
+  const present = await findAccountOfUser(tx, userId);
+  if (account?.isActive !== true || present?.sessionEpoch !== sessionEpoch)
+    throw new DomainError("oauth_failed");
+  const identity = { provider: party.name, email: person.email ?? null, linkedAt: deps.now(), userId };
+  const holder = await findIdentityUser(tx, keyOf(arrival));
+  if (holder === userId) return identity;
+  const isLinked = holder === undefined && (await insertIdentity(tx, { ...keyOf(arrival), ...identity }));
+  if (!isLinked) throw new DomainError("already_linked");
+  const notice = {
+    userId,
+    email: account.email,
+    provider: party.displayName,
+    template: "identity-linked",
+  } as const;
+  await enqueueIdentityNotice(tx, deps, notice, arrival);
+  return identity;
+}

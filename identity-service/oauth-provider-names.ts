@@ -1,0 +1,23 @@
+/**
+ * Names that a provider cannot have, because `/auth/<name>` is something else at the gateway.
+ * `tests/provider-names.test.ts` holds this list to the gateway's routes.
+ */
+export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
+  "change-email",
+  "change-password",
+  "confirm-email-change",
+  "forgot-password",
+  "login",
+  "logout",
+  "me",
+  "mfa",
+  "oauth",
+  "providers",
+  "refresh",
+  "register",
+  "resend-verification",
+  "reset-password",
+  "sessions",
+  "undo-email-change",
+  "verify-email",
+]);

@@ -1,0 +1,126 @@
+import type {
+  BeginOAuthLoginRequest,
+  CompleteOAuthLoginResponse,
+  ExchangeOAuthCodeResponse,
+  IdentityServiceServer,
+  LinkedIdentity as ProtoIdentity,
+  IdentityOwner as ProtoOwner,
+} from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { beginOAuthLogin } from "./begin-oauth-login.ts";
+import { completeOAuthLogin, type OAuthResult } from "./complete-oauth-login.ts";
+import type { EndSessionsDeps } from "./end-sessions.ts";
+import { exchangeOAuthCode } from "./exchange-oauth-code.ts";
+import { type LinkedIdentity, listIdentities } from "./external-identity-store.ts";
+import type { CompletedLogin } from "./login.ts";
+import type { OAuthDeps } from "./oauth-deps.ts";
+import type { IdentityOwner, ProveOwnerDeps } from "./prove-owner.ts";
+import { type RememberDeviceDeps, rememberDevice } from "./remember-device.ts";
+import { unlinkIdentity } from "./unlink-identity.ts";
+import { encodeUser } from "./user-rpc.ts";
+
+type OAuthMethods =
+  | "listProviders"
+  | "beginOAuthLogin"
+  | "completeOAuthLogin"
+  | "exchangeOAuthCode"
+  | "listLinkedIdentities"
+  | "unlinkIdentity";
+
+/** Only the gateway acts for end users. */
+export const OAUTH_CALLERS: Pick<Callers<IdentityServiceServer>, OAuthMethods> = {
+  listProviders: ["gateway"],
+  beginOAuthLogin: ["gateway"],
+  completeOAuthLogin: ["gateway"],
+  exchangeOAuthCode: ["gateway"],
+  listLinkedIdentities: ["gateway"],
+  unlinkIdentity: ["gateway"],
+};
+
+export type OAuthRpcDeps = OAuthDeps & ProveOwnerDeps & EndSessionsDeps & RememberDeviceDeps;
+
+/** The device that a login came from. */
+interface Device {
+  clientIp: string;
+  userAgent: string;
+  deviceToken: string;
+}
+
+/** The methods of IdentityService about identity providers. Holds no logic: decode, call, encode. */
+export function createOAuthRpc(
+  deps: OAuthRpcDeps,
+): Pick<Implementation<IdentityServiceServer>, OAuthMethods> {
+  const encodeLogin = async ({ tokens, user }: CompletedLogin, device: Device) => {
+    const { clientIp, userAgent, deviceToken } = device;
+    const nextToken = await rememberDevice(deps, { clientIp, userAgent, deviceToken, user });
+    return { $case: "completed", value: { tokens, user: encodeUser(user), deviceToken: nextToken } } as const;
+  };
+  const encodeResult = async (
+    result: OAuthResult,
+    device: Device,
+  ): Promise<CompleteOAuthLoginResponse["result"]> => {
+    switch (result.kind) {
+      case "completed":
+        return encodeLogin(result.login, device);
+      case "pending":
+        return encodePending(result.pending);
+      case "code":
+        return { $case: "oneTimeCode", value: { code: result.code, userId: result.userId } };
+      case "linked":
+        return { $case: "linked", value: encodeIdentity(result.identity) };
+      case "refused":
+        return { $case: "errorCode", value: result.code };
+    }
+  };
+  return {
+    listProviders: async () => ({
+      providers: [...deps.relyingParties.values()].map(({ name, displayName }) => ({ name, displayName })),
+    }),
+    beginOAuthLogin: (request, context) => beginOAuthLogin(deps, decodeBeginning(request), context),
+    completeOAuthLogin: async (request, context) => {
+      const { returnTo, result } = await completeOAuthLogin(deps, request, context);
+      return { returnTo, result: await encodeResult(result, request) };
+    },
+    exchangeOAuthCode: async (request, context): Promise<ExchangeOAuthCodeResponse> => {
+      const login = await exchangeOAuthCode(deps, request, context);
+      return {
+        result: "pending" in login ? encodePending(login.pending) : await encodeLogin(login, request),
+      };
+    },
+    listLinkedIdentities: async ({ userId }) => ({
+      identities: (await orUnavailable(listIdentities(deps.sql, userId))).map(encodeIdentity),
+    }),
+    unlinkIdentity: async ({ owner, provider }, context) => ({
+      endedSessionIds: [...(await unlinkIdentity(deps, { owner: decodeOwner(owner), provider }, context))],
+    }),
+  };
+}
+
+function encodePending({
+  tempToken,
+  methods,
+  userId,
+}: {
+  tempToken: string;
+  methods: readonly string[];
+  userId: string;
+}) {
+  return { $case: "mfaChallenge" as const, value: { tempToken, methods: [...methods], userId } };
+}
+
+function encodeIdentity({ provider, email, linkedAt, userId }: LinkedIdentity): ProtoIdentity {
+  return { provider, email: email ?? "", linkedAt, userId };
+}
+
+function decodeBeginning({ linkTo, ...request }: BeginOAuthLoginRequest) {
+  return { ...request, linkTo: linkTo === undefined ? undefined : decodeOwner(linkTo) };
+}
+
+/** Without a time it would be no proof. */
+function decodeOwner(owner: ProtoOwner | undefined): IdentityOwner {
+  if (owner?.authTime === undefined)
+    throw new DomainError("validation_failed", "owner and its auth_time are required");
+  return { ...owner, authTime: owner.authTime };
+}

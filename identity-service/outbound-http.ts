@@ -1,0 +1,226 @@
+import { type LookupAddress, lookup as lookupName } from "node:dns";
+import { BlockList, isIP, type LookupFunction } from "node:net";
+import { Agent } from "undici";
+
+/**
+ * What a provider's addresses may be: `public`, also `private` ones (10.0.0.0/8 and the like, for a provider of one's own),
+ * or `loopback` only, over HTTP, for development.
+ */
+export type ReachableNetwork = "public" | "private" | "loopback";
+
+/** Why a request was not made, or its answer not taken. Without any text of the other side. */
+export type OutboundProblem =
+  | "not_https"
+  | "address_refused"
+  | "redirect"
+  | "too_long"
+  | "too_slow"
+  | "unreachable"
+  | "too_many";
+
+/** A request that did not end well. `message` is safe to log. */
+export class OutboundError extends Error {
+  override readonly name = "OutboundError";
+  readonly problem: OutboundProblem;
+
+  constructor(problem: OutboundProblem, cause?: unknown) {
+    super(`outbound request: ${problem}`, cause === undefined ? undefined : { cause });
+    this.problem = problem;
+  }
+}
+
+/** A request as openid-client asks for it. */
+export interface OutboundRequest {
+  method: string;
+  headers: Record<string, string>;
+  body?: string | URLSearchParams | Uint8Array | null | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export interface OutboundHttp {
+  /**
+   * @throws {OutboundError} for whatever is not allowed or does not come whole and in time.
+   */
+  fetch(url: string, request: OutboundRequest): Promise<Response>;
+  close(): Promise<void>;
+}
+
+export interface OutboundOptions {
+  network: ReachableNetwork;
+  /** For one request, from the look-up of its name to the last byte of its answer. */
+  timeoutMs?: number;
+  maxBytes?: number;
+  /** Requests at a time; one more fails at once. */
+  maxRequests?: number;
+  /** Names to addresses, for tests. */
+  lookup?: (name: string) => Promise<LookupAddress[]>;
+}
+
+const TIMEOUT_MS = 5_000;
+const MAX_BYTES = 1024 * 1024;
+const MAX_REQUESTS = 32;
+const NULL_BODY = new Set([204, 205, 304]);
+
+/**
+ * HTTP to one identity provider, which may be slow, broken or hostile: HTTPS only (HTTP on loopback in development), no
+ * redirects, no proxies, addresses checked where the connection is made, so that a name that changes its address between
+ * two look-ups gains nothing; a total deadline and a maximum of bytes for each answer.
+ */
+export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
+  const { network, timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES, maxRequests = MAX_REQUESTS } = options;
+  const agent = new Agent({
+    connections: maxRequests,
+    pipelining: 1,
+    connect: { timeout: timeoutMs, lookup: guardedLookup(network, options.lookup ?? addressesOf) },
+  });
+  let open = 0;
+  return {
+    async fetch(url, request) {
+      const target = new URL(url);
+      assertAllowed(target, network);
+      if (open >= maxRequests) throw new OutboundError("too_many");
+      open += 1;
+      const deadline = AbortSignal.timeout(timeoutMs);
+      try {
+        const signals = [deadline, ...(request.signal ? [request.signal] : [])];
+        return await exchange(agent, target, request, AbortSignal.any(signals), maxBytes);
+      } catch (error) {
+        throw problemOf(error, deadline.aborted || request.signal?.aborted === true);
+      } finally {
+        open -= 1;
+      }
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+/** Whether a URL may be asked at all. An address in it is checked here: there is nothing to look up. */
+export function isAllowedUrl(url: string, network: ReachableNetwork): boolean {
+  if (!URL.canParse(url)) return false;
+  try {
+    assertAllowed(new URL(url), network);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function assertAllowed(url: URL, network: ReachableNetwork): void {
+  const isPlain = url.protocol === "http:" && network === "loopback";
+  if (url.protocol !== "https:" && !isPlain) throw new OutboundError("not_https");
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  if (isIP(host) !== 0 && !isAllowedAddress(host, network)) throw new OutboundError("address_refused");
+}
+
+async function exchange(
+  agent: Agent,
+  url: URL,
+  { method, headers, body }: OutboundRequest,
+  signal: AbortSignal,
+  maxBytes: number,
+): Promise<Response> {
+  const response = await agent.request({
+    origin: url.origin,
+    path: url.pathname + url.search,
+    method: method as "GET",
+    headers,
+    body: body instanceof URLSearchParams ? body.toString() : (body ?? null),
+    signal,
+  });
+  const { statusCode: status } = response;
+  if (status >= 300 && status < 400) {
+    response.body.on("error", () => undefined).destroy();
+    throw new OutboundError("redirect");
+  }
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    // Leaving the loop destroys the body, and the connection with it.
+    if (bytes > maxBytes) throw new OutboundError("too_long");
+    chunks.push(chunk);
+  }
+  const type = response.headers["content-type"];
+  return new Response(NULL_BODY.has(status) ? null : Buffer.concat(chunks), {
+    status,
+    headers: typeof type === "string" ? { "content-type": type } : {},
+  });
+}
+
+function problemOf(error: unknown, isLate: boolean): OutboundError {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof OutboundError) return cause;
+  }
+  const { code } = error as { code?: string };
+  return new OutboundError(isLate || code === "UND_ERR_CONNECT_TIMEOUT" ? "too_slow" : "unreachable", error);
+}
+
+async function addressesOf(name: string): Promise<LookupAddress[]> {
+  return new Promise((resolve, reject) => {
+    lookupName(name, { all: true }, (error, found) => (error === null ? resolve(found) : reject(error)));
+  });
+}
+
+/** One address among them that is refused refuses the name: who mixes them does so for a reason. */
+function guardedLookup(
+  network: ReachableNetwork,
+  find: (name: string) => Promise<LookupAddress[]>,
+): LookupFunction {
+  return (name, options, callback) => {
+    find(name)
+      .then((found) => {
+        const [first] = found;
+        if (first === undefined || !found.every(({ address }) => isAllowedAddress(address, network))) {
+          throw new OutboundError("address_refused");
+        }
+        if (options.all) callback(null, found);
+        else callback(null, first.address, first.family);
+      })
+      .catch((error: NodeJS.ErrnoException) => callback(error, "", 0));
+  };
+}
+
+const subnets = (...networks: [string, number][]) => {
+  const list = new BlockList();
+  for (const [address, length] of networks) {
+    list.addSubnet(address, length, isIP(address) === 6 ? "ipv6" : "ipv4");
+  }
+  return list;
+};
+
+const LOOPBACK = subnets(["127.0.0.0", 8], ["::1", 128]);
+/** RFC 1918, RFC 6598, RFC 4193. */
+const PRIVATE = subnets(
+  ["10.0.0.0", 8],
+  ["172.16.0.0", 12],
+  ["192.168.0.0", 16],
+  ["100.64.0.0", 10],
+  ["fc00::", 7],
+);
+/** The rest of what is not globally reachable (IANA's special-purpose registries), multicast, and the future. */
+const SPECIAL = subnets(
+  ["0.0.0.0", 8],
+  ["169.254.0.0", 16],
+  ["192.0.0.0", 24],
+  ["192.0.2.0", 24],
+  ["192.88.99.0", 24],
+  ["198.18.0.0", 15],
+  ["198.51.100.0", 24],
+  ["203.0.113.0", 24],
+  ["224.0.0.0", 3],
+  ["2001::", 23],
+  ["2001:db8::", 32],
+  ["2002::", 16],
+  ["3fff::", 20],
+);
+/** Global unicast; whatever else there is (link-local, mapped IPv4, NAT64) is nothing to connect to. */
+const GLOBAL_IPV6 = subnets(["2000::", 3]);
+
+export function isAllowedAddress(address: string, network: ReachableNetwork): boolean {
+  const family = isIP(address) === 6 ? "ipv6" : "ipv4";
+  const isIn = (list: BlockList) => list.check(address, family);
+  if (network === "loopback") return isIn(LOOPBACK);
+  if (isIn(LOOPBACK) || isIn(SPECIAL)) return false;
+  if (isIn(PRIVATE)) return network === "private";
+  return family === "ipv4" || isIn(GLOBAL_IPV6);
+}

@@ -1,0 +1,49 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import { findAccountById, type LockedAccount } from "./account-store.ts";
+import { type ReauthenticateDeps, reauthenticate } from "./reauthenticate.ts";
+
+export interface ProveOwnerDeps extends ReauthenticateDeps {
+  now: () => Date;
+}
+
+/** A logged-in user, and what proves once more that it is them. */
+export interface IdentityOwner {
+  userId: string;
+  /** The session that stays. */
+  sessionId: string;
+  /** When its user proved who they are. */
+  authTime: Date;
+  /** Empty if none was given. */
+  password: string;
+  /** May be empty. */
+  clientIp: string;
+  /** May be empty. */
+  userAgent: string;
+}
+
+/** A login is fresh for so long. */
+const FRESH_MS = 10 * 60_000;
+
+/**
+ * Proves a user before a change of the ways to log in, which a stolen session must not make: by the password, or for an
+ * account without one by a login of the last ten minutes.
+ *
+ * @throws {DomainError} `reauthentication_required` if there is no proof; `invalid_credentials` for a wrong one;
+ *   `too_many_requests`, `busy`, `service_unavailable`.
+ */
+export async function proveOwner(
+  deps: ProveOwnerDeps,
+  owner: IdentityOwner,
+  deadlineMs: number,
+): Promise<LockedAccount> {
+  const account = await orUnavailable(findAccountById(deps.sql, owner.userId));
+  if (account?.isActive !== true) throw new DomainError("invalid_credentials");
+  if (account.passwordHash !== null) {
+    if (owner.password === "") throw new DomainError("reauthentication_required");
+    return reauthenticate(deps, owner, deadlineMs);
+  }
+  const ageMs = deps.now().getTime() - owner.authTime.getTime();
+  if (ageMs > FRESH_MS) throw new DomainError("reauthentication_required");
+  return account;
+}

@@ -1,0 +1,54 @@
+import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
+import { type LockedAccount, lockAccount } from "./account-store.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
+import { deleteIdentity, listIdentities } from "./external-identity-store.ts";
+import { enqueueIdentityNotice } from "./identity-notice.ts";
+import type { OAuthDeps } from "./oauth-deps.ts";
+import { type IdentityOwner, type ProveOwnerDeps, proveOwner } from "./prove-owner.ts";
+import { isStill } from "./reauthenticate.ts";
+import type { SessionEnd } from "./session-end-store.ts";
+
+type Deps = OAuthDeps & ProveOwnerDeps & EndSessionsDeps;
+
+/**
+ * Takes a way to log in away. The user's other sessions end: one of them may have begun that way.
+ *
+ * @returns the ids of the sessions that ended.
+ * @throws {DomainError} `not_found`; `last_credential` if nothing else lets the user in; what `proveOwner` throws;
+ *   `service_unavailable`, after which it may be gone and the sessions end when token-service is back.
+ */
+export async function unlinkIdentity(
+  deps: Deps,
+  { owner, provider }: { owner: IdentityOwner; provider: string },
+  context: CallContext,
+): Promise<readonly string[]> {
+  const checked = await proveOwner(deps, owner, context.deadlineMs);
+  const end = await orUnavailable(deps.sql.begin((tx) => unlink(tx, deps, { owner, provider, checked })));
+  deps.wakeMailWorker();
+  return endSessions(deps, end, context);
+}
+
+async function unlink(
+  tx: TransactionSql,
+  deps: Deps,
+  { owner, provider, checked }: { owner: IdentityOwner; provider: string; checked: LockedAccount },
+): Promise<SessionEnd> {
+  const { userId, sessionId: exceptSessionId } = owner;
+  const account = await lockAccount(tx, userId);
+  if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
+  const identities = await listIdentities(tx, userId);
+  if (!identities.some((identity) => identity.provider === provider)) throw new DomainError("not_found");
+  if (account.passwordHash === null && identities.length === 1) throw new DomainError("last_credential");
+  await deleteIdentity(tx, { userId, provider });
+  const displayName = deps.relyingParties.get(provider)?.displayName ?? provider;
+  const notice = {
+    userId,
+    email: account.email,
+    provider: displayName,
+    template: "identity-unlinked",
+  } as const;
+  await enqueueIdentityNotice(tx, deps, notice, owner);
+  return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "identity_unlinked" });
+}

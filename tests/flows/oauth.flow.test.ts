@@ -1,0 +1,226 @@
+import { createHash, randomBytes } from "node:crypto";
+import { accessSync, constants, existsSync } from "node:fs";
+import { join } from "node:path";
+import { type Browser, chromium } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../support/api-client.ts";
+import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
+
+const CHROMIUM = ["chromium", "chromium-browser", "google-chrome"]
+  .flatMap((name) => ["/usr/bin", ...(process.env.PATH ?? "").split(":")].map((folder) => join(folder, name)))
+  .find((path) => existsSync(path) && isExecutable(path));
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+let system: System;
+let api: ApiClient;
+
+beforeAll(async () => {
+  system = await startSystem();
+  api = apiClient(system.url);
+});
+afterAll(() => system?.remove());
+
+/** A browser as far as redirects and cookies go. */
+function plainBrowser() {
+  const jars = new Map<string, Map<string, string>>();
+  return async (url: string, method: "GET" | "POST" = "GET") => {
+    const { origin } = new URL(url);
+    const jar = jars.get(origin) ?? new Map<string, string>();
+    jars.set(origin, jar);
+    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
+    const response = await fetch(url, { method, headers: { cookie }, redirect: "manual" });
+    for (const line of response.headers.getSetCookie()) {
+      const [pair = ""] = line.split(";");
+      jar.set(pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1));
+    }
+    const location = response.headers.get("location");
+    return { response, next: location === null ? "" : new URL(location, url).href };
+  };
+}
+type PlainBrowser = ReturnType<typeof plainBrowser>;
+
+/** From the provider's page to where the callback sends the browser. */
+async function choose(browser: PlainBrowser, user: string, start: string): Promise<string> {
+  const page = (await browser(start)).next;
+  expect(new URL(page).pathname).toMatch(/^\/login\//);
+  await browser(page);
+  const resumed = (await browser(`${page}/${user}`, "POST")).next;
+  const callback = (await browser(resumed)).next;
+  expect(callback).toMatch(`${system.url}/auth/demo/callback?`);
+  return callback;
+}
+
+async function logIn(browser: PlainBrowser, user: string, query = ""): Promise<URL> {
+  const departure = await browser(`${system.url}/auth/demo${query}`);
+  expect(departure.response.status).toBe(302);
+  return new URL((await browser(await choose(browser, user, departure.next))).next);
+}
+const fragmentOf = ({ hash }: URL) => new URLSearchParams(hash.slice(1));
+const pageUrl = () => `http://127.0.0.1:${system.ports.DEMO_PROVIDER_PORT}/signed-in`;
+
+describe("over plain HTTP", () => {
+  test("the demo provider is on the list, a login there gives a session, and the audit log has it", async () => {
+    const listed = await api.get("/auth/providers");
+    expect(listed.body.data).toEqual({ providers: [{ name: "demo", displayName: "Demo" }] });
+
+    const browser = plainBrowser();
+    const departure = await browser(`${system.url}/auth/demo`);
+    const callback = await choose(browser, "grace", departure.next);
+    const answer = await browser(callback);
+    const landed = new URL(answer.next);
+    expect(landed.origin + landed.pathname).toBe(pageUrl());
+    expect(answer.response.headers.get("referrer-policy")).toBe("no-referrer");
+    const token = fragmentOf(landed).get("accessToken") ?? "";
+    const me = await api.get("/auth/me", { token });
+    expect(me.body.data.user).toMatchObject({
+      email: "grace@demo.example",
+      firstName: "Grace",
+      emailVerified: true,
+      role: "USER",
+    });
+    const identities = await api.get("/auth/me/identities", { token });
+    expect(identities.body.data.identities).toMatchObject([
+      { provider: "demo", email: "grace@demo.example" },
+    ]);
+    const refreshed = await api.post("/auth/refresh", {
+      refreshToken: fragmentOf(landed).get("refreshToken"),
+    });
+    expect(refreshed.status).toBe(200);
+
+    const again = await browser(callback);
+    expect(again.response.status).toBe(400);
+    const { accessToken: admin } = await api.logIn(ADMIN);
+    const requestId = answer.response.headers.get("x-request-id");
+    const audited = async () => {
+      const { body } = await api.get(`/admin/audit?requestId=${requestId}`, { token: admin });
+      return body.data.entries.length;
+    };
+    await expect.poll(audited, { timeout: 10_000 }).toBe(2);
+    for (const name of ["gateway", "identity-service", "token-service", "audit-service"]) {
+      const log = await readLog(system, name);
+      const { searchParams } = new URL(callback);
+      for (const secret of [token, searchParams.get("code") ?? "?", searchParams.get("state") ?? "?"]) {
+        expect(log, name).not.toContain(secret);
+      }
+    }
+  });
+
+  test("with a challenge there is a code, good once and for its verifier", async () => {
+    const codeVerifier = randomBytes(32).toString("base64url");
+    const codeChallenge = createHash("sha256").update(codeVerifier).digest("base64url");
+    const landed = await logIn(plainBrowser(), "grace", `?codeChallenge=${codeChallenge}`);
+    expect(landed.hash).toBe("");
+    const code = landed.searchParams.get("code");
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => api.post("/auth/oauth/exchange", { code, codeVerifier })),
+    );
+    const done = answers.filter(({ status }) => status === 200);
+    expect(done).toHaveLength(1);
+    expect(new Set(answers.map(({ body }) => body.error?.code))).toEqual(
+      new Set([undefined, "oauth_code_invalid"]),
+    );
+    expect(done[0]?.body.data.user.email).toBe("grace@demo.example");
+  });
+
+  test("fifty callbacks at once: one session", async () => {
+    const browser = plainBrowser();
+    const callback = await choose(browser, "grace", (await browser(`${system.url}/auth/demo`)).next);
+    const answers = await Promise.all(Array.from({ length: 50 }, () => browser(callback)));
+    const codes = answers.map(({ response }) => response.status).sort();
+    expect(codes.filter((status) => status === 302)).toHaveLength(1);
+    expect(new Set(codes)).toEqual(new Set([302, 400]));
+  });
+
+  test("who declines comes back with a fixed code", async () => {
+    expect((await logIn(plainBrowser(), "nobody")).hash).toBe("#error=oauth_denied");
+  });
+
+  test("another browser cannot end the login", async () => {
+    const browser = plainBrowser();
+    const callback = await choose(browser, "grace", (await browser(`${system.url}/auth/demo`)).next);
+    const stranger = await plainBrowser()(callback);
+    expect(stranger.response.status).toBe(400);
+    expect(await stranger.response.json()).toMatchObject({ error: { code: "oauth_state_invalid" } });
+    expect((await browser(callback)).response.status).toBe(302);
+  });
+
+  test("an address that has an account is linked by its owner only, who then logs in with it, and unlinks it", async () => {
+    const owner = { email: "alan@demo.example", password: "correct horse battery" };
+    await api.post("/auth/register", { ...owner, firstName: "Alan", lastName: "Turing" });
+    expect((await logIn(plainBrowser(), "alan")).hash).toBe("#error=link_required");
+
+    const { accessToken: token, user } = await api.logIn(owner);
+    const path = "/auth/me/identities/demo";
+    expect((await api.post(path, {}, { token })).body.error.code).toBe("reauthentication_required");
+    const linking = await api.post(path, { password: owner.password }, { token });
+    const cookie = linking.headers.get("set-cookie")?.split(";")[0] ?? "";
+    const browser = plainBrowser();
+    const callback = await choose(browser, "alan", linking.body.data.url);
+    const linked = await fetch(callback, { headers: { cookie }, redirect: "manual" });
+    expect(linked.headers.get("location")).toBe(`${pageUrl()}#linked=demo`);
+
+    const accessToken = fragmentOf(await logIn(plainBrowser(), "alan")).get("accessToken") ?? "";
+    const me = await api.get("/auth/me", { token: accessToken });
+    expect(me.body.data.user.id).toBe(user.id);
+    const removed = await api.call("DELETE", path, { token, body: { password: owner.password } });
+    expect(removed.status).toBe(200);
+    expect((await api.get("/auth/me", { token: accessToken })).status).toBe(401);
+    expect((await api.get("/auth/me", { token })).status).toBe(200);
+  });
+
+  test("a callback with a random state is answered at once", async () => {
+    const handle = () => randomBytes(32).toString("base64url");
+    const times: number[] = [];
+    for (let round = 0; round < 200; round += 1) {
+      const startedMs = performance.now();
+      const answer = await api.get(`/auth/demo/callback?code=c&state=${handle()}`, {
+        headers: { cookie: `gatehouse_oauth=${handle()}` },
+      });
+      times.push(performance.now() - startedMs);
+      expect(answer.body.error.code).toBe("oauth_state_invalid");
+    }
+    expect(times.sort((a, b) => a - b)[100]).toBeLessThan(100);
+  });
+});
+
+describe.skipIf(CHROMIUM === undefined)("in Chromium", () => {
+  let chrome: Browser;
+  beforeAll(async () => {
+    chrome = await chromium.launch({ executablePath: CHROMIUM ?? "", args: ["--no-sandbox"] });
+  });
+  afterAll(() => chrome?.close());
+
+  test("two clicks log one in, and the tokens are out of the address again", async () => {
+    const page = await (await chrome.newContext()).newPage();
+    const problems: string[] = [];
+    page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
+    await page.goto(`${system.url}/auth/demo`);
+    await page.getByRole("button", { name: "Grace Hopper" }).click();
+    await page.getByRole("heading", { name: "You are logged in" }).waitFor();
+    expect(page.url()).toBe(pageUrl());
+    expect(await page.locator("dl").innerText()).toContain("fed");
+
+    await page.getByRole("link", { name: "Log in again" }).click();
+    await page.getByRole("button", { name: "Nobody" }).click();
+    await page.getByRole("heading", { name: "The login did not work" }).waitFor();
+    expect(await page.locator("dd").innerText()).toBe("oauth_denied");
+    expect(problems).toEqual([]);
+  });
+
+  test("a callback that somebody else began shows a page that says so", async () => {
+    const browser = plainBrowser();
+    const callback = await choose(browser, "grace", (await browser(`${system.url}/auth/demo`)).next);
+    const page = await (await chrome.newContext()).newPage();
+    const response = await page.goto(callback);
+    expect(response?.status()).toBe(400);
+    await page.getByRole("heading", { name: "This login is over" }).waitFor();
+  });
+});
