@@ -1,10 +1,12 @@
 import type { AuditEntry } from "../audit-client/audit-entry.ts";
+import { parseRoutesFile, type UpstreamRoute } from "../routes-file/routes-file.ts";
 import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import type { Principal, Role, Verification } from "../token-client/principal.ts";
 import type { AccountClient } from "./account-client.ts";
 import { buildApp, type GatewayDeps } from "./app.ts";
 import type { User } from "./identity-client.ts";
+import { ProxyTable } from "./proxy-table.ts";
 import type { GatewayApp } from "./request-state.ts";
 import type { UserAdminClient } from "./user-admin-client.ts";
 
@@ -80,6 +82,11 @@ export const absentUsers: UserAdminClient = {
   close: () => undefined,
 };
 
+/** Routes as a routes file has them. */
+export function routesOf(routes: readonly object[]): UpstreamRoute[] {
+  return parseRoutesFile(JSON.stringify({ routes }));
+}
+
 export interface TestGateway {
   app: GatewayApp;
   /** What the audit log was given, in order. */
@@ -91,10 +98,14 @@ export interface TestGateway {
 }
 
 /** A gateway whose tokens are words (`user-token`, `admin-token`, …) and whose services are what a test gives. */
-export function testGateway(overrides: Partial<GatewayDeps> = {}): TestGateway {
+export function testGateway({
+  routes = [],
+  ...overrides
+}: Partial<GatewayDeps> & { routes?: readonly UpstreamRoute[] } = {}): TestGateway {
   const entries: AuditEntry[] = [];
   const refused: string[] = [];
   const lines: string[] = [];
+  const metrics = overrides.metrics ?? createMetrics("gateway");
   const absent = () => Promise.reject(new Error("not part of this test"));
   const app = buildApp({
     identity: { register: absent, login: absent, getUser: absent, close: () => undefined },
@@ -123,11 +134,13 @@ export function testGateway(overrides: Partial<GatewayDeps> = {}): TestGateway {
       assertReady: () => undefined,
       close: async () => undefined,
     },
-    routes: [],
+    proxies: overrides.proxies ?? new ProxyTable(routes, metrics),
+    allowedOrigins: new Set(),
+    maxWebSockets: 10,
     allowedHosts: new Set([HOST]),
     isTrustedProxy: () => false,
     logger: createLogger("gateway", "info", { write: (line) => void lines.push(line) }),
-    metrics: createMetrics("gateway"),
+    metrics,
     ...overrides,
   });
   return { app, entries, refused, log: () => lines.join("") };

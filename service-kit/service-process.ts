@@ -1,6 +1,6 @@
 import { startHealthServer } from "./health-server.ts";
 import { Lifecycle } from "./lifecycle.ts";
-import { createLogger, type Logger } from "./logger.ts";
+import { createLogger, type DestinationStream, type Logger } from "./logger.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { startOperationsServer } from "./operations-server.ts";
 import { createRpcServer, type RpcServer } from "./rpc-server.ts";
@@ -28,8 +28,12 @@ interface ProcessConfig {
 const STOP_MARGIN_MS = 3_000;
 
 /** Begins a process: logger, metrics, life cycle, certificate and the operations port (unready until `lifecycle.ready()`). */
-export async function startProcess(name: string, config: ProcessConfig): Promise<ServiceProcess> {
-  const logger = createLogger(name, config.LOG_LEVEL);
+export async function startProcess(
+  name: string,
+  config: ProcessConfig,
+  logOutput?: DestinationStream,
+): Promise<ServiceProcess> {
+  const logger = createLogger(name, config.LOG_LEVEL, logOutput);
   const lifecycle = new Lifecycle({
     logger,
     drainDelayMs: config.DRAIN_DELAY_MS,
