@@ -54,7 +54,7 @@ test.each([
 });
 
 test.each([
-  ["--help", ["keys list", "keys rotate", "keys revoke"]],
+  ["--help", ["keys list", "keys rotate", "keys revoke", "routes check"]],
   ["keys --help", ["keys list", "keys rotate", "keys revoke"]],
   ["--help keys", ["keys list", "keys rotate", "keys revoke"]],
   ["keys revoke --help", ["keys revoke"]],

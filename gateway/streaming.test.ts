@@ -45,6 +45,8 @@ beforeAll(async () => {
 });
 
 beforeEach(() => {
+  // An upstream that reads nothing does not see its connection end, either.
+  underWay.clear();
   gateway.entries.length = 0;
   onRecord = async () => {};
   serve = (request, response) => request.resume().once("end", () => response.end("ok"));
