@@ -2,6 +2,7 @@ import type { Command } from "./command.ts";
 import { keysList } from "./keys-list.ts";
 import { keysRevoke } from "./keys-revoke.ts";
 import { keysRotate } from "./keys-rotate.ts";
+import { routesCheck } from "./routes-check.ts";
 import { usersDelete } from "./users-delete.ts";
 import { usersDisable } from "./users-disable.ts";
 import { usersEnable } from "./users-enable.ts";
@@ -28,4 +29,5 @@ export const COMMANDS: readonly Command[] = [
   usersResetMfa,
   usersEndSessions,
   usersDelete,
+  routesCheck,
 ];

@@ -7,7 +7,7 @@ export const EXIT = {
   usage: 64,
   /** EX_UNAVAILABLE: the service cannot be reached, or cannot answer now. */
   unavailable: 69,
-  /** EX_CONFIG: certificates or address are missing or cannot be used. */
+  /** EX_CONFIG: certificates, an address or a file are missing or cannot be used. */
   config: 78,
 } as const;
 

@@ -9,8 +9,8 @@ import { registerAdminRoutes } from "./admin-routes.ts";
 import type { AuditQueryClient } from "./audit-query-client.ts";
 import { registerAuthRoutes } from "./auth-routes.ts";
 import { answerClientError } from "./client-error.ts";
+import { createCompletion } from "./completion.ts";
 import { createErrorHandler } from "./error-handler.ts";
-import { createForwarder } from "./forward.ts";
 import type { IdentityClient } from "./identity-client.ts";
 import { registerIdentityLinkRoutes } from "./identity-link-routes.ts";
 import { type IntrospectionDeps, registerIntrospectionRoutes } from "./introspection-routes.ts";
@@ -25,17 +25,19 @@ import type { OAuthClient } from "./oauth-client.ts";
 import type { TokenDelivery } from "./oauth-redirect.ts";
 import { registerOAuthRoutes } from "./oauth-routes.ts";
 import { registerProxyRoutes } from "./proxy-routes.ts";
-import { addRequestHooks } from "./request-hooks.ts";
+import { type ProxyTable, VERSION_PREFIXES } from "./proxy-table.ts";
+import { addRequestHooks, createOnCompleted } from "./request-hooks.ts";
 import { requestIdOf } from "./request-id.ts";
 import type { GatewayApp } from "./request-state.ts";
 import { assertRoutePolicy } from "./route-policy.ts";
-import type { UpstreamRoute } from "./routes-file.ts";
 import type { SessionClient } from "./session-client.ts";
 import { registerSessionRoutes } from "./session-routes.ts";
+import { StallWatch } from "./stall-watch.ts";
 import type { IsTrustedProxy } from "./trusted-proxies.ts";
 import type { UserAdminClient } from "./user-admin-client.ts";
 import { registerUserAdminRoutes } from "./user-admin-routes.ts";
 import { validateRequest } from "./validate.ts";
+import { acceptUpgrades, asksForWebSocket, WebSockets } from "./websocket.ts";
 
 /** What the gateway is made of. */
 export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClients"> {
@@ -51,8 +53,12 @@ export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClien
   jwks: JwksCache;
   verifier: TokenVerifier;
   recorder: AuditRecorder;
-  routes: readonly UpstreamRoute[];
+  proxies: ProxyTable;
   allowedHosts: ReadonlySet<string>;
+  /** Origins of web pages whose scripts may call our own paths. */
+  allowedOrigins: ReadonlySet<string>;
+  /** Open WebSockets at a time. */
+  maxWebSockets: number;
   isTrustedProxy: IsTrustedProxy;
   logger: Logger;
   metrics: Metrics;
@@ -60,16 +66,12 @@ export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClien
 
 const BODY_LIMIT_BYTES = 16 * 1024;
 const HEADERS_TIMEOUT_MS = 3_000;
-const REQUEST_TIMEOUT_MS = 10_000;
 /** Longer than a balancer keeps its side, so that never we close a connection it is about to use. */
 const KEEP_ALIVE_MS = 65_000;
 /** Nothing sent and nothing read: a client that has gone, or that takes an answer and does not read it. */
 const SILENT_CONNECTION_MS = 75_000;
 const CHECK_INTERVAL_MS = 1_000;
 const MAX_REQUESTS_PER_SOCKET = 1_000;
-
-/** Every path is version 1, with or without saying so. */
-const VERSION_PREFIXES = ["", "/v1"] as const;
 
 /**
  * The gateway's HTTP side, not yet listening. A request passes: guard, authentication and permission,
@@ -85,7 +87,10 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     genReqId: (request) => requestIdOf(request, deps.isTrustedProxy),
     trustProxy: deps.isTrustedProxy,
     bodyLimit: BODY_LIMIT_BYTES,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    // A forwarded upload may last: how bodies arrive is watched by `stall-watch.ts`.
+    requestTimeout: 0,
+    // A child for each request would only repeat the request's id.
+    childLoggerFactory: (logger) => logger,
     keepAliveTimeout: KEEP_ALIVE_MS,
     connectionTimeout: SILENT_CONNECTION_MS,
     maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
@@ -94,6 +99,8 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     http: {
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
+      // Other upgrades are requests like any other.
+      shouldUpgradeCallback: (request) => asksForWebSocket(request, deps.proxies),
       // The guard answers it, in the documented shape.
       requireHostHeader: false,
     },
@@ -106,20 +113,31 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   // Schemas are checked by `validateRequest`, all parts of a request together.
   app.setValidatorCompiler(() => (value) => ({ value }));
   app.setErrorHandler(handleError);
-  app.setNotFoundHandler(createNotFoundHandler(paths));
+  const notFound = createNotFoundHandler(paths);
+  app.setNotFoundHandler(notFound);
   app.addHook("onRoute", assertRoutePolicy);
-  app.addHook("onRoute", (route) => paths.add(route.url, [route.method].flat()));
+  app.addHook("onRoute", (route) => {
+    if (!route.config?.isProxy) paths.add(route.url, [route.method].flat());
+  });
+  // Whether a body is wanted is known when the request has been let through.
+  app.server.on("checkContinue", (request, response) => app.server.emit("request", request, response));
   // Another expectation than 100-continue: Node would answer without our headers.
   app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
-  addRequestHooks(app, deps);
-  const upstreams = deps.routes.map((route) => ({ route, forwarder: createForwarder(route) }));
+  const stalls = new StallWatch();
+  const completion = createCompletion(createOnCompleted(deps));
+  const webSockets = new WebSockets({ ...deps, completion });
+  addRequestHooks(app, { ...deps, stalls, completion, upgradeOf: acceptUpgrades(app) });
+  app.addHook("preClose", async () => webSockets.close());
   app.addHook("onClose", async () => {
-    await Promise.all(upstreams.map(({ forwarder }) => forwarder.close()));
+    stalls.close();
+    await deps.proxies.close();
   });
   for (const prefix of VERSION_PREFIXES) {
     app.register(async (scope: GatewayApp) => registerOwnRoutes(scope, deps, paths), { prefix });
-    app.register(async (scope: GatewayApp) => registerProxyRoutes(scope, upstreams, prefix), { prefix });
   }
+  app.register(async (scope: GatewayApp) =>
+    registerProxyRoutes(scope, { stalls, completion, webSockets, notFound }),
+  );
   return app;
 }
 

@@ -4,6 +4,7 @@ import type { AuditActor, AuditedCall, AuditOutcome, AuditRecorder } from "../au
 import { traceIdOf } from "../service-kit/call-context.ts";
 import type { ErrorCode } from "../service-kit/errors.ts";
 import { clientIp } from "./client-ip.ts";
+import { pathBelow } from "./proxy-table.ts";
 import { isMutating } from "./route-policy.ts";
 import { userAgent } from "./user-agent.ts";
 
@@ -20,14 +21,19 @@ const UNCERTAIN: ReadonlySet<ErrorCode> = new Set(["service_unavailable", "inter
  */
 export function createRecordIntent(recorder: AuditRecorder) {
   return async (request: FastifyRequest): Promise<void> => {
-    const { action, hasEffect = isMutating(request.method) } = request.routeOptions.config;
-    if (request.is404 || action === undefined || !hasEffect) return;
+    const action = request.policy?.action;
+    if (action === undefined || !isAudited(request)) return;
     const call = auditedCall(request, action);
     const startedMs = performance.now();
     await recorder.record({ ...call, kind: "intent" }, request.call.deadlineMs);
     // From here on an outcome is owed.
     request.audited = { call, startedMs };
   };
+}
+
+/** Whether a call may change something: by its method or its route, or by what goes over the WebSocket that it opens. */
+export function isAudited(request: FastifyRequest): boolean {
+  return (request.policy?.hasEffect ?? isMutating(request.method)) || request.upgrade !== null;
 }
 
 /** The outcome of a call whose intent was recorded; undefined for every other call. */
@@ -59,7 +65,7 @@ function auditedCall(request: FastifyRequest, action: string): AuditedCall {
     clientIp: clientIp(request),
     userAgent: userAgent(request),
     method: request.method,
-    route: request.routeOptions.url ?? "",
+    route: request.policy?.pattern ?? "",
     resource: resourceOf(request),
     action,
     requestId: request.call.requestId,
@@ -77,7 +83,8 @@ function actorOf({ principal, body }: FastifyRequest): AuditActor {
 }
 
 /** The id or name in the path: of our own routes the parameter, of proxied ones what follows the prefix. */
-function resourceOf({ params }: FastifyRequest): string {
-  const { id, provider, "*": rest } = (params ?? {}) as { id?: string; provider?: string; "*"?: string };
-  return (id ?? provider ?? rest ?? "").slice(0, MAX_RESOURCE_CHARACTERS);
+function resourceOf({ params, target, raw }: FastifyRequest): string {
+  const { id, provider } = (params ?? {}) as { id?: string; provider?: string };
+  const resource = target === null ? (id ?? provider ?? "") : pathBelow(target, raw.url ?? "");
+  return resource.slice(0, MAX_RESOURCE_CHARACTERS);
 }

@@ -1,6 +1,6 @@
-import type { FastifyRequest } from "fastify";
-import { bearerToken, principalOf } from "../token-client/bearer-token.ts";
-import type { TokenVerifier } from "../token-client/principal.ts";
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
+import { bearerToken, verifiedPrincipal } from "../token-client/bearer-token.ts";
+import type { TokenVerifier, Verification } from "../token-client/principal.ts";
 import { assertAllowed } from "../token-client/route-auth.ts";
 
 /**
@@ -10,15 +10,38 @@ import { assertAllowed } from "../token-client/route-auth.ts";
  * `service_unavailable` when the token's state cannot be known.
  */
 export function createAuthenticate(verifier: Pick<TokenVerifier, "verify">) {
-  return async (request: FastifyRequest): Promise<void> => {
-    const { auth } = request.routeOptions.config;
-    if (request.is404 || auth === "public") return;
-    const token = bearerToken(request.headers.authorization);
-    const principal = await principalOf(verifier, token);
-    assertAllowed(auth, principal);
-    const { userId, role, sessionId } = principal;
-    request.principal = principal;
-    request.accessToken = token;
-    request.call = { ...request.call, actor: { userId, role, sessionId } };
+  return (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction): void => {
+    let asked: Promise<void> | undefined;
+    try {
+      asked = authenticate(request, verifier);
+    } catch (error) {
+      done(error as Error);
+      return;
+    }
+    if (asked === undefined) done();
+    else asked.then(() => done(), done);
   };
+}
+
+/** Waits only for what is not in memory: most calls go on within the same turn. */
+function authenticate(
+  request: FastifyRequest,
+  verifier: Pick<TokenVerifier, "verify">,
+): Promise<void> | undefined {
+  if (request.policy === null || request.policy.auth === "public") return undefined;
+  const token = bearerToken(request.headers.authorization);
+  const verification = verifier.verify(token);
+  if (verification instanceof Promise)
+    return verification.then((verified) => admit(request, token, verified));
+  admit(request, token, verification);
+  return undefined;
+}
+
+function admit(request: FastifyRequest, token: string, verification: Verification): void {
+  const principal = verifiedPrincipal(verification);
+  if (request.policy?.auth !== "public") assertAllowed(request.policy?.auth, principal);
+  const { userId, role, sessionId } = principal;
+  request.principal = principal;
+  request.accessToken = token;
+  request.call.actor = { userId, role, sessionId };
 }

@@ -1,5 +1,4 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import type { GatewayApp } from "./request-state.ts";
 
 /** Called once for each request, when it has been decided and its connection is done with it. */
 export type OnCompleted = (request: FastifyRequest, reply: FastifyReply) => void;
@@ -9,21 +8,29 @@ export type OnCompleted = (request: FastifyRequest, reply: FastifyReply) => void
  * early does not end its request: what the handler did is still to be recorded. Fastify's `onResponse` is not
  * called for such requests.
  */
-export function onCompleted(app: GatewayApp, completed: OnCompleted): void {
-  const decided = new WeakSet<FastifyRequest>();
-  const closed = new WeakSet<FastifyRequest>();
+export interface Completion {
+  /** For the first hook. */
+  watch(request: FastifyRequest, reply: FastifyReply): void;
+  /** The answer is known. */
+  decided(request: FastifyRequest, reply: FastifyReply): void;
+  /** The connection is done with the request; called by itself for all but WebSockets. */
+  closed(request: FastifyRequest, reply: FastifyReply): void;
+}
 
-  app.addHook("onRequest", (request, reply, done) => {
-    reply.raw.once("close", () => {
-      closed.add(request);
-      if (decided.has(request)) completed(request, reply);
-    });
-    done();
-  });
-  app.addHook("onSend", (request, reply, _payload, done) => {
-    const isFirst = !decided.has(request);
-    decided.add(request);
-    if (isFirst && closed.has(request)) completed(request, reply);
-    done();
-  });
+export function createCompletion(onCompleted: OnCompleted): Completion {
+  const closed: Completion["closed"] = (request, reply) => {
+    if (request.isClosed) return;
+    request.isClosed = true;
+    if (request.isDecided) onCompleted(request, reply);
+    request.exchange?.abandon();
+  };
+  return {
+    watch: (request, reply) => void reply.raw.once("close", () => closed(request, reply)),
+    decided(request, reply) {
+      if (request.isDecided) return;
+      request.isDecided = true;
+      if (request.isClosed) onCompleted(request, reply);
+    },
+    closed,
+  };
 }

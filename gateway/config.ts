@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
+import { isWebOrigin, parseRoutesFile } from "../routes-file/routes-file.ts";
 import {
   addressSchema,
   ConfigError,
@@ -11,7 +12,6 @@ import {
 } from "../service-kit/config.ts";
 import { parseIntrospectionClients } from "./introspection-clients.ts";
 import { TOKEN_DELIVERIES } from "./oauth-redirect.ts";
-import { parseRoutesFile } from "./routes-file.ts";
 
 const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?$/;
 
@@ -55,10 +55,22 @@ function addNetwork(networks: BlockList, entry: string): boolean {
   return true;
 }
 
-/** A routes file, read: its path does not matter any more. */
+/** Origins as browsers send them, comma-separated. */
+const originListSchema = z.string().transform((text, context) => {
+  const origins = splitList(text);
+  for (const origin of origins) {
+    if (!isWebOrigin(origin)) {
+      context.addIssue({ code: "custom", message: "must be a comma list of scheme://host[:port]" });
+    }
+  }
+  return new Set(origins);
+});
+
+/** A routes file, read; its path, because it is read again when it changes. */
 const routesFileSchema = readableFileSchema.transform((path, context) => {
   try {
-    return parseRoutesFile(readFileSync(path, "utf8"));
+    const text = readFileSync(path, "utf8");
+    return { path, text, routes: parseRoutesFile(text) };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     context.addIssue({ code: "custom", message: error.message });
@@ -98,5 +110,11 @@ export const configSchema = z.object({
   TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
   /** Open client connections; more are closed at once. */
   MAX_CONNECTIONS: integerSchema(1, 100_000).default(10_000),
+  /** Of these, of one client address (IPv6: one /64); trusted proxies have no limit of their own. */
+  MAX_CONNECTIONS_PER_ADDRESS: integerSchema(1, 100_000).default(1_000),
+  /** Open WebSockets; one more is answered 503. */
+  MAX_WEBSOCKETS: integerSchema(0, 100_000).default(1_000),
+  /** Web pages whose scripts may call the gateway's own paths, as origins. For proxied paths: the routes file. */
+  ALLOWED_ORIGINS: originListSchema.optional(),
 });
 export type Config = z.infer<typeof configSchema>;

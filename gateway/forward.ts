@@ -1,75 +1,49 @@
+import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { Pool } from "undici";
+import type { Dispatcher } from "undici";
 import { DomainError } from "../service-kit/errors.ts";
 import { ClientGone } from "./client-gone.ts";
+import type { Completion } from "./completion.ts";
+import { HTTP_EARLY_HINTS } from "./http-errors.ts";
 import { limitedBody } from "./limited-body.ts";
-import { principalOf } from "./principal.ts";
-import type { UpstreamRoute } from "./routes-file.ts";
+import type { ProxyRoute, ProxyTarget } from "./proxy-table.ts";
+import type { Exchange } from "./request-state.ts";
+import type { StallWatch } from "./stall-watch.ts";
+import { answerHeaders } from "./standard-headers.ts";
+import { leavesUnread } from "./unread-body.ts";
+import type { CallEnd, Upstream } from "./upstream.ts";
 import { upstreamFailure } from "./upstream-error.ts";
-import { downstreamHeaders, upstreamHeaders } from "./upstream-headers.ts";
+import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
 
-/** Calls to one upstream at a time. There is no queue behind it: one more is refused at once. */
-const MAX_UPSTREAM_CALLS = 1_024;
-const MAX_CONNECT_MS = 2_000;
+const SILENCE_MARGIN_MS = 5_000;
 
-/** Forwards requests to one upstream. */
-export interface Forwarder {
-  /** @param path the path and query to ask for, as the client wrote them. */
-  forward(request: FastifyRequest, reply: FastifyReply, path: string): Promise<FastifyReply>;
-  close(): Promise<void>;
+export interface ForwardDeps {
+  completion: Pick<Completion, "decided">;
+  stalls: StallWatch;
 }
 
 /**
- * A forwarder with connections of its own. Bodies pass both ways as streams. Nothing is tried twice: whether
- * the first try had an effect is not known here. A client that leaves takes its upstream call with it.
+ * Sends a request on to an upstream and its answer back, both as streams. It answers by itself, or gives the
+ * error to the reply: `payload_too_large`, `request_timeout`, `upstream_unavailable`, `upstream_timeout`,
+ * `service_unavailable`, or ClientGone.
  *
- * `forward` throws `payload_too_large`, `upstream_unavailable`, `upstream_timeout`, or ClientGone.
+ * Nothing that an upstream may have seen is tried twice. Where no connection came about, the next upstream is
+ * asked. A client that leaves takes its upstream call with it.
  */
-export function createForwarder(route: UpstreamRoute): Forwarder {
-  const pool = new Pool(route.upstream, {
-    connections: MAX_UPSTREAM_CALLS,
-    pipelining: 1,
-    headersTimeout: route.timeoutMs,
-    bodyTimeout: route.timeoutMs,
-    connect: { timeout: Math.min(route.timeoutMs, MAX_CONNECT_MS) },
-  });
-  let openCalls = 0;
-
-  return {
-    async forward(request, reply, path) {
-      // It may have left while the audit log was written. Nothing was sent, and no `close` will come any more.
-      if (reply.raw.destroyed) throw new ClientGone();
-      if (openCalls >= MAX_UPSTREAM_CALLS) throw new DomainError("service_unavailable");
-      openCalls += 1;
-      reply.raw.once("close", () => {
-        openCalls -= 1;
-      });
-      const body = bodyOf(request, route.bodyLimitBytes);
-      const gone = abortWhenGone(reply);
-      try {
-        const response = await pool.request({
-          path,
-          method: request.method,
-          headers: upstreamHeaders(request.raw.rawHeaders, {
-            principal: principalOf(request),
-            accessToken: request.accessToken,
-            call: request.call,
-          }),
-          body,
-          signal: gone,
-        });
-        reply.code(response.statusCode).headers(downstreamHeaders(response.headers));
-        return reply.send(response.body);
-      } catch (thrown) {
-        const { error, isEffectUncertain } = upstreamFailure(thrown);
-        request.isEffectUncertain = gone.aborted || isEffectUncertain;
-        throw gone.aborted ? new ClientGone({ cause: thrown }) : error;
-      }
-    },
-    close: () => pool.close(),
-  };
+export function forward(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  target: ProxyTarget,
+  deps: ForwardDeps,
+): void {
+  // It may have left while the audit log was written. Nothing was sent, and no `close` will come any more.
+  if (reply.raw.destroyed) throw new ClientGone();
+  const call = new ForwardedCall(request, reply, target, deps);
+  request.exchange = call;
+  call.begin();
 }
 
+/** @throws {DomainError} `payload_too_large` if the body announces that it is. */
 function bodyOf({ raw, headers }: FastifyRequest, maxBytes: number) {
   const length = Number(headers["content-length"] ?? 0);
   if (length > maxBytes) throw new DomainError("payload_too_large");
@@ -77,11 +51,176 @@ function bodyOf({ raw, headers }: FastifyRequest, maxBytes: number) {
   return hasBody ? limitedBody(raw, maxBytes) : null;
 }
 
-/** Aborts when the connection closes before the answer is complete. */
-function abortWhenGone(reply: FastifyReply): AbortSignal {
-  const gone = new AbortController();
-  reply.raw.once("close", () => {
-    if (!reply.raw.writableFinished) gone.abort();
-  });
-  return gone.signal;
+/** The path and query to ask for, as the client wrote them. */
+export function upstreamPath({ route, version }: ProxyTarget, url: string): string {
+  if (!route.stripPrefix) return version === "" ? url : url.slice(version.length);
+  const rest = url.slice(version.length + route.prefix.length);
+  return rest.startsWith("/") ? rest : `/${rest}`;
+}
+
+/** The next upstream in turn that takes a call. @throws {DomainError} `upstream_unavailable` or `service_unavailable`. */
+export function enterUpstream(route: ProxyRoute, except?: Upstream): Upstream {
+  const { origins } = route;
+  const nowMs = performance.now();
+  for (let tries = 0; tries < origins.length; tries += 1) {
+    const upstream = origins[route.turn % origins.length];
+    route.turn = (route.turn + 1) % origins.length;
+    if (upstream !== undefined && upstream !== except && upstream.enter(nowMs)) return upstream;
+  }
+  const isFull = except === undefined && origins.every((upstream) => upstream.isFull);
+  throw new DomainError(isFull ? "service_unavailable" : "upstream_unavailable");
+}
+
+class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
+  readonly #request: FastifyRequest;
+  readonly #reply: FastifyReply;
+  readonly #route: ProxyRoute;
+  readonly #deps: ForwardDeps;
+  readonly #options: Dispatcher.DispatchOptions;
+  #upstream: Upstream | undefined;
+  #controller: Dispatcher.DispatchController | undefined;
+  #triesLeft: number;
+  #failure: Error | undefined;
+  #total: NodeJS.Timeout | undefined;
+  #hasBegun = false;
+
+  constructor(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, deps: ForwardDeps) {
+    const { route } = target;
+    this.#request = request;
+    this.#reply = reply;
+    this.#route = route;
+    this.#deps = deps;
+    this.#triesLeft = route.origins.length - 1;
+    this.#options = {
+      path: upstreamPath(target, request.raw.url ?? ""),
+      method: request.method as Dispatcher.HttpMethod,
+      headers: upstreamHeaders(request.raw.rawHeaders, request),
+      body: bodyOf(request, route.bodyLimitBytes),
+      headersTimeout: route.headersTimeoutMs,
+      bodyTimeout: route.idleTimeoutMs,
+    };
+  }
+
+  /** @throws {DomainError} if no upstream takes the call. */
+  begin(): void {
+    const { totalTimeoutMs } = this.#route;
+    this.#upstream = enterUpstream(this.#route);
+    this.#allowSilence();
+    if (totalTimeoutMs !== undefined) {
+      this.#total = setTimeout(() => this.fail(new DomainError("upstream_timeout")), totalTimeoutMs);
+    }
+    if (this.#options.body !== null) {
+      if (this.#request.headers.expect !== undefined) this.#reply.raw.writeContinue();
+    }
+    this.#upstream.dispatch(this.#options, this);
+  }
+
+  /** Routes whose streams may be silent for longer than connections of clients. */
+  #allowSilence(): void {
+    const silentMs = Math.max(this.#route.idleTimeoutMs, this.#route.headersTimeoutMs) + SILENCE_MARGIN_MS;
+    const { socket } = this.#reply.raw;
+    // Node takes its own time-out again with the connection's next request.
+    if (socket !== null && (socket.timeout ?? 0) > 0 && silentMs > (socket.timeout ?? 0)) {
+      socket.setTimeout(silentMs);
+    }
+  }
+
+  get idleTimeoutMs(): number {
+    return this.#route.idleTimeoutMs;
+  }
+
+  abandon(): void {
+    if (this.#upstream === undefined || this.#reply.raw.writableFinished) return;
+    this.#stop(new ClientGone());
+  }
+
+  fail(error: DomainError): void {
+    if (this.#upstream !== undefined) this.#stop(error);
+  }
+
+  #stop(error: Error): void {
+    this.#failure ??= error;
+    this.#controller?.abort(error);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#failure !== undefined) controller.abort(this.#failure);
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    { link }: IncomingHttpHeaders,
+  ): void {
+    const request = this.#request;
+    const { raw } = this.#reply;
+    if (status < 200) {
+      if (status === HTTP_EARLY_HINTS && link !== undefined) raw.writeEarlyHints({ link });
+      return;
+    }
+    const headers = answerHeaders(request);
+    addDownstreamHeaders(headers, controller.rawHeaders as Buffer[]);
+    if (leavesUnread(request)) headers.push("connection", "close");
+    raw.writeHead(status, headers);
+    this.#reply.hijack();
+    this.#hasBegun = true;
+    this.#upstream?.answered();
+    this.#deps.completion.decided(request, this.#reply);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const { raw } = this.#reply;
+    if (raw.write(chunk)) return;
+    controller.pause();
+    this.#deps.stalls.watchReader(raw);
+    raw.once("drain", () => {
+      this.#deps.stalls.readerGoesOn(raw);
+      controller.resume();
+    });
+  }
+
+  onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    const { raw } = this.#reply;
+    this.#leave("answered");
+    if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers));
+    raw.end();
+    if (raw.writableNeedDrain) this.#deps.stalls.watchReader(raw);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, thrown: Error): void {
+    const failure = upstreamFailure(thrown);
+    const isOurs = this.#failure !== undefined || thrown instanceof DomainError;
+    if (!isOurs && failure.isUnsent && this.#tryNext()) return;
+    this.#leave(isOurs ? "abandoned" : "failed");
+    if (this.#hasBegun) {
+      this.#reply.raw.destroy();
+      return;
+    }
+    const wasSent = this.#controller !== undefined;
+    this.#request.isEffectUncertain = this.#failure === undefined ? failure.isEffectUncertain : wasSent;
+    this.#reply.send(this.#failure ?? failure.error);
+  }
+
+  /** Nothing was sent yet: the next upstream may do it. */
+  #tryNext(): boolean {
+    if (this.#triesLeft === 0) return false;
+    const failed = this.#upstream;
+    this.#triesLeft -= 1;
+    try {
+      const next = enterUpstream(this.#route, failed);
+      failed?.leave("failed");
+      this.#upstream = next;
+      next.dispatch(this.#options, this);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #leave(end: CallEnd): void {
+    this.#upstream?.leave(end);
+    this.#upstream = undefined;
+    clearTimeout(this.#total);
+  }
 }

@@ -1,4 +1,5 @@
 import type { AuditEntry } from "../audit-client/audit-entry.ts";
+import { parseRoutesFile, type UpstreamRoute } from "../routes-file/routes-file.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
@@ -7,6 +8,7 @@ import type { AccountClient } from "./account-client.ts";
 import { buildApp, type GatewayDeps } from "./app.ts";
 import type { User } from "./identity-client.ts";
 import type { OAuthClient } from "./oauth-client.ts";
+import { ProxyTable } from "./proxy-table.ts";
 import type { GatewayApp } from "./request-state.ts";
 import type { UserAdminClient } from "./user-admin-client.ts";
 
@@ -94,6 +96,10 @@ export const absentOAuth: OAuthClient = {
   unlink: absentAccount,
   close: () => undefined,
 };
+/** Routes as a routes file has them. */
+export function routesOf(routes: readonly object[]): UpstreamRoute[] {
+  return parseRoutesFile(JSON.stringify({ routes }));
+}
 
 export interface TestGateway {
   app: GatewayApp;
@@ -106,10 +112,14 @@ export interface TestGateway {
 }
 
 /** A gateway whose tokens are words (`user-token`, `admin-token`, …) and whose services are what a test gives. */
-export function testGateway(overrides: Partial<GatewayDeps> = {}): TestGateway {
+export function testGateway({
+  routes = [],
+  ...overrides
+}: Partial<GatewayDeps> & { routes?: readonly UpstreamRoute[] } = {}): TestGateway {
   const entries: AuditEntry[] = [];
   const refused: string[] = [];
   const lines: string[] = [];
+  const metrics = overrides.metrics ?? createMetrics("gateway");
   const absent = () => Promise.reject(new Error("not part of this test"));
   const app = buildApp({
     identity: { register: absent, login: absent, getUser: absent, close: () => undefined },
@@ -140,11 +150,13 @@ export function testGateway(overrides: Partial<GatewayDeps> = {}): TestGateway {
       assertReady: () => undefined,
       close: async () => undefined,
     },
-    routes: [],
+    proxies: overrides.proxies ?? new ProxyTable(routes, metrics),
+    allowedOrigins: new Set(),
+    maxWebSockets: 10,
     allowedHosts: new Set([HOST]),
     isTrustedProxy: () => false,
     logger: createLogger("gateway", "info", { write: (line) => void lines.push(line) }),
-    metrics: createMetrics("gateway"),
+    metrics,
     ...overrides,
   });
   return { app, entries, refused, log: () => lines.join("") };

@@ -54,6 +54,8 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   upstream_timeout: 504,
 };
 
+export const HTTP_SWITCHING_PROTOCOLS = 101;
+export const HTTP_EARLY_HINTS = 103;
 export const HTTP_CREATED = 201;
 export const HTTP_NO_CONTENT = 204;
 export const HTTP_FOUND = 302;

@@ -1,26 +1,33 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
 import { loadConfig, splitAddress } from "../service-kit/config.ts";
+import { bufferedOutput } from "../service-kit/logger.ts";
 import { startProcess } from "../service-kit/service-process.ts";
 import { createTokenVerifier } from "../token-client/token-verifier.ts";
 import { createAccountClient } from "./account-client.ts";
 import { buildApp } from "./app.ts";
 import { createAuditQueryClient } from "./audit-query-client.ts";
 import { configSchema } from "./config.ts";
+import { limitConnections } from "./connection-limit.ts";
 import { createIdentityClient } from "./identity-client.ts";
 import { createJwksCache } from "./jwks-cache.ts";
 import { createJwksClient } from "./jwks-client.ts";
 import { createMfaClient } from "./mfa-client.ts";
 import { createOAuthClient } from "./oauth-client.ts";
+import { ProxyTable } from "./proxy-table.ts";
 import { createSessionClient } from "./session-client.ts";
 import { trustedProxies } from "./trusted-proxies.ts";
 import { createUserAdminClient } from "./user-admin-client.ts";
+import { watchRoutesFile } from "./watch-routes-file.ts";
 
 /** For the audit outcomes of the last requests. */
 const AUDIT_FLUSH_MS = 2_000;
 
 const config = loadConfig(configSchema, process.env);
-const { logger, metrics, lifecycle, certificate } = await startProcess("gateway", config, "edge");
+const { logger, metrics, lifecycle, certificate } = await startProcess("gateway", config, {
+  traceOrigin: "edge",
+  logOutput: bufferedOutput(),
+});
 const { IDENTITY_SERVICE_ADDRESS, TOKEN_SERVICE_ADDRESS, AUDIT_SERVICE_ADDRESS } = config;
 
 // What is started first is stopped last: the recorder outlives the requests it has to record.
@@ -47,6 +54,11 @@ if (config.OAUTH_TOKEN_DELIVERY === "query") {
     "OAUTH_TOKEN_DELIVERY=query is unsafe: tokens get into the logs and the history of whoever is on the way",
   );
 }
+const proxies = new ProxyTable(config.ROUTES_FILE.routes, metrics);
+const isTrustedProxy = trustedProxies(config.TRUSTED_PROXIES);
+const routesWatch = watchRoutesFile({ ...config.ROUTES_FILE, proxies, logger, metrics });
+process.on("SIGHUP", () => routesWatch.runSoon());
+lifecycle.onStop("routes file", () => routesWatch.stop());
 const app = buildApp({
   identity,
   accounts,
@@ -59,14 +71,20 @@ const app = buildApp({
   jwks: createJwksCache(jwks.fetch, () => performance.now()),
   verifier,
   recorder,
-  routes: config.ROUTES_FILE,
+  proxies,
   introspectionClients: config.INTROSPECTION_CLIENTS_FILE,
   allowedHosts: config.ALLOWED_HOSTS,
-  isTrustedProxy: trustedProxies(config.TRUSTED_PROXIES),
+  allowedOrigins: config.ALLOWED_ORIGINS ?? new Set(),
+  maxWebSockets: config.MAX_WEBSOCKETS,
+  isTrustedProxy,
   logger,
   metrics,
 });
-app.server.maxConnections = config.MAX_CONNECTIONS;
+limitConnections(
+  app.server,
+  { total: config.MAX_CONNECTIONS, perAddress: config.MAX_CONNECTIONS_PER_ADDRESS },
+  isTrustedProxy,
+);
 metrics.gauge("gatehouse_http_connections", "Open connections of clients.", [], (gauge) => {
   app.server.getConnections((error, count) => error === null && gauge.set(count));
 });

@@ -10,7 +10,7 @@ import { type AddressInfo, connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { AuditOutcome } from "../audit-client/audit-entry.ts";
-import { HOST, SESSION_ID, testGateway, USER_ID } from "./gateway.fixture.ts";
+import { HOST, routesOf, SESSION_ID, testGateway, USER_ID } from "./gateway.fixture.ts";
 import { exchange, statuses } from "./raw-socket.fixture.ts";
 
 const MIB = 1024 * 1024;
@@ -31,9 +31,9 @@ beforeAll(async () => {
   upstream.listen(0, "127.0.0.1");
   await once(upstream, "listening");
   const methods = {
-    GET: { roles: ["USER", "ADMIN"] as ("USER" | "ADMIN")[] },
-    POST: { roles: ["USER", "ADMIN"] as ("USER" | "ADMIN")[], action: "payments.create" },
-    DELETE: { roles: ["ADMIN" as const], action: "payments.delete" },
+    GET: { roles: ["USER", "ADMIN"] },
+    POST: { roles: ["USER", "ADMIN"], action: "payments.create" },
+    DELETE: { roles: ["ADMIN"], action: "payments.delete" },
   };
   const route = { timeoutMs: 300, bodyLimitBytes: 16 * MIB, methods };
   gateway = testGateway({
@@ -46,11 +46,11 @@ beforeAll(async () => {
       assertReady: () => undefined,
       close: async () => undefined,
     },
-    routes: [
+    routes: routesOf([
       { ...route, prefix: "/payments", upstream: `http://127.0.0.1:${portOf(upstream)}` },
       { ...route, prefix: "/gone", upstream: `http://127.0.0.1:${await freePort()}` },
       { ...route, prefix: "/small", upstream: `http://127.0.0.1:${portOf(upstream)}`, bodyLimitBytes: 10 },
-    ],
+    ]),
   });
   await gateway.app.listen({ port: 0, host: "127.0.0.1" });
   port = portOf(gateway.app.server);

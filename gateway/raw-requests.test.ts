@@ -88,6 +88,36 @@ test.each<{ what: string; bytes: string }>([
   { what: "an encoded slash", bytes: `GET /auth%2fme HTTP/1.1\r\nHost: ${HOST}\r\n\r\n` },
   { what: "a NUL in the path", bytes: `GET /auth/me\0 HTTP/1.1\r\nHost: ${HOST}\r\n\r\n` },
   { what: "another protocol", bytes: `GET /auth/me HTTP/3.7\r\nHost: ${HOST}\r\n\r\n` },
+  {
+    what: "a Transfer-Encoding with a tab and another coding",
+    bytes: post(["Transfer-Encoding:\tchunked, gzip"], chunked),
+  },
+  {
+    what: "a Transfer-Encoding hidden by a vertical tab",
+    bytes: post(["Transfer-Encoding: \x0bchunked"], chunked),
+  },
+  { what: "an empty Transfer-Encoding beside a length", bytes: post([length, "Transfer-Encoding: "], json) },
+  {
+    what: "a chunk size with a space inside",
+    bytes: post(["Transfer-Encoding: chunked"], `1 0\r\n${json}\r\n0\r\n\r\n`),
+  },
+  {
+    what: "a chunk size with 0x",
+    bytes: post(["Transfer-Encoding: chunked"], `0x10\r\n${json}\r\n0\r\n\r\n`),
+  },
+  {
+    what: "a negative chunk size",
+    bytes: post(["Transfer-Encoding: chunked"], `-1\r\n${json}\r\n0\r\n\r\n`),
+  },
+  {
+    what: "a chunk that ends with a bare LF",
+    bytes: post(["Transfer-Encoding: chunked"], `1\r\n{\n0\r\n\r\n`),
+  },
+  { what: "a Content-Length with a space inside", bytes: post(["Content-Length: 1 0"], json) },
+  { what: "an empty Content-Length", bytes: post(["Content-Length:"], json) },
+  { what: "a header without a name", bytes: post([length, ": x"], json) },
+  { what: "a header line without a colon", bytes: post([length, "X-A"], json) },
+  { what: "a target with a fragment", bytes: `GET /auth/me#x HTTP/1.1\r\nHost: ${HOST}\r\n\r\n` },
   { what: "no HTTP at all", bytes: "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n" },
 ])("$what: 400, the connection ends, and what follows is not served", async ({ bytes }) => {
   const before = gateway.entries.length;

@@ -1,5 +1,6 @@
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import type { AuditRecorder } from "../audit-client/audit-entry.ts";
 import { CALL_BUDGET_MS, newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
@@ -7,36 +8,65 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import { startSpan } from "../service-kit/tracing.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
-import { auditOutcome, createRecordIntent } from "./audit.ts";
+import { auditOutcome, createRecordIntent, isAudited } from "./audit.ts";
 import { createAuthenticate } from "./authenticate.ts";
-import { onCompleted } from "./completion.ts";
+import type { Completion, OnCompleted } from "./completion.ts";
+import { corsHeadersFor } from "./cors.ts";
+import type { ProxyTable } from "./proxy-table.ts";
 import { guardRequest } from "./request-guard.ts";
-import { createRequestLog, routeOf } from "./request-log.ts";
-import type { GatewayApp } from "./request-state.ts";
+import { createRequestLog } from "./request-log.ts";
+import type { GatewayApp, Upgrade } from "./request-state.ts";
+import type { StallWatch } from "./stall-watch.ts";
 import { setStandardHeaders } from "./standard-headers.ts";
 import { closeIfUnread } from "./unread-body.ts";
 
 export interface HookDeps {
   verifier: Pick<TokenVerifier, "verify">;
   recorder: AuditRecorder;
+  proxies: ProxyTable;
   allowedHosts: ReadonlySet<string>;
-  logger: Logger;
-  metrics: Metrics;
+  /** Web pages whose scripts may call our own paths. */
+  allowedOrigins: ReadonlySet<string>;
+  stalls: StallWatch;
+  completion: Completion;
+  upgradeOf: (request: IncomingMessage) => Upgrade | null;
 }
 
 /** What every request passes, proxied ones included, in this order. Own routes validate before the audit intent. */
 export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
-  const { logger, recorder } = deps;
-  const logRequest = createRequestLog(logger, deps.metrics);
+  const { completion } = deps;
   decorateRequests(app);
-  app.addHook("onRequest", async (request, reply) => {
-    request.startedMs = performance.now();
-    request.call = contextOf(request);
-    request.span = startSpan("server", `${request.method} ${routeOf(request)}`, request.call.traceparent);
-    request.call.traceparent = request.span.traceparent;
-    setStandardHeaders(request, reply);
+  app.addHook("onRequest", (request, reply, done) => {
+    begin(request, deps);
+    completion.watch(request, reply);
+    // A forwarded answer gets them as it is written, a refusal from the error handler.
+    if (request.target === null || request.policy === null) setStandardHeaders(request, reply);
+    done();
   });
-  onCompleted(app, (request, reply) => {
+  app.addHook("onRequest", createGuard(deps.allowedHosts));
+  app.addHook("onRequest", createAuthenticate(deps.verifier));
+  app.addHook("preParsing", (request, reply, _payload, done) => {
+    // The body is wanted. A forwarded call asks for it when it has been recorded.
+    if (request.headers.expect !== undefined && request.target === null) reply.raw.writeContinue();
+    done();
+  });
+  app.addHook("preHandler", createIntentHook(deps.recorder));
+  app.addHook("onSend", (request, reply, _payload, done) => {
+    closeIfUnread(request, reply);
+    completion.decided(request, reply);
+    done();
+  });
+}
+
+/** What is done when a request is over: its log line, and the outcome that the audit log is owed. */
+export function createOnCompleted(deps: {
+  recorder: AuditRecorder;
+  logger: Logger;
+  metrics: Metrics;
+}): OnCompleted {
+  const { recorder, logger } = deps;
+  const logRequest = createRequestLog(logger, deps.metrics);
+  return (request, reply) => {
     logRequest(request, reply);
     endSpan(request, reply);
     const outcome = auditOutcome(request, reply);
@@ -47,15 +77,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
       // The intent is stored; without an outcome it will be closed as unknown.
       logger.error({ err: error, requestId: request.id }, "audit outcome lost");
     }
-  });
-  app.addHook("onRequest", createGuard(deps.allowedHosts));
-  app.addHook("onRequest", createAuthenticate(deps.verifier));
-  app.addHook("preHandler", async (request) => {
-    // The budget of the work begins when the request has been read, however slowly the client sent it.
-    request.call = { ...request.call, deadlineMs: Date.now() + CALL_BUDGET_MS };
-  });
-  app.addHook("preHandler", createRecordIntent(recorder));
-  app.addHook("onSend", async (request, reply) => closeIfUnread(request, reply));
+  };
 }
 
 /** The empty state of a request. */
@@ -64,6 +86,13 @@ function decorateRequests(app: GatewayApp): void {
   app.decorateRequest("call", undefined as never);
   app.decorateRequest("span", undefined as never);
   app.decorateRequest("startedMs", 0);
+  app.decorateRequest("target", null);
+  app.decorateRequest("policy", null);
+  app.decorateRequest("exchange", null);
+  app.decorateRequest("upgrade", null);
+  app.decorateRequest("corsHeaders", undefined as never);
+  app.decorateRequest("isDecided", false);
+  app.decorateRequest("isClosed", false);
   app.decorateRequest("principal", null);
   app.decorateRequest("accessToken", "");
   app.decorateRequest("provenActor", null);
@@ -72,10 +101,64 @@ function decorateRequests(app: GatewayApp): void {
   app.decorateRequest("isEffectUncertain", false);
 }
 
-function contextOf(request: FastifyRequest) {
+function begin(request: FastifyRequest, deps: HookDeps): void {
+  const { raw } = request;
   const { traceparent } = request.headers;
-  const context = newCallContext(typeof traceparent === "string" ? { traceparent } : {});
-  return { ...context, requestId: request.id };
+  request.startedMs = performance.now();
+  request.call = newCallContext({
+    requestId: request.id,
+    traceparent: typeof traceparent === "string" ? traceparent : undefined,
+  });
+  request.upgrade = deps.upgradeOf(raw);
+  chooseRoute(request, deps.proxies);
+  request.span = startSpan("server", `${request.method} ${patternOf(request)}`, request.call.traceparent);
+  request.call.traceparent = request.span.traceparent;
+  const origins = request.target?.route.allowedOriginSet ?? deps.allowedOrigins;
+  request.corsHeaders = corsHeadersFor(request, origins);
+  const { "content-length": length = "0", "transfer-encoding": encoding } = request.headers;
+  if (length !== "0" || encoding !== undefined) deps.stalls.watchBody(request);
+}
+
+/** Policy hangs on the route, never on the text of the URL: on the app's route, or on that of the routes file. */
+function chooseRoute(request: FastifyRequest, proxies: ProxyTable): void {
+  if (request.is404) return;
+  const { config } = request.routeOptions;
+  if (!config.isProxy) {
+    const { auth, action, hasEffect } = config;
+    // A route without `auth` stops the start.
+    if (auth === undefined) throw new Error(`${config.url} does not say who may call it`);
+    request.policy = {
+      auth,
+      ...(action !== undefined && { action }),
+      ...(hasEffect !== undefined && { hasEffect }),
+      pattern: config.url,
+    };
+    return;
+  }
+  const url = request.raw.url ?? "";
+  const query = url.indexOf("?");
+  const path = query === -1 ? url : url.slice(0, query);
+  const target = proxies.find(path);
+  if (target === undefined) return;
+  const isExact = path.length === target.version.length + target.route.prefix.length;
+  request.target = target;
+  request.policy = (isExact ? target.exact : target.below).get(request.method) ?? null;
+}
+
+/** A call that changes something waits for its intent; the others pass at once. */
+function createIntentHook(recorder: AuditRecorder) {
+  const recordIntent = createRecordIntent(recorder);
+  return (request: FastifyRequest, _reply: unknown, done: HookHandlerDoneFunction): void => {
+    // The budget of the work begins when the request has been read, however slowly the client sent it.
+    request.call.deadlineMs = Date.now() + CALL_BUDGET_MS;
+    if (isAudited(request)) recordIntent(request).then(() => done(), done);
+    else done();
+  };
+}
+
+/** The route's pattern, never the path as the client wrote it. */
+function patternOf(request: FastifyRequest): string {
+  return request.policy?.pattern ?? "(none)";
 }
 
 /** Names and numbers only: what a client wrote stays out of traces as it stays out of logs. */
@@ -84,7 +167,7 @@ function endSpan(request: FastifyRequest, reply: FastifyReply): void {
   request.span.end(
     {
       "http.request.method": request.method,
-      "http.route": routeOf(request),
+      "http.route": patternOf(request),
       "http.response.status_code": statusCode,
       "gatehouse.request_id": request.id,
     },
@@ -95,14 +178,16 @@ function endSpan(request: FastifyRequest, reply: FastifyReply): void {
 /** The guard as a hook. A connection that sent something ambiguous is closed; what follows on it is not served. */
 function createGuard(allowedHosts: ReadonlySet<string>) {
   const refused = new WeakSet<Socket>();
-  return async (request: FastifyRequest, reply: { header(name: string, value: string): unknown }) => {
+  return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
     try {
-      if (refused.has(request.socket)) throw new DomainError("bad_request");
+      if (refused.has(request.raw.socket)) throw new DomainError("bad_request");
       guardRequest(request.raw, allowedHosts);
     } catch (error) {
-      refused.add(request.socket);
+      refused.add(request.raw.socket);
       reply.header("connection", "close");
-      throw error;
+      done(error as Error);
+      return;
     }
+    done();
   };
 }

@@ -1,5 +1,5 @@
+import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { v7 as uuidv7 } from "uuid";
 import type { IsTrustedProxy } from "./trusted-proxies.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -10,5 +10,14 @@ export function requestIdOf(request: IncomingMessage, isTrustedProxy: IsTrustedP
   if (typeof given === "string" && UUID.test(given) && isTrustedProxy(request.socket.remoteAddress)) {
     return given;
   }
-  return uuidv7();
+  return newRequestId();
+}
+
+/**
+ * A UUIDv7 (RFC 9562 §5.7): milliseconds, and the random bits of a UUIDv4, which Node has at hand where other random
+ * bytes cost a system call.
+ */
+function newRequestId(): string {
+  const ms = Date.now().toString(16).padStart(12, "0");
+  return `${ms.slice(0, 8)}-${ms.slice(8)}-7${randomUUID().slice(15)}`;
 }

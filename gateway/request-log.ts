@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Histogram } from "prom-client";
 import { traceIdOf } from "../service-kit/call-context.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
@@ -11,11 +12,23 @@ export function createRequestLog(logger: Logger, metrics: Metrics) {
     "route",
     "status",
   ]);
+  const series = new Map<string, Pick<Histogram.Internal<string>, "observe">>();
+  // Looked for once a series, not once a request. Methods, routes and statuses are few.
+  const seriesOf = (method: string, route: string, status: number) => {
+    const key = `${method} ${status} ${route}`;
+    const known = series.get(key);
+    if (known !== undefined) return known;
+    const added = duration.labels({ method, route, status: String(status) });
+    series.set(key, added);
+    return added;
+  };
+  // These fields are chosen one by one; looking for secrets among them costs as much as all the rest of the line.
+  const line = logger.child({}, { redact: [] });
   return (request: FastifyRequest, reply: FastifyReply): void => {
-    const route = routeOf(request);
+    const route = request.policy?.pattern ?? "(none)";
     const durationMs = performance.now() - request.startedMs;
-    duration.observe({ method: request.method, route, status: reply.statusCode }, durationMs / 1_000);
-    logger.info(
+    seriesOf(request.method, route, reply.statusCode).observe(durationMs / 1_000);
+    line.info(
       {
         requestId: request.id,
         traceId: traceIdOf(request.call),
@@ -32,9 +45,4 @@ export function createRequestLog(logger: Logger, metrics: Metrics) {
       "request",
     );
   };
-}
-
-/** The route's pattern, never the path as the client wrote it. */
-export function routeOf(request: FastifyRequest): string {
-  return request.is404 ? "(none)" : (request.routeOptions.url ?? "(none)");
 }

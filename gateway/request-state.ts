@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { FastifyInstance, FastifyRequest, FastifyTypeProvider, RawServerDefault } from "fastify";
 import type { z } from "zod";
 import type { AuditActor, AuditedCall } from "../audit-client/audit-entry.ts";
@@ -8,6 +9,8 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { CallSpan } from "../service-kit/tracing.ts";
 import type { Principal } from "../token-client/principal.ts";
 import type { RouteAuth } from "../token-client/route-auth.ts";
+import type { ProxyTarget } from "./proxy-table.ts";
+import type { RequestPolicy } from "./route-policy.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -19,6 +22,8 @@ declare module "fastify" {
     hasEffect?: boolean;
     /** How a refusal looks to a browser that shows a page; without it a refusal is JSON. */
     failurePage?: FailurePage;
+    /** The route that takes what the routes file forwards; policies are in the file. */
+    isProxy?: true;
   }
 
   interface FastifyRequest {
@@ -26,6 +31,14 @@ declare module "fastify" {
     call: CallContext;
     /** The call as a step of its trace. */
     span: CallSpan;
+    /** Where the routes file sends it; null for our own paths and for unknown ones. */
+    target: ProxyTarget | null;
+    /** What is asked of it; null if no route takes it. */
+    policy: RequestPolicy | null;
+    /** Its way to an upstream and back; null before and without. */
+    exchange: Exchange | null;
+    /** Its connection, if it is to become a WebSocket. */
+    upgrade: Upgrade | null;
     /** Who calls; null on public routes. */
     principal: Principal | null;
     /** The verified token's text; empty on public routes. */
@@ -34,12 +47,35 @@ declare module "fastify" {
     provenActor: AuditActor | null;
     /** What was promised to the audit log; null if nothing was. */
     audited: { call: AuditedCall; startedMs: number } | null;
+    /** What its answer says to scripts of another origin: names and values in turn. */
+    corsHeaders: readonly string[];
     /** Our code of the failure that was answered; null for successes and an upstream's own failures. */
     errorCode: ErrorCode | null;
     /** The call failed in a way that leaves open whether it had an effect. */
     isEffectUncertain: boolean;
     startedMs: number;
+    /** The answer is known. */
+    isDecided: boolean;
+    /** The connection is done with it. */
+    isClosed: boolean;
   }
+}
+
+/** A request on its way to an upstream and back. */
+export interface Exchange {
+  /** Longest pause within a body. */
+  readonly idleTimeoutMs: number;
+  /** The client has gone. */
+  abandon(): void;
+  /** Ends it with an error, or breaks off the answer that has begun. */
+  fail(error: DomainError): void;
+}
+
+/** A connection that asks to become a WebSocket. */
+export interface Upgrade {
+  socket: Socket;
+  /** What came after the request's headers. */
+  head: Buffer;
 }
 
 /** @param message what may be said of the error to a client. @returns HTML. */

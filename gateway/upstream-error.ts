@@ -23,17 +23,24 @@ export interface UpstreamFailure {
   error: unknown;
   /** Whether the upstream may have done what was asked all the same. */
   isEffectUncertain: boolean;
+  /** No connection came about: another upstream may be asked. */
+  isUnsent: boolean;
 }
 
 /** From undici's error to ours: `upstream_timeout`, `upstream_unavailable`, or what ended the request's body. */
 export function upstreamFailure(thrown: unknown): UpstreamFailure {
   // A body that grew too long: the upstream got a part of it, and the end of the connection.
-  if (thrown instanceof DomainError) return { error: thrown, isEffectUncertain: false };
+  if (thrown instanceof DomainError) {
+    return { error: thrown, isEffectUncertain: false, isUnsent: false };
+  }
   const codes = codesOf(thrown);
-  if (codes.some((code) => DEFECT.has(code))) return { error: thrown, isEffectUncertain: true };
+  if (codes.some((code) => DEFECT.has(code))) {
+    return { error: thrown, isEffectUncertain: true, isUnsent: false };
+  }
   const code = codes.some((each) => TIMEOUT.has(each)) ? "upstream_timeout" : "upstream_unavailable";
-  const isEffectUncertain = !codes.some((each) => NOT_SENT.has(each));
-  return { error: new DomainError(code, undefined, { cause: thrown }), isEffectUncertain };
+  const isUnsent = codes.some((each) => NOT_SENT.has(each));
+  const error = new DomainError(code, undefined, { cause: thrown });
+  return { error, isEffectUncertain: !isUnsent, isUnsent };
 }
 
 /** The codes of an error and of those it stands for: a name with several addresses fails with several. */

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { downstreamHeaders, upstreamHeaders } from "./upstream-headers.ts";
+import { STANDARD_HEADERS } from "./standard-headers.ts";
+import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
 
 const caller = {
   principal: { userId: "user-1", role: "USER", sessionId: "session-1" } as const,
@@ -83,17 +84,53 @@ test("a Connection header can drop what the client sent, never what we set", () 
   expect(forwarded(...sent)).toEqual([["x-kept", "1"], ...OURS]);
 });
 
-test("an answer loses its connection's headers and what it tells of the upstream", () => {
-  const headers = downstreamHeaders({
-    connection: "keep-alive, X-Internal",
-    "x-internal": "1",
-    "keep-alive": "timeout=5",
-    "transfer-encoding": "chunked",
-    server: "nginx/1.0",
-    "x-powered-by": "Express",
-    "x-request-id": "theirs",
-    "content-type": "text/plain",
-    "set-cookie": ["a=1", "b=2"],
+test("on a public route nobody is named", () => {
+  const call = { requestId: "id", traceparent: "tp" };
+  const headers = upstreamHeaders(["Authorization", "Basic x", "X-User-Id", "7"], {
+    principal: null,
+    accessToken: "",
+    call,
   });
-  expect(headers).toEqual({ "content-type": "text/plain", "set-cookie": ["a=1", "b=2"] });
+  expect(headers).toEqual(["x-request-id", "id", "traceparent", "tp"]);
+});
+
+const STANDARD = Object.entries(STANDARD_HEADERS).flat();
+
+test("an answer loses its connection's headers and what it tells of the upstream", () => {
+  const headers: string[] = [];
+  const sent = {
+    Connection: "keep-alive, X-Internal",
+    "X-Internal": "1",
+    "Keep-Alive": "timeout=5",
+    "Transfer-Encoding": "chunked",
+    Server: "nginx/1.0",
+    "X-Powered-By": "Express",
+    "X-Request-Id": "theirs",
+    "Access-Control-Allow-Origin": "*",
+    "Content-Type": "text/plain",
+  };
+  const raw = [...Object.entries(sent).flat(), "Set-Cookie", "a=1", "Set-Cookie", "b=\xe4"];
+  addDownstreamHeaders(
+    headers,
+    raw.map((text) => Buffer.from(text, "latin1")),
+  );
+  const kept = ["content-type", "text/plain", "set-cookie", "a=1", "set-cookie", "b=\xe4"];
+  expect(headers).toEqual([...kept, ...STANDARD]);
+});
+
+test("an upstream's own policy for browsers stays as it is", () => {
+  const headers: string[] = [];
+  addDownstreamHeaders(headers, ["Content-Security-Policy", "default-src 'self'"]);
+  expect(headers.filter((text) => text === "content-security-policy")).toHaveLength(1);
+  expect(headers).toContain("default-src 'self'");
+});
+
+test("trailers that say how to read the body, or belong to the connection, do not pass", () => {
+  const trailers = {
+    "x-checksum": "1",
+    "content-length": "5",
+    "transfer-encoding": "x",
+    "set-cookie": ["a"],
+  };
+  expect(passableTrailers(trailers)).toEqual({ "x-checksum": "1" });
 });

@@ -1,5 +1,7 @@
+import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import type { CallContext } from "../service-kit/call-context.ts";
 import type { Principal } from "../token-client/principal.ts";
+import { STANDARD_HEADERS } from "./standard-headers.ts";
 
 /** Connection-level headers: they end at each hop (RFC 9110 §7.6.1, and what older peers call so). */
 const HOP_BY_HOP = new Set([
@@ -35,9 +37,13 @@ const OURS = new Set([
 ]);
 const IDENTITY = /^x-(?:user|session|forwarded|actor|auth|authenticated|remote-user)(?:-|$)/;
 
+/** Names seen so far, as they were written, and what becomes of them: few clients and servers, few spellings. */
+const MAX_KNOWN_NAMES = 1_000;
+
 /** What a forwarded call is made on behalf of. */
 export interface Caller {
-  principal: Pick<Principal, "userId" | "role" | "sessionId">;
+  /** Null on public routes. */
+  principal: Pick<Principal, "userId" | "role" | "sessionId"> | null;
   /** The verified token's text, so that the upstream can verify again. */
   accessToken: string;
   call: Pick<CallContext, "requestId" | "traceparent">;
@@ -53,43 +59,56 @@ export function upstreamHeaders(
   rawHeaders: readonly string[],
   { principal, accessToken, call }: Caller,
 ): string[] {
-  return [
-    ...passableHeaders(rawHeaders, (name) => !OURS.has(name) && !IDENTITY.test(name)),
-    "authorization",
-    `Bearer ${accessToken}`,
-    "x-user-id",
-    principal.userId,
-    "x-user-role",
-    principal.role,
-    "x-session-id",
-    principal.sessionId,
-    "x-request-id",
-    call.requestId,
-    "traceparent",
-    call.traceparent,
-  ];
-}
-
-function passableHeaders(rawHeaders: readonly string[], isPassable: (name: string) => boolean): string[] {
+  const headers: string[] = [];
   const named = connectionNames(rawHeaders);
-  const kept: string[] = [];
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = (rawHeaders[index] ?? "").toLowerCase();
-    // Many servers read `x_user_id` as `X-User-Id`.
-    if (name.includes("_") || HOP_BY_HOP.has(name) || named.has(name) || !isPassable(name)) continue;
-    kept.push(name, rawHeaders[index + 1] ?? "");
+    const name = passableUp(rawHeaders[index] ?? "");
+    if (name !== "" && named?.has(name) !== true) headers.push(name, rawHeaders[index + 1] ?? "");
   }
-  return kept;
+  if (principal !== null) {
+    headers.push("authorization", `Bearer ${accessToken}`, "x-user-id", principal.userId);
+    headers.push("x-user-role", principal.role, "x-session-id", principal.sessionId);
+  }
+  headers.push("x-request-id", call.requestId, "traceparent", call.traceparent);
+  return headers;
 }
 
-/** The headers that a `Connection` header declares to be hop-by-hop. */
-function connectionNames(rawHeaders: readonly string[]): Set<string> {
-  const names = new Set<string>();
+const passableUp = remembered((name) => !OURS.has(name) && !IDENTITY.test(name));
+const passableDown = remembered((name) => !NOT_DOWNSTREAM.has(name) && !CORS.test(name));
+
+/** From a name as it was written to the one to pass on, in lower case; empty for a header that ends here. */
+function remembered(isPassable: (name: string) => boolean): (written: string) => string {
+  const known = new Map<string, string>();
+  return (written) => {
+    const before = known.get(written);
+    if (before !== undefined) return before;
+    const name = written.toLowerCase();
+    // Many servers read `x_user_id` as `X-User-Id`.
+    const passed = name.includes("_") || HOP_BY_HOP.has(name) || !isPassable(name) ? "" : name;
+    if (known.size < MAX_KNOWN_NAMES) known.set(written, passed);
+    return passed;
+  };
+}
+
+/** The headers that a `Connection` header declares to be hop-by-hop; undefined if none is. */
+function connectionNames(rawHeaders: readonly (string | Buffer)[]): Set<string> | undefined {
+  let names: Set<string> | undefined;
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    if (rawHeaders[index]?.toLowerCase() !== "connection") continue;
-    for (const name of rawHeaders[index + 1]?.split(",") ?? []) names.add(name.trim().toLowerCase());
+    const written = rawHeaders[index] ?? "";
+    if (written.length !== CONNECTION.length || text(written).toLowerCase() !== CONNECTION) continue;
+    const value = text(rawHeaders[index + 1] ?? "").toLowerCase();
+    if (value === "keep-alive" || value === "close") continue;
+    names ??= new Set();
+    for (const name of value.split(",")) names.add(name.trim());
   }
   return names;
+}
+
+const CONNECTION = "connection";
+
+/** Header bytes are Latin-1 to Node and to undici, both ways. */
+function text(value: string | Buffer): string {
+  return typeof value === "string" ? value : value.toString("latin1");
 }
 
 /** What an upstream tells of itself, and what is ours to say. */
@@ -100,17 +119,38 @@ const NOT_DOWNSTREAM = new Set([
   "strict-transport-security",
   "via",
 ]);
+/** Which origins may call is said in the routes file. */
+const CORS = /^access-control-/;
+const STANDARD = Object.entries(STANDARD_HEADERS);
 
-type ResponseHeaders = Record<string, string | string[] | undefined>;
-
-/** The headers of a forwarded answer, without those of the connection to the upstream. */
-export function downstreamHeaders(headers: ResponseHeaders): Record<string, string | string[]> {
-  const connection = [headers.connection ?? []].flat().join(",");
-  const named = new Set(connection.split(",").map((name) => name.trim().toLowerCase()));
-  const kept: Record<string, string | string[]> = {};
-  for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || HOP_BY_HOP.has(name) || named.has(name) || NOT_DOWNSTREAM.has(name)) continue;
-    kept[name] = value;
+/**
+ * Adds the headers of a forwarded answer, without those of the connection to the upstream; and ours, where the
+ * upstream has none of its own.
+ *
+ * @param headers names and values in turn, added to.
+ * @param rawHeaders names and values in turn, as the upstream sent them.
+ */
+export function addDownstreamHeaders(headers: string[], rawHeaders: readonly (string | Buffer)[]): void {
+  const named = connectionNames(rawHeaders);
+  const ours = [...STANDARD];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = passableDown(text(rawHeaders[index] ?? ""));
+    if (name === "" || named?.has(name)) continue;
+    headers.push(name, text(rawHeaders[index + 1] ?? ""));
+    const replaced = ours.findIndex(([standard]) => standard === name);
+    if (replaced !== -1) ours.splice(replaced, 1);
   }
-  return kept;
+  for (const [name, value] of ours) headers.push(name, value);
+}
+
+/** What may not come after a body, because it says how to read it (RFC 9110 §6.5.1). */
+const NOT_IN_TRAILERS =
+  /^(?:content-|host$|set-cookie$|authorization$|www-authenticate$|cache-control$|vary$)/;
+
+/** The trailers of a forwarded answer. */
+export function passableTrailers(trailers: IncomingHttpHeaders): OutgoingHttpHeaders {
+  const passed = Object.entries(trailers).filter(
+    ([name]) => passableDown(name) !== "" && !NOT_IN_TRAILERS.test(name),
+  );
+  return Object.fromEntries(passed);
 }

@@ -1,6 +1,6 @@
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from "pino";
 
-export type { Logger };
+export type { DestinationStream, Logger };
 
 /**
  * Field names whose values never reach a log, at the top level or one below. A second line of
@@ -22,6 +22,10 @@ const REDACTED = [
 /** One-time codes, but not the code of an error one level below. */
 const REDACTED_AT_TOP = ["code"];
 
+const BUFFERED_BYTES = 32_768;
+const MAX_WAITING_BYTES = 8 * 1024 * 1024;
+const FLUSH_EVERY_MS = 100;
+
 /**
  * The process's logger: JSON lines on standard output, UTC, one object an event.
  *
@@ -31,7 +35,7 @@ export function createLogger(name: string, level: string, destination?: Destinat
   const options: LoggerOptions = {
     name,
     level,
-    timestamp: () => `,"time":"${new Date().toISOString()}"`,
+    timestamp: createTimestamp(),
     formatters: { level: (label) => ({ level: label }) },
     redact: {
       paths: [...REDACTED_AT_TOP, ...REDACTED.flatMap((field) => [field, `*.${field}`])],
@@ -40,6 +44,35 @@ export function createLogger(name: string, level: string, destination?: Destinat
     serializers: { err: describeError, error: describeError },
   };
   return destination === undefined ? pino(options) : pino(options, destination);
+}
+
+/**
+ * Standard output for a process that logs a line a request: lines are written together, at most so late, and at once
+ * when the process ends. What a reader that has stopped cannot take is dropped, so that it neither stops nor fills us.
+ */
+export function bufferedOutput(): DestinationStream {
+  return pino.destination({
+    dest: 1,
+    sync: false,
+    minLength: BUFFERED_BYTES,
+    maxWrite: 2 * BUFFERED_BYTES,
+    maxLength: MAX_WAITING_BYTES,
+    periodicFlush: FLUSH_EVERY_MS,
+  });
+}
+
+/** Many lines are of the same millisecond. */
+function createTimestamp(): () => string {
+  let lastMs = Number.NaN;
+  let text = "";
+  return () => {
+    const nowMs = Date.now();
+    if (nowMs !== lastMs) {
+      lastMs = nowMs;
+      text = `,"time":"${new Date(nowMs).toISOString()}"`;
+    }
+    return text;
+  };
 }
 
 /** An error with its causes, without the properties libraries hang on it (a query's parameters, a request). */

@@ -1,6 +1,6 @@
 import { startHealthServer } from "./health-server.ts";
 import { Lifecycle } from "./lifecycle.ts";
-import { createLogger, type Logger } from "./logger.ts";
+import { createLogger, type DestinationStream, type Logger } from "./logger.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { startOperationsServer } from "./operations-server.ts";
 import { createRpcServer, type RpcServer } from "./rpc-server.ts";
@@ -31,13 +31,15 @@ const STOP_MARGIN_MS = 3_000;
 /**
  * Begins a process: logger, metrics, traces, life cycle, certificate and the operations port (unready until
  * `lifecycle.ready()`).
+ *
+ * @param options.logOutput standard output, unless told.
  */
 export async function startProcess(
   name: string,
   config: ProcessConfig,
-  traceOrigin: TraceOrigin = "inside",
+  options: { traceOrigin?: TraceOrigin; logOutput?: DestinationStream } = {},
 ): Promise<ServiceProcess> {
-  const logger = createLogger(name, config.LOG_LEVEL);
+  const logger = createLogger(name, config.LOG_LEVEL, options.logOutput);
   const lifecycle = new Lifecycle({
     logger,
     drainDelayMs: config.DRAIN_DELAY_MS,
@@ -51,7 +53,7 @@ export async function startProcess(
     gauge.set(certificate.endS),
   );
   lifecycle.onStop("certificate", () => certificate.close());
-  const endTraceExport = await startTraceExport(name, traceOrigin, config, logger);
+  const endTraceExport = await startTraceExport(name, options.traceOrigin ?? "inside", config, logger);
   if (endTraceExport !== undefined) lifecycle.onStop("trace export", endTraceExport);
   const operations = await startOperationsServer(config.OPERATIONS_ADDRESS, { lifecycle, metrics, logger });
   lifecycle.onStop("operations port", () => {

@@ -6,7 +6,9 @@ import { expect, test } from "vitest";
 const ROOT = resolve(import.meta.dirname, "..");
 const SERVICES = ["gateway", "identity-service", "token-service", "audit-service"];
 const CLIENTS = ["token-client", "audit-client"];
-const SOURCE_FOLDERS = ["service-kit", ...CLIENTS, ...SERVICES, "cli", "examples", "deploy"];
+/** What the gateway and the operator's command line both read. */
+const SHARED = ["routes-file"];
+const SOURCE_FOLDERS = ["service-kit", ...CLIENTS, ...SHARED, ...SERVICES, "cli", "examples", "deploy"];
 
 interface SourceFile {
   /** From the root, with slashes. */
@@ -46,7 +48,7 @@ function offences(files: SourceFile[], isForbidden: (target: string, file: Sourc
 }
 
 test("every source folder has files, so that no rule below passes by looking at nothing", () => {
-  for (const folder of ["service-kit", ...CLIENTS, ...SERVICES, "examples", "deploy"]) {
+  for (const folder of SOURCE_FOLDERS) {
     expect(sourceFiles(folder), folder).not.toEqual([]);
   }
 });
@@ -61,15 +63,21 @@ test("no service imports another, nor anything that is built on services", () =>
 });
 
 test("service-kit imports nothing of ours but itself", () => {
-  const ours = [...SERVICES, ...CLIENTS, "proto", "cli", "examples", "deploy", "tests"];
+  const ours = [...SERVICES, ...CLIENTS, ...SHARED, "proto", "cli", "examples", "deploy", "tests"];
   expect(offences(sourceFiles("service-kit"), (target) => ours.includes(topFolder(target)))).toEqual([]);
 });
 
 test.each(CLIENTS)("%s imports service-kit and generated code only", (client) => {
-  const ours = [...SERVICES, ...CLIENTS, "cli", "examples", "deploy", "tests"].filter(
+  const ours = [...SERVICES, ...CLIENTS, ...SHARED, "cli", "examples", "deploy", "tests"].filter(
     (folder) => folder !== client,
   );
   expect(offences(sourceFiles(client), (target) => ours.includes(topFolder(target)))).toEqual([]);
+});
+
+test("routes-file imports service-kit only; the command line imports no service", () => {
+  const ours = [...SERVICES, ...CLIENTS, "proto", "cli", "examples", "deploy", "tests"];
+  expect(offences(sourceFiles(...SHARED), (target) => ours.includes(topFolder(target)))).toEqual([]);
+  expect(offences(sourceFiles("cli"), (target) => SERVICES.includes(topFolder(target)))).toEqual([]);
 });
 
 test("generated code is imported by adapters only", () => {

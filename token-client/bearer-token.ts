@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import type { Principal, TokenVerifier } from "./principal.ts";
+import type { Principal, TokenVerifier, Verification } from "./principal.ts";
 
 const MAX_TOKEN_CHARACTERS = 4_096;
 const SCHEME = /^bearer(?: |$)/i;
@@ -28,7 +28,11 @@ export async function principalOf(
   verifier: Pick<TokenVerifier, "verify">,
   token: string,
 ): Promise<Principal> {
-  const verification = await verifier.verify(token);
+  return verifiedPrincipal(await verifier.verify(token));
+}
+
+/** Who a verdict names. @throws {DomainError} `token_invalid` or `token_expired`. */
+export function verifiedPrincipal(verification: Verification): Principal {
   if (verification.kind === "active") return verification.principal;
   throw new DomainError(verification.reason === "expired" ? "token_expired" : "token_invalid");
 }

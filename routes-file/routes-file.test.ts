@@ -21,7 +21,7 @@ test("the routes of a local Gatehouse can be used", () => {
   const file = new URL("../deploy/local/routes.yaml", import.meta.url);
   const [payments] = parseRoutesFile(readFileSync(file, "utf8"));
   expect(payments?.prefix).toBe("/payments");
-  expect(payments?.methods.DELETE?.roles).toEqual(["ADMIN"]);
+  expect(payments?.methods.DELETE?.auth).toEqual({ roles: ["ADMIN"] });
 });
 
 test("what is not said has a default", () => {
@@ -29,10 +29,16 @@ test("what is not said has a default", () => {
   expect(parseRoutesFile(text)).toEqual([
     {
       prefix: "/a",
-      upstream: "http://a:8080/",
-      timeoutMs: 10_000,
+      upstreams: ["http://a:8080"],
+      stripPrefix: false,
+      connectTimeoutMs: 2_000,
+      headersTimeoutMs: 10_000,
+      idleTimeoutMs: 10_000,
+      totalTimeoutMs: undefined,
       bodyLimitBytes: 16_777_216,
-      methods: { GET: { roles: ["USER"] } },
+      allowedOrigins: [],
+      websocket: false,
+      methods: { GET: { auth: { roles: ["USER"] } } },
     },
   ]);
 });
@@ -61,7 +67,7 @@ extra: 1
     "line 9, routes.0.methods.POST.action: is required",
     "line 10, routes.0.methods.TRACE: is not known",
     "line 11, routes.1.prefix: is a path of the gateway itself",
-    "line 11, routes.1.upstream: is required",
+    "line 11, routes.1.upstream: is required (or upstreams)",
     "line 12, routes.1.methods: must have a method",
     "line 13, extra: is not known",
   ]);

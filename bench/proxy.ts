@@ -1,0 +1,233 @@
+/**
+ * CPU per forwarded GET, in one run and in turns: the whole gateway (its own process, a real token-service behind it)
+ * against @fastify/http-proxy as it comes, undici's dispatch alone, and HAProxy with and without a signature check,
+ * where `haproxy` is installed. Load and upstream are processes of their own. Linux only: it reads /proc.
+ *
+ *   npm run bench:proxy
+ *   PROFILE=folder npm run bench:proxy      also writes a CPU profile of the gateway
+ */
+import { type ChildProcess, execFileSync, fork, spawn, spawnSync } from "node:child_process";
+import { generateKeyPairSync, sign } from "node:crypto";
+import { once } from "node:events";
+import { openSync, readFileSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pino } from "pino";
+import { freePort } from "../deploy/local/ports.ts";
+import { AuditServiceService, type RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
+import { createMetrics } from "../service-kit/metrics.ts";
+import { createRpcServer } from "../service-kit/rpc-server.ts";
+import { createTestCertificates } from "../tests/support/certificates.ts";
+import { startTokenServer } from "../tests/support/token-server.ts";
+import { logIn, startTokenReplica } from "../tests/support/token-service.ts";
+import { quantile, startWorkbench } from "./support/workbench.ts";
+
+const ROUNDS = Number(process.env.ROUNDS ?? 7);
+const REQUESTS = 10_000;
+const CONNECTIONS = 16;
+const ROOT = resolve(import.meta.dirname, "..");
+const TICKS_PER_S = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
+
+interface Subject {
+  name: string;
+  port: number;
+  host: string;
+  token: string;
+  /** Whose CPU counts. */
+  pid: number;
+}
+
+const folder = await mkdtemp(join(tmpdir(), "gatehouse-bench-proxy-"));
+const children: ChildProcess[] = [];
+const workbench = await startWorkbench();
+const certificates = await createTestCertificates();
+const replica = await startTokenReplica(await workbench.connect("token-service"));
+const tokenServer = await startTokenServer(replica, certificates);
+const auditServer = await silentAuditServer();
+const { accessToken } = await logIn(replica, "01936d3e-7a10-7cc0-a51b-4fd2f8a3c001");
+const upstreamPort = await forked("bench/support/load.ts", "upstream").then(({ port }) => port);
+const upstream = `http://127.0.0.1:${upstreamPort}`;
+
+const subjects = [await gateway(), await other("library"), await other("dispatch"), ...(await haproxies())];
+const results = new Map<string, number[]>(subjects.map(({ name }) => [name, []]));
+for (let round = -1; round < ROUNDS; round += 1) {
+  for (const subject of subjects) {
+    const us = await cpuPerRequest(subject);
+    if (round >= 0) results.get(subject.name)?.push(us);
+  }
+}
+for (const [name, values] of results) {
+  const [median, least] = [quantile(values, 0.5), quantile(values, 0)];
+  console.log(
+    `${name.padEnd(28)} ${median.toFixed(1)} µs CPU a request (quietest round ${least.toFixed(1)})`,
+  );
+}
+const [, ...rivals] = [...results];
+for (const [name, values] of rivals) {
+  const ratio = (share: number) =>
+    (quantile(results.get("gateway") ?? [], share) / quantile(values, share)).toFixed(2);
+  console.log(`gateway / ${name.padEnd(28)} ${ratio(0.5)} (quietest rounds ${ratio(0)})`);
+}
+if (subjects.length < 4) console.log("HAProxy is not installed: not compared with it");
+
+for (const child of children) {
+  child.kill();
+  await once(child, "exit");
+}
+await tokenServer.stop();
+await auditServer.stop();
+replica.stop();
+await replica.deps.sql.end();
+await workbench.stop();
+await certificates.remove();
+await rm(folder, { recursive: true, force: true });
+
+/** Sends the requests from another process. @returns microseconds of CPU that the subject took for each. */
+async function cpuPerRequest({ port, host, token, pid }: Subject): Promise<number> {
+  const beforeS = cpuOf(pid);
+  const load = spawn(
+    process.execPath,
+    ["bench/support/load.ts", "send", port, host, "/payments/7", REQUESTS, CONNECTIONS, token].map(String),
+    { cwd: ROOT, stdio: ["ignore", "inherit", "inherit"] },
+  );
+  const [code] = await once(load, "exit");
+  if (code !== 0) throw new Error("the load failed");
+  await sleep(300); // what is still to be logged or closed
+  return ((cpuOf(pid) - beforeS) / REQUESTS) * 1e6;
+}
+
+/** User and system time of a process with all its threads, in seconds. */
+function cpuOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
+}
+
+async function gateway(): Promise<Subject> {
+  const [port, operations, nowhere] = [await freePort(), await freePort(), await freePort()];
+  const routes = { prefix: "/payments", upstream, methods: { GET: { roles: ["USER"] } } };
+  const routesFile = join(folder, "routes.yaml");
+  await writeFile(routesFile, JSON.stringify({ routes: [routes] }));
+  const profile = process.env.PROFILE;
+  const child = spawn(
+    process.execPath,
+    [...(profile ? ["--cpu-prof", `--cpu-prof-dir=${profile}`] : []), "gateway/main.ts"],
+    {
+      cwd: ROOT,
+      stdio: ["ignore", openSync(join(folder, "gateway.log"), "w"), "inherit"],
+      env: {
+        PATH: process.env.PATH ?? "",
+        ...certificates.environmentOf("gateway"),
+        LISTEN_ADDRESS: `127.0.0.1:${port}`,
+        OPERATIONS_ADDRESS: `127.0.0.1:${operations}`,
+        TOKEN_SERVICE_ADDRESS: tokenServer.address,
+        // A GET needs neither. Nobody is at the one; the gateway keeps a stream open to the other.
+        IDENTITY_SERVICE_ADDRESS: `127.0.0.1:${nowhere}`,
+        AUDIT_SERVICE_ADDRESS: auditServer.address,
+        ROUTES_FILE: routesFile,
+        ALLOWED_HOSTS: "gateway.test",
+      },
+    },
+  );
+  children.push(child);
+  await listening(port);
+  return { name: "gateway", port, host: "gateway.test", token: accessToken, pid: child.pid ?? 0 };
+}
+
+/** Takes the gateway's stream and never has anything to acknowledge. */
+async function silentAuditServer() {
+  const server = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("audit-service"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("audit-service"),
+  });
+  server.add(
+    AuditServiceService,
+    { record: ["gateway"] },
+    {
+      async *record(requests: AsyncIterable<RecordRequest>) {
+        for await (const _request of requests) yield { acknowledgedSequence: 0 };
+      },
+    },
+  );
+  return { address: `127.0.0.1:${await server.listen()}`, stop: () => server.close(0) };
+}
+
+async function other(kind: "library" | "dispatch"): Promise<Subject> {
+  const { port, pid } = await forked("bench/support/proxies.ts", kind, upstream);
+  const name = kind === "library" ? "bare @fastify/http-proxy" : "bare undici dispatch";
+  return { name, port, host: "gateway.test", token: accessToken, pid };
+}
+
+/** One thread, without and with a check of the token's ES256 signature; none if it is not installed. */
+async function haproxies(): Promise<Subject[]> {
+  if (spawnSync("haproxy", ["-v"]).error !== undefined) return [];
+  const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const publicKeyFile = join(folder, "es256.pem");
+  await writeFile(publicKeyFile, publicKey.export({ type: "spki", format: "pem" }));
+  const token = es256Token(accessToken.split(".")[1] ?? "", privateKey);
+  const checks = [
+    "http-request set-var(txn.bearer) http_auth_bearer",
+    `http-request deny deny_status 401 unless { var(txn.bearer),jwt_verify("ES256","${publicKeyFile}") -m int 1 }`,
+  ];
+  const subjects: Subject[] = [];
+  for (const [name, lines] of [
+    ["HAProxy bare", []],
+    ["HAProxy jwt_verify ES256", checks],
+  ] as const) {
+    const port = await freePort();
+    const file = join(folder, `haproxy-${port}.cfg`);
+    await writeFile(file, haproxyConfiguration(port, lines));
+    const child = spawn("haproxy", ["-db", "-q", "-f", file], { stdio: ["ignore", "ignore", "inherit"] });
+    children.push(child);
+    await listening(port);
+    subjects.push({ name, port, host: "gateway.test", token, pid: child.pid ?? 0 });
+  }
+  return subjects;
+}
+
+function haproxyConfiguration(port: number, lines: readonly string[]): string {
+  return `global
+  nbthread 1
+defaults
+  mode http
+  timeout connect 2s
+  timeout client 30s
+  timeout server 30s
+listen proxy
+  bind 127.0.0.1:${port}
+  ${lines.join("\n  ")}
+  server upstream 127.0.0.1:${upstreamPort}
+`;
+}
+
+/** The same claims as ours, so that the token is as long. */
+function es256Token(payload: string, key: Parameters<typeof sign>[2]): string {
+  const header = Buffer.from(JSON.stringify({ alg: "ES256", typ: "at+jwt", kid: "bench" })).toString(
+    "base64url",
+  );
+  const options = { key, dsaEncoding: "ieee-p1363" } as Parameters<typeof sign>[2];
+  const signature = sign("sha256", Buffer.from(`${header}.${payload}`), options);
+  return `${header}.${payload}.${signature.toString("base64url")}`;
+}
+
+async function forked(file: string, ...rest: string[]): Promise<{ port: number; pid: number }> {
+  const child = fork(join(ROOT, file), rest);
+  children.push(child);
+  const [port] = (await once(child, "message")) as [number];
+  return { port, pid: child.pid ?? 0 };
+}
+
+async function listening(port: number): Promise<void> {
+  for (let tries = 0; tries < 100; tries += 1) {
+    const isOpen = await fetch(`http://127.0.0.1:${port}/`).then(
+      () => true,
+      () => false,
+    );
+    if (isOpen) return;
+    await sleep(100);
+  }
+  throw new Error(`nothing listens on ${port}`);
+}

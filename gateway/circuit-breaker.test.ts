@@ -1,0 +1,51 @@
+import { expect, test } from "vitest";
+import { CircuitBreaker } from "./circuit-breaker.ts";
+
+function opened(nowMs = 0): CircuitBreaker {
+  const breaker = new CircuitBreaker();
+  for (let failure = 0; failure < 5; failure += 1) breaker.failed(nowMs);
+  return breaker;
+}
+
+test("five failures in a row open it; a success among them starts the count anew", () => {
+  const breaker = new CircuitBreaker();
+  for (const _ of [1, 2, 3, 4]) breaker.failed(0);
+  breaker.succeeded();
+  for (const _ of [1, 2, 3, 4]) breaker.failed(0);
+  expect(breaker.letThrough(0)).toBe(true);
+  breaker.failed(0);
+  expect([breaker.letThrough(0), breaker.state]).toEqual([false, "open"]);
+});
+
+test("after the pause one call tries, and its success closes it", () => {
+  const breaker = opened();
+  expect(breaker.letThrough(999)).toBe(false);
+  expect([breaker.letThrough(1_000), breaker.letThrough(1_000)]).toEqual([true, false]);
+  expect(breaker.state).toBe("half-open");
+  breaker.succeeded();
+  expect([breaker.state, breaker.letThrough(1_000)]).toEqual(["closed", true]);
+});
+
+test("each failed try doubles the pause, up to 30 s", () => {
+  const breaker = opened();
+  let nowMs = 1_000;
+  for (const pauseMs of [2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
+    expect(breaker.letThrough(nowMs)).toBe(true);
+    breaker.failed(nowMs);
+    expect(breaker.letThrough(nowMs + pauseMs - 1)).toBe(false);
+    nowMs += pauseMs;
+  }
+});
+
+test("a try that told nothing leaves its place to the next", () => {
+  const breaker = opened();
+  breaker.letThrough(1_000);
+  breaker.abandoned();
+  expect(breaker.letThrough(1_000)).toBe(true);
+});
+
+test("what fails late, of calls from before it opened, does not lengthen the pause", () => {
+  const breaker = opened();
+  breaker.failed(900);
+  expect(breaker.letThrough(1_000)).toBe(true);
+});

@@ -1,0 +1,57 @@
+import type { FastifyRequest } from "fastify";
+
+const NOTHING: readonly string[] = [];
+const VARY = ["vary", "origin"];
+/** What a script may read beside the body; the safelisted headers need no mention. */
+const EXPOSED = "x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, location";
+const PREFLIGHT_MAX_AGE_S = 600;
+const HEADER_NAMES = /^[a-z0-9-]+(?: *, *[a-z0-9-]+)*$/i;
+const MAX_HEADER_NAMES_CHARACTERS = 1_000;
+
+/**
+ * What an answer says to a script of another origin: nothing, unless its origin is on the list. An origin that is
+ * listed by name may send cookies; with `*` none may.
+ *
+ * @returns names and values in turn.
+ * @see https://fetch.spec.whatwg.org/#http-cors-protocol
+ */
+export function corsHeadersFor(
+  { headers: { origin } }: FastifyRequest,
+  allowed: ReadonlySet<string>,
+): readonly string[] {
+  if (allowed.size === 0) return NOTHING;
+  if (allowed.has("*")) {
+    return ["access-control-allow-origin", "*", "access-control-expose-headers", EXPOSED];
+  }
+  if (origin === undefined || !allowed.has(origin)) return VARY;
+  return [
+    ...VARY,
+    "access-control-allow-origin",
+    origin,
+    "access-control-allow-credentials",
+    "true",
+    "access-control-expose-headers",
+    EXPOSED,
+  ];
+}
+
+/** Whether scripts of the request's origin may call. */
+export function isOriginAllowed(request: FastifyRequest): boolean {
+  return request.corsHeaders.includes("access-control-allow-origin");
+}
+
+/** What the answer to a preflight says besides; nothing if it is none, or of an origin that may not call. */
+export function preflightHeaders(
+  request: FastifyRequest,
+  methods: readonly string[],
+): Record<string, string> {
+  const { "access-control-request-method": method, "access-control-request-headers": names = "" } =
+    request.headers;
+  if (method === undefined || !isOriginAllowed(request)) return {};
+  const isReadable = names.length <= MAX_HEADER_NAMES_CHARACTERS && HEADER_NAMES.test(names);
+  return {
+    "access-control-allow-methods": methods.join(", "),
+    ...(isReadable && { "access-control-allow-headers": names }),
+    "access-control-max-age": String(PREFLIGHT_MAX_AGE_S),
+  };
+}

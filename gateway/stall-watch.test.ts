@@ -1,0 +1,33 @@
+import { once } from "node:events";
+import { createServer, type ServerResponse } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { expect, test } from "vitest";
+import { StallWatch } from "./stall-watch.ts";
+
+test("a client that takes nothing of its answer is cut off, one that goes on is not", async () => {
+  const stalls = new StallWatch(1_000);
+  const responses: ServerResponse[] = [];
+  const server = createServer((_request, response) => void responses.push(response)).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const sockets = [1, 2].map(() =>
+    connect({ port: (server.address() as AddressInfo).port, host: "127.0.0.1" }),
+  );
+  for (const socket of sockets)
+    socket
+      .pause()
+      .on("error", () => undefined)
+      .write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  await expect.poll(() => responses.length).toBe(2);
+  for (const response of responses) {
+    response.write(Buffer.alloc(20_000_000));
+    stalls.watchReader(response);
+  }
+  const [stalled, reading] = responses;
+  if (reading !== undefined) stalls.readerGoesOn(reading);
+  await expect.poll(() => stalled?.destroyed, { timeout: 5_000 }).toBe(true);
+  expect(reading?.destroyed).toBe(false);
+  stalls.close();
+  for (const socket of sockets) socket.destroy();
+  server.closeAllConnections();
+  server.close();
+});

@@ -1,0 +1,200 @@
+import { z } from "zod";
+import { parseYamlFile } from "../service-kit/yaml-file.ts";
+
+/** Paths of ours, and of later versions. */
+const OWN_PATHS = /^\/(?:auth|admin|oauth|docs|openapi|healthz|readyz|metrics|v\d+)(?:\/|$)/;
+const DEFAULT_TIMEOUT_MS = 10_000;
+const DEFAULT_BODY_LIMIT_BYTES = 16 * 1024 * 1024;
+
+const MAX_UPSTREAMS = 64;
+const MAX_TIMEOUT_MS = 3_600_000;
+const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
+
+const roles = z.array(z.enum(["USER", "ADMIN", "AUDITOR"])).min(1, "must let a role in");
+/** What a call does: `payments.create`. The audit log names every call that may change something. */
+const action = z
+  .string()
+  .max(100)
+  .regex(/^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/, "must be like payments.create");
+/** Who may call: some roles, whoever is logged in, or anybody; the last two in so many words. */
+const access = { roles: roles.optional(), auth: z.enum(["public", "authenticated"]).optional() };
+
+type Access = z.infer<z.ZodObject<typeof access>>;
+const hasOneAccess = ({ roles, auth }: Access) => (roles === undefined) !== (auth === undefined);
+const ONE_ACCESS = "must have either roles, or auth: authenticated, or auth: public";
+
+const reading = z
+  .strictObject({ ...access, action: action.optional() })
+  .refine(hasOneAccess, ONE_ACCESS)
+  .transform(toPolicy)
+  .optional();
+const changing = z
+  .strictObject({ ...access, action })
+  .refine(hasOneAccess, ONE_ACCESS)
+  .transform(toPolicy)
+  .optional();
+
+/** What is asked of one method of a route. */
+export interface MethodPolicy {
+  auth: "public" | "authenticated" | { roles: readonly z.infer<typeof roles>[number][] };
+  /** The name in the audit log; every method that changes something has one. */
+  action?: string;
+}
+
+function toPolicy({ roles, auth, action }: Access & { action?: string | undefined }): MethodPolicy {
+  return { auth: roles === undefined ? (auth ?? { roles: [] }) : { roles }, ...(action && { action }) };
+}
+
+const upstreamUrl = z
+  .url({ protocol: /^https?$/, error: "must be an http or https URL", abort: true })
+  .refine(isOrigin, "must be an origin only, such as http://payments:8080");
+const timeoutMs = z.int().min(1).max(MAX_TIMEOUT_MS);
+const webOrigin = z
+  .string()
+  .refine(
+    (text) => text === "*" || isWebOrigin(text),
+    "must be an origin as browsers send it, such as https://app.example.com, or *",
+  );
+
+const upstreamRoute = z
+  .strictObject({
+    /** Path prefix: it matches itself and everything below it. */
+    prefix: z
+      .string()
+      .max(200)
+      .regex(
+        /^(?:\/[a-z0-9][a-z0-9-]*)+$/,
+        "must be a path of lower-case segments without a slash at its end",
+      )
+      .refine((prefix) => !OWN_PATHS.test(prefix), "is a path of the gateway itself"),
+    upstream: upstreamUrl.optional(),
+    upstreams: z.array(upstreamUrl).min(1, "must name an upstream").max(MAX_UPSTREAMS).optional(),
+    /** Whether the upstream sees the path without the prefix. */
+    stripPrefix: z.boolean().default(false),
+    /** Longest silence of the upstream, before its answer and within it, where nothing else is said. */
+    timeoutMs: timeoutMs.default(DEFAULT_TIMEOUT_MS),
+    connectTimeoutMs: timeoutMs.optional(),
+    headersTimeoutMs: timeoutMs.optional(),
+    idleTimeoutMs: timeoutMs.optional(),
+    totalTimeoutMs: timeoutMs.optional(),
+    /** A longer request body is refused, or cut off where its length was not announced. */
+    bodyLimitBytes: z.int().min(0).default(DEFAULT_BODY_LIMIT_BYTES),
+    allowedOrigins: z
+      .array(webOrigin)
+      .max(100)
+      .refine((origins) => origins.length === 1 || !origins.includes("*"), "* must stand alone")
+      .default([]),
+    websocket: z.boolean().default(false),
+    /** A method that is not here is answered 405. HEAD goes with GET. */
+    methods: z
+      .strictObject({ GET: reading, POST: changing, PUT: changing, PATCH: changing, DELETE: changing })
+      .refine((methods) => Object.keys(methods).length > 0, "must have a method"),
+  })
+  .superRefine((route, context) => {
+    if (route.websocket && route.methods.GET === undefined) {
+      context.addIssue({ code: "custom", path: ["websocket"], message: "needs the method GET" });
+    }
+  })
+  .check(
+    // Also beside other problems: all are reported at once.
+    z.refine(hasOneUpstreamKey, {
+      path: ["upstream"],
+      error: ({ input }) =>
+        hasKey(input, "upstream") ? "must not stand beside upstreams" : "is required (or upstreams)",
+      when: () => true,
+    }),
+  )
+  .transform(toRoute);
+
+/** Where calls below a prefix go, and who may make them. */
+export interface UpstreamRoute {
+  prefix: string;
+  /** Origins, at least one. */
+  upstreams: readonly string[];
+  stripPrefix: boolean;
+  connectTimeoutMs: number;
+  /** Longest wait for the beginning of an answer. */
+  headersTimeoutMs: number;
+  /** Longest pause within a body, of either side. */
+  idleTimeoutMs: number;
+  /** Longest call as a whole; undefined if a call may last. */
+  totalTimeoutMs: number | undefined;
+  bodyLimitBytes: number;
+  /** Origins of web pages whose scripts may call; `*` alone for all. */
+  allowedOrigins: readonly string[];
+  /** Whether a GET may become a WebSocket. */
+  websocket: boolean;
+  methods: Readonly<Partial<Record<"GET" | "POST" | "PUT" | "PATCH" | "DELETE", MethodPolicy>>>;
+}
+
+type WrittenRoute = Omit<
+  UpstreamRoute,
+  "upstreams" | "connectTimeoutMs" | "headersTimeoutMs" | "idleTimeoutMs" | "totalTimeoutMs" | "methods"
+> & {
+  upstream?: string | undefined;
+  upstreams?: string[] | undefined;
+  timeoutMs: number;
+  connectTimeoutMs?: number | undefined;
+  headersTimeoutMs?: number | undefined;
+  idleTimeoutMs?: number | undefined;
+  totalTimeoutMs?: number | undefined;
+  methods: { [method in keyof UpstreamRoute["methods"]]?: MethodPolicy | undefined };
+};
+
+function toRoute({ upstream, upstreams, timeoutMs, methods, ...route }: WrittenRoute): UpstreamRoute {
+  return {
+    ...route,
+    upstreams: (upstreams ?? [upstream ?? ""]).map((url) => new URL(url).origin),
+    connectTimeoutMs: route.connectTimeoutMs ?? Math.min(timeoutMs, DEFAULT_CONNECT_TIMEOUT_MS),
+    headersTimeoutMs: route.headersTimeoutMs ?? timeoutMs,
+    idleTimeoutMs: route.idleTimeoutMs ?? timeoutMs,
+    totalTimeoutMs: route.totalTimeoutMs,
+    methods: Object.fromEntries(Object.entries(methods).filter(([, policy]) => policy !== undefined)),
+  };
+}
+
+const routesFile = z.strictObject({
+  routes: z.array(upstreamRoute).superRefine((routes, context) => {
+    for (const [index, { prefix }] of routes.entries()) {
+      const other = routes.slice(0, index).find((earlier) => overlaps(earlier.prefix, prefix));
+      if (other === undefined) continue;
+      const message = `overlaps with ${other.prefix}`;
+      context.addIssue({ code: "custom", path: [index, "prefix"], message });
+    }
+  }),
+});
+
+/**
+ * Reads a routes file.
+ *
+ * @param text YAML 1.2.
+ * @throws {ConfigError} naming every problem with its line and key.
+ */
+export function parseRoutesFile(text: string): UpstreamRoute[] {
+  return parseYamlFile(text, routesFile, "the routes file").routes;
+}
+
+function isOrigin(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { pathname, search, hash, username, password } = new URL(text);
+  return pathname === "/" && search + hash + username + password === "";
+}
+
+/** As in the header `Origin` (RFC 6454 §6.2): scheme, host and port, and nothing else. */
+export function isWebOrigin(text: string): boolean {
+  return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
+}
+
+function hasOneUpstreamKey(route: unknown): boolean {
+  return hasKey(route, "upstream") !== hasKey(route, "upstreams");
+}
+
+function hasKey(value: unknown, key: string): boolean {
+  // What is no object at all is a problem of its own.
+  if (typeof value !== "object" || value === null) return key === "upstream";
+  return (value as Record<string, unknown>)[key] !== undefined;
+}
+
+function overlaps(one: string, other: string): boolean {
+  return one === other || one.startsWith(`${other}/`) || other.startsWith(`${one}/`);
+}

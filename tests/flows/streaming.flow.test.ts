@@ -1,0 +1,122 @@
+import { once } from "node:events";
+import { appendFile, readFile, writeFile } from "node:fs/promises";
+import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { apiClient } from "../support/api-client.ts";
+import { readLog, type System, startSystem } from "../support/system.ts";
+
+const MIB = 1024 * 1024;
+/** `npm run test:large` sends 1,024. */
+const SIZE_MIB = Number(process.env.STREAM_MIB ?? 64);
+const MAX_GROWTH_BYTES = 32 * MIB;
+const CHUNK = Buffer.alloc(MIB, "0123456789abcdef");
+
+let system: System;
+let token: string;
+const upstream = createServer(async (request, response) => {
+  if (request.method === "GET") {
+    response.writeHead(200, { "content-length": SIZE_MIB * MIB });
+    await pipeline(Readable.from(chunks()), response).catch(() => undefined);
+    return;
+  }
+  response.end(String(await bytesOf(request)));
+});
+
+function* chunks() {
+  for (let count = 0; count < SIZE_MIB; count += 1) yield CHUNK;
+}
+
+async function bytesOf(stream: AsyncIterable<Buffer>): Promise<number> {
+  let bytes = 0;
+  for await (const chunk of stream) bytes += chunk.length;
+  return bytes;
+}
+
+/** Resident memory of the gateway as it tells it itself. */
+async function residentBytes(): Promise<number> {
+  const response = await fetch(`http://127.0.0.1:${system.ports.GATEWAY_OPERATIONS_PORT}/metrics`);
+  return Number(/^process_resident_memory_bytes\{.*\} (\S+)$/m.exec(await response.text())?.[1]);
+}
+
+/** @returns the most that resident memory grew by while the work went on. */
+async function growthDuring(work: () => Promise<void>): Promise<number> {
+  const before = await residentBytes();
+  let most = before;
+  const watch = setInterval(async () => {
+    most = Math.max(most, await residentBytes());
+  }, 100);
+  await work();
+  clearInterval(watch);
+  return Math.max(most, await residentBytes()) - before;
+}
+
+function send(method: "GET" | "POST") {
+  const headers = { authorization: `Bearer ${token}` };
+  return httpRequest(`${system.url}/large`, { method, headers, agent: false });
+}
+
+async function answerTo(request: ReturnType<typeof send>): Promise<IncomingMessage> {
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  expect(response.statusCode).toBe(200);
+  return response;
+}
+
+beforeAll(async () => {
+  system = await startSystem();
+  token = (await apiClient(system.url).newUser()).accessToken;
+  upstream.listen(0, "127.0.0.1");
+  await once(upstream, "listening");
+  const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
+  await appendFile(
+    `${system.home}/routes.yaml`,
+    `
+  - prefix: /large
+    upstream: ${url}
+    bodyLimitBytes: ${2 * SIZE_MIB * MIB}
+    methods:
+      GET: { roles: [USER] }
+      POST: { roles: [USER], action: large.send }
+`,
+  );
+});
+
+afterAll(async () => {
+  upstream.closeAllConnections();
+  upstream.close();
+  await system?.remove();
+});
+
+test("a route that is added to the routes file is served without a restart; a broken file changes nothing", async () => {
+  const api = apiClient(system.url);
+  const status = async () => (await api.call("DELETE", "/large", { token })).status;
+  await expect.poll(status, { timeout: 10_000 }).toBe(405);
+  const file = `${system.home}/routes.yaml`;
+  const good = await readFile(file, "utf8");
+  await writeFile(file, "routes: 7");
+  await expect.poll(() => readLog(system, "gateway"), { timeout: 10_000 }).toContain("cannot be used");
+  expect(await status()).toBe(405);
+  await writeFile(file, good);
+});
+
+test(`${SIZE_MIB} MiB pass up and down while the gateway grows by less than 32 MiB`, async () => {
+  const upload = async () => {
+    const request = send("POST");
+    const answer = answerTo(request);
+    await pipeline(Readable.from(chunks()), request);
+    expect(Number(await (await answer).toArray().then((parts) => Buffer.concat(parts).toString()))).toBe(
+      SIZE_MIB * MIB,
+    );
+  };
+  const download = async () => {
+    const request = send("GET").end();
+    expect(await bytesOf(await answerTo(request))).toBe(SIZE_MIB * MIB);
+  };
+  // Once before: what a process takes for its first stream of any size is not what is measured.
+  await upload();
+  await download();
+  expect(await growthDuring(upload)).toBeLessThan(MAX_GROWTH_BYTES);
+  expect(await growthDuring(download)).toBeLessThan(MAX_GROWTH_BYTES);
+}, 600_000);
