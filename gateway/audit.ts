@@ -1,14 +1,19 @@
+import { Readable } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { v7 as uuidv7 } from "uuid";
 import type { AuditActor, AuditedCall, AuditOutcome, AuditRecorder } from "../audit-client/audit-entry.ts";
 import { traceIdOf } from "../service-kit/call-context.ts";
 import type { ErrorCode } from "../service-kit/errors.ts";
+import type { Logger } from "../service-kit/logger.ts";
 import { clientIp } from "./client-ip.ts";
+import { holdEnd } from "./hold-end.ts";
 import { isMutating } from "./route-policy.ts";
 import { userAgent } from "./user-agent.ts";
 
 const MAX_RESOURCE_CHARACTERS = 200;
 const MAX_EMAIL_CHARACTERS = 254;
+/** How long an answer may wait for its outcome. The effect has happened: later the answer goes out all the same. */
+const OUTCOME_WAIT_MS = 500;
 
 /** After these the effect may have happened all the same: the answer was lost, not necessarily the work. */
 const UNCERTAIN: ReadonlySet<ErrorCode> = new Set(["service_unavailable", "internal_error"]);
@@ -26,14 +31,58 @@ export function createRecordIntent(recorder: AuditRecorder) {
     const startedMs = performance.now();
     await recorder.record({ ...call, kind: "intent" }, request.call.deadlineMs);
     // From here on an outcome is owed.
-    request.audited = { call, startedMs };
+    request.audited = { call, startedMs, isTold: false };
   };
 }
 
-/** The outcome of a call whose intent was recorded; undefined for every other call. */
-export function auditOutcome(request: FastifyRequest, reply: FastifyReply): AuditOutcome | undefined {
-  if (request.audited === null) return undefined;
+/**
+ * An `onSend` hook: the answer of a call whose intent was recorded is complete only once its outcome is durable. So a
+ * client that has its answer can find it in the log, even if this process dies at once.
+ */
+export function createRecordOutcome(recorder: AuditRecorder, logger: Logger) {
+  async function tell(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const outcome = takeOutcome(request, reply);
+    if (outcome === undefined) return;
+    try {
+      await recorder.record(outcome, Date.now() + OUTCOME_WAIT_MS);
+    } catch (error) {
+      logger.error(
+        { err: error, requestId: request.id },
+        "audit outcome lost, or durable only after its answer",
+      );
+    }
+  }
+
+  return async (request: FastifyRequest, reply: FastifyReply, payload: unknown): Promise<unknown> => {
+    if (request.audited === null || request.audited.isTold) return payload;
+    if (payload instanceof Readable) {
+      const length = reply.getHeader("content-length");
+      return holdEnd(payload, length === undefined ? undefined : Number(length), () => tell(request, reply));
+    }
+    await tell(request, reply);
+    return payload;
+  };
+}
+
+/** For what ended without a whole answer: the outcome goes into the queue. */
+export function createEnqueueOutcome(recorder: AuditRecorder, logger: Logger) {
+  return (request: FastifyRequest, reply: FastifyReply): void => {
+    const outcome = takeOutcome(request, reply);
+    if (outcome === undefined) return;
+    try {
+      recorder.enqueue(outcome);
+    } catch (error) {
+      // The intent is stored; without an outcome it will be closed as unknown.
+      logger.error({ err: error, requestId: request.id }, "audit outcome lost");
+    }
+  };
+}
+
+/** The outcome of a call whose intent was recorded, the first time it is asked for; undefined for every other call. */
+function takeOutcome(request: FastifyRequest, reply: FastifyReply): AuditOutcome | undefined {
+  if (request.audited === null || request.audited.isTold) return undefined;
   const { call, startedMs } = request.audited;
+  request.audited.isTold = true;
   return {
     ...call,
     actor: { ...call.actor, ...request.provenActor },

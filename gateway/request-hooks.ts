@@ -6,7 +6,7 @@ import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
-import { auditOutcome, createRecordIntent } from "./audit.ts";
+import { createEnqueueOutcome, createRecordIntent, createRecordOutcome } from "./audit.ts";
 import { createAuthenticate } from "./authenticate.ts";
 import { onCompleted } from "./completion.ts";
 import { guardRequest } from "./request-guard.ts";
@@ -27,6 +27,7 @@ export interface HookDeps {
 export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   const { logger, recorder } = deps;
   const logRequest = createRequestLog(logger, deps.metrics);
+  const enqueueOutcome = createEnqueueOutcome(recorder, logger);
   decorateRequests(app);
   app.addHook("onRequest", async (request, reply) => {
     request.startedMs = performance.now();
@@ -35,14 +36,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   });
   onCompleted(app, (request, reply) => {
     logRequest(request, reply);
-    const outcome = auditOutcome(request, reply);
-    if (outcome === undefined) return;
-    try {
-      recorder.enqueue(outcome);
-    } catch (error) {
-      // The intent is stored; without an outcome it will be closed as unknown.
-      logger.error({ err: error, requestId: request.id }, "audit outcome lost");
-    }
+    enqueueOutcome(request, reply);
   });
   app.addHook("onRequest", createGuard(deps.allowedHosts));
   app.addHook("onRequest", createAuthenticate(deps.verifier));
@@ -52,6 +46,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   });
   app.addHook("preHandler", createRecordIntent(recorder));
   app.addHook("onSend", async (request, reply) => closeIfUnread(request, reply));
+  app.addHook("onSend", createRecordOutcome(recorder, logger));
 }
 
 /** The empty state of a request. */
