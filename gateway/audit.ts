@@ -7,6 +7,7 @@ import type { ErrorCode } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { clientIp } from "./client-ip.ts";
 import { holdEnd } from "./hold-end.ts";
+import { maskSecrets } from "./mask-secrets.ts";
 import { isMutating } from "./route-policy.ts";
 import { userAgent } from "./user-agent.ts";
 
@@ -105,7 +106,7 @@ function auditedCall(request: FastifyRequest, action: string): AuditedCall {
     callId: uuidv7(),
     actor: actorOf(request),
     clientIp: clientIp(request),
-    userAgent: userAgent(request),
+    userAgent: maskSecrets(userAgent(request)),
     method: request.method,
     route: request.routeOptions.url ?? "",
     resource: resourceOf(request),
@@ -127,5 +128,5 @@ function actorOf({ principal, body }: FastifyRequest): AuditActor {
 /** The id in the path: of our own routes the parameter, of proxied ones what follows the prefix. */
 function resourceOf({ params }: FastifyRequest): string {
   const { id, "*": rest } = (params ?? {}) as { id?: string; "*"?: string };
-  return (id ?? rest ?? "").slice(0, MAX_RESOURCE_CHARACTERS);
+  return maskSecrets(id ?? rest ?? "").slice(0, MAX_RESOURCE_CHARACTERS);
 }

@@ -65,6 +65,7 @@ beforeAll(
     names = new Map(users.map(({ id, first_name }) => [id, first_name]));
     const answered = attempts.filter(({ answer }) => answer !== undefined);
     const done = answered.filter(({ answer }) => (answer?.status ?? 500) < 300);
+    if (system.ended.length > 0) say(`ended without being killed: ${system.ended.join(", ")}`);
     say(
       `${attempts.length} calls, ${answered.length} answered, ${done.length} of them carried out; ${entries.length} entries`,
     );

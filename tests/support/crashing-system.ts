@@ -18,7 +18,10 @@ const NAMES = ["gateway", "identity-service", "token-service", "audit-service"] 
 /** What can be killed. */
 export type PartName = (typeof NAMES)[number] | "postgres";
 
-/** A Gatehouse whose parts are killed and started again one by one; a part that dies takes no other with it. */
+/**
+ * A Gatehouse whose parts are killed and started again one by one. What ends without being killed is started again
+ * too, as any supervisor would, and is told of.
+ */
 export interface CrashingSystem {
   url: string;
   home: string;
@@ -27,6 +30,8 @@ export interface CrashingSystem {
   kill(name: PartName): Promise<void>;
   /** Resolves when it is ready. */
   start(name: PartName): Promise<void>;
+  /** Processes that ended without being killed: their names. */
+  ended: string[];
   /** The gateway's metrics, as text. */
   metrics(): Promise<string>;
   remove(): Promise<void>;
@@ -49,6 +54,7 @@ export async function startCrashingSystem(gateway: Record<string, string> = {}):
   const password = (await readFile(join(home, "secrets", "postgres-superuser-password"), "utf8")).trim();
 
   const children = new Map<string, ChildProcess>();
+  const ended: string[] = [];
   let postgres: EmbeddedPostgres | undefined;
 
   async function start(name: PartName): Promise<void> {
@@ -65,9 +71,19 @@ export async function startCrashingSystem(gateway: Record<string, string> = {}):
     }
     const spec = specs.find((candidate) => candidate.name === name);
     if (spec === undefined) throw new Error(`there is no ${name}`);
-    children.set(name, spawnPart(spec, home, name === "gateway" ? gateway : {}));
+    spawnSupervised(spec);
     const problem = await untilReady(spec.readyUrl, READY_TIMEOUT_MS);
     if (problem !== undefined) throw new Error(`${name} is not ready: ${problem}`);
+  }
+
+  function spawnSupervised(spec: ProcessSpec): void {
+    const child = spawnPart(spec, home, spec.name === "gateway" ? gateway : {});
+    children.set(spec.name, child);
+    child.once("exit", () => {
+      if (children.get(spec.name) !== child) return;
+      ended.push(spec.name);
+      spawnSupervised(spec);
+    });
   }
 
   async function kill(name: PartName): Promise<void> {
@@ -81,9 +97,9 @@ export async function startCrashingSystem(gateway: Record<string, string> = {}):
     const child = children.get(name);
     if (child === undefined) return;
     children.delete(name);
-    const ended = once(child, "exit");
+    const gone = once(child, "exit");
     child.kill("SIGKILL");
-    await ended;
+    await gone;
   }
 
   await start("postgres");
@@ -94,6 +110,7 @@ export async function startCrashingSystem(gateway: Record<string, string> = {}):
     ports,
     kill,
     start,
+    ended,
     metrics: async () => (await fetch(`http://127.0.0.1:${ports.GATEWAY_OPERATIONS_PORT}/metrics`)).text(),
     async remove() {
       await Promise.all(NAMES.map(kill));
