@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { Entry } from "../proto/gen/gatehouse/audit/v1/entry.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { RecordStream, RecordStreamHandlers } from "./record-stream.ts";
@@ -33,7 +32,7 @@ export async function resendRun(deps: ResendDeps, run: FormerRun): Promise<void>
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
     }
-    await sleep(retryDelayMs(failures, deps.random()), undefined, { signal: deps.signal, ref: false });
+    await pause(retryDelayMs(failures, deps.random()), deps.signal);
   }
 }
 
@@ -66,6 +65,14 @@ async function sendOnce({ openStream, signal }: ResendDeps, run: FormerRun): Pro
     signal.removeEventListener("abort", giveUp);
     stream.cancel();
   }
+}
+
+/** Ends early, without an error, when the signal comes. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
 }
 
 function unavailable(message: string): DomainError {

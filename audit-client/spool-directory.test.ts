@@ -1,6 +1,6 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
@@ -76,6 +76,52 @@ test("what was taken over and not sent is taken over again", async () => {
   const runs = await third.takeOver();
   expect(runs.flat().map(({ lastSequence }) => lastSequence)).toEqual([4]);
   await closeAll(runs.flat());
+});
+
+test("on a disk that is really full nothing is vouched for, and it goes on when there is room", async ({
+  skip,
+}) => {
+  await mkdir(path, { recursive: true });
+  const mount = spawnSync("mount", ["-t", "tmpfs", "-o", "size=256k", "tmpfs", path]);
+  if (mount.status !== 0) skip("a file system of a fixed size can be mounted by root on Linux only");
+  try {
+    const directory = await open();
+    const spool = new Spool({
+      files,
+      directory: directory.own,
+      producerId: uuidv4(),
+      maxBytes: 1e9,
+      bytesOfOthers: () => 0,
+      onDamage: () => undefined,
+      segmentBytes: 64_000,
+    });
+    const group = (first: number) =>
+      Array.from({ length: 10 }, (_, index) => ({ sequence: first + index, entry: Buffer.alloc(1_000, 1) }));
+    let next = 1;
+    const fill = async () => {
+      for (;;) {
+        await spool.append(group(next));
+        next += 10;
+      }
+    };
+    await expect(fill()).rejects.toMatchObject({ code: "ENOSPC" });
+    expect(next).toBeGreaterThan(100);
+    await expect(spool.append(group(next))).rejects.toMatchObject({ code: "ENOSPC" });
+    const read: number[] = [];
+    for (let from = 1; from < next; from = (read.at(-1) ?? 0) + 1) {
+      read.push(...(await spool.read(from, 50)).map(({ sequence }) => sequence));
+    }
+    expect(read).toEqual(Array.from({ length: next - 1 }, (_, index) => index + 1));
+    await spool.release(100);
+    await spool.append(group(next));
+    expect((await spool.read(next, 50)).map(({ sequence }) => sequence)).toEqual(
+      group(next).map(({ sequence }) => sequence),
+    );
+    await spool.close();
+    await directory.close();
+  } finally {
+    spawnSync("umount", ["-l", path]);
+  }
 });
 
 test("a directory with nothing in it goes with its process", async () => {

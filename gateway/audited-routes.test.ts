@@ -104,6 +104,15 @@ const BEHAVIOURS: Record<string, Behaviour> = {
     upstream: () => undefined,
     expected: { outcome: ["unknown"], httpStatus: status(500) },
   },
+  "an answer that is cut off": {
+    service: async () => ANYTHING,
+    upstream: (response) => {
+      response.writeHead(201, { "content-length": 1_000 }).write("made, and");
+      setTimeout(() => response.destroy(), 10);
+    },
+    // It was done, says the status; how much of the answer arrived is another matter.
+    expected: { outcome: ["success"], httpStatus: status(200) },
+  },
   "a client that leaves": {
     service: async () => {
       reached.resolve();
@@ -231,8 +240,8 @@ async function call(name: string, { headers, body }: Sample, leaves: boolean): P
     return;
   }
   const [response] = await once(request, "response");
-  response.resume();
-  await once(response, "close");
+  response.on("error", () => undefined).resume();
+  await new Promise((resolve) => response.once("close", resolve));
 }
 
 function portOf(server: { address(): unknown }): number {
