@@ -5,6 +5,7 @@ import type { Metrics } from "../service-kit/metrics.ts";
 import { createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
 import type { AuditEventRecorder } from "./audit-entry.ts";
+import type { AuditSpool } from "./audit-spool.ts";
 import { openRecordStream } from "./record-stream.ts";
 import { Recorder, type RecorderLimits } from "./recorder.ts";
 
@@ -12,13 +13,15 @@ export interface AuditRecorderOptions extends Partial<RecorderLimits> {
   /** `host:port` of audit-service. */
   address: string;
   certificate: ProcessCertificate;
+  /** Takes over while audit-service is away. Closed by the recorder. */
+  spool?: AuditSpool | undefined;
   logger: Logger;
   metrics: Metrics;
 }
 
 /** A recorder that sends to audit-service over mutual TLS. One for a process: it is one producer. */
 export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRecorder {
-  const { address, certificate, logger, metrics } = options;
+  const { address, certificate, spool, logger, metrics } = options;
   const connect = () =>
     createRpcClient(AuditServiceClient, { address, service: "audit-service", certificate });
   let client = connect();
@@ -29,7 +32,8 @@ export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRe
       client.close();
       client = connect();
     },
-    producerId: uuidv4(),
+    spool: spool?.spool,
+    producerId: spool?.producerId ?? uuidv4(),
     newEntryId: uuidv7,
     random: Math.random,
     limits: {
@@ -37,9 +41,16 @@ export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRe
       reservedForOutcomes: options.reservedForOutcomes ?? 1_000,
       stallTimeoutMs: options.stallTimeoutMs ?? 2_000,
       unreadyAfterMs: options.unreadyAfterMs ?? 1_000,
+      spoolAfterMs: options.spoolAfterMs ?? 250,
     },
     logger,
     metrics,
+  });
+  const closing = new AbortController();
+  const resending = spool?.resendFormer({
+    openStream: (handlers) => openRecordStream(client, handlers),
+    random: Math.random,
+    signal: closing.signal,
   });
   return {
     record: (entry, deadlineMs) => recorder.record(entry, deadlineMs),
@@ -47,7 +58,10 @@ export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRe
     enqueue: (entry) => recorder.enqueue(entry),
     assertReady: () => recorder.assertReady(),
     async close(graceMs) {
+      closing.abort();
       await recorder.close(graceMs);
+      await resending;
+      await spool?.close();
       client.close();
     },
   };

@@ -12,6 +12,7 @@ const LIMITS: RecorderLimits = {
   reservedForOutcomes: 2,
   stallTimeoutMs: 2_000,
   unreadyAfterMs: 1_000,
+  spoolAfterMs: 250,
 };
 
 /** A stream to a service that does what the test says. */

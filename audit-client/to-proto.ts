@@ -24,6 +24,9 @@ const MAX_LENGTH = {
   reason: 200, // in place of method and route, which events have not
 } as const;
 
+/** Longest entry on the wire, whatever is in it. */
+export const MAX_ENTRY_BYTES = Math.floor((1024 * 1024) / 200);
+
 const MAX_HTTP_STATUS = 999;
 
 const KINDS: Record<(AuditEntry | AuditEvent)["kind"], EntryKind> = {

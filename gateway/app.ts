@@ -6,6 +6,7 @@ import type { TokenVerifier } from "../token-client/principal.ts";
 import type { AccountClient } from "./account-client.ts";
 import { registerAccountRoutes } from "./account-routes.ts";
 import { registerAdminRoutes } from "./admin-routes.ts";
+import { createRecordOutcome } from "./audit.ts";
 import type { AuditQueryClient } from "./audit-query-client.ts";
 import { registerAuthRoutes } from "./auth-routes.ts";
 import { answerClientError } from "./client-error.ts";
@@ -125,8 +126,9 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
   const stalls = new StallWatch();
   const completion = createCompletion(createOnCompleted(deps));
+  const recordOutcome = createRecordOutcome(deps.recorder, deps.logger);
   const webSockets = new WebSockets({ ...deps, completion });
-  addRequestHooks(app, { ...deps, stalls, completion, upgradeOf: acceptUpgrades(app) });
+  addRequestHooks(app, { ...deps, stalls, completion, recordOutcome, upgradeOf: acceptUpgrades(app) });
   app.addHook("preClose", async () => webSockets.close());
   app.addHook("onClose", async () => {
     stalls.close();
@@ -136,7 +138,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     app.register(async (scope: GatewayApp) => registerOwnRoutes(scope, deps, paths), { prefix });
   }
   app.register(async (scope: GatewayApp) =>
-    registerProxyRoutes(scope, { stalls, completion, webSockets, notFound }),
+    registerProxyRoutes(scope, { stalls, completion, recordOutcome, webSockets, notFound }),
   );
   return app;
 }

@@ -1,5 +1,6 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import type { AuditOutcome } from "../audit-client/audit-entry.ts";
+import type { AuditOutcome, AuditRecorder } from "../audit-client/audit-entry.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { GatewayDeps } from "./app.ts";
 import { ada, SESSION_ID, send, testGateway, tokens, USER_ID } from "./gateway.fixture.ts";
@@ -11,6 +12,10 @@ const call = { method: "POST", url: "/auth/login", body } as const;
 
 function gatewayWithLogin(login: GatewayDeps["identity"]["login"], overrides: Partial<GatewayDeps> = {}) {
   return testGateway({ identity: { register: absent, getUser: absent, close, login }, ...overrides });
+}
+
+function recorderWith(record: AuditRecorder["record"]): AuditRecorder {
+  return { record, enqueue: () => undefined, assertReady: () => undefined, close: async () => undefined };
 }
 
 test("a mutating call leaves an intent before the work and an outcome after it", async () => {
@@ -94,16 +99,27 @@ test("what cannot be recorded is not carried out", async () => {
   expect(isCalled).toBe(false);
 });
 
+test("an answer is held back until its outcome is durable", async () => {
+  const durable = Promise.withResolvers<void>();
+  const { app } = gatewayWithLogin(async () => ({ tokens, user: ada }), {
+    recorder: recorderWith((entry) => (entry.kind === "outcome" ? durable.promise : Promise.resolve())),
+  });
+  let isAnswered = false;
+  const answer = send(app, call).then((response) => {
+    isAnswered = true;
+    return response;
+  });
+  await sleep(50);
+  expect(isAnswered).toBe(false);
+  durable.resolve();
+  expect((await answer).statusCode).toBe(200);
+});
+
 test("a lost outcome does not fail the answer, and is logged", async () => {
   const { app, log } = gatewayWithLogin(async () => ({ tokens, user: ada }), {
-    recorder: {
-      record: async () => undefined,
-      enqueue: () => {
-        throw new DomainError("audit_unavailable");
-      },
-      assertReady: () => undefined,
-      close: async () => undefined,
-    },
+    recorder: recorderWith((entry) =>
+      entry.kind === "outcome" ? Promise.reject(new DomainError("audit_unavailable")) : Promise.resolve(),
+    ),
   });
   expect((await send(app, call)).statusCode).toBe(200);
   expect(log()).toContain("audit outcome lost");

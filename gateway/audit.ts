@@ -3,13 +3,17 @@ import { v7 as uuidv7 } from "uuid";
 import type { AuditActor, AuditedCall, AuditOutcome, AuditRecorder } from "../audit-client/audit-entry.ts";
 import { traceIdOf } from "../service-kit/call-context.ts";
 import type { ErrorCode } from "../service-kit/errors.ts";
+import type { Logger } from "../service-kit/logger.ts";
 import { clientIp } from "./client-ip.ts";
+import { maskSecrets } from "./mask-secrets.ts";
 import { pathBelow } from "./proxy-table.ts";
 import { isMutating } from "./route-policy.ts";
 import { userAgent } from "./user-agent.ts";
 
 const MAX_RESOURCE_CHARACTERS = 200;
 const MAX_EMAIL_CHARACTERS = 254;
+/** How long an answer may wait for its outcome. The effect has happened: later the answer goes out all the same. */
+const OUTCOME_WAIT_MS = 500;
 
 /** After these the effect may have happened all the same: the answer was lost, not necessarily the work. */
 const UNCERTAIN: ReadonlySet<ErrorCode> = new Set(["service_unavailable", "internal_error"]);
@@ -27,7 +31,7 @@ export function createRecordIntent(recorder: AuditRecorder) {
     const startedMs = performance.now();
     await recorder.record({ ...call, kind: "intent" }, request.call.deadlineMs);
     // From here on an outcome is owed.
-    request.audited = { call, startedMs };
+    request.audited = { call, startedMs, isTold: false };
   };
 }
 
@@ -36,10 +40,47 @@ export function isAudited(request: FastifyRequest): boolean {
   return (request.policy?.hasEffect ?? isMutating(request.method)) || request.upgrade !== null;
 }
 
-/** The outcome of a call whose intent was recorded; undefined for every other call. */
-export function auditOutcome(request: FastifyRequest, reply: FastifyReply): AuditOutcome | undefined {
-  if (request.audited === null) return undefined;
+/** Makes an outcome durable; never rejects. */
+export type RecordOutcome = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+
+/**
+ * The answer of a call whose intent was recorded is complete only once its outcome is durable: a client that has its answer can
+ * find it in the log, even if this process dies at once.
+ */
+export function createRecordOutcome(recorder: AuditRecorder, logger: Logger): RecordOutcome {
+  return async (request, reply) => {
+    const outcome = takeOutcome(request, reply);
+    if (outcome === undefined) return;
+    try {
+      await recorder.record(outcome, Date.now() + OUTCOME_WAIT_MS);
+    } catch (error) {
+      logger.error(
+        { err: error, requestId: request.id },
+        "audit outcome lost, or durable only after its answer",
+      );
+    }
+  };
+}
+
+/** For what ended without a whole answer: the outcome goes into the queue. */
+export function createEnqueueOutcome(recorder: AuditRecorder, logger: Logger) {
+  return (request: FastifyRequest, reply: FastifyReply): void => {
+    const outcome = takeOutcome(request, reply);
+    if (outcome === undefined) return;
+    try {
+      recorder.enqueue(outcome);
+    } catch (error) {
+      // The intent is stored; without an outcome it will be closed as unknown.
+      logger.error({ err: error, requestId: request.id }, "audit outcome lost");
+    }
+  };
+}
+
+/** The outcome of a call whose intent was recorded, the first time it is asked for; undefined for every other call. */
+function takeOutcome(request: FastifyRequest, reply: FastifyReply): AuditOutcome | undefined {
+  if (request.audited === null || request.audited.isTold) return undefined;
   const { call, startedMs } = request.audited;
+  request.audited.isTold = true;
   return {
     ...call,
     actor: { ...call.actor, ...request.provenActor },
@@ -63,7 +104,7 @@ function auditedCall(request: FastifyRequest, action: string): AuditedCall {
     callId: uuidv7(),
     actor: actorOf(request),
     clientIp: clientIp(request),
-    userAgent: userAgent(request),
+    userAgent: maskSecrets(userAgent(request)),
     method: request.method,
     route: request.policy?.pattern ?? "",
     resource: resourceOf(request),
@@ -86,5 +127,5 @@ function actorOf({ principal, body }: FastifyRequest): AuditActor {
 function resourceOf({ params, target, raw }: FastifyRequest): string {
   const { id, provider } = (params ?? {}) as { id?: string; provider?: string };
   const resource = target === null ? (id ?? provider ?? "") : pathBelow(target, raw.url ?? "");
-  return resource.slice(0, MAX_RESOURCE_CHARACTERS);
+  return maskSecrets(resource).slice(0, MAX_RESOURCE_CHARACTERS);
 }

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
+import { spoolConfig } from "../audit-client/spool-config.ts";
 import { isWebOrigin, parseRoutesFile } from "../routes-file/routes-file.ts";
 import {
   addressSchema,
@@ -93,6 +94,7 @@ const introspectionClientsSchema = readableFileSchema.transform((path, context) 
 export const configSchema = z.object({
   ...processConfig,
   ...tlsConfig,
+  ...spoolConfig,
   /** HTTP for clients. TLS ends at the balancer in front. */
   LISTEN_ADDRESS: addressSchema,
   IDENTITY_SERVICE_ADDRESS: addressSchema,

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
 import { DomainError } from "../service-kit/errors.ts";
+import type { RecordOutcome } from "./audit.ts";
 import { ClientGone } from "./client-gone.ts";
 import type { Completion } from "./completion.ts";
 import { HTTP_EARLY_HINTS } from "./http-errors.ts";
@@ -19,6 +20,7 @@ const SILENCE_MARGIN_MS = 5_000;
 
 export interface ForwardDeps {
   completion: Pick<Completion, "decided">;
+  recordOutcome: RecordOutcome;
   stalls: StallWatch;
 }
 
@@ -83,6 +85,9 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
   #failure: Error | undefined;
   #total: NodeJS.Timeout | undefined;
   #hasBegun = false;
+  /** Of an answer whose end waits for the audit log: until the chunk that completes it, if that is known. */
+  #remainingBytes = Number.POSITIVE_INFINITY;
+  #last: Buffer | undefined;
 
   constructor(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, deps: ForwardDeps) {
     const { route } = target;
@@ -151,7 +156,7 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
   onResponseStart(
     controller: Dispatcher.DispatchController,
     status: number,
-    { link }: IncomingHttpHeaders,
+    { link, "content-length": length }: IncomingHttpHeaders,
   ): void {
     const request = this.#request;
     const { raw } = this.#reply;
@@ -163,6 +168,7 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
     addDownstreamHeaders(headers, controller.rawHeaders as Buffer[]);
     if (leavesUnread(request)) headers.push("connection", "close");
     raw.writeHead(status, headers);
+    if (request.audited !== null && length !== undefined) this.#remainingBytes = Number(length);
     this.#reply.hijack();
     this.#hasBegun = true;
     this.#upstream?.answered();
@@ -171,6 +177,11 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const { raw } = this.#reply;
+    this.#remainingBytes -= chunk.length;
+    if (this.#remainingBytes <= 0) {
+      this.#last = chunk;
+      return;
+    }
     if (raw.write(chunk)) return;
     controller.pause();
     this.#deps.stalls.watchReader(raw);
@@ -181,10 +192,15 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
-    const { raw } = this.#reply;
     this.#leave("answered");
+    if (this.#request.audited === null) this.#end(trailers);
+    else void this.#deps.recordOutcome(this.#request, this.#reply).then(() => this.#end(trailers));
+  }
+
+  #end(trailers: IncomingHttpHeaders): void {
+    const { raw } = this.#reply;
     if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers));
-    raw.end();
+    raw.end(this.#last);
     if (raw.writableNeedDrain) this.#deps.stalls.watchReader(raw);
   }
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
+import { openConfiguredSpool } from "../audit-client/audit-spool.ts";
 import { loadConfig, splitAddress } from "../service-kit/config.ts";
 import { bufferedOutput } from "../service-kit/logger.ts";
 import { startProcess } from "../service-kit/service-process.ts";
@@ -31,7 +32,8 @@ const { logger, metrics, lifecycle, certificate } = await startProcess("gateway"
 const { IDENTITY_SERVICE_ADDRESS, TOKEN_SERVICE_ADDRESS, AUDIT_SERVICE_ADDRESS } = config;
 
 // What is started first is stopped last: the recorder outlives the requests it has to record.
-const recorder = createAuditRecorder({ address: AUDIT_SERVICE_ADDRESS, certificate, logger, metrics });
+const spool = await openConfiguredSpool(config, logger, metrics);
+const recorder = createAuditRecorder({ address: AUDIT_SERVICE_ADDRESS, certificate, spool, logger, metrics });
 lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_FLUSH_MS));
 lifecycle.addReadinessCheck("audit-service", () => recorder.assertReady());
 const verifier = createTokenVerifier({ address: TOKEN_SERVICE_ADDRESS, certificate, logger, metrics });

@@ -8,7 +8,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import { startSpan } from "../service-kit/tracing.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
-import { auditOutcome, createRecordIntent, isAudited } from "./audit.ts";
+import { createEnqueueOutcome, createRecordIntent, isAudited, type RecordOutcome } from "./audit.ts";
 import { createAuthenticate } from "./authenticate.ts";
 import type { Completion, OnCompleted } from "./completion.ts";
 import { corsHeadersFor } from "./cors.ts";
@@ -23,6 +23,7 @@ import { closeIfUnread } from "./unread-body.ts";
 export interface HookDeps {
   verifier: Pick<TokenVerifier, "verify">;
   recorder: AuditRecorder;
+  recordOutcome: RecordOutcome;
   proxies: ProxyTable;
   allowedHosts: ReadonlySet<string>;
   /** Web pages whose scripts may call our own paths. */
@@ -34,7 +35,7 @@ export interface HookDeps {
 
 /** What every request passes, proxied ones included, in this order. Own routes validate before the audit intent. */
 export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
-  const { completion } = deps;
+  const { completion, recordOutcome } = deps;
   decorateRequests(app);
   app.addHook("onRequest", (request, reply, done) => {
     begin(request, deps);
@@ -54,7 +55,8 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   app.addHook("onSend", (request, reply, _payload, done) => {
     closeIfUnread(request, reply);
     completion.decided(request, reply);
-    done();
+    if (request.audited === null) done();
+    else recordOutcome(request, reply).then(() => done(), done);
   });
 }
 
@@ -65,18 +67,12 @@ export function createOnCompleted(deps: {
   metrics: Metrics;
 }): OnCompleted {
   const { recorder, logger } = deps;
+  const enqueueOutcome = createEnqueueOutcome(recorder, logger);
   const logRequest = createRequestLog(logger, deps.metrics);
   return (request, reply) => {
     logRequest(request, reply);
     endSpan(request, reply);
-    const outcome = auditOutcome(request, reply);
-    if (outcome === undefined) return;
-    try {
-      recorder.enqueue(outcome);
-    } catch (error) {
-      // The intent is stored; without an outcome it will be closed as unknown.
-      logger.error({ err: error, requestId: request.id }, "audit outcome lost");
-    }
+    enqueueOutcome(request, reply);
   };
 }
 

@@ -45,8 +45,8 @@ declare module "fastify" {
     accessToken: string;
     /** Who turned out to act, where a public call proves it (login, refresh). */
     provenActor: AuditActor | null;
-    /** What was promised to the audit log; null if nothing was. */
-    audited: { call: AuditedCall; startedMs: number } | null;
+    /** What was promised to the audit log, and whether it was kept; null if nothing was. */
+    audited: { call: AuditedCall; startedMs: number; isTold: boolean } | null;
     /** What its answer says to scripts of another origin: names and values in turn. */
     corsHeaders: readonly string[];
     /** Our code of the failure that was answered; null for successes and an upstream's own failures. */

@@ -23,6 +23,7 @@ import { createMemoryBell } from "./revocation-bell.ts";
 import { RevocationFeed } from "./revocation-feed.ts";
 import { rotateSigningKeyWhenDue } from "./rotate-signing-key.ts";
 import { toAuditEvent } from "./security-event-audit.ts";
+import { oldestUndelivered } from "./security-event-store.ts";
 import { createSessionRpc, sessionCallers } from "./session-rpc.ts";
 import { markLeavesSeen } from "./session-store.ts";
 import { createTokenRpc, tokenCallers } from "./token-rpc.ts";
@@ -85,18 +86,27 @@ const recorder = createAuditRecorder({
 lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_GRACE_MS));
 const notices = createIdentityNoticeClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate);
 lifecycle.onStop("identity notices", () => notices.close());
+let oldestEvent: Date | undefined;
 const delivery = repeat(
   "security events",
   EVENT_DELIVERY_INTERVAL_MS,
-  () =>
-    deliverSecurityEvents({
+  async () => {
+    await deliverSecurityEvents({
       sql,
       record: (event) => recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS),
       notify: (event) => notices.notifyRefreshReuse(event),
       now,
       logger,
-    }),
+    });
+    oldestEvent = await oldestUndelivered(sql);
+  },
   logger,
+);
+metrics.gauge(
+  "gatehouse_outbox_lag_seconds",
+  "Age of the oldest security event that was not delivered; 0 if all were.",
+  [],
+  (gauge) => gauge.set(oldestEvent === undefined ? 0 : (now().getTime() - oldestEvent.getTime()) / 1_000),
 );
 lifecycle.onStop("security events", delivery.stop);
 

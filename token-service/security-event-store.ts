@@ -63,6 +63,14 @@ export async function claimDueEvents(
   `;
 }
 
+/** When the oldest event came about that somebody has not taken yet; undefined if all is delivered. */
+export async function oldestUndelivered(sql: Sql): Promise<Date | undefined> {
+  const [row] = await sql<{ at: Date | null }[]>`
+    select min(occurred_at) as at from security_events where recorded_at is null or notified_at is null
+  `;
+  return row?.at ?? undefined;
+}
+
 export async function markEventRecorded(sql: Sql, id: string, now: Date): Promise<void> {
   await sql`update security_events set recorded_at = ${now} where id = ${id}`;
 }

@@ -16,6 +16,8 @@ export interface Home {
   tls: string;
   secrets: string;
   logs: string;
+  /** Audit entries while audit-service is away. */
+  spool: string;
   /** The mailbox's messages. */
   mail: string;
   routesFile: string;
@@ -102,6 +104,7 @@ function homeAt(path: string): Home {
     tls: join(path, "tls"),
     secrets: join(path, "secrets"),
     logs: join(path, "logs"),
+    spool: join(path, "spool"),
     mail: join(path, "mail"),
     routesFile: join(path, "routes.yaml"),
     providersFile: join(path, "providers.yaml"),

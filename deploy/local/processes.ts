@@ -35,6 +35,7 @@ export function processPlan(settings: Settings, home: Home, administrator: First
     ...services,
     LISTEN_ADDRESS: local(settings.GATEWAY_PORT),
     ROUTES_FILE: home.routesFile,
+    AUDIT_SPOOL_DIRECTORY: home.spool,
     ALLOWED_HOSTS: `${local(settings.GATEWAY_PORT)},localhost:${settings.GATEWAY_PORT}`,
   });
   const payments = service(settings, home, "payments-service", settings.PAYMENTS_OPERATIONS_PORT, {

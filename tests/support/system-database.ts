@@ -4,7 +4,10 @@ import postgres from "postgres";
 import type { System } from "./system.ts";
 
 /** A superuser's connection to a database of a running system: to look behind the API, or to bring about what it cannot. */
-export async function databaseOfSystem(system: System, database: "identity" | "token" | "audit") {
+export async function databaseOfSystem(
+  system: Pick<System, "home" | "ports">,
+  database: "identity" | "token" | "audit",
+) {
   const password = await readFile(join(system.home, "secrets", "postgres-superuser-password"), "utf8");
   const sql = postgres({
     host: "127.0.0.1",

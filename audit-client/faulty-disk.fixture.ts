@@ -1,0 +1,122 @@
+import { dirname } from "node:path";
+import type { SpoolFile, SpoolFileSystem } from "./spool-file-system.ts";
+
+interface Content {
+  /** What a reader sees. */
+  bytes: Buffer;
+  /** What is on the platter. */
+  durable: Buffer;
+  /** A failed fsync drops dirty pages: what was written before it and was not durable never will be. */
+  isPoisoned: boolean;
+}
+
+type Operation = "create" | "write" | "datasync" | "syncDirectory" | "read" | "remove";
+
+/** A disk in memory that forgets, on a crash, what was not synced; and fails on demand. */
+export interface FaultyDisk extends SpoolFileSystem {
+  files: Map<string, Content>;
+  /** Bytes that fit; more is ENOSPC, after what fits was written. */
+  capacityBytes: number;
+  /** Operations that fail, with which error, until deleted. */
+  failing: Map<Operation, string>;
+  syncs: number;
+  /**
+   * The power goes: of each file, what was durable stays, with the first part of what was not.
+   *
+   * @param torn gives, for a number of bytes that were not durable, how many of them are there all the same.
+   */
+  crash(torn?: (bytes: number) => number): void;
+}
+
+export function faultyDisk(): FaultyDisk {
+  const files = new Map<string, Content>();
+  const durableNames = new Set<string>();
+  const used = () => [...files.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
+  const check = (operation: Operation) => {
+    const code = disk.failing.get(operation);
+    if (code !== undefined) throw Object.assign(new Error(`${code}: ${operation}`), { code });
+  };
+
+  const fileOf = (content: Content): SpoolFile => ({
+    async write(bytes, position) {
+      check("write");
+      const free = disk.capacityBytes - used();
+      const growth = Math.max(0, position + bytes.length - content.bytes.length);
+      const fitting = growth <= free ? bytes.length : Math.max(0, bytes.length - (growth - free));
+      const end = position + fitting;
+      const grown = Buffer.alloc(Math.max(content.bytes.length, end));
+      content.bytes.copy(grown);
+      grown.set(bytes.subarray(0, fitting), position);
+      content.bytes = grown;
+      if (fitting < bytes.length) throw Object.assign(new Error("ENOSPC: write"), { code: "ENOSPC" });
+    },
+    async read(position, length) {
+      check("read");
+      return content.bytes.subarray(position, position + length);
+    },
+    async datasync() {
+      disk.syncs += 1;
+      if (disk.failing.has("datasync")) content.isPoisoned = true;
+      check("datasync");
+      if (!content.isPoisoned) content.durable = Buffer.from(content.bytes);
+    },
+    async truncate(length) {
+      content.bytes = content.bytes.subarray(0, length);
+      content.durable = content.durable.subarray(0, length);
+    },
+    size: async () => content.bytes.length,
+    close: async () => undefined,
+  });
+
+  const disk: FaultyDisk = {
+    files,
+    capacityBytes: Number.POSITIVE_INFINITY,
+    failing: new Map(),
+    syncs: 0,
+    async create(path) {
+      check("create");
+      if (files.has(path)) throw Object.assign(new Error("EEXIST"), { code: "EEXIST" });
+      const content = { bytes: Buffer.alloc(0), durable: Buffer.alloc(0), isPoisoned: false };
+      files.set(path, content);
+      return fileOf(content);
+    },
+    async open(path) {
+      const content = files.get(path);
+      if (content === undefined) throw Object.assign(new Error("ENOENT"), { code: "ENOENT" });
+      return fileOf(content);
+    },
+    makeDirectory: async () => undefined,
+    async syncDirectory(path) {
+      check("syncDirectory");
+      for (const name of files.keys()) if (dirname(name) === path) durableNames.add(name);
+    },
+    list: async (path) =>
+      [...files.keys()]
+        .filter((name) => name.startsWith(`${path}/`))
+        .map((name) => name.slice(path.length + 1)),
+    listDirectories: async () => [],
+    async rename(from, to) {
+      const content = files.get(from);
+      if (content === undefined) throw Object.assign(new Error("ENOENT"), { code: "ENOENT" });
+      files.delete(from);
+      files.set(to, content);
+    },
+    async remove(path) {
+      check("remove");
+      files.delete(path);
+    },
+    crash(torn = () => 0) {
+      for (const [name, content] of files) {
+        if (!durableNames.has(name)) {
+          files.delete(name);
+          continue;
+        }
+        const from = content.durable.length;
+        const stays = content.bytes.subarray(from, from + torn(content.bytes.length - from));
+        content.bytes = Buffer.concat([content.durable, stays]);
+        content.durable = content.bytes;
+      }
+    },
+  };
+  return disk;
+}

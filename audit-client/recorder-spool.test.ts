@@ -1,0 +1,336 @@
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { createMetrics, type Metrics } from "../service-kit/metrics.ts";
+import { sampleIntent, sampleOutcome } from "./entry.fixture.ts";
+import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
+import type { RecordStreamHandlers } from "./record-stream.ts";
+import { Recorder } from "./recorder.ts";
+import { Spool } from "./spool.ts";
+import { MAX_ENTRY_BYTES } from "./to-proto.ts";
+
+const PRODUCER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
+const SPOOL_AFTER_MS = 250;
+
+/** A service that can be there, be silent, or be away; it stores what it is sent, once. */
+interface Service {
+  state: "there" | "silent" | "away";
+  /** Sequences in the order of storing. */
+  stored: number[];
+  ids: Set<string>;
+  repeated: number;
+}
+
+let disk: FaultyDisk;
+let service: Service;
+let metrics: Metrics;
+let recorder: Recorder;
+let streams: { handlers: RecordStreamHandlers; isOver: boolean }[];
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  disk = faultyDisk();
+  service = { state: "there", stored: [], ids: new Set(), repeated: 0 };
+  streams = [];
+});
+
+afterEach(async () => {
+  const closed = recorder.close(0);
+  await vi.advanceTimersByTimeAsync(10);
+  await closed;
+  vi.useRealTimers();
+});
+
+test("while the service acknowledges in time the disk is not touched", async () => {
+  await start();
+  for (let index = 0; index < 20; index += 1) await durable(record());
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect([disk.syncs, service.stored.length]).toEqual([0, 20]);
+});
+
+test("an entry that was sent and is not acknowledged in time becomes durable on the disk, and is stored once", async () => {
+  await start();
+  service.state = "silent";
+  const settled = outcomeOf(record());
+  await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS - 60);
+  expect([settled.state, disk.syncs]).toEqual(["waiting", 0]);
+  await vi.advanceTimersByTimeAsync(120);
+  expect([settled.state, disk.syncs]).toEqual(["resolved", 1]);
+  service.state = "there";
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(service.stored).toEqual([1]);
+  expect(disk.files.size).toBe(0);
+});
+
+test("once the service is known to be away, an entry waits for the disk only", async () => {
+  await startAway();
+  const startedMs = performance.now();
+  await durable(record());
+  expect(performance.now() - startedMs).toBeLessThan(10);
+  recorder.assertReady();
+});
+
+test("entries of one turn share one fdatasync", async () => {
+  await startAway();
+  const before = disk.syncs;
+  await Promise.all(Array.from({ length: 100 }, () => durable(record())));
+  expect(disk.syncs - before).toBeLessThanOrEqual(2);
+});
+
+test("on return everything goes out in order, once, what is new behind what waited; then the disk is empty", async () => {
+  await startAway();
+  for (let index = 0; index < 3_000; index += 1) recorder.enqueue(sampleOutcome());
+  await vi.advanceTimersByTimeAsync(10);
+  expect(disk.files.size).toBeGreaterThan(0);
+  service.state = "there";
+  for (let index = 0; index < 200; index += 1) {
+    recorder.enqueue(sampleOutcome());
+    await vi.advanceTimersByTimeAsync(5);
+  }
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(service.stored).toEqual(Array.from({ length: 3_201 }, (_, index) => index + 1));
+  expect(service.ids.size).toBe(3_201);
+  expect(disk.files.size).toBe(0);
+  const syncs = disk.syncs;
+  await durable(record());
+  expect(disk.syncs).toBe(syncs); // direct again
+});
+
+test("a service that comes and goes loses nothing, doubles nothing, and keeps the order", async () => {
+  await start();
+  for (let round = 0; round < 60; round += 1) {
+    const state = (["there", "silent", "away"] as const)[(round * 7) % 3] ?? "there";
+    service.state = state;
+    if (state === "away") breakStream();
+    for (let index = 0; index < 11; index += 1) {
+      recorder.enqueue(sampleOutcome());
+      await vi.advanceTimersByTimeAsync((round * index) % 97);
+    }
+  }
+  service.state = "there";
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(service.stored).toEqual(Array.from({ length: 660 }, (_, index) => index + 1));
+  expect(disk.files.size).toBe(0);
+});
+
+test("what is on the disk does not fill the queue in memory", async () => {
+  await startAway({ maxQueuedEntries: 50, reservedForOutcomes: 10 });
+  for (let index = 0; index < 500; index += 1) await durable(record());
+  recorder.assertReady();
+  expect(await metrics.render()).toMatch(/^gatehouse_audit_queued_entries\{.*\} 501$/m);
+});
+
+test("at the cap nothing new begins, the process is unready, and what has begun can be told", async () => {
+  await startAway({ maxBytes: 20 * MAX_ENTRY_BYTES });
+  let begun = 0;
+  for (; begun < 1_000; begun += 1) {
+    const settled = outcomeOf(record());
+    await vi.advanceTimersByTimeAsync(10);
+    if (settled.state === "rejected") break;
+  }
+  expect(begun).toBeGreaterThan(5);
+  expect(begun).toBeLessThan(30);
+  await expect(record()).rejects.toMatchObject({ code: "audit_unavailable", retryAfterMs: 1_000 });
+  expect(() => recorder.assertReady()).toThrow("full");
+  const long = { userAgent: "€".repeat(512), resource: "€".repeat(200), route: "€".repeat(200) };
+  for (let index = 0; index < begun; index += 1) {
+    await durable(recorder.record(sampleOutcome(long), Date.now() + 1_000));
+  }
+  service.state = "there";
+  await vi.advanceTimersByTimeAsync(5_000);
+  recorder.assertReady();
+  expect(service.stored).toHaveLength(2 * begun + 1);
+});
+
+test.each([
+  ["a full disk", "write", "ENOSPC"],
+  ["a failed fsync", "datasync", "EIO"],
+  ["a read-only file system", "create", "EROFS"],
+] as const)(
+  "%s: who waits is refused at once, the process is unready; it recovers by itself",
+  async (_, operation, code) => {
+    await start();
+    disk.failing.set(operation, code);
+    service.state = "away";
+    breakStream();
+    const settled = outcomeOf(record());
+    await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS + 60);
+    expect(settled).toMatchObject({ state: "rejected", error: { code: "audit_unavailable" } });
+    await expect(record()).rejects.toMatchObject({ code: "audit_unavailable" });
+    expect(() => recorder.assertReady()).toThrow();
+    recorder.enqueue(sampleOutcome());
+
+    disk.failing.clear();
+    await vi.advanceTimersByTimeAsync(1_100);
+    recorder.assertReady();
+    await durable(record());
+    expect(await metrics.render()).toMatch(/^gatehouse_audit_spool_errors_total\{.*\} [1-9]/m);
+    service.state = "there";
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(service.stored).toEqual([1, 2, 3]);
+  },
+);
+
+test("with the service there, a broken disk stops nothing", async () => {
+  await start();
+  for (const operation of ["create", "write", "datasync"] as const) disk.failing.set(operation, "EIO");
+  await durable(record());
+  recorder.assertReady();
+});
+
+test("what was acknowledged by the disk is there after a loss of power", async () => {
+  await startAway();
+  for (let index = 0; index < 10; index += 1) await durable(record());
+  disk.crash();
+  const sizes = [...disk.files.values()].map(({ bytes }) => bytes.length);
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThan(10 * 100);
+});
+
+test("entries that became unreadable on the disk do not hold up those behind them", async () => {
+  await startAway();
+  for (let index = 0; index < 5; index += 1) await durable(record());
+  const [content] = disk.files.values();
+  if (content === undefined) throw new Error("no file");
+  content.bytes[content.bytes.length - 3] = (content.bytes[content.bytes.length - 3] ?? 0) ^ 1;
+  service.state = "there";
+  await vi.advanceTimersByTimeAsync(2_000);
+  await durable(record());
+  expect(service.stored).toEqual([1, 2, 3, 4, 5, 7]);
+});
+
+test("close leaves on the disk what nobody has acknowledged", async () => {
+  await start();
+  service.state = "silent";
+  const settled = outcomeOf(record());
+  recorder.enqueue(sampleOutcome());
+  const closed = outcomeOf(recorder.close(100));
+  await vi.advanceTimersByTimeAsync(200);
+  expect([closed.state, settled.state]).toEqual(["resolved", "resolved"]);
+  expect(disk.files.size).toBe(1);
+});
+
+test("what goes through the spool is counted", async () => {
+  await startAway();
+  await durable(record());
+  service.state = "there";
+  await vi.advanceTimersByTimeAsync(2_000);
+  const text = await metrics.render();
+  expect(text).toMatch(/^gatehouse_audit_spooled_total\{.*\} 2$/m);
+  expect(text).toMatch(/^gatehouse_audit_spool_drained_total\{.*\} 2$/m);
+  expect(text).toMatch(/^gatehouse_audit_queued_entries\{.*\} 0$/m);
+});
+
+interface Options {
+  maxBytes?: number;
+  maxQueuedEntries?: number;
+  reservedForOutcomes?: number;
+}
+
+async function start(options: Options = {}): Promise<void> {
+  const { maxBytes = 10_000_000, maxQueuedEntries = 10_000, reservedForOutcomes = 1_000 } = options;
+  let entries = 0;
+  metrics = createMetrics("test");
+  const spool = new Spool({
+    files: disk,
+    directory: "/spool",
+    producerId: PRODUCER,
+    maxBytes,
+    bytesOfOthers: () => 0,
+    onDamage: () => undefined,
+    segmentBytes: 20_000,
+  });
+  recorder = new Recorder({
+    openStream,
+    onStall: () => undefined,
+    spool,
+    producerId: PRODUCER,
+    newEntryId: () => `entry-${++entries}`,
+    random: () => 1,
+    limits: {
+      maxQueuedEntries,
+      reservedForOutcomes,
+      stallTimeoutMs: 2_000,
+      unreadyAfterMs: 1_000,
+      spoolAfterMs: SPOOL_AFTER_MS,
+    },
+    logger: pino({ level: "silent" }),
+    metrics,
+  });
+  await vi.advanceTimersByTimeAsync(10);
+}
+
+/** As `start`, with the service away and an outcome on the disk. */
+async function startAway(options: Options = {}): Promise<void> {
+  service.state = "away";
+  await start(options);
+  recorder.enqueue(sampleOutcome());
+  await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS + 60);
+}
+
+function openStream(handlers: RecordStreamHandlers) {
+  const stream = { handlers, isOver: false, last: 0 };
+  streams.push(stream);
+  if (service.state === "away") setTimeout(() => end(stream), 1);
+  return {
+    send(request: RecordRequest) {
+      setTimeout(() => {
+        if (stream.isOver || service.state !== "there") return;
+        for (const { sequence, entry } of request.entries) {
+          if (stream.last > 0 && sequence !== stream.last + 1) return end(stream);
+          stream.last = sequence;
+          store(sequence, entry?.id ?? "");
+        }
+        handlers.onAcknowledged(stream.last);
+      }, 2);
+      return true;
+    },
+    cancel() {
+      stream.isOver = true;
+    },
+  };
+}
+
+function store(sequence: number, id: string): void {
+  if (service.stored.includes(sequence)) service.repeated += 1;
+  else service.stored.push(sequence);
+  service.ids.add(id);
+}
+
+function end(stream: { handlers: RecordStreamHandlers; isOver: boolean }): void {
+  if (stream.isOver) return;
+  stream.isOver = true;
+  stream.handlers.onEnd(new DomainError("service_unavailable"));
+}
+
+function breakStream(): void {
+  const stream = streams.at(-1);
+  if (stream !== undefined) end(stream);
+}
+
+function record(): Promise<void> {
+  return recorder.record(sampleIntent(), Date.now() + 1_000);
+}
+
+/** Waits with the clock running. */
+async function durable(promise: Promise<void>): Promise<void> {
+  const settled = outcomeOf(promise);
+  for (let step = 0; step < 1_000 && settled.state === "waiting"; step += 1) {
+    await vi.advanceTimersByTimeAsync(1);
+  }
+  await promise;
+}
+
+function outcomeOf(promise: Promise<unknown>) {
+  const outcome: { state: "waiting" | "resolved" | "rejected"; error?: unknown } = { state: "waiting" };
+  promise.then(
+    () => {
+      outcome.state = "resolved";
+    },
+    (error: unknown) => {
+      outcome.state = "rejected";
+      outcome.error = error;
+    },
+  );
+  return outcome;
+}

@@ -1,0 +1,114 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
+import { Entry } from "../proto/gen/gatehouse/audit/v1/entry.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { sampleIntent } from "./entry.fixture.ts";
+import { faultyDisk } from "./faulty-disk.fixture.ts";
+import type { RecordStreamHandlers } from "./record-stream.ts";
+import { resendRun } from "./resend-run.ts";
+import type { FormerRun } from "./spool-directory.ts";
+import { encodeFileHeader, encodeRecord } from "./spool-record.ts";
+import { recoverSegment } from "./spool-segment.ts";
+import { toProto } from "./to-proto.ts";
+
+const FORMER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
+
+let streams: { requests: RecordRequest[]; isCancelled: boolean }[];
+/** What happens to a message: the number of messages before it, and how to answer. */
+let onMessage: (count: number, last: number, handlers: RecordStreamHandlers) => void;
+let abort: AbortController;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  streams = [];
+  abort = new AbortController();
+  onMessage = (_count, last, handlers) => handlers.onAcknowledged(last);
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test("everything goes out under the former producer's id and numbers, in messages of 200 at most, one at a time", async () => {
+  await resend(await runOf([1, 450]));
+  const { requests = [] } = streams[0] ?? {};
+  expect(requests.map(({ entries }) => entries.length)).toEqual([200, 200, 50]);
+  expect(new Set(requests.map(({ producerId }) => producerId))).toEqual(new Set([FORMER]));
+  expect(sent(requests)).toEqual(numbers(1, 450));
+  expect(requests[0]?.entries[0]?.entry?.id).toBe("entry-1");
+  expect(streams[0]?.isCancelled).toBe(true);
+});
+
+test("files that overlap, after a write that failed half-way, are sent as one count", async () => {
+  await resend(await runOf([5, 9], [8, 12]));
+  expect(sent(streams[0]?.requests ?? [])).toEqual(numbers(5, 12));
+});
+
+test("a stream that fails or is silent is opened again, and all of it sent again", async () => {
+  onMessage = (count, last, handlers) => {
+    if (count === 1) handlers.onEnd(new DomainError("service_unavailable"));
+    else if (count !== 3) handlers.onAcknowledged(last);
+  };
+  await resend(await runOf([1, 450]));
+  expect(streams).toHaveLength(3);
+  expect(sent(streams[2]?.requests ?? [])).toEqual(numbers(1, 450));
+});
+
+test("it ends with its signal, at once", async () => {
+  onMessage = () => undefined;
+  const resent = resend(await runOf([1, 3])).catch((error: unknown) => error);
+  await vi.advanceTimersByTimeAsync(100);
+  abort.abort(new Error("stopping"));
+  expect(await resent).toMatchObject({ message: "stopping" });
+});
+
+async function resend(run: FormerRun): Promise<void> {
+  let messages = 0;
+  const openStream = (handlers: RecordStreamHandlers) => {
+    const stream = { requests: [] as RecordRequest[], isCancelled: false };
+    streams.push(stream);
+    return {
+      send(request: RecordRequest) {
+        stream.requests.push(request);
+        const count = messages++;
+        setTimeout(() => onMessage(count, request.entries.at(-1)?.sequence ?? 0, handlers), 1);
+        return true;
+      },
+      cancel() {
+        stream.isCancelled = true;
+      },
+    };
+  };
+  const resent = resendRun({ openStream, random: () => 1, signal: abort.signal }, run);
+  resent.catch(() => undefined);
+  await vi.advanceTimersByTimeAsync(20_000);
+  return resent;
+}
+
+/** A file for each range. */
+async function runOf(...ranges: (readonly [number, number])[]): Promise<FormerRun> {
+  const disk = faultyDisk();
+  const run: FormerRun = [];
+  for (const [index, [first, last]] of ranges.entries()) {
+    const file = await disk.create(`/spool/${index}.spool`);
+    const records = numbers(first, last).map((sequence) =>
+      encodeRecord({ sequence, entry: Entry.encode(entryOf(sequence)).finish() }),
+    );
+    await file.write(Buffer.concat([encodeFileHeader(FORMER), ...records]), 0);
+    const { segment } = await recoverSegment(`/spool/${index}.spool`, file);
+    if (segment !== undefined) run.push(segment);
+  }
+  return run;
+}
+
+function entryOf(sequence: number): Entry {
+  return toProto(sampleIntent(), { id: `entry-${sequence}`, occurredAt: new Date(0) });
+}
+
+function sent(requests: readonly RecordRequest[]): number[] {
+  return requests.flatMap(({ entries }) => entries.map(({ sequence }) => sequence));
+}
+
+function numbers(first: number, last: number): number[] {
+  return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+}

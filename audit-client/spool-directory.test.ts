@@ -1,0 +1,183 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { v4 as uuidv4 } from "uuid";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { Spool } from "./spool.ts";
+import { openSpoolDirectory, type SpoolDirectory } from "./spool-directory.ts";
+import { nodeFileSystem as files } from "./spool-file-system.ts";
+
+const logger = pino({ level: "silent" });
+let path: string;
+let child: ChildProcess | undefined;
+
+beforeEach(async () => {
+  // Deeper than the path of a socket may be long.
+  path = join(await mkdtemp(join(tmpdir(), "gatehouse-spool-")), "d".repeat(100));
+});
+
+afterEach(async () => {
+  child?.kill("SIGKILL");
+  await rm(join(path, ".."), { recursive: true, force: true });
+});
+
+test("what a killed process has left is taken over, in order, as runs without gaps; its torn end is cut", async () => {
+  const killed = await processWithEntries([
+    [1, 4],
+    [5, 6],
+    [20, 21],
+  ]);
+  child?.kill("SIGKILL");
+  await once(child as ChildProcess, "exit");
+  const ours = await open();
+  const runs = await ours.takeOver();
+  expect(
+    runs.map((run) => run.map(({ firstSequence, lastSequence }) => [firstSequence, lastSequence])),
+  ).toEqual([
+    [
+      [1, 4],
+      [5, 6],
+    ],
+    [[20, 21]],
+  ]);
+  expect(new Set(runs.flat().map(({ producerId }) => producerId))).toEqual(new Set([killed]));
+  await closeAll(runs.flat());
+});
+
+test("what a process that lives has written stays its own, also while it is stopped", async () => {
+  await processWithEntries([[1, 4]]);
+  const ours = await open();
+  expect(await ours.takeOver()).toEqual([]);
+  child?.kill("SIGSTOP");
+  expect(await ours.takeOver()).toEqual([]);
+});
+
+test("of several processes one takes it over", async () => {
+  await processWithEntries([[1, 4]]);
+  child?.kill("SIGKILL");
+  await once(child as ChildProcess, "exit");
+  const others = await Promise.all([open(), open(), open()]);
+  const runs = (await Promise.all(others.map((other) => other.takeOver()))).flat();
+  expect(runs).toHaveLength(1);
+  await closeAll(runs.flat());
+});
+
+test("what was taken over and not sent is taken over again", async () => {
+  await processWithEntries([[1, 4]]);
+  child?.kill("SIGKILL");
+  await once(child as ChildProcess, "exit");
+  const second = await open();
+  await closeAll((await second.takeOver()).flat());
+  await second.close(); // leaves its directory, because there is something in it
+  const third = await open();
+  const runs = await third.takeOver();
+  expect(runs.flat().map(({ lastSequence }) => lastSequence)).toEqual([4]);
+  await closeAll(runs.flat());
+});
+
+test("on a disk that is really full nothing is vouched for, and it goes on when there is room", async ({
+  skip,
+}) => {
+  await mkdir(path, { recursive: true });
+  const mount = spawnSync("mount", ["-t", "tmpfs", "-o", "size=256k", "tmpfs", path]);
+  if (mount.status !== 0) skip("a file system of a fixed size can be mounted by root on Linux only");
+  try {
+    const directory = await open();
+    const spool = new Spool({
+      files,
+      directory: directory.own,
+      producerId: uuidv4(),
+      maxBytes: 1e9,
+      bytesOfOthers: () => 0,
+      onDamage: () => undefined,
+      segmentBytes: 64_000,
+    });
+    const group = (first: number) =>
+      Array.from({ length: 10 }, (_, index) => ({ sequence: first + index, entry: Buffer.alloc(1_000, 1) }));
+    let next = 1;
+    const fill = async () => {
+      for (;;) {
+        await spool.append(group(next));
+        next += 10;
+      }
+    };
+    await expect(fill()).rejects.toMatchObject({ code: "ENOSPC" });
+    expect(next).toBeGreaterThan(100);
+    await expect(spool.append(group(next))).rejects.toMatchObject({ code: "ENOSPC" });
+    const read: number[] = [];
+    for (let from = 1; from < next; from = (read.at(-1) ?? 0) + 1) {
+      read.push(...(await spool.read(from, 50)).map(({ sequence }) => sequence));
+    }
+    expect(read).toEqual(Array.from({ length: next - 1 }, (_, index) => index + 1));
+    await spool.release(100);
+    await spool.append(group(next));
+    expect((await spool.read(next, 50)).map(({ sequence }) => sequence)).toEqual(
+      group(next).map(({ sequence }) => sequence),
+    );
+    await spool.close();
+    await directory.close();
+  } finally {
+    spawnSync("umount", ["-l", path]);
+  }
+});
+
+test("a directory with nothing in it goes with its process", async () => {
+  const ours = await open();
+  expect(await readdir(path)).toHaveLength(1);
+  await ours.close();
+  expect(await readdir(path)).toEqual([]);
+});
+
+test("files that are no spool files, or hold no whole record, are nothing to send", async () => {
+  await processWithEntries([[1, 4]]);
+  const [name = ""] = await readdir(path);
+  await writeFile(join(path, name, "x-000009.spool"), "GHSPOOL1 and then something else entirely");
+  await writeFile(join(path, name, "notes.txt"), "not ours");
+  child?.kill("SIGKILL");
+  await once(child as ChildProcess, "exit");
+  const runs = await (await open()).takeOver();
+  expect(runs.flat().map(({ lastSequence }) => lastSequence)).toEqual([4]);
+  await closeAll(runs.flat());
+});
+
+async function open(): Promise<SpoolDirectory> {
+  return openSpoolDirectory({ files, path, producerId: uuidv4(), logger });
+}
+
+/** Another process that has written these sequences, a file each, with a torn record behind the last. @returns its producer id. */
+async function processWithEntries(groups: readonly (readonly [number, number])[]): Promise<string> {
+  const producerId = uuidv4();
+  child = spawn(
+    process.execPath,
+    [join(import.meta.dirname, "spool-process.fixture.ts"), path, producerId, JSON.stringify(groups)],
+    { stdio: ["ignore", "pipe", "inherit"] },
+  );
+  if (child.stdout === null) throw new Error("no output");
+  await once(child.stdout, "data");
+  return producerId;
+}
+
+async function closeAll(segments: readonly { file: { close(): Promise<void> } }[]): Promise<void> {
+  for (const { file } of segments) await file.close();
+}
+
+test("a spool on a real disk keeps and gives back what it was given", async () => {
+  const producerId = uuidv4();
+  const directory = await openSpoolDirectory({ files, path, producerId, logger });
+  const spool = new Spool({
+    files,
+    directory: directory.own,
+    producerId,
+    maxBytes: 1e6,
+    bytesOfOthers: () => 0,
+    onDamage: () => undefined,
+  });
+  await spool.append([{ sequence: 7, entry: Buffer.from("seven") }]);
+  expect((await spool.read(7, 10)).map(({ entry }) => Buffer.from(entry).toString())).toEqual(["seven"]);
+  await spool.release(7);
+  await directory.close();
+  expect(await readdir(path)).toEqual([]);
+});

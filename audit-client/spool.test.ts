@@ -1,0 +1,196 @@
+import { beforeEach, expect, test } from "vitest";
+import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
+import { Spool, type SpoolDeps } from "./spool.ts";
+import { encodeRecord, FILE_HEADER_BYTES, recordBytes, type SpoolRecord } from "./spool-record.ts";
+import { readRecords, recoverSegment } from "./spool-segment.ts";
+
+const PRODUCER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
+const ENTRY_BYTES = 10;
+
+let disk: FaultyDisk;
+let spool: Spool;
+let damages: [from: number, to: number][];
+
+beforeEach(() => {
+  disk = faultyDisk();
+  damages = [];
+  spool = newSpool();
+});
+
+test("what was appended survives a loss of power, whatever part of the next group made it to the disk", async () => {
+  await spool.append(records(1, 3));
+  await spool.append(records(4, 5));
+  // The third group is cut off by the crash: written, not synced, and so never acknowledged.
+  for (let torn = 0; torn < 2 * recordBytes(ENTRY_BYTES); torn += 1) {
+    const crashed = faultyDisk();
+    const dying = newSpool({ files: crashed });
+    await dying.append(records(1, 3));
+    await dying.append(records(4, 5));
+    const path = [...crashed.files.keys()][0] ?? "";
+    await (await crashed.open(path)).write(
+      bytesOf(records(6, 7)),
+      crashed.files.get(path)?.bytes.length ?? 0,
+    );
+    crashed.crash(() => torn);
+    const isFirstWhole = torn >= recordBytes(ENTRY_BYTES);
+    expect(await recovered(crashed)).toEqual(isFirstWhole ? [1, 2, 3, 4, 5, 6] : [1, 2, 3, 4, 5]);
+  }
+});
+
+test("a tail of zeros or of old bytes is not a record", async () => {
+  await spool.append(records(1, 2));
+  const [content] = disk.files.values();
+  if (content === undefined) throw new Error("no file");
+  const whole = content.bytes;
+  for (const tail of [Buffer.alloc(4_096), Buffer.alloc(64, 0xff), whole.subarray(-8), Buffer.alloc(3)]) {
+    content.bytes = Buffer.concat([whole, tail]);
+    expect(await recovered(disk)).toEqual([1, 2]);
+    expect(content.bytes).toHaveLength(whole.length);
+  }
+});
+
+test("no byte of a record can change unseen", async () => {
+  await spool.append(records(1, 2));
+  const [content] = disk.files.values();
+  if (content === undefined) throw new Error("no file");
+  const whole = Buffer.from(content.bytes);
+  const second = FILE_HEADER_BYTES + recordBytes(ENTRY_BYTES);
+  for (let at = second; at < whole.length; at += 1) {
+    content.bytes = Buffer.from(whole);
+    content.bytes[at] = (content.bytes[at] ?? 0) ^ 0x10;
+    expect(await recovered(disk)).toEqual([1]);
+  }
+});
+
+test("records are read in order from any sequence, across files, in runs of at most the limit", async () => {
+  spool = newSpool({ segmentBytes: 100 });
+  for (let first = 1; first <= 28; first += 3) await spool.append(records(first, first + 2));
+  expect(disk.files.size).toBe(10);
+  const read: number[] = [];
+  for (let next = 1; ; ) {
+    const run = await spool.read(next, 4);
+    expect(run.length).toBeLessThanOrEqual(4);
+    if (run.length === 0) break;
+    expect(run[0]).toEqual(record(next));
+    read.push(...run.map(({ sequence }) => sequence));
+    next += run.length;
+  }
+  expect(read).toEqual(Array.from({ length: 30 }, (_, index) => index + 1));
+  expect((await spool.read(2, 2)).map(({ sequence }) => sequence)).toEqual([2, 3]); // again, after a reconnect
+  expect((await spool.read(17, 1)).map(({ sequence }) => sequence)).toEqual([17]);
+});
+
+test("a file goes when all in it is released, not before; an empty spool begins a new one", async () => {
+  spool = newSpool({ segmentBytes: 100 });
+  for (let first = 1; first <= 7; first += 3) await spool.append(records(first, first + 2));
+  const before = spool.bytes;
+  await spool.release(5);
+  expect(disk.files.size).toBe(2);
+  await spool.release(6);
+  expect(disk.files.size).toBe(1);
+  expect(spool.bytes).toBeLessThan(before);
+  await spool.release(9);
+  expect([disk.files.size, spool.bytes]).toEqual([0, 0]);
+  await spool.append(records(50, 51));
+  expect(await recovered(disk)).toEqual([50, 51]);
+});
+
+test("what is being appended is not lost to a release of all before it", async () => {
+  await spool.append(records(1, 2));
+  const appended = spool.append(records(3, 4));
+  await spool.release(2);
+  await appended;
+  disk.crash();
+  expect(await recovered(disk)).toEqual([1, 2, 3, 4]);
+});
+
+test("nothing is appended beyond the cap", async () => {
+  const cap = 2 * FILE_HEADER_BYTES + 4 * recordBytes(ENTRY_BYTES);
+  spool = newSpool({ maxBytes: cap });
+  await spool.append(records(1, 4));
+  await expect(spool.append(records(5, 5))).rejects.toThrow("full");
+  await spool.release(4);
+  await spool.append(records(5, 5));
+});
+
+test("a full disk stores nothing of a group, and the next group that fits follows without a hole", async () => {
+  await spool.append(records(1, 2));
+  disk.capacityBytes = FILE_HEADER_BYTES + 3 * recordBytes(ENTRY_BYTES) + 5;
+  await expect(spool.append(records(3, 6))).rejects.toMatchObject({ code: "ENOSPC" });
+  await expect(spool.append(records(3, 6))).rejects.toMatchObject({ code: "ENOSPC" });
+  expect((await spool.read(1, 10)).map(({ sequence }) => sequence)).toEqual([1, 2]);
+  disk.capacityBytes = 10_000;
+  await spool.append(records(3, 6));
+  disk.crash();
+  expect(await recovered(disk)).toEqual([1, 2, 3, 4, 5, 6]);
+});
+
+test("after a failed fsync the file takes no more: a later success there would say nothing", async () => {
+  await spool.append(records(1, 2));
+  disk.failing.set("datasync", "EIO");
+  await expect(spool.append(records(3, 4))).rejects.toMatchObject({ code: "EIO" });
+  disk.failing.delete("datasync");
+  await spool.append(records(3, 4));
+  expect(disk.files.size).toBe(2);
+  disk.crash();
+  expect(await recovered(disk)).toEqual([1, 2, 3, 4]);
+});
+
+test("a new file whose name is not durable holds nothing", async () => {
+  disk.failing.set("syncDirectory", "EIO");
+  await expect(spool.append(records(1, 1))).rejects.toMatchObject({ code: "EIO" });
+  expect(disk.files.size).toBe(0);
+});
+
+test("records that cannot be read any more are told of and skipped; their file is kept", async () => {
+  spool = newSpool({ segmentBytes: 100 });
+  await spool.append(records(1, 3));
+  await spool.append(records(4, 5));
+  const [path, content] = [...disk.files][0] ?? [];
+  if (path === undefined || content === undefined) throw new Error("no file");
+  const second = FILE_HEADER_BYTES + recordBytes(ENTRY_BYTES);
+  content.bytes[second + 20] = 0xee;
+  expect((await spool.read(1, 10)).map(({ sequence }) => sequence)).toEqual([1]);
+  expect((await spool.read(2, 10)).map(({ sequence }) => sequence)).toEqual([4, 5]);
+  expect(damages).toEqual([[2, 3]]);
+  await spool.release(5);
+  expect([...disk.files.keys()]).toEqual([`${path}.damaged`]);
+});
+
+function newSpool(changes: Partial<SpoolDeps> = {}): Spool {
+  return new Spool({
+    files: disk,
+    directory: "/spool",
+    producerId: PRODUCER,
+    maxBytes: 1_000_000,
+    bytesOfOthers: () => 0,
+    onDamage: (_path, from, to) => void damages.push([from, to]),
+    ...changes,
+  });
+}
+
+function record(sequence: number): SpoolRecord {
+  return { sequence, entry: Buffer.from(String(sequence).padStart(ENTRY_BYTES, "0")) };
+}
+
+function records(first: number, last: number): SpoolRecord[] {
+  return Array.from({ length: last - first + 1 }, (_, index) => record(first + index));
+}
+
+function bytesOf(some: readonly SpoolRecord[]): Buffer {
+  return Buffer.concat(some.map(encodeRecord));
+}
+
+/** The sequences that the next process finds. */
+async function recovered(from: FaultyDisk): Promise<number[]> {
+  const sequences: number[] = [];
+  for (const path of [...from.files.keys()].sort()) {
+    const { segment } = await recoverSegment(path, await from.open(path));
+    if (segment === undefined) continue;
+    expect(segment.producerId).toBe(PRODUCER);
+    const range = { from: FILE_HEADER_BYTES, to: segment.bytes };
+    const read = await readRecords(segment, range, 1_000);
+    sequences.push(...read.records.map(({ sequence }) => sequence));
+  }
+  return sequences;
+}

@@ -1,0 +1,191 @@
+import { join } from "node:path";
+import type { SpoolFileSystem } from "./spool-file-system.ts";
+import { encodeFileHeader, encodeRecord, FILE_HEADER_BYTES, type SpoolRecord } from "./spool-record.ts";
+import { readRecords, type SpoolSegment } from "./spool-segment.ts";
+
+export interface SpoolDeps {
+  files: SpoolFileSystem;
+  /** Exists, and nobody else writes into it. */
+  directory: string;
+  /** UUID. */
+  producerId: string;
+  /** Of this and of what former processes have left. */
+  maxBytes: number;
+  /** What those have left. */
+  bytesOfOthers: () => number;
+  /** Called when records that were durable cannot be read any more. The file is kept beside, as `….damaged`. */
+  onDamage: (path: string, fromSequence: number, toSequence: number) => void;
+  /** A file is full at this size; a full one is removed as soon as all in it is released. */
+  segmentBytes?: number;
+}
+
+const SEGMENT_BYTES = 8 * 1024 * 1024;
+
+/** A producer's entries on disk: appended in order, one `append` at a time; read in order; gone when released. */
+export class Spool {
+  readonly #deps: SpoolDeps;
+  readonly #segmentBytes: number;
+  /** Oldest first. Appended to is the last one, if it is `#open`. */
+  #segments: SpoolSegment[] = [];
+  #open: SpoolSegment | undefined;
+  /** Written to at this moment: not to be released. */
+  #appending: SpoolSegment | undefined;
+  readonly #damaged = new Set<SpoolSegment>();
+  #files = 0;
+  /** Reading and removing take turns. */
+  #turn: Promise<unknown> = Promise.resolve();
+  /** Where the record after the last one read begins. */
+  #cursor: { segment: SpoolSegment; position: number; sequence: number } | undefined;
+
+  constructor(deps: SpoolDeps) {
+    this.#deps = deps;
+    this.#segmentBytes = deps.segmentBytes ?? SEGMENT_BYTES;
+  }
+
+  get bytes(): number {
+    return this.#segments.reduce((sum, { bytes }) => sum + bytes, this.#deps.bytesOfOthers());
+  }
+
+  /** How much may still be written. */
+  get freeBytes(): number {
+    return this.#deps.maxBytes - this.bytes - FILE_HEADER_BYTES;
+  }
+
+  /**
+   * Resolves when these records are durable.
+   *
+   * @param records the next ones: sequences count up by 1 from the last append.
+   * @throws what the file system says; then none of them counts as stored, and the file they went to takes no more:
+   *   after a failed fsync nobody knows what of it is on the disk (https://wiki.postgresql.org/wiki/Fsync_Errors).
+   */
+  async append(records: readonly SpoolRecord[]): Promise<void> {
+    const first = records[0]?.sequence;
+    const last = records.at(-1)?.sequence;
+    if (first === undefined || last === undefined) return;
+    const bytes = Buffer.concat(records.map(encodeRecord));
+    if (bytes.length > this.freeBytes) throw new Error("the spool is full");
+    const segment = this.#open ?? (await this.#create(first));
+    this.#appending = segment;
+    try {
+      await segment.file.write(bytes, segment.bytes);
+      await segment.file.datasync();
+    } catch (error) {
+      this.#open = undefined;
+      await this.#cut(segment);
+      throw error;
+    } finally {
+      this.#appending = undefined;
+    }
+    segment.bytes += bytes.length;
+    segment.lastSequence = last;
+    if (!this.#segments.includes(segment)) this.#segments.push(segment);
+    this.#open = segment.bytes < this.#segmentBytes ? segment : undefined;
+  }
+
+  /**
+   * The stored records from a sequence on, at most `limit`, in one unbroken run. They begin later than asked if the
+   * records between are damaged.
+   */
+  read(sequence: number, limit: number): Promise<SpoolRecord[]> {
+    return this.#inTurn(async () => {
+      for (let from = sequence; ; ) {
+        const segment = this.#segments.find(({ lastSequence }) => lastSequence >= from);
+        if (segment === undefined) return [];
+        const records = await this.#readSegment(segment, from, limit);
+        if (records.length > 0) return records;
+        this.#damaged.add(segment);
+        this.#deps.onDamage(segment.path, from, segment.lastSequence);
+        from = segment.lastSequence + 1;
+      }
+    });
+  }
+
+  /** Everything up to and including this sequence is stored elsewhere: files that hold nothing else are removed. */
+  async release(sequence: number): Promise<void> {
+    const isDone = (segment: SpoolSegment) => segment.lastSequence <= sequence && segment !== this.#appending;
+    const released = this.#segments.filter(isDone);
+    if (released.length === 0) return;
+    this.#segments = this.#segments.filter((segment) => !released.includes(segment));
+    if (this.#open !== undefined && released.includes(this.#open)) this.#open = undefined;
+    await this.#inTurn(async () => {
+      for (const segment of released) await this.#discard(segment);
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#inTurn(async () => {
+      for (const { file } of this.#segments) await file.close();
+    });
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  async #discard(segment: SpoolSegment): Promise<void> {
+    const { files } = this.#deps;
+    await segment.file.close();
+    if (this.#damaged.delete(segment)) await files.rename(segment.path, `${segment.path}.damaged`);
+    else await files.remove(segment.path);
+  }
+
+  async #readSegment(segment: SpoolSegment, from: number, limit: number): Promise<SpoolRecord[]> {
+    const to = segment.bytes;
+    const resumes = this.#cursor?.segment === segment && this.#cursor.sequence <= from;
+    let position = resumes ? (this.#cursor?.position ?? 0) : FILE_HEADER_BYTES;
+    const wanted: SpoolRecord[] = [];
+    while (wanted.length < limit) {
+      const { records, nextPosition } = await readRecords(
+        segment,
+        { from: position, to },
+        limit - wanted.length,
+      );
+      const last = records.at(-1);
+      if (last === undefined) break;
+      wanted.push(...records.filter(({ sequence }) => sequence >= from));
+      position = nextPosition;
+      this.#cursor = { segment, position, sequence: last.sequence + 1 };
+    }
+    return wanted;
+  }
+
+  async #create(firstSequence: number): Promise<SpoolSegment> {
+    const { files, directory, producerId } = this.#deps;
+    this.#files += 1;
+    const path = join(directory, `${producerId}-${String(this.#files).padStart(6, "0")}.spool`);
+    const file = await files.create(path);
+    try {
+      await file.write(encodeFileHeader(producerId), 0);
+      await files.syncDirectory(directory);
+    } catch (error) {
+      await file.close().catch(() => undefined);
+      await files.remove(path).catch(() => undefined);
+      throw error;
+    }
+    return {
+      path,
+      file,
+      producerId,
+      firstSequence,
+      lastSequence: firstSequence - 1,
+      bytes: FILE_HEADER_BYTES,
+    };
+  }
+
+  /** Best effort: what cannot be cut off is sent twice after a crash, and stored once. */
+  async #cut(segment: SpoolSegment): Promise<void> {
+    const { files } = this.#deps;
+    try {
+      if (this.#segments.includes(segment)) {
+        await segment.file.truncate(segment.bytes);
+      } else {
+        await segment.file.close();
+        await files.remove(segment.path);
+      }
+    } catch {
+      // The error that led here is the one to tell.
+    }
+  }
+}
