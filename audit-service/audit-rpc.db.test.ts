@@ -31,10 +31,14 @@ import { ProcessCertificate } from "../service-kit/rpc-tls.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./audit-query-rpc.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
-import { sampleEntry } from "./entry.fixture.ts";
+import { loggedEntry, sampleEntry, store } from "./entry.fixture.ts";
 import type { Entry } from "./entry.ts";
 import { toWireEntry } from "./entry-rpc.ts";
-import { insertEntries, selectEntries, selectEntriesById } from "./entry-store.ts";
+import { deleteClaimedEmail, selectEntries, selectEntriesById } from "./entry-store.ts";
+import { exportEntries } from "./export-entries.ts";
+import { getEntry } from "./get-entry.ts";
+import { createProducerPresence } from "./producer-presence.ts";
+import { proveConsistency, proveInclusion } from "./prove.ts";
 import { createEntryRecorder } from "./record-entries.ts";
 import { searchEntries } from "./search-entries.ts";
 
@@ -84,7 +88,7 @@ test("an acknowledged entry is in the database, whole, with the caller's name fr
 
   await recorder.record(outcome({ action: "auth.login", latencyUs: 1_500.4 }), Date.now() + 2_000);
 
-  const rows = await database.ownerSql`select * from entries`;
+  const rows = await database.ownerSql`select * from log_entries`;
   expect(rows).toHaveLength(1);
   expect(rows[0]).toMatchObject({
     producer_name: "gateway",
@@ -107,7 +111,7 @@ test("entries of several producers, sent at once, are all stored once and in eac
   );
 
   const rows = await database.ownerSql<{ producer_id: string; producer_sequence: string }[]>`
-    select producer_id, producer_sequence from entries order by position`;
+    select producer_id, producer_sequence from log_entries order by position`;
   expect(rows).toHaveLength(3_000);
   for (const producerRows of Map.groupBy(rows, (row) => row.producer_id).values()) {
     expect(producerRows.map((row) => Number(row.producer_sequence))).toEqual(
@@ -131,7 +135,7 @@ test("what is sent again is acknowledged again and stored once", async () => {
 test("while the insert has not committed there is no acknowledgement", async () => {
   const stream = streamOf("gateway");
   await database.ownerSql.begin(async (tx) => {
-    await tx`lock table entries in access exclusive mode`;
+    await tx`lock table log_entries in access exclusive mode`;
     stream.send({ producerId: crypto.randomUUID(), entries: wireEntries(1, 1) });
     expect(await Promise.race([stream.acknowledged(), sleep(300, "nothing")])).toBe("nothing");
   });
@@ -185,7 +189,7 @@ test("an audit-service that restarts again and again in mid-stream loses nothing
   await Promise.all(records);
 
   const rows = await database.ownerSql<{ producer_sequence: string; resource: string }[]>`
-    select producer_sequence, resource from entries order by producer_sequence`;
+    select producer_sequence, resource from log_entries order by producer_sequence`;
   expect(rows.map((row) => row.resource)).toEqual(Array.from({ length: 2_000 }, (_, index) => String(index)));
   expect(rows.map((row) => Number(row.producer_sequence))).toEqual(
     Array.from({ length: 2_000 }, (_, index) => index + 1),
@@ -229,7 +233,7 @@ test("an entry of nothing but nonsense is stored, and so is its neighbour", asyn
   const producerId = crypto.randomUUID();
   const nasty = "\u0000\u001b[31m\ud800".repeat(8_000);
   const entry = toWireEntry(
-    sampleEntry({
+    loggedEntry({
       id: "no uuid",
       callId: nasty,
       userAgent: nasty,
@@ -242,11 +246,11 @@ test("an entry of nothing but nonsense is stored, and so is its neighbour", asyn
     entries: [
       { sequence: 1, entry: { ...entry, occurredAt: undefined, kind: 99 as 1, outcome: 77 as 1 } },
       { sequence: 2, entry: undefined },
-      { sequence: 3, entry: toWireEntry(sampleEntry()) },
+      { sequence: 3, entry: toWireEntry(loggedEntry()) },
     ],
   });
   expect(await stream.acknowledged()).toBe(3);
-  const rows = await database.ownerSql`select kind, outcome, action from entries order by position`;
+  const rows = await database.ownerSql`select kind, outcome, action from log_entries order by position`;
   expect(rows).toMatchObject([
     { kind: "unspecified", outcome: "unknown", action: "payments.create" },
     { kind: "unspecified", outcome: "", action: "" },
@@ -264,7 +268,7 @@ test("an event that is recorded again, by another process, is acknowledged and s
       recorder.recordEvent(event, Date.now() + 2_000),
     ]);
   }
-  const rows = await database.ownerSql`select kind, action from entries order by kind`;
+  const rows = await database.ownerSql`select kind, action from log_entries order by kind`;
   expect(rows.map(({ kind }) => kind)).toEqual(["event", "outcome", "outcome"]);
 });
 
@@ -272,14 +276,14 @@ test("an id that another entry has already costs no entry its place, and stops n
   const id = crypto.randomUUID();
   const send = async (identity: Identity, changes: Partial<Entry>) => {
     const stream = streamOf(identity);
-    const entry = toWireEntry(sampleEntry({ id, ...changes }));
+    const entry = toWireEntry(loggedEntry({ id, ...changes }));
     stream.send({ producerId: crypto.randomUUID(), entries: [{ sequence: 1, entry }] });
     return stream.acknowledged();
   };
   await send("gateway", { resource: "first" });
   await Promise.all([send("identity-service", { resource: "second" }), send("token-service", { id: "" })]);
 
-  const rows = await database.ownerSql`select id, resource from entries order by resource`;
+  const rows = await database.ownerSql`select id, resource from log_entries order by resource`;
   expect(rows.map(({ resource }) => resource)).toEqual(["first", "pay_1", "second"]);
   expect(rows[0]?.id).toBe(id);
 });
@@ -304,7 +308,8 @@ test("200 entries with the longest values, three bytes a character, fit into one
   await Promise.all(Array.from({ length: 400 }, () => recorder.record(entry, Date.now() + 5_000)));
   expect(await storedCount()).toBe(400);
   // What the recorder cut, the service keeps as it is: both end in one ellipsis.
-  const [row] = await database.ownerSql`select user_agent, claimed_email from entries limit 1`;
+  const [row] = await database.ownerSql`
+    select e.user_agent, c.address as claimed_email from log_entries as e join claimed_emails as c using (position) limit 1`;
   expect(row).toEqual({ user_agent: `${"€".repeat(511)}…`, claimed_email: `${"€".repeat(253)}…` });
 });
 
@@ -342,17 +347,38 @@ async function startServer(address: string): Promise<void> {
     maxReceiveBytes: 1024 * 1024,
   });
   const recorder = createEntryRecorder({
-    insertEntries: (entries) => insertEntries(sql, entries),
+    insertEntries: (entries) => store(sql, entries),
     selectEntriesById: (ids) => selectEntriesById(sql, ids),
     logger,
   });
-  server.add(AuditServiceService, AUDIT_CALLERS, createAuditRpc({ recorder, now: () => new Date() }));
+  server.add(
+    AuditServiceService,
+    AUDIT_CALLERS,
+    createAuditRpc({
+      recorder,
+      presence: createProducerPresence(),
+      eraseClaimedEmail: (address) => deleteClaimedEmail(sql, address),
+      now: () => new Date(),
+    }),
+  );
   server.add(
     AuditQueryServiceService,
     AUDIT_QUERY_CALLERS,
     createAuditQueryRpc({
       searchEntries: (query) =>
-        searchEntries({ selectEntries: (filter, limit) => selectEntries(sql, filter, limit) }, query),
+        searchEntries(
+          {
+            selectEntries: (filter, limit) => selectEntries(sql, filter, limit),
+            cursorKey: Buffer.alloc(32),
+          },
+          query,
+        ),
+      getEntry: (wanted) => getEntry(sql, "test/audit", wanted),
+      findCheckpoint: async () => undefined,
+      proveInclusion: (sequence, size) => proveInclusion(sql, sequence, size),
+      proveConsistency: (first, second) => proveConsistency(sql, first, second),
+      exportEntries: (wanted) => exportEntries(sql, "test/audit", wanted),
+      verifierKey: "",
     }),
   );
   port = await server.listen();
@@ -443,12 +469,12 @@ function outcome(changes: Partial<AuditOutcome> = {}): AuditOutcome {
 function wireEntries(from: number, to: number) {
   return Array.from({ length: to - from + 1 }, (_, index) => ({
     sequence: from + index,
-    entry: toWireEntry(sampleEntry()),
+    entry: toWireEntry(loggedEntry()),
   }));
 }
 
 async function storedCount(): Promise<number> {
-  const [row] = await database.ownerSql<{ count: number }[]>`select count(*)::int as count from entries`;
+  const [row] = await database.ownerSql<{ count: number }[]>`select count(*)::int as count from log_entries`;
   return row?.count ?? 0;
 }
 

@@ -4,6 +4,7 @@ import { createMetrics } from "../service-kit/metrics.ts";
 import type { Principal, Role, Verification } from "../token-client/principal.ts";
 import type { AccountClient } from "./account-client.ts";
 import { buildApp, type GatewayDeps } from "./app.ts";
+import type { AuditQueryClient } from "./audit-query-client.ts";
 import type { User } from "./identity-client.ts";
 import type { GatewayApp } from "./request-state.ts";
 import type { UserAdminClient } from "./user-admin-client.ts";
@@ -70,6 +71,16 @@ export const absentAccounts: AccountClient = {
   close: () => undefined,
 };
 
+/** An audit log that is no part of a test. */
+export const absentAuditQuery: AuditQueryClient = {
+  search: absentAccount,
+  get: absentAccount,
+  checkpoint: absentAccount,
+  proveInclusion: absentAccount,
+  proveConsistency: absentAccount,
+  close: () => undefined,
+};
+
 /** Users whose administration is no part of a test. */
 export const absentUsers: UserAdminClient = {
   list: absentAccount,
@@ -109,7 +120,7 @@ export function testGateway(overrides: Partial<GatewayDeps> = {}): TestGateway {
     },
     users: absentUsers,
     sessions: { refresh: absent, revoke: absent, revokeAll: absent, list: absent, close: () => undefined },
-    auditQuery: { search: absent, close: () => undefined },
+    auditQuery: absentAuditQuery,
     jwks: { get: absent },
     verifier: {
       verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "invalid" },

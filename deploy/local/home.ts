@@ -7,7 +7,7 @@ const MARKER = "gatehouse-home";
 
 /** What Gatehouse puts into its home, and so what `--fresh` may remove. The marker stays. */
 const OWN_ENTRIES =
-  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|routes\.yaml|processes\.json|started-once)$/;
+  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|routes\.yaml|checkpoints\.jsonl|processes\.json|started-once)$/;
 
 /** Where each kind of data of one local Gatehouse is kept. All paths are absolute. */
 export interface Home {
@@ -19,6 +19,8 @@ export interface Home {
   /** The mailbox's messages. */
   mail: string;
   routesFile: string;
+  /** Checkpoints of the audit log, outside the database. */
+  checkpointFile: string;
   /** The processes of the running (or killed) launcher. */
   processesFile: string;
   /** Exists once everything has been ready at least once. */
@@ -103,6 +105,7 @@ function homeAt(path: string): Home {
     logs: join(path, "logs"),
     mail: join(path, "mail"),
     routesFile: join(path, "routes.yaml"),
+    checkpointFile: join(path, "checkpoints.jsonl"),
     processesFile: join(path, "processes.json"),
     startedOnceFile: join(path, "started-once"),
   };

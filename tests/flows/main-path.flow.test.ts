@@ -252,7 +252,7 @@ test("no answer and no log shows a password or a token", async () => {
   const logs = (await Promise.all(names.map((name) => readLog(system, name)))).join("\n");
   expect(logs).toMatch(/gateway/);
   await using database = await databaseOfSystem(system, "audit");
-  const audit = JSON.stringify(await database.sql`select * from entries`);
+  const audit = JSON.stringify(await database.sql`select * from log_entries`);
   for (const secret of [canary, accessToken.split(".")[2], refreshToken.split(".")[2]]) {
     expect(logs.includes(secret)).toBe(false);
     expect(audit.includes(secret)).toBe(false);
