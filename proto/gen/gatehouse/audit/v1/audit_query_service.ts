@@ -133,7 +133,7 @@ export interface ProveConsistencyResponse {
 export interface ExportEntriesRequest {
   /** From 1; 0 for the first that is kept. */
   firstSequence: number;
-  /** Inclusive; 0 for the last that a checkpoint covers. */
+  /** At least up to here; 0 for the last that a checkpoint covers. */
   lastSequence: number;
 }
 
@@ -1288,7 +1288,8 @@ export const AuditQueryServiceService = {
     responseDeserialize: (value: Buffer): ProveConsistencyResponse => ProveConsistencyResponse.decode(value),
   },
   /**
-   * The log or a part of it, in order, with what a verifier needs. Ends with the checkpoint that covers the last entry.
+   * The log or a part of it, in order, with what a verifier needs. Ends at a checkpoint: entries behind the wanted last one
+   * follow up to the size of the earliest checkpoint that covers it.
    * Errors: validation_failed, not_found (removed by retention, or not there yet).
    */
   exportEntries: {
@@ -1321,7 +1322,8 @@ export interface AuditQueryServiceServer extends UntypedServiceImplementation {
    */
   proveConsistency: handleUnaryCall<ProveConsistencyRequest, ProveConsistencyResponse>;
   /**
-   * The log or a part of it, in order, with what a verifier needs. Ends with the checkpoint that covers the last entry.
+   * The log or a part of it, in order, with what a verifier needs. Ends at a checkpoint: entries behind the wanted last one
+   * follow up to the size of the earliest checkpoint that covers it.
    * Errors: validation_failed, not_found (removed by retention, or not there yet).
    */
   exportEntries: handleServerStreamingCall<ExportEntriesRequest, ExportEntriesResponse>;
@@ -1415,7 +1417,8 @@ export interface AuditQueryServiceClient extends Client {
     callback: (error: ServiceError | null, response: ProveConsistencyResponse) => void,
   ): ClientUnaryCall;
   /**
-   * The log or a part of it, in order, with what a verifier needs. Ends with the checkpoint that covers the last entry.
+   * The log or a part of it, in order, with what a verifier needs. Ends at a checkpoint: entries behind the wanted last one
+   * follow up to the size of the earliest checkpoint that covers it.
    * Errors: validation_failed, not_found (removed by retention, or not there yet).
    */
   exportEntries(
