@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { emptyLog } from "../tests/support/audit-log.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { cleanEntry } from "./clean-entry.ts";
 import { asSent, producedEntry, sampleEntry, sampleOrigin, store } from "./entry.fixture.ts";
 import type { LogEntry } from "./entry.ts";
 import { selectEntries } from "./entry-store.ts";
-import { emptyLog } from "./log.fixture.ts";
 
 let database: TestDatabase;
 

@@ -1,16 +1,16 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { withoutTriggers } from "../tests/support/audit-log.ts";
+import { ORIGIN, signer, type TestSequencer, testSequencer } from "../tests/support/audit-sequencer.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { producedEntry, store } from "./entry.fixture.ts";
 import { selectEntries } from "./entry-store.ts";
 import { exportEntries } from "./export-entries.ts";
 import { keepTidy } from "./keep-tidy.ts";
-import { withoutTriggers } from "./log.fixture.ts";
 import { monthOf, startOfMonth } from "./month.ts";
 import { proveConsistency, proveInclusion } from "./prove.ts";
 import { removeOldPartitions } from "./remove-old-partitions.ts";
 import { selectPartitions, selectRemovals } from "./retention-store.ts";
-import { ORIGIN, signer, type TestSequencer, testSequencer } from "./sequencer.fixture.ts";
 import { isConsistent, isIncluded } from "./verify-proof.fixture.ts";
 
 let database: TestDatabase;

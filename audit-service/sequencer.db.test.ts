@@ -4,16 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { checkpointFile } from "./checkpoint-file.ts";
-import { producedEntry, store } from "./entry.fixture.ts";
-import type { Entry } from "./entry.ts";
-import { selectEntries, selectProvenEntries } from "./entry-store.ts";
-import { exportEntries } from "./export-entries.ts";
-import { getEntry } from "./get-entry.ts";
-import { withoutTriggers } from "./log.fixture.ts";
-import { growTree } from "./merkle-tree.ts";
-import { proveConsistency, proveInclusion } from "./prove.ts";
+import { withoutTriggers } from "../tests/support/audit-log.ts";
 import {
   KEY,
   ORIGIN,
@@ -21,7 +12,16 @@ import {
   signer,
   type TestSequencer,
   testSequencer,
-} from "./sequencer.fixture.ts";
+} from "../tests/support/audit-sequencer.ts";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { checkpointFile } from "./checkpoint-file.ts";
+import { producedEntry, store } from "./entry.fixture.ts";
+import type { Entry } from "./entry.ts";
+import { selectEntries, selectProvenEntries } from "./entry-store.ts";
+import { exportEntries } from "./export-entries.ts";
+import { getEntry } from "./get-entry.ts";
+import { growTree } from "./merkle-tree.ts";
+import { proveConsistency, proveInclusion } from "./prove.ts";
 import { isConsistent, isIncluded } from "./verify-proof.fixture.ts";
 
 let database: TestDatabase;

@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { recomputedLog, type TestSequencer, testSequencer } from "../tests/support/audit-sequencer.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { sampleEntry, store } from "./entry.fixture.ts";
 import { selectEntries } from "./entry-store.ts";
-import { recomputedLog, type TestSequencer, testSequencer } from "./sequencer.fixture.ts";
 
 let database: TestDatabase;
 let sequencer: TestSequencer;

@@ -1,4 +1,4 @@
-import type { Sql } from "../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 
 const APPEND_ONLY = ["log_entries", "leaves", "subtrees", "checkpoints", "removals"];
 const BESIDE = ["entry_keys", "claimed_emails", "open_intents", "producers"];

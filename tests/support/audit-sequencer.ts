@@ -1,13 +1,13 @@
 import { generateKeyPairSync } from "node:crypto";
 import { pino } from "pino";
-import { Secret } from "../service-kit/config.ts";
-import { connectPostgres, type Sql } from "../service-kit/postgres.ts";
-import type { TestDatabase } from "../tests/support/postgres.ts";
-import { createCheckpointSigner, type TreeHead } from "./checkpoint.ts";
-import type { CheckpointFile } from "./checkpoint-file.ts";
-import { chainHash, FIRST_CHAIN_HASH, leafData } from "./leaf.ts";
-import { hashLeaf } from "./merkle-tree.ts";
-import { createSequencer, SEQUENCER_SESSION, type Sequencer } from "./sequencer.ts";
+import { createCheckpointSigner, type TreeHead } from "../../audit-service/checkpoint.ts";
+import type { CheckpointFile } from "../../audit-service/checkpoint-file.ts";
+import { chainHash, FIRST_CHAIN_HASH, leafData } from "../../audit-service/leaf.ts";
+import { hashLeaf } from "../../audit-service/merkle-tree.ts";
+import { createSequencer, SEQUENCER_SESSION, type Sequencer } from "../../audit-service/sequencer.ts";
+import { Secret } from "../../service-kit/config.ts";
+import { connectPostgres, type Sql } from "../../service-kit/postgres.ts";
+import type { TestDatabase } from "./postgres.ts";
 
 const logger = pino({ level: "silent" });
 export const KEY = generateKeyPairSync("ed25519").privateKey;
