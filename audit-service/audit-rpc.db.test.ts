@@ -13,6 +13,7 @@ import { certificateFiles, ensureCertificates, type Identity } from "../deploy/l
 import {
   AuditQueryServiceClient,
   AuditQueryServiceService,
+  type ExportEntriesResponse,
   SearchEntriesRequest,
 } from "../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
 import {
@@ -28,6 +29,7 @@ import { callUnary, createRpcClient, openBidiStream } from "../service-kit/rpc-c
 import { fromRpcError } from "../service-kit/rpc-errors.ts";
 import { createRpcServer, type RpcServer } from "../service-kit/rpc-server.ts";
 import { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import { testSequencer } from "../tests/support/audit-sequencer.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./audit-query-rpc.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
@@ -331,6 +333,32 @@ test("what was recorded is found by search, as it was recorded", async () => {
   });
 });
 
+test("identity-service erases a claimed address; the gateway may not", async () => {
+  const recorder = recorderOf("gateway");
+  const claim = { claimedEmail: "ada@example.com" };
+  await recorder.record(outcome({ actor: claim }), Date.now() + 2_000);
+  await recorder.record(outcome({ actor: { claimedEmail: "bob@example.com" } }), Date.now() + 2_000);
+
+  await expect(erase("gateway", "ada@example.com")).rejects.toMatchObject({ code: "caller_not_allowed" });
+  await expect(erase("identity-service", "")).rejects.toMatchObject({ code: "validation_failed" });
+  expect(await erase("identity-service", "ada@example.com")).toEqual({ erasedEntries: 1 });
+  expect(await erase("operator", "ada@example.com")).toEqual({ erasedEntries: 0 });
+  const page = await search("operator", { limit: 10 });
+  expect(page.entries.map(({ actor }) => actor?.claimedEmail)).toEqual(["bob@example.com", ""]);
+  expect(page.entries.every(({ actor }) => actor?.claimedEmailHash.length === 64)).toBe(true);
+});
+
+test("an export comes over the stream line by line, ends with its checkpoint, and is not for token-service", async () => {
+  const recorder = recorderOf("gateway");
+  await Promise.all(Array.from({ length: 600 }, () => recorder.record(outcome(), Date.now() + 5_000)));
+  const sequencer = testSequencer(database, { origin: "test/audit" });
+  cleanUps.push(() => sequencer.close());
+  await sequencer.catchUp();
+  const lines = await exported("operator");
+  expect(lines.map((line) => line?.$case)).toEqual(["log", ...Array(600).fill("entry"), "checkpoint"]);
+  await expect(exported("token-service")).rejects.toMatchObject({ code: "caller_not_allowed" });
+});
+
 test("close sends what is queued", async () => {
   const recorder = recorderOf("gateway");
   for (let index = 0; index < 500; index += 1) recorder.enqueue(outcome());
@@ -451,6 +479,31 @@ async function search(identity: Identity, request: Partial<SearchEntriesRequest>
   cleanUps.push(() => client.close());
   const empty = SearchEntriesRequest.decode(new Uint8Array());
   return callUnary(client, client.searchEntries, { ...empty, ...request }, newCallContext());
+}
+
+async function erase(identity: Identity, email: string) {
+  const client = createRpcClient(AuditServiceClient, {
+    address: `127.0.0.1:${port}`,
+    service: "audit-service",
+    certificate: certificateOf(identity),
+  });
+  cleanUps.push(() => client.close());
+  return callUnary(client, client.eraseClaimedEmail, { email }, newCallContext());
+}
+
+async function exported(identity: Identity) {
+  const client = createRpcClient(AuditQueryServiceClient, {
+    address: `127.0.0.1:${port}`,
+    service: "audit-service",
+    certificate: certificateOf(identity),
+  });
+  cleanUps.push(() => client.close());
+  const stream = client.exportEntries({ firstSequence: 0, lastSequence: 0 });
+  try {
+    return (await Array.fromAsync(stream as AsyncIterable<ExportEntriesResponse>)).map(({ line }) => line);
+  } catch (error) {
+    throw fromRpcError(error as Parameters<typeof fromRpcError>[0]);
+  }
 }
 
 function outcome(changes: Partial<AuditOutcome> = {}): AuditOutcome {
