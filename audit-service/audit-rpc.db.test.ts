@@ -53,6 +53,7 @@ let link: DatabaseLink;
 let sql: Sql;
 let server: RpcServer;
 let port: number;
+const presence = createProducerPresence();
 const cleanUps: (() => unknown)[] = [];
 
 beforeAll(async () => {
@@ -231,6 +232,17 @@ test("a message without entries is answered: somebody listens", async () => {
   expect(await stream.acknowledged()).toBe(0);
 });
 
+test("a producer is present for as long as it has a stream, however idle", async () => {
+  const producerId = crypto.randomUUID();
+  const stream = streamOf("gateway");
+  stream.send({ producerId, entries: [] });
+  await stream.acknowledged();
+  await sleep(200);
+  expect(presence.present()).toContain(producerId);
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+  await expect.poll(() => presence.present(), { timeout: 2_000 }).not.toContain(producerId);
+});
+
 test("an entry of nothing but nonsense is stored, and so is its neighbour", async () => {
   const producerId = crypto.randomUUID();
   const nasty = "\u0000\u001b[31m\ud800".repeat(8_000);
@@ -384,7 +396,7 @@ async function startServer(address: string): Promise<void> {
     AUDIT_CALLERS,
     createAuditRpc({
       recorder,
-      presence: createProducerPresence(),
+      presence,
       eraseClaimedEmail: (address) => deleteClaimedEmail(sql, address),
       now: () => new Date(),
     }),

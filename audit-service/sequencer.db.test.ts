@@ -186,11 +186,11 @@ test("two that both believe to be the sequencer number every entry once: the sec
   await first.catchUp();
   await first.sql`select pg_advisory_unlock_all()`;
   await second.sql`select pg_try_advisory_lock(7031011)`;
-  await record(5);
+  await record(3); // a tree of another size: no checkpoint of the other's stands in the way
   await expect(second.step()).rejects.toMatchObject({ code: "23505" });
   await first.stop();
   await second.catchUp();
-  await expectIntact(15);
+  await expectIntact(13);
 });
 
 test("a database restored from before its last checkpoint is not signed, and entries are still stored", async () => {
