@@ -12,11 +12,18 @@ test("an outcome says what came of the call", () => {
   expect(
     toProto(sampleOutcome({ outcome: "failure", errorCode: "forbidden", httpStatus: 403 }), MADE),
   ).toEqual({
+    ...{ sequence: 0, receivedAt: undefined, producer: "" },
     id: ID,
     kind: EntryKind.OUTCOME,
     callId: "0190b6a0-0000-7000-8000-00000000000a",
     occurredAt: AT,
-    actor: { userId: "0190b6a0-0000-7000-8000-000000000001", role: "USER", sessionId: "", claimedEmail: "" },
+    actor: {
+      userId: "0190b6a0-0000-7000-8000-000000000001",
+      role: "USER",
+      sessionId: "",
+      claimedEmail: "",
+      claimedEmailHash: "",
+    },
     clientIp: "203.0.113.7",
     userAgent: "curl/8.0",
     method: "POST",

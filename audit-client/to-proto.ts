@@ -61,6 +61,7 @@ export function toProto(entry: AuditEntry | AuditEvent, made: { id: string; occu
       role: cut(actor.role, MAX_LENGTH.role),
       sessionId: cut(actor.sessionId, MAX_LENGTH.sessionId),
       claimedEmail: cut(actor.claimedEmail, MAX_LENGTH.claimedEmail),
+      claimedEmailHash: "",
     },
     clientIp: cut(entry.clientIp, MAX_LENGTH.clientIp),
     userAgent: cut(entry.userAgent, MAX_LENGTH.userAgent),
@@ -72,9 +73,11 @@ export function toProto(entry: AuditEntry | AuditEvent, made: { id: string; occu
     traceId: cut(entry.traceId, MAX_LENGTH.traceId),
     reason: cut(entry.kind === "event" ? entry.reason : undefined, MAX_LENGTH.reason),
     ...(entry.kind === "intent" ? NO_OUTCOME : outcomeOf(entry)),
+    ...GIVEN_BY_THE_LOG,
   };
 }
 
+const GIVEN_BY_THE_LOG = { sequence: 0, receivedAt: undefined, producer: "" };
 const NO_CALL = { callId: "", method: "", route: "" };
 const NO_OUTCOME = { outcome: Outcome.UNSPECIFIED, errorCode: "", httpStatus: 0, latencyUs: 0 };
 

@@ -13,6 +13,7 @@ import { certificateFiles, ensureCertificates, type Identity } from "../deploy/l
 import {
   AuditQueryServiceClient,
   AuditQueryServiceService,
+  type ExportEntriesResponse,
   SearchEntriesRequest,
 } from "../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
 import {
@@ -28,13 +29,18 @@ import { callUnary, createRpcClient, openBidiStream } from "../service-kit/rpc-c
 import { fromRpcError } from "../service-kit/rpc-errors.ts";
 import { createRpcServer, type RpcServer } from "../service-kit/rpc-server.ts";
 import { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import { testSequencer } from "../tests/support/audit-sequencer.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./audit-query-rpc.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
-import { sampleEntry } from "./entry.fixture.ts";
+import { loggedEntry, sampleEntry, store } from "./entry.fixture.ts";
 import type { Entry } from "./entry.ts";
 import { toWireEntry } from "./entry-rpc.ts";
-import { insertEntries, selectEntries, selectEntriesById } from "./entry-store.ts";
+import { deleteClaimedEmail, selectEntries, selectEntriesById } from "./entry-store.ts";
+import { exportEntries } from "./export-entries.ts";
+import { getEntry } from "./get-entry.ts";
+import { createProducerPresence } from "./producer-presence.ts";
+import { proveConsistency, proveInclusion } from "./prove.ts";
 import { createEntryRecorder } from "./record-entries.ts";
 import { searchEntries } from "./search-entries.ts";
 
@@ -47,6 +53,7 @@ let link: DatabaseLink;
 let sql: Sql;
 let server: RpcServer;
 let port: number;
+const presence = createProducerPresence();
 const cleanUps: (() => unknown)[] = [];
 
 beforeAll(async () => {
@@ -84,7 +91,7 @@ test("an acknowledged entry is in the database, whole, with the caller's name fr
 
   await recorder.record(outcome({ action: "auth.login", latencyUs: 1_500.4 }), Date.now() + 2_000);
 
-  const rows = await database.ownerSql`select * from entries`;
+  const rows = await database.ownerSql`select * from log_entries`;
   expect(rows).toHaveLength(1);
   expect(rows[0]).toMatchObject({
     producer_name: "gateway",
@@ -107,7 +114,7 @@ test("entries of several producers, sent at once, are all stored once and in eac
   );
 
   const rows = await database.ownerSql<{ producer_id: string; producer_sequence: string }[]>`
-    select producer_id, producer_sequence from entries order by position`;
+    select producer_id, producer_sequence from log_entries order by position`;
   expect(rows).toHaveLength(3_000);
   for (const producerRows of Map.groupBy(rows, (row) => row.producer_id).values()) {
     expect(producerRows.map((row) => Number(row.producer_sequence))).toEqual(
@@ -131,7 +138,7 @@ test("what is sent again is acknowledged again and stored once", async () => {
 test("while the insert has not committed there is no acknowledgement", async () => {
   const stream = streamOf("gateway");
   await database.ownerSql.begin(async (tx) => {
-    await tx`lock table entries in access exclusive mode`;
+    await tx`lock table log_entries in access exclusive mode`;
     stream.send({ producerId: crypto.randomUUID(), entries: wireEntries(1, 1) });
     expect(await Promise.race([stream.acknowledged(), sleep(300, "nothing")])).toBe("nothing");
   });
@@ -185,7 +192,7 @@ test("an audit-service that restarts again and again in mid-stream loses nothing
   await Promise.all(records);
 
   const rows = await database.ownerSql<{ producer_sequence: string; resource: string }[]>`
-    select producer_sequence, resource from entries order by producer_sequence`;
+    select producer_sequence, resource from log_entries order by producer_sequence`;
   expect(rows.map((row) => row.resource)).toEqual(Array.from({ length: 2_000 }, (_, index) => String(index)));
   expect(rows.map((row) => Number(row.producer_sequence))).toEqual(
     Array.from({ length: 2_000 }, (_, index) => index + 1),
@@ -225,11 +232,22 @@ test("a message without entries is answered: somebody listens", async () => {
   expect(await stream.acknowledged()).toBe(0);
 });
 
+test("a producer is present for as long as it has a stream, however idle", async () => {
+  const producerId = crypto.randomUUID();
+  const stream = streamOf("gateway");
+  stream.send({ producerId, entries: [] });
+  await stream.acknowledged();
+  await sleep(200);
+  expect(presence.present()).toContain(producerId);
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+  await expect.poll(() => presence.present(), { timeout: 2_000 }).not.toContain(producerId);
+});
+
 test("an entry of nothing but nonsense is stored, and so is its neighbour", async () => {
   const producerId = crypto.randomUUID();
   const nasty = "\u0000\u001b[31m\ud800".repeat(8_000);
   const entry = toWireEntry(
-    sampleEntry({
+    loggedEntry({
       id: "no uuid",
       callId: nasty,
       userAgent: nasty,
@@ -242,11 +260,11 @@ test("an entry of nothing but nonsense is stored, and so is its neighbour", asyn
     entries: [
       { sequence: 1, entry: { ...entry, occurredAt: undefined, kind: 99 as 1, outcome: 77 as 1 } },
       { sequence: 2, entry: undefined },
-      { sequence: 3, entry: toWireEntry(sampleEntry()) },
+      { sequence: 3, entry: toWireEntry(loggedEntry()) },
     ],
   });
   expect(await stream.acknowledged()).toBe(3);
-  const rows = await database.ownerSql`select kind, outcome, action from entries order by position`;
+  const rows = await database.ownerSql`select kind, outcome, action from log_entries order by position`;
   expect(rows).toMatchObject([
     { kind: "unspecified", outcome: "unknown", action: "payments.create" },
     { kind: "unspecified", outcome: "", action: "" },
@@ -264,7 +282,7 @@ test("an event that is recorded again, by another process, is acknowledged and s
       recorder.recordEvent(event, Date.now() + 2_000),
     ]);
   }
-  const rows = await database.ownerSql`select kind, action from entries order by kind`;
+  const rows = await database.ownerSql`select kind, action from log_entries order by kind`;
   expect(rows.map(({ kind }) => kind)).toEqual(["event", "outcome", "outcome"]);
 });
 
@@ -272,14 +290,14 @@ test("an id that another entry has already costs no entry its place, and stops n
   const id = crypto.randomUUID();
   const send = async (identity: Identity, changes: Partial<Entry>) => {
     const stream = streamOf(identity);
-    const entry = toWireEntry(sampleEntry({ id, ...changes }));
+    const entry = toWireEntry(loggedEntry({ id, ...changes }));
     stream.send({ producerId: crypto.randomUUID(), entries: [{ sequence: 1, entry }] });
     return stream.acknowledged();
   };
   await send("gateway", { resource: "first" });
   await Promise.all([send("identity-service", { resource: "second" }), send("token-service", { id: "" })]);
 
-  const rows = await database.ownerSql`select id, resource from entries order by resource`;
+  const rows = await database.ownerSql`select id, resource from log_entries order by resource`;
   expect(rows.map(({ resource }) => resource)).toEqual(["first", "pay_1", "second"]);
   expect(rows[0]?.id).toBe(id);
 });
@@ -304,7 +322,8 @@ test("200 entries with the longest values, three bytes a character, fit into one
   await Promise.all(Array.from({ length: 400 }, () => recorder.record(entry, Date.now() + 5_000)));
   expect(await storedCount()).toBe(400);
   // What the recorder cut, the service keeps as it is: both end in one ellipsis.
-  const [row] = await database.ownerSql`select user_agent, claimed_email from entries limit 1`;
+  const [row] = await database.ownerSql`
+    select e.user_agent, c.address as claimed_email from log_entries as e join claimed_emails as c using (position) limit 1`;
   expect(row).toEqual({ user_agent: `${"€".repeat(511)}…`, claimed_email: `${"€".repeat(253)}…` });
 });
 
@@ -326,6 +345,32 @@ test("what was recorded is found by search, as it was recorded", async () => {
   });
 });
 
+test("identity-service erases a claimed address; the gateway may not", async () => {
+  const recorder = recorderOf("gateway");
+  const claim = { claimedEmail: "ada@example.com" };
+  await recorder.record(outcome({ actor: claim }), Date.now() + 2_000);
+  await recorder.record(outcome({ actor: { claimedEmail: "bob@example.com" } }), Date.now() + 2_000);
+
+  await expect(erase("gateway", "ada@example.com")).rejects.toMatchObject({ code: "caller_not_allowed" });
+  await expect(erase("identity-service", "")).rejects.toMatchObject({ code: "validation_failed" });
+  expect(await erase("identity-service", "ada@example.com")).toEqual({ erasedEntries: 1 });
+  expect(await erase("operator", "ada@example.com")).toEqual({ erasedEntries: 0 });
+  const page = await search("operator", { limit: 10 });
+  expect(page.entries.map(({ actor }) => actor?.claimedEmail)).toEqual(["bob@example.com", ""]);
+  expect(page.entries.every(({ actor }) => actor?.claimedEmailHash.length === 64)).toBe(true);
+});
+
+test("an export comes over the stream line by line, ends with its checkpoint, and is not for token-service", async () => {
+  const recorder = recorderOf("gateway");
+  await Promise.all(Array.from({ length: 600 }, () => recorder.record(outcome(), Date.now() + 5_000)));
+  const sequencer = testSequencer(database, { origin: "test/audit" });
+  cleanUps.push(() => sequencer.close());
+  await sequencer.catchUp();
+  const lines = await exported("operator");
+  expect(lines.map((line) => line?.$case)).toEqual(["log", ...Array(600).fill("entry"), "checkpoint"]);
+  await expect(exported("token-service")).rejects.toMatchObject({ code: "caller_not_allowed" });
+});
+
 test("close sends what is queued", async () => {
   const recorder = recorderOf("gateway");
   for (let index = 0; index < 500; index += 1) recorder.enqueue(outcome());
@@ -342,17 +387,38 @@ async function startServer(address: string): Promise<void> {
     maxReceiveBytes: 1024 * 1024,
   });
   const recorder = createEntryRecorder({
-    insertEntries: (entries) => insertEntries(sql, entries),
+    insertEntries: (entries) => store(sql, entries),
     selectEntriesById: (ids) => selectEntriesById(sql, ids),
     logger,
   });
-  server.add(AuditServiceService, AUDIT_CALLERS, createAuditRpc({ recorder, now: () => new Date() }));
+  server.add(
+    AuditServiceService,
+    AUDIT_CALLERS,
+    createAuditRpc({
+      recorder,
+      presence,
+      eraseClaimedEmail: (address) => deleteClaimedEmail(sql, address),
+      now: () => new Date(),
+    }),
+  );
   server.add(
     AuditQueryServiceService,
     AUDIT_QUERY_CALLERS,
     createAuditQueryRpc({
       searchEntries: (query) =>
-        searchEntries({ selectEntries: (filter, limit) => selectEntries(sql, filter, limit) }, query),
+        searchEntries(
+          {
+            selectEntries: (filter, limit) => selectEntries(sql, filter, limit),
+            cursorKey: Buffer.alloc(32),
+          },
+          query,
+        ),
+      getEntry: (wanted) => getEntry(sql, "test/audit", wanted),
+      findCheckpoint: async () => undefined,
+      proveInclusion: (sequence, size) => proveInclusion(sql, sequence, size),
+      proveConsistency: (first, second) => proveConsistency(sql, first, second),
+      exportEntries: (wanted) => exportEntries(sql, "test/audit", wanted),
+      verifierKey: "",
     }),
   );
   port = await server.listen();
@@ -427,6 +493,31 @@ async function search(identity: Identity, request: Partial<SearchEntriesRequest>
   return callUnary(client, client.searchEntries, { ...empty, ...request }, newCallContext());
 }
 
+async function erase(identity: Identity, email: string) {
+  const client = createRpcClient(AuditServiceClient, {
+    address: `127.0.0.1:${port}`,
+    service: "audit-service",
+    certificate: certificateOf(identity),
+  });
+  cleanUps.push(() => client.close());
+  return callUnary(client, client.eraseClaimedEmail, { email }, newCallContext());
+}
+
+async function exported(identity: Identity) {
+  const client = createRpcClient(AuditQueryServiceClient, {
+    address: `127.0.0.1:${port}`,
+    service: "audit-service",
+    certificate: certificateOf(identity),
+  });
+  cleanUps.push(() => client.close());
+  const stream = client.exportEntries({ firstSequence: 0, lastSequence: 0 });
+  try {
+    return (await Array.fromAsync(stream as AsyncIterable<ExportEntriesResponse>)).map(({ line }) => line);
+  } catch (error) {
+    throw fromRpcError(error as Parameters<typeof fromRpcError>[0]);
+  }
+}
+
 function outcome(changes: Partial<AuditOutcome> = {}): AuditOutcome {
   const { actor, callId, clientIp, userAgent, method, route, resource, action, requestId, traceId } =
     sampleEntry();
@@ -443,12 +534,12 @@ function outcome(changes: Partial<AuditOutcome> = {}): AuditOutcome {
 function wireEntries(from: number, to: number) {
   return Array.from({ length: to - from + 1 }, (_, index) => ({
     sequence: from + index,
-    entry: toWireEntry(sampleEntry()),
+    entry: toWireEntry(loggedEntry()),
   }));
 }
 
 async function storedCount(): Promise<number> {
-  const [row] = await database.ownerSql<{ count: number }[]>`select count(*)::int as count from entries`;
+  const [row] = await database.ownerSql<{ count: number }[]>`select count(*)::int as count from log_entries`;
   return row?.count ?? 0;
 }
 

@@ -1,15 +1,18 @@
 import type { AuditServiceServer, RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { cleanEntry } from "./clean-entry.ts";
+import { cleanEntry, MAX_LENGTH } from "./clean-entry.ts";
 import type { ProducedEntry } from "./entry.ts";
 import { emptyWireEntry, fromWireEntry } from "./entry-rpc.ts";
 import { mapInOrder } from "./map-in-order.ts";
 import { createProducerOrder } from "./producer-order.ts";
+import type { ProducerPresence } from "./producer-presence.ts";
 import type { EntryRecorder } from "./record-entries.ts";
+import { refused } from "./refused.ts";
 import { untilAborted } from "./until-aborted.ts";
 
 export const AUDIT_CALLERS: Callers<AuditServiceServer> = {
   record: ["gateway", "identity-service", "token-service"],
+  eraseClaimedEmail: ["identity-service", "operator"],
 };
 
 /** Messages of one stream that may be under way at once. */
@@ -17,6 +20,9 @@ const MAX_MESSAGES_UNDER_WAY = 16;
 
 interface Deps {
   recorder: EntryRecorder;
+  presence: ProducerPresence;
+  /** Resolves to the number of entries that had claimed the address. */
+  eraseClaimedEmail: (address: string) => Promise<number>;
   now: () => Date;
 }
 
@@ -28,11 +34,23 @@ export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
   return {
     async *record(requests, { caller, signal }) {
       const order = createProducerOrder();
-      yield* mapInOrder(admit(deps, requests, signal), MAX_MESSAGES_UNDER_WAY, async (request) => {
-        const acknowledgedSequence = order.accept(request);
-        await deps.recorder.record(producedEntries(request, caller, deps.now()));
-        return { acknowledgedSequence };
-      });
+      let leave: (() => void) | undefined;
+      try {
+        yield* mapInOrder(admit(deps, requests, signal), MAX_MESSAGES_UNDER_WAY, async (request) => {
+          const acknowledgedSequence = order.accept(request);
+          leave ??= deps.presence.enter(request.producerId);
+          await deps.recorder.record(producedEntries(request, caller, deps.now()));
+          return { acknowledgedSequence };
+        });
+      } finally {
+        leave?.();
+      }
+    },
+    async eraseClaimedEmail({ email }) {
+      if (email === "" || email.length > MAX_LENGTH.claimedEmail) {
+        throw refused("email", "out_of_range", `must have 1 to ${MAX_LENGTH.claimedEmail} characters`);
+      }
+      return { erasedEntries: await deps.eraseClaimedEmail(email) };
     },
   };
 }

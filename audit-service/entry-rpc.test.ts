@@ -1,15 +1,17 @@
 import { expect, test } from "vitest";
 import { Outcome, Entry as WireEntry } from "../proto/gen/gatehouse/audit/v1/entry.ts";
-import { sampleEntry } from "./entry.fixture.ts";
+import { asSent, loggedEntry } from "./entry.fixture.ts";
 import { fromWireEntry, fromWireOutcome, toWireEntry } from "./entry-rpc.ts";
 
 test("an entry survives the wire both ways", () => {
-  const entry = sampleEntry();
-  expect(fromWireEntry(WireEntry.decode(WireEntry.encode(toWireEntry(entry)).finish()))).toEqual(entry);
+  const entry = loggedEntry();
+  expect(fromWireEntry(WireEntry.decode(WireEntry.encode(toWireEntry(entry)).finish()))).toEqual(
+    asSent(entry),
+  );
 });
 
 test("a kind and an outcome of a newer version are read as unspecified and unknown", () => {
-  const wire = { ...toWireEntry(sampleEntry()), kind: 9 as 1, outcome: 9 as 1 };
+  const wire = { ...toWireEntry(loggedEntry()), kind: 9 as 1, outcome: 9 as 1 };
   expect(fromWireEntry(wire)).toMatchObject({ kind: "unspecified", outcome: "unknown" });
 });
 

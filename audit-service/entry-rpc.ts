@@ -1,6 +1,11 @@
-import { EntryKind, Outcome, Entry as WireEntry } from "../proto/gen/gatehouse/audit/v1/entry.ts";
+import {
+  EntryKind,
+  Outcome,
+  type Actor as WireActor,
+  Entry as WireEntry,
+} from "../proto/gen/gatehouse/audit/v1/entry.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import type { Entry } from "./entry.ts";
+import type { Entry, LogEntry } from "./entry.ts";
 
 const KINDS: Record<EntryKind, Entry["kind"]> = {
   [EntryKind.UNSPECIFIED]: "unspecified",
@@ -37,7 +42,7 @@ export function fromWireEntry(wire: WireEntry): Entry {
     kind: KINDS[wire.kind] ?? "unspecified",
     callId: wire.callId,
     occurredAt: wire.occurredAt ?? new Date(Number.NaN),
-    actor: wire.actor ?? { userId: "", role: "", sessionId: "", claimedEmail: "" },
+    actor: fromWireActor(wire.actor),
     clientIp: wire.clientIp,
     userAgent: wire.userAgent,
     method: wire.method,
@@ -54,8 +59,17 @@ export function fromWireEntry(wire: WireEntry): Entry {
   };
 }
 
-export function toWireEntry(entry: Entry): WireEntry {
+export function toWireEntry(entry: LogEntry): WireEntry {
   return { ...entry, kind: WIRE_KINDS[entry.kind], outcome: WIRE_OUTCOMES[entry.outcome] };
+}
+
+function fromWireActor({
+  userId = "",
+  role = "",
+  sessionId = "",
+  claimedEmail = "",
+}: Partial<WireActor> = {}) {
+  return { userId, role, sessionId, claimedEmail };
 }
 
 /** What a sequence number without an entry stands for: one that says nothing. */

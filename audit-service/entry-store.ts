@@ -1,8 +1,9 @@
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
-import type { Entry, ProducedEntry } from "./entry.ts";
+import type { Entry, LogEntry, ProducedEntry } from "./entry.ts";
+import type { PageEnd } from "./search-cursor.ts";
 
 /** Name of the constraint that keeps entry ids unique. */
-export const ENTRY_ID_KEY = "entries_id_key";
+export const ENTRY_ID_KEY = "entry_keys_id_key";
 
 /** Which entries a search wants. What is undefined does not narrow it. */
 export interface EntryFilter {
@@ -15,19 +16,26 @@ export interface EntryFilter {
   from?: Date | undefined;
   /** Exclusive. */
   to?: Date | undefined;
-  /** Only entries stored before the one with this position. */
-  beforePosition?: bigint | undefined;
+  /** Only entries that come after this one in the order of pages. */
+  after?: PageEnd | undefined;
 }
 
 /** An entry with its place in the order of storing. */
 export interface StoredEntry {
   position: bigint;
-  entry: Entry;
+  entry: LogEntry;
+}
+
+/** An entry to store, with the hash of what it claims instead of the claim, which is kept beside the log. */
+export interface InsertedEntry extends ProducedEntry {
+  claimedEmailHash: string;
+  /** 32 bytes; undefined if the entry claims no address. */
+  claimedEmailSalt: Buffer | undefined;
 }
 
 /**
- * Stores entries in this order, each exactly once: what its producer has stored before is left as it is. When this
- * resolves, all of them are committed.
+ * Stores entries in this order, each exactly once: what its producer has stored before is left as it is. No two of
+ * them may have the same origin. When this resolves, all of them are committed.
  *
  * One parameter whatever the number of entries: one prepared statement, and native JSON in place of thousands of
  * bound values. As text first, because the driver would encode a json parameter a second time.
@@ -35,44 +43,76 @@ export interface StoredEntry {
  * @returns how many were new.
  * @throws {DomainError} `service_unavailable`; then they may or may not be committed.
  */
-export async function insertEntries(sql: Sql, entries: readonly ProducedEntry[]): Promise<number> {
-  const result = await orUnavailable(sql`
-    insert into entries (
-      id, producer_id, producer_sequence, producer_name, occurred_at, kind, call_id,
-      actor_user_id, actor_role, actor_session_id, claimed_email, client_ip, user_agent,
-      method, route, resource, action, request_id, trace_id, outcome, error_code, reason, http_status, latency_us
+export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[]): Promise<number> {
+  const [row] = await orUnavailable(sql<{ stored: number }[]>`
+    with source as materialized (
+      select * from json_to_recordset(${JSON.stringify(entries.map(toRow))}::text::json) as entry (
+        id uuid, producer_id uuid, producer_sequence bigint, producer_name text, occurred_at timestamptz, kind text,
+        call_id text, actor_user_id text, actor_role text, actor_session_id text, claimed_email_hash text,
+        claimed_email text, claimed_email_salt text, client_ip text, user_agent text, method text, route text,
+        resource text, action text, request_id text, trace_id text, outcome text, error_code text, reason text,
+        http_status integer, latency_us bigint
+      )
+    ), keys as (
+      insert into entry_keys (producer_id, producer_sequence, id)
+      select producer_id, producer_sequence, id from source
+      on conflict (producer_id, producer_sequence) do nothing
+      returning position, received_at, producer_id, producer_sequence
+    ), stored as (
+      insert into log_entries (
+        position, received_at, id, producer_id, producer_sequence, producer_name, occurred_at, kind, call_id,
+        actor_user_id, actor_role, actor_session_id, claimed_email_hash, client_ip, user_agent,
+        method, route, resource, action, request_id, trace_id, outcome, error_code, reason, http_status, latency_us
+      )
+      select k.position, k.received_at, s.id, k.producer_id, k.producer_sequence, s.producer_name, s.occurred_at,
+        s.kind, s.call_id, s.actor_user_id, s.actor_role, s.actor_session_id, s.claimed_email_hash, s.client_ip,
+        s.user_agent, s.method, s.route, s.resource, s.action, s.request_id, s.trace_id, s.outcome, s.error_code,
+        s.reason, s.http_status, s.latency_us
+      from keys as k join source as s using (producer_id, producer_sequence)
+    ), claims as (
+      insert into claimed_emails (position, received_at, salt, address)
+      select k.position, k.received_at, decode(s.claimed_email_salt, 'hex'), s.claimed_email
+      from keys as k join source as s using (producer_id, producer_sequence)
+      where s.claimed_email_salt is not null
+    ), opened as (
+      insert into open_intents (call_id, producer_id, position, received_at)
+      select s.call_id, k.producer_id, k.position, k.received_at
+      from keys as k join source as s using (producer_id, producer_sequence)
+      where s.kind = 'intent' and s.call_id <> ''
+        and not exists (select from source as o where o.kind = 'outcome' and o.call_id = s.call_id)
+      on conflict (call_id) do nothing
+    ), ended as (
+      delete from open_intents where call_id = any(array(select call_id from source where kind = 'outcome'))
     )
-    select * from json_to_recordset(${JSON.stringify(entries.map(toRow))}::text::json) as entry (
-      id uuid, producer_id uuid, producer_sequence bigint, producer_name text, occurred_at timestamptz, kind text,
-      call_id text, actor_user_id text, actor_role text, actor_session_id text, claimed_email text, client_ip text,
-      user_agent text, method text, route text, resource text, action text, request_id text, trace_id text,
-      outcome text, error_code text, reason text, http_status integer, latency_us bigint
-    )
-    on conflict (producer_id, producer_sequence) do nothing
+    select count(*)::int as stored from keys
   `);
-  return result.count;
+  return row?.stored ?? 0;
 }
 
 /**
- * The newest entries that match, newest first.
+ * The entries that match, newest first: by the time they happened, then by their order of storing.
  *
  * @throws {DomainError} `service_unavailable`.
  */
 export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number): Promise<StoredEntry[]> {
-  const { actorUserId, action, resource, requestId, outcome, from, to, beforePosition } = filter;
+  const { actorUserId, action, resource, requestId, outcome, from, to, after } = filter;
+  // An index that leaves out what is empty is used where the query says that it is not.
   const rows = await orUnavailable(sql<EntryRow[]>`
-    select ${columns(sql)} from entries
-    where true
-      ${actorUserId === undefined ? sql`` : sql`and actor_user_id = ${actorUserId}`}
-      ${action === undefined ? sql`` : sql`and action = ${action}`}
-      ${resource === undefined ? sql`` : sql`and resource = ${resource}`}
-      ${requestId === undefined ? sql`` : sql`and request_id = ${requestId}`}
-      ${outcome === undefined ? sql`` : sql`and outcome = ${outcome}`}
-      ${from === undefined ? sql`` : sql`and occurred_at >= ${from}`}
-      ${to === undefined ? sql`` : sql`and occurred_at < ${to}`}
-      ${beforePosition === undefined ? sql`` : sql`and position < ${beforePosition.toString()}`}
-    order by position desc
-    limit ${limit}
+    select ${columns(sql)} from (
+      select * from log_entries
+      where true
+        ${actorUserId === undefined ? sql`` : sql`and actor_user_id = ${actorUserId} and actor_user_id <> ''`}
+        ${action === undefined ? sql`` : sql`and action = ${action}`}
+        ${resource === undefined ? sql`` : sql`and resource = ${resource} and resource <> ''`}
+        ${requestId === undefined ? sql`` : sql`and request_id = ${requestId} and request_id <> ''`}
+        ${outcome === undefined ? sql`` : sql`and outcome = ${outcome} and outcome <> ''`}
+        ${from === undefined ? sql`` : sql`and occurred_at >= ${from}`}
+        ${to === undefined ? sql`` : sql`and occurred_at < ${to}`}
+        ${after === undefined ? sql`` : sql`and (occurred_at, position) < (${after.occurredAt}, ${after.position.toString()})`}
+      order by occurred_at desc, position desc
+      limit ${limit}
+    ) as e
+    order by occurred_at desc, position desc
   `);
   return rows.map(fromRow);
 }
@@ -82,20 +122,79 @@ export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number
  *
  * @throws {DomainError} `service_unavailable`.
  */
-export async function selectEntriesById(sql: Sql, ids: readonly string[]): Promise<Entry[]> {
+export async function selectEntriesById(sql: Sql, ids: readonly string[]): Promise<LogEntry[]> {
   const rows = await orUnavailable(sql<EntryRow[]>`
-    select ${columns(sql)} from entries where id = any(${ids as string[]}::uuid[])
+    select ${columns(sql)} from log_entries as e where id = any(${ids as string[]}::uuid[])
   `);
   return rows.map((row) => fromRow(row).entry);
 }
 
-/** Throws unless the database answers and has the table. */
-export async function assertReadable(sql: Sql): Promise<void> {
-  await sql`select from entries limit 0`;
+/** A numbered entry with its hashes, and the salt of its claimed address unless that was erased. */
+export interface ProvenEntry {
+  entry: LogEntry;
+  leafHash: Buffer;
+  chainHash: Buffer;
+  claimedEmailSalt: Buffer | undefined;
 }
 
-interface EntryRow {
+/**
+ * Numbered entries that are kept, from a sequence on, in order.
+ *
+ * @throws {DomainError} `service_unavailable`.
+ */
+export async function selectProvenEntries(
+  sql: Sql,
+  { first, last }: { first: number; last: number },
+): Promise<ProvenEntry[]> {
+  const rows = await orUnavailable(sql<ProvenRow[]>`
+    select ${columns(sql)}, l.leaf_hash, l.chain_hash,
+      (select c.salt from claimed_emails as c where c.position = e.position) as claimed_email_salt
+    from leaves as l
+    join lateral (
+      select * from log_entries as stored where stored.position = l.position and stored.received_at = l.received_at limit 1
+    ) as e on true
+    where l.sequence between ${first} and ${last}
+    order by l.sequence
+  `);
+  return rows.map((row) => ({
+    entry: fromRow(row).entry,
+    leafHash: row.leaf_hash,
+    chainHash: row.chain_hash,
+    claimedEmailSalt: row.claimed_email_salt ?? undefined,
+  }));
+}
+
+/**
+ * Erases an address from beside the log.
+ *
+ * @returns the number of entries that had claimed it.
+ * @throws {DomainError} `service_unavailable`.
+ */
+export async function deleteClaimedEmail(sql: Sql, address: string): Promise<number> {
+  const { count } = await orUnavailable(sql`delete from claimed_emails where address = ${address}`);
+  return count;
+}
+
+/** Forgets what was stored once, oldest first, so that storing it again is not noticed. @returns how many. */
+export async function deleteOldKeys(sql: Sql, before: Date, limit: number): Promise<number> {
+  const { count } = await sql`
+    delete from entry_keys where ctid = any(array(
+      select ctid from entry_keys where received_at < ${before} limit ${limit}
+    ))
+  `;
+  return count;
+}
+
+/** Throws unless the database answers and has the table. */
+export async function assertReadable(sql: Sql): Promise<void> {
+  await sql`select from log_entries limit 0`;
+}
+
+export interface EntryRow {
   position: string;
+  sequence: string | null;
+  received_at: Date;
+  producer_name: string;
   id: string;
   occurred_at: Date;
   kind: Entry["kind"];
@@ -103,7 +202,8 @@ interface EntryRow {
   actor_user_id: string;
   actor_role: string;
   actor_session_id: string;
-  claimed_email: string;
+  claimed_email: string | null;
+  claimed_email_hash: string;
   client_ip: string;
   user_agent: string;
   method: string;
@@ -119,15 +219,24 @@ interface EntryRow {
   latency_us: string;
 }
 
-function columns(sql: Sql) {
+interface ProvenRow extends EntryRow {
+  leaf_hash: Buffer;
+  chain_hash: Buffer;
+  claimed_email_salt: Buffer | null;
+}
+
+/** Look-ups a row at a time: a join's plan would depend on how many rows are thought to come. */
+export function columns(sql: Sql) {
   return sql`
-    position, id, occurred_at, kind, call_id, actor_user_id, actor_role, actor_session_id, claimed_email,
-    client_ip, user_agent, method, route, resource, action, request_id, trace_id,
-    outcome, error_code, reason, http_status, latency_us
+    e.position, e.received_at, e.producer_name, e.id, e.occurred_at, e.kind, e.call_id, e.actor_user_id, e.actor_role,
+    e.actor_session_id, e.claimed_email_hash, e.client_ip, e.user_agent, e.method, e.route, e.resource, e.action,
+    e.request_id, e.trace_id, e.outcome, e.error_code, e.reason, e.http_status, e.latency_us,
+    (select l.sequence from leaves as l where l.position = e.position) as sequence,
+    (select c.address from claimed_emails as c where c.position = e.position) as claimed_email
   `;
 }
 
-function toRow({ entry, origin }: ProducedEntry) {
+function toRow({ entry, origin, claimedEmailHash, claimedEmailSalt }: InsertedEntry) {
   return {
     id: entry.id,
     producer_id: origin.producerId,
@@ -139,7 +248,11 @@ function toRow({ entry, origin }: ProducedEntry) {
     actor_user_id: entry.actor.userId,
     actor_role: entry.actor.role,
     actor_session_id: entry.actor.sessionId,
-    claimed_email: entry.actor.claimedEmail,
+    claimed_email_hash: claimedEmailHash,
+    ...(claimedEmailSalt && {
+      claimed_email: entry.actor.claimedEmail,
+      claimed_email_salt: claimedEmailSalt.toString("hex"),
+    }),
     client_ip: entry.clientIp,
     user_agent: entry.userAgent,
     method: entry.method,
@@ -156,7 +269,7 @@ function toRow({ entry, origin }: ProducedEntry) {
   };
 }
 
-function fromRow(row: EntryRow): StoredEntry {
+export function fromRow(row: EntryRow): StoredEntry {
   return {
     position: BigInt(row.position),
     entry: {
@@ -168,7 +281,8 @@ function fromRow(row: EntryRow): StoredEntry {
         userId: row.actor_user_id,
         role: row.actor_role,
         sessionId: row.actor_session_id,
-        claimedEmail: row.claimed_email,
+        claimedEmail: row.claimed_email ?? "",
+        claimedEmailHash: row.claimed_email_hash,
       },
       clientIp: row.client_ip,
       userAgent: row.user_agent,
@@ -183,6 +297,9 @@ function fromRow(row: EntryRow): StoredEntry {
       reason: row.reason,
       httpStatus: row.http_status,
       latencyUs: Number(row.latency_us),
+      sequence: Number(row.sequence ?? 0),
+      receivedAt: row.received_at,
+      producer: row.producer_name,
     },
   };
 }

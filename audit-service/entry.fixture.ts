@@ -1,4 +1,7 @@
-import type { Entry, EntryOrigin, ProducedEntry } from "./entry.ts";
+import type { Sql } from "../service-kit/postgres.ts";
+import type { Entry, EntryOrigin, LogEntry, ProducedEntry } from "./entry.ts";
+import { insertEntries } from "./entry-store.ts";
+import { storeEntries } from "./store-entries.ts";
 
 /** An outcome as the gateway records it, with what a test wants different. */
 export function sampleEntry(changes: Partial<Entry> = {}): Entry {
@@ -39,4 +42,27 @@ export function sampleOrigin(
 
 export function producedEntry(sequence: number, changes: Partial<Entry> = {}): ProducedEntry {
   return { origin: sampleOrigin(sequence), entry: sampleEntry(changes) };
+}
+
+/** An entry as the log holds it, before it has a number. */
+export function loggedEntry(changes: Partial<Entry> = {}): LogEntry {
+  const entry = sampleEntry(changes);
+  return {
+    ...entry,
+    actor: { ...entry.actor, claimedEmailHash: "" },
+    sequence: 0,
+    receivedAt: new Date("2026-03-01T10:00:00.456Z"),
+    producer: "gateway",
+  };
+}
+
+/** Stores entries as the service does. @returns how many were new. */
+export function store(sql: Sql, entries: readonly ProducedEntry[]): Promise<number> {
+  return storeEntries({ insertEntries: (each) => insertEntries(sql, each) }, entries);
+}
+
+/** What an entry says, without what the log adds. */
+export function asSent({ sequence: _, receivedAt: __, producer: ___, ...entry }: LogEntry): Entry {
+  const { claimedEmailHash: ____, ...actor } = entry.actor;
+  return { ...entry, actor };
 }

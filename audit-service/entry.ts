@@ -33,6 +33,21 @@ export interface EntryActor {
   claimedEmail: string;
 }
 
+/** An entry as the log holds it. */
+export interface LogEntry extends Entry {
+  /** Its place in the log, from 1 without gaps; 0 while it has none yet. */
+  sequence: number;
+  /** By the log's clock. */
+  receivedAt: Date;
+  /** The service that sent it, from its certificate. */
+  producer: string;
+  /** The claimed address is empty once it was erased. */
+  actor: EntryActor & {
+    /** SHA-256 of salt and claimed address, in hexadecimal; empty if none was claimed. */
+    claimedEmailHash: string;
+  };
+}
+
 /** Where an entry comes from: what makes storing it exactly-once. */
 export interface EntryOrigin {
   /** UUID of the producing process. */

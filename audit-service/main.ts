@@ -2,32 +2,91 @@ import { AuditQueryServiceService } from "../proto/gen/gatehouse/audit/v1/audit_
 import { AuditServiceService } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
 import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
+import { repeat } from "../service-kit/repeat.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
 import { withinDeadline } from "../service-kit/within-deadline.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./audit-query-rpc.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
+import { createCheckpointSigner } from "./checkpoint.ts";
+import { checkpointFile } from "./checkpoint-file.ts";
+import { selectCheckpointCovering, selectLastCheckpoint } from "./checkpoint-store.ts";
+import { CLOSE_INTERVAL_MS, createIntentCloser } from "./close-intents.ts";
 import { configSchema } from "./config.ts";
 import { countCommits } from "./count-commits.ts";
-import { assertReadable, insertEntries, selectEntries, selectEntriesById } from "./entry-store.ts";
+import { countLog } from "./count-log.ts";
+import {
+  assertReadable,
+  deleteClaimedEmail,
+  insertEntries,
+  selectEntries,
+  selectEntriesById,
+} from "./entry-store.ts";
+import { exportEntries } from "./export-entries.ts";
+import { getEntry } from "./get-entry.ts";
+import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "./intent-store.ts";
+import { runMaintenance, runSequencer } from "./maintain-log.ts";
+import { createProducerPresence } from "./producer-presence.ts";
+import { proveConsistency, proveInclusion } from "./prove.ts";
 import { createEntryRecorder } from "./record-entries.ts";
 import { searchEntries } from "./search-entries.ts";
+import { createSequencer, SEQUENCER_SESSION } from "./sequencer.ts";
+import { storeEntries } from "./store-entries.ts";
 
 /** 200 entries with the longest values fit. */
 const MAX_RECEIVE_BYTES = 1024 * 1024;
 const READINESS_TIMEOUT_MS = 1_000;
 const DATABASE_CLOSE_TIMEOUT_S = 1;
+/** One insert runs at a time; the others are upkeep. */
+const INTAKE_POOL_SIZE = 3;
+/** A plan for the values of each search: a rare one and a common one want different indexes. */
+const READ_SESSION = { plan_cache_mode: "force_custom_plan", jit: "off" };
 
 const config = loadConfig(configSchema, process.env);
 const service = await startProcess("audit-service", config);
 const { lifecycle, logger, metrics } = service;
+const now = () => new Date();
 
-const sql = connectPostgres(config, "audit-service", logger);
-lifecycle.onStop("database", () => sql.end({ timeout: DATABASE_CLOSE_TIMEOUT_S }));
-lifecycle.addReadinessCheck("database", () => withinDeadline(assertReadable(sql), READINESS_TIMEOUT_MS));
+/** Reading has connections of its own: a slow search holds up nobody who stores. */
+const pools = {
+  intake: connectPostgres({ ...config, DATABASE_POOL_SIZE: INTAKE_POOL_SIZE }, "audit-service", logger),
+  reads: connectPostgres(config, "audit-service reads", logger, READ_SESSION),
+  sequencer: connectPostgres(
+    { ...config, DATABASE_POOL_SIZE: 1 },
+    "audit-service sequencer",
+    logger,
+    SEQUENCER_SESSION,
+  ),
+};
+lifecycle.onStop("database", async () => {
+  await Promise.all(Object.values(pools).map((sql) => sql.end({ timeout: DATABASE_CLOSE_TIMEOUT_S })));
+});
+lifecycle.addReadinessCheck("database", () =>
+  withinDeadline(assertReadable(pools.intake), READINESS_TIMEOUT_MS),
+);
 
+const signer = createCheckpointSigner(config.CHECKPOINT_ORIGIN, config.CHECKPOINT_KEY_FILE.reveal());
+/** Whatever LOG_LEVEL is: standard output is one of the places that checkpoints are copied to. */
+const checkpointLog = logger.child({}, { level: "info" });
+const sequencer = createSequencer({
+  sql: pools.sequencer,
+  signer,
+  file: config.CHECKPOINT_FILE === undefined ? undefined : checkpointFile(config.CHECKPOINT_FILE),
+  publish: (checkpoint, { size }) => checkpointLog.info({ size, checkpoint }, "checkpoint"),
+  onFileFailure: (error) => {
+    counts.onFileFailure();
+    logger.error({ err: error }, "a checkpoint cannot be written to CHECKPOINT_FILE");
+  },
+  now,
+  logger,
+});
+const counts = countLog(metrics, sequencer, now);
+
+const store = {
+  insertEntries: (entries: Parameters<typeof insertEntries>[1]) => insertEntries(pools.intake, entries),
+};
 const recorder = createEntryRecorder({
-  insertEntries: (entries) => insertEntries(sql, entries),
-  selectEntriesById: (ids) => selectEntriesById(sql, ids),
+  insertEntries: (entries) => storeEntries(store, entries),
+  selectEntriesById: (ids) => selectEntriesById(pools.intake, ids),
   logger,
   onCommit: countCommits(metrics),
 });
@@ -35,17 +94,71 @@ metrics.gauge("gatehouse_audit_waiting_entries", "Entries received and not yet b
   gauge.set(recorder.waitingEntries),
 );
 
+const presence = createProducerPresence();
+const closeIntents = createIntentCloser({
+  afterS: config.AUDIT_CLOSE_INTENTS_AFTER_S,
+  present: presence.present,
+  upsertProducers: (producerIds) => upsertProducers(pools.intake, producerIds),
+  selectAbandonedIntents: (afterS, limit) => selectAbandonedIntents(pools.intake, afterS, limit),
+  deleteOpenIntents: (callIds) => deleteOpenIntents(pools.intake, callIds),
+  storeEntries: (entries) => storeEntries(store, entries),
+  onClosed: counts.onClosed,
+  now,
+  monotonicMs: () => performance.now(),
+});
+
+lifecycle.onStop("sequencer", runSequencer(sequencer, logger));
+lifecycle.onStop(
+  "maintenance",
+  runMaintenance({
+    sql: pools.intake,
+    signer,
+    sequencer,
+    retentionMonths: config.AUDIT_RETENTION_MONTHS,
+    setStray: counts.setStray,
+    now,
+    logger,
+  }),
+);
+const closing = repeat("closing of intents", CLOSE_INTERVAL_MS, closeIntents, logger);
+lifecycle.onStop("closing of intents", closing.stop);
+
 await serveRpc(
   service,
   config,
   (server) => {
-    server.add(AuditServiceService, AUDIT_CALLERS, createAuditRpc({ recorder, now: () => new Date() }));
+    server.add(
+      AuditServiceService,
+      AUDIT_CALLERS,
+      createAuditRpc({
+        recorder,
+        presence,
+        eraseClaimedEmail: (address) => deleteClaimedEmail(pools.intake, address),
+        now,
+      }),
+    );
     server.add(
       AuditQueryServiceService,
       AUDIT_QUERY_CALLERS,
       createAuditQueryRpc({
         searchEntries: (search) =>
-          searchEntries({ selectEntries: (filter, limit) => selectEntries(sql, filter, limit) }, search),
+          searchEntries(
+            {
+              selectEntries: (filter, limit) => selectEntries(pools.reads, filter, limit),
+              cursorKey: signer.cursorKey,
+            },
+            search,
+          ),
+        getEntry: (wanted) => getEntry(pools.reads, signer.origin, wanted),
+        findCheckpoint: async (size) =>
+          (size === 0
+            ? await selectLastCheckpoint(pools.reads, signer.origin)
+            : await selectCheckpointCovering(pools.reads, signer.origin, size)
+          )?.note,
+        proveInclusion: (sequence, treeSize) => proveInclusion(pools.reads, sequence, treeSize),
+        proveConsistency: (first, second) => proveConsistency(pools.reads, first, second),
+        exportEntries: (wanted) => exportEntries(pools.reads, signer.origin, wanted),
+        verifierKey: signer.verifierKey,
       }),
     );
   },

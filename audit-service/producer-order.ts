@@ -1,4 +1,4 @@
-import { DomainError, type FieldProblem } from "../service-kit/errors.ts";
+import { refused } from "./refused.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const MAX_ENTRIES = 200;
@@ -42,9 +42,4 @@ export function createProducerOrder(): ProducerOrder {
       return last;
     },
   };
-}
-
-function refused(field: string, code: string, message: string): DomainError {
-  const problem: FieldProblem = { field, code, message };
-  return new DomainError("validation_failed", undefined, { fields: [problem] });
 }

@@ -4,7 +4,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import { isUniqueViolation } from "../service-kit/postgres.ts";
 import { withinDeadline } from "../service-kit/within-deadline.ts";
 import { substituteId } from "./clean-entry.ts";
-import type { Entry, ProducedEntry } from "./entry.ts";
+import type { Entry, LogEntry, ProducedEntry } from "./entry.ts";
 import { ENTRY_ID_KEY } from "./entry-store.ts";
 
 /** Stores the entries of all streams, grouped. */
@@ -173,8 +173,34 @@ function withFreeIds(entries: readonly ProducedEntry[], stored: readonly Entry[]
       taken.set(entry.id, entry);
       return [{ entry, origin }];
     }
-    return isDeepStrictEqual(holder, entry)
-      ? []
-      : [{ entry: { ...entry, id: substituteId(origin) }, origin }];
+    return isSame(holder, entry) ? [] : [{ entry: { ...entry, id: substituteId(origin) }, origin }];
   });
+}
+
+/** Whether the log holds this entry; a claimed address may be erased there. */
+function isSame(holder: Entry | LogEntry, entry: Entry): boolean {
+  return isDeepStrictEqual(comparable(holder), comparable(entry));
+}
+
+function comparable(entry: Entry) {
+  const { actor, callId, kind, occurredAt, method, route, resource, action, requestId, reason } = entry;
+  const { userId, role, sessionId } = actor;
+  const { clientIp, userAgent, traceId, outcome, errorCode, httpStatus, latencyUs } = entry;
+  return [
+    ...[
+      callId,
+      kind,
+      occurredAt,
+      method,
+      route,
+      resource,
+      action,
+      requestId,
+      reason,
+      userId,
+      role,
+      sessionId,
+    ],
+    ...[clientIp, userAgent, traceId, outcome, errorCode, httpStatus, latencyUs],
+  ];
 }

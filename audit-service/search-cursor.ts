@@ -1,16 +1,34 @@
-const FORM = /^1:([1-9]\d{0,18})$/;
-const MAX_POSITION = 2n ** 63n - 1n;
+import { createHmac, timingSafeEqual } from "node:crypto";
 
-/** Where the next page begins, as text that callers do not look into. */
-export function encodeCursor(position: bigint): string {
-  return Buffer.from(`1:${position}`).toString("base64url");
+/** Where a page ended. */
+export interface PageEnd {
+  occurredAt: Date;
+  position: bigint;
 }
 
-/** The position in a cursor, or undefined for anything that `encodeCursor` did not make. */
-export function decodeCursor(cursor: string): bigint | undefined {
-  const digits = FORM.exec(Buffer.from(cursor, "base64url").toString("latin1"))?.[1];
-  if (digits === undefined) return undefined;
-  const position = BigInt(digits);
+const VERSION = 2;
+const BODY_BYTES = 17;
+const TAG_BYTES = 16;
+
+/** Where the next page begins, as text that callers can neither look into usefully nor make. */
+export function encodeCursor(key: Buffer, { occurredAt, position }: PageEnd): string {
+  const body = Buffer.alloc(BODY_BYTES);
+  body.writeUInt8(VERSION);
+  body.writeBigInt64BE(BigInt(occurredAt.getTime()), 1);
+  body.writeBigInt64BE(position, 9);
+  return Buffer.concat([body, tagOf(key, body)]).toString("base64url");
+}
+
+/** What is in a cursor, or undefined for anything that `encodeCursor` did not make with this key. */
+export function decodeCursor(key: Buffer, cursor: string): PageEnd | undefined {
+  const bytes = Buffer.from(cursor, "base64url");
   // Node skips what is not base64url; only the one spelling of a cursor is taken.
-  return position <= MAX_POSITION && encodeCursor(position) === cursor ? position : undefined;
+  if (bytes.length !== BODY_BYTES + TAG_BYTES || bytes.toString("base64url") !== cursor) return undefined;
+  const body = bytes.subarray(0, BODY_BYTES);
+  if (!timingSafeEqual(tagOf(key, body), bytes.subarray(BODY_BYTES)) || body[0] !== VERSION) return undefined;
+  return { occurredAt: new Date(Number(body.readBigInt64BE(1))), position: body.readBigInt64BE(9) };
+}
+
+function tagOf(key: Buffer, body: Buffer): Buffer {
+  return createHmac("sha256", key).update(body).digest().subarray(0, TAG_BYTES);
 }

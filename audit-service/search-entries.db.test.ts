@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { producedEntry } from "./entry.fixture.ts";
+import { producedEntry, store as storeAll } from "./entry.fixture.ts";
 import type { Entry } from "./entry.ts";
-import { insertEntries, selectEntries } from "./entry-store.ts";
+import { selectEntries } from "./entry-store.ts";
 import { type EntrySearch, searchEntries } from "./search-entries.ts";
 
 const ALICE = "0190b6a0-0000-7000-8000-00000000a11c";
@@ -85,7 +85,10 @@ test("every wrong field is named", async () => {
 
 async function resourcesOf(search: Partial<EntrySearch>) {
   const page = await searchEntries(
-    { selectEntries: (filter, limit) => selectEntries(database.sql, filter, limit) },
+    {
+      selectEntries: (filter, limit) => selectEntries(database.sql, filter, limit),
+      cursorKey: Buffer.alloc(32),
+    },
     {
       ...{ actorUserId: "", action: "", resource: "", requestId: "" },
       ...{ outcome: undefined, from: undefined, to: undefined, cursor: "", limit: 100 },
@@ -96,7 +99,7 @@ async function resourcesOf(search: Partial<EntrySearch>) {
 }
 
 async function store(entries: Partial<Entry>[]): Promise<void> {
-  await insertEntries(
+  await storeAll(
     database.sql,
     entries.map((changes) => {
       nextSequence += 1;

@@ -1,6 +1,6 @@
 import { DomainError, type FieldProblem } from "../service-kit/errors.ts";
 import { cleanText, MAX_LENGTH } from "./clean-entry.ts";
-import type { Entry } from "./entry.ts";
+import type { LogEntry } from "./entry.ts";
 import type { EntryFilter, StoredEntry } from "./entry-store.ts";
 import { decodeCursor, encodeCursor } from "./search-cursor.ts";
 
@@ -25,8 +25,8 @@ export interface EntrySearch {
 }
 
 export interface EntryPage {
-  /** Newest first: in the order of storing, backwards. */
-  entries: Entry[];
+  /** Newest first, by the time they happened. */
+  entries: LogEntry[];
   /** Empty at the end. */
   nextCursor: string;
 }
@@ -34,26 +34,34 @@ export interface EntryPage {
 interface Deps {
   /** At most `limit` matching entries, newest first. */
   selectEntries: (filter: EntryFilter, limit: number) => Promise<StoredEntry[]>;
+  /** Signs cursors. */
+  cursorKey: Buffer;
 }
 
 /**
- * A page of the log. Pages stay where they are while entries are added: new ones come before the first page.
+ * A page of the log. Pages go on where the last one ended while entries are added: none is seen twice or left out that
+ * was there when the first page was.
  *
  * @throws {DomainError} `validation_failed` for a limit, time or cursor that is none; `service_unavailable`.
  */
 export async function searchEntries(deps: Deps, search: EntrySearch): Promise<EntryPage> {
-  const filter = filterOf(search);
+  const filter = filterOf(deps, search);
   const found = await deps.selectEntries(filter, search.limit + 1);
   const page = found.slice(0, search.limit);
   const last = page.at(-1);
   return {
     entries: page.map(({ entry }) => entry),
-    nextCursor: found.length > page.length && last !== undefined ? encodeCursor(last.position) : "",
+    nextCursor:
+      found.length > page.length && last !== undefined ? encodeCursor(deps.cursorKey, endOf(last)) : "",
   };
 }
 
-function filterOf(search: EntrySearch): EntryFilter {
-  const beforePosition = search.cursor === "" ? undefined : decodeCursor(search.cursor);
+function endOf({ position, entry }: StoredEntry) {
+  return { occurredAt: entry.occurredAt, position };
+}
+
+function filterOf({ cursorKey }: Deps, search: EntrySearch): EntryFilter {
+  const after = search.cursor === "" ? undefined : decodeCursor(cursorKey, search.cursor);
   const fields: FieldProblem[] = [];
   const check = (field: string, isRight: boolean, code: string, message: string) => {
     if (!isRight) fields.push({ field, code, message });
@@ -62,12 +70,7 @@ function filterOf(search: EntrySearch): EntryFilter {
   check("limit", limit >= 1 && limit <= MAX_LIMIT, "out_of_range", `must be 1 to ${MAX_LIMIT}`);
   check("from", from === undefined || isTime(from), "out_of_range", "must be between 1970 and 9999");
   check("to", to === undefined || isTime(to), "out_of_range", "must be between 1970 and 9999");
-  check(
-    "cursor",
-    search.cursor === "" || beforePosition !== undefined,
-    "invalid_format",
-    "is not one of ours",
-  );
+  check("cursor", search.cursor === "" || after !== undefined, "invalid_format", "is not one of ours");
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
   return {
     actorUserId: recorded(search.actorUserId, MAX_LENGTH.userId),
@@ -77,7 +80,7 @@ function filterOf(search: EntrySearch): EntryFilter {
     outcome: search.outcome,
     from,
     to,
-    beforePosition,
+    after,
   };
 }
 

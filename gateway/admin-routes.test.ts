@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { AuditFilter } from "./audit-query-client.ts";
-import { send, testGateway, USER_ID } from "./gateway.fixture.ts";
+import type { AuditFilter, StoredAuditEntry } from "./audit-query-client.ts";
+import { absentAuditQuery, send, testGateway, USER_ID } from "./gateway.fixture.ts";
 
 function gateway() {
   const asked: AuditFilter[] = [];
@@ -8,7 +8,7 @@ function gateway() {
     asked.push(filter);
     return { entries: [], nextCursor: null };
   };
-  return { asked, app: testGateway({ auditQuery: { search, close: () => undefined } }).app };
+  return { asked, app: testGateway({ auditQuery: { ...absentAuditQuery, search } }).app };
 }
 
 test.each([
@@ -77,4 +77,45 @@ test.each([
   const response = await send(app, { url: `/admin/audit?${query}`, token: "admin-token" });
   expect(response.statusCode).toBe(400);
   expect(response.json().error.details).toHaveLength(1);
+});
+
+const PROOFS = {
+  ...absentAuditQuery,
+  get: async (id: string) => ({ entry: { id } as StoredAuditEntry, proof: null }),
+  checkpoint: async () => ({ checkpoint: "note", verifierKey: "key" }),
+  proveInclusion: async (sequence: number, treeSize: number) => ({
+    leafHash: `${sequence}`,
+    proof: [`${treeSize}`],
+  }),
+  proveConsistency: async (first: number, second: number) => [`${first}`, `${second}`],
+};
+
+test.each([
+  [`/admin/audit/${USER_ID}`, { entry: { id: USER_ID }, proof: null }],
+  ["/admin/audit/checkpoint", { checkpoint: "note", verifierKey: "key" }],
+  ["/admin/audit/inclusion?sequence=3&treeSize=7", { leafHash: "3", proof: ["7"] }],
+  ["/admin/audit/consistency?from=3&to=7", { proof: ["3", "7"] }],
+])("%s is for administrators and auditors only", async (url, data) => {
+  const { app } = testGateway({ auditQuery: PROOFS });
+  for (const token of ["admin-token", "auditor-token"]) {
+    const response = await send(app, { url, token });
+    expect(response.json().data).toEqual(data);
+    expect(response.headers["cache-control"]).toBe("no-store");
+  }
+  expect((await send(app, { url, token: "user-token" })).statusCode).toBe(403);
+  expect((await send(app, { url })).statusCode).toBe(401);
+});
+
+test.each([
+  "me",
+  "inclusion",
+  "inclusion?sequence=0&treeSize=1",
+  "inclusion?sequence=1&treeSize=1e3",
+  "consistency?from=1",
+  "consistency?from=-1&to=2",
+  "consistency?from=1&to=99999999999999999",
+])("/admin/audit/%s is refused", async (path) => {
+  const { app } = testGateway({ auditQuery: PROOFS });
+  const response = await send(app, { url: `/admin/audit/${path}`, token: "admin-token" });
+  expect(response.statusCode).toBe(400);
 });

@@ -1,5 +1,8 @@
 import type { AuditActor, AuditedCall, AuditOutcome } from "../audit-client/audit-entry.ts";
-import { AuditQueryServiceClient } from "../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import {
+  AuditQueryServiceClient,
+  type GetEntryResponse,
+} from "../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
 import {
   EntryKind,
   type Entry as EntryMessage,
@@ -35,6 +38,39 @@ export interface StoredAuditEntry
   occurredAt: Date;
   /** Why, of an event. */
   reason?: string;
+  /** Place in the log, from 1; null while it has none yet. */
+  sequence: number | null;
+  /** By the log's clock. */
+  receivedAt: Date;
+  /** The service that sent it. */
+  producer: string;
+}
+
+/** An entry with what proves it. Hashes are base64. */
+export interface ProvenAuditEntry {
+  entry: StoredAuditEntry;
+  /** Null while no checkpoint covers the entry: about a second. */
+  proof: {
+    /** Canonical JSON whose hash is the leaf's. */
+    leafData: string;
+    leafHash: string;
+    /** In the tree of the checkpoint's size, from the leaf up (RFC 9162 section 2.1.3). */
+    inclusionProof: readonly string[];
+    /** Signed note. */
+    checkpoint: string;
+  } | null;
+}
+
+/** That a leaf is in a tree. */
+export interface InclusionProof {
+  leafHash: string;
+  proof: readonly string[];
+}
+
+/** A signed checkpoint, and the key to verify it with. */
+export interface AuditCheckpoint {
+  checkpoint: string;
+  verifierKey: string;
 }
 
 export interface AuditPage {
@@ -46,8 +82,18 @@ export interface AuditPage {
 export interface AuditQueryClient {
   /** Newest first. @throws {DomainError} `validation_failed` for a cursor that is not ours. */
   search(filter: AuditFilter, context: CallContext): Promise<AuditPage>;
+  /** One entry by its id. @throws {DomainError} `not_found`. */
+  get(id: string, context: CallContext): Promise<ProvenAuditEntry>;
+  /** The latest. @throws {DomainError} `not_found` while there is none. */
+  checkpoint(context: CallContext): Promise<AuditCheckpoint>;
+  /** Base64, from the leaf up. @throws {DomainError} `validation_failed`, `not_found`. */
+  proveInclusion(sequence: number, treeSize: number, context: CallContext): Promise<InclusionProof>;
+  /** Base64. @throws {DomainError} `validation_failed`, `not_found`. */
+  proveConsistency(firstSize: number, secondSize: number, context: CallContext): Promise<readonly string[]>;
   close(): void;
 }
+
+const METHODS = ["SearchEntries", "GetEntry", "GetCheckpoint", "ProveInclusion", "ProveConsistency"];
 
 /** @param address `host:port` of audit-service. */
 export function createAuditQueryClient(address: string, certificate: ProcessCertificate): AuditQueryClient {
@@ -55,15 +101,43 @@ export function createAuditQueryClient(address: string, certificate: ProcessCert
     address,
     service: "audit-service",
     certificate,
-    idempotentMethods: ["gatehouse.audit.v1.AuditQueryService/SearchEntries"],
+    idempotentMethods: METHODS.map((method) => `gatehouse.audit.v1.AuditQueryService/${method}`),
   });
   return {
     async search(filter, context) {
       const response = await callUnary(client, client.searchEntries, toRequest(filter), context);
       return { entries: response.entries.map(toEntry), nextCursor: response.nextCursor || null };
     },
+    async get(id, context) {
+      return toProvenEntry(await callUnary(client, client.getEntry, { id, sequence: 0 }, context));
+    },
+    checkpoint: (context) => callUnary(client, client.getCheckpoint, { atLeastSize: 0 }, context),
+    async proveInclusion(sequence, treeSize, context) {
+      const request = { sequence, treeSize };
+      const { proof, leafHash } = await callUnary(client, client.proveInclusion, request, context);
+      return { leafHash: base64(leafHash), proof: proof.map(base64) };
+    },
+    async proveConsistency(firstSize, secondSize, context) {
+      const request = { firstSize, secondSize };
+      return (await callUnary(client, client.proveConsistency, request, context)).proof.map(base64);
+    },
     close: () => client.close(),
   };
+}
+
+function toProvenEntry(response: GetEntryResponse): ProvenAuditEntry {
+  const { entry, leafData, leafHash, inclusionProof, checkpoint } = response;
+  if (entry === undefined) throw new Error("audit-service sent no entry");
+  if (checkpoint === "") return { entry: toEntry(entry), proof: null };
+  const hashes = { leafHash: base64(leafHash), inclusionProof: inclusionProof.map(base64) };
+  return {
+    entry: toEntry(entry),
+    proof: { leafData: Buffer.from(leafData).toString("utf8"), ...hashes, checkpoint },
+  };
+}
+
+function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("base64");
 }
 
 const OUTCOMES: Record<Outcome, OutcomeMessage> = {
@@ -90,8 +164,9 @@ function toRequest({ actor, outcome, from, to, ...filter }: AuditFilter) {
 function toEntry(message: EntryMessage): StoredAuditEntry {
   const { id, callId, occurredAt, clientIp, userAgent, method, route, resource, action } = message;
   if (occurredAt === undefined) throw new Error("audit-service sent an entry without time");
-  const { requestId, traceId } = message;
+  const { requestId, traceId, sequence, producer } = message;
   const actor = toActor(message);
+  const receivedAt = message.receivedAt ?? occurredAt; // a version before sends none
   const call = {
     callId,
     occurredAt,
@@ -104,6 +179,9 @@ function toEntry(message: EntryMessage): StoredAuditEntry {
     action,
     requestId,
     traceId,
+    sequence: sequence === 0 ? null : sequence,
+    receivedAt,
+    producer,
   };
   if (message.kind === EntryKind.INTENT) return { id, kind: "intent", ...call };
   const result = {

@@ -6,6 +6,7 @@ import { createMetrics } from "../service-kit/metrics.ts";
 import type { Principal, Role, Verification } from "../token-client/principal.ts";
 import type { AccountClient } from "./account-client.ts";
 import { buildApp, type GatewayDeps } from "./app.ts";
+import type { AuditQueryClient } from "./audit-query-client.ts";
 import type { User } from "./identity-client.ts";
 import type { OAuthClient } from "./oauth-client.ts";
 import { ProxyTable } from "./proxy-table.ts";
@@ -75,6 +76,16 @@ export const absentAccounts: AccountClient = {
   close: () => undefined,
 };
 
+/** An audit log that is no part of a test. */
+export const absentAuditQuery: AuditQueryClient = {
+  search: absentAccount,
+  get: absentAccount,
+  checkpoint: absentAccount,
+  proveInclusion: absentAccount,
+  proveConsistency: absentAccount,
+  close: () => undefined,
+};
+
 /** Users whose administration is no part of a test. */
 export const absentUsers: UserAdminClient = {
   list: absentAccount,
@@ -136,7 +147,7 @@ export function testGateway({
     tokenDelivery: "fragment",
     users: absentUsers,
     sessions: { refresh: absent, revoke: absent, revokeAll: absent, list: absent, close: () => undefined },
-    auditQuery: { search: absent, close: () => undefined },
+    auditQuery: absentAuditQuery,
     jwks: { get: absent },
     verifier: {
       verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "invalid" },

@@ -29,8 +29,17 @@ const SILENCE_CHECK_INTERVAL_MS = 2_500;
 /** Longer than any statement may take at the server, for when no server answers. */
 const ANSWER_TIMEOUT_MS = 2_500;
 
-/** A pool of connections. Connects when first used; every statement, lock and idle transaction has a time-out. */
-export function connectPostgres(config: DatabaseConfig, name: string, logger: Logger): Sql {
+/**
+ * A pool of connections. Connects when first used; every statement, lock and idle transaction has a time-out.
+ *
+ * @param session more run-time parameters of every connection.
+ */
+export function connectPostgres(
+  config: DatabaseConfig,
+  name: string,
+  logger: Logger,
+  session: Readonly<Record<string, string | number>> = {},
+): Sql {
   return postgres(config.DATABASE_URL, {
     password: config.DATABASE_PASSWORD_FILE.reveal(),
     max: config.DATABASE_POOL_SIZE,
@@ -48,6 +57,7 @@ export function connectPostgres(config: DatabaseConfig, name: string, logger: Lo
       statement_timeout: 2_000,
       lock_timeout: 1_000,
       idle_in_transaction_session_timeout: 5_000,
+      ...session,
     },
     onnotice: (notice) => logger.debug({ notice: notice.message }, "database notice"),
   });

@@ -7,7 +7,7 @@ const MARKER = "gatehouse-home";
 
 /** What Gatehouse puts into its home, and so what `--fresh` may remove. The marker stays. */
 const OWN_ENTRIES =
-  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|routes\.yaml|providers\.yaml|processes\.json|started-once)$/;
+  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|routes\.yaml|providers\.yaml|checkpoints\.jsonl|processes\.json|started-once)$/;
 
 /** Where each kind of data of one local Gatehouse is kept. All paths are absolute. */
 export interface Home {
@@ -22,6 +22,8 @@ export interface Home {
   mail: string;
   routesFile: string;
   providersFile: string;
+  /** Checkpoints of the audit log, outside the database. */
+  checkpointFile: string;
   /** The processes of the running (or killed) launcher. */
   processesFile: string;
   /** Exists once everything has been ready at least once. */
@@ -108,6 +110,7 @@ function homeAt(path: string): Home {
     mail: join(path, "mail"),
     routesFile: join(path, "routes.yaml"),
     providersFile: join(path, "providers.yaml"),
+    checkpointFile: join(path, "checkpoints.jsonl"),
     processesFile: join(path, "processes.json"),
     startedOnceFile: join(path, "started-once"),
   };

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -17,6 +17,7 @@ import {
   writePrivateFile,
 } from "./private-file.ts";
 import {
+  checkpointKeyFile,
   demoClientSecretFile,
   demoIssuer,
   deviceKeyFile,
@@ -83,6 +84,7 @@ export class Launcher {
     await keptSecret(linkKeyFile(this.#home), newEncryptionKey);
     await keptSecret(deviceKeyFile(this.#home), newEncryptionKey);
     await keptSecret(demoClientSecretFile(this.#home), randomPassword);
+    await keptSecret(checkpointKeyFile(this.#home), newSigningKey);
     const database = this.#startDatabase(superuserPassword);
     database.catch(() => {}); // awaited below; until then a failure elsewhere is reported first
     const administrator = await this.#prepareFiles();
@@ -166,4 +168,10 @@ export class Launcher {
 /** 32 random bytes as base64. */
 function newEncryptionKey(): string {
   return randomBytes(32).toString("base64");
+}
+
+/** An Ed25519 private key as PEM (PKCS#8). */
+function newSigningKey(): string {
+  const { privateKey } = generateKeyPairSync("ed25519");
+  return privateKey.export({ type: "pkcs8", format: "pem" }).toString().trim();
 }

@@ -72,6 +72,9 @@ export function processPlan(settings: Settings, home: Home, administrator: First
     ...databaseEnvironment(settings, home, "audit-service"),
     LISTEN_ADDRESS: local(settings.AUDIT_PORT),
     HEALTH_ADDRESS: local(settings.AUDIT_HEALTH_PORT),
+    CHECKPOINT_KEY_FILE: checkpointKeyFile(home),
+    CHECKPOINT_ORIGIN: "gatehouse.local/audit",
+    CHECKPOINT_FILE: home.checkpointFile,
   });
   return {
     independent: [mailbox(settings, home), demoProvider(settings, home), gateway, payments],
@@ -87,6 +90,11 @@ export function keyEncryptionKeyFile(home: Home): string {
 /** The key under which identity-service encrypts TOTP secrets: 32 bytes as base64. */
 export function mfaEncryptionKeyFile(home: Home): string {
   return join(home.secrets, "mfa-encryption-key");
+}
+
+/** The key with which audit-service signs checkpoints: Ed25519, PEM (PKCS#8). */
+export function checkpointKeyFile(home: Home): string {
+  return join(home.secrets, "checkpoint-key");
 }
 
 /** The key that makes the tokens of mailed links: 32 bytes as base64. */

@@ -1,7 +1,10 @@
-import { randomUUID } from "node:crypto";
+import { createHash, createPublicKey, randomUUID, verify } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { isConsistent, isIncluded } from "../../audit-service/verify-proof.fixture.ts";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { ADMIN, type System, startSystem } from "../support/system.ts";
+import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
 import { databaseOfSystem } from "../support/system-database.ts";
 
 let system: System;
@@ -102,6 +105,70 @@ test("register, log in, pay, refresh, log out: the token is dead, and the audit 
     expect(outcome.callId).toBe(intent.callId);
   }
 });
+
+test("an entry is proven within two seconds, by hashes and a signature that anyone can check", async () => {
+  const { accessToken: token } = await api.logIn(ADMIN);
+  const { headers } = await api.post("/payments", payment, { token });
+  const [intent] = await auditOf(headers.get("x-request-id"));
+  const read = async () => (await api.get(`/admin/audit/${intent.id}`, { token })).body.data;
+  await expect.poll(async () => (await read()).proof, { timeout: 2_000, interval: 100 }).not.toBeNull();
+  const { entry, proof } = await read();
+
+  const [origin, size, root] = proof.checkpoint.split("\n");
+  expect(createHash("sha256").update(Buffer.of(0)).update(proof.leafData).digest("base64")).toBe(
+    proof.leafHash,
+  );
+  expect(JSON.parse(proof.leafData)).toMatchObject({
+    id: intent.id,
+    sequence: entry.sequence,
+    route: "/payments",
+  });
+  const claim = {
+    index: entry.sequence - 1,
+    size: Number(size),
+    leafHash: bytes(proof.leafHash),
+    root: bytes(root),
+  };
+  expect(isIncluded({ ...claim, proof: proof.inclusionProof.map(bytes) })).toBe(true);
+
+  const { checkpoint, verifierKey } = (await api.get("/admin/audit/checkpoint", { token })).body.data;
+  const [, later, laterRoot] = checkpoint.split("\n");
+  const consistency = await api.get(`/admin/audit/consistency?from=${size}&to=${later}`, { token });
+  const roots = { firstRoot: bytes(root), secondRoot: bytes(laterRoot) };
+  const path = consistency.body.data.proof.map(bytes);
+  expect(isConsistent({ first: Number(size), second: Number(later), proof: path, ...roots })).toBe(true);
+  expect(isSignedBy(verifierKey, checkpoint)).toBe(true);
+
+  // The same checkpoint is on standard output and in the file, outside the database.
+  expect(origin).toBe("gatehouse.local/audit");
+  const logged = (await readLog(system, "audit-service"))
+    .split("\n")
+    .filter((line) => line.includes('"checkpoint"'));
+  expect(logged.map((line) => JSON.parse(line).checkpoint)).toContain(proof.checkpoint);
+  const file = await readFile(join(system.home, "checkpoints.jsonl"), "utf8");
+  expect(
+    file
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line).note),
+  ).toContain(proof.checkpoint);
+});
+
+const bytes = (text: string) => Buffer.from(text, "base64");
+
+/** C2SP signed-note with Ed25519. */
+function isSignedBy(verifierKey: string, note: string): boolean {
+  const [text = "", signatureLine = ""] = note.split("\n\n");
+  const key = bytes(verifierKey.split("+").slice(2).join("+")).subarray(1);
+  const spki = Buffer.concat([Buffer.from("302a300506032b6570032100", "hex"), key]);
+  const signature = bytes(signatureLine.split(" ")[2] ?? "").subarray(4);
+  return verify(
+    null,
+    Buffer.from(`${text}\n`),
+    createPublicKey({ key: spki, format: "der", type: "spki" }),
+    signature,
+  );
+}
 
 test("a logout is felt at once: a hundred times, the very next request is refused", async () => {
   const user = await api.newUser();
@@ -240,7 +307,6 @@ test("no answer and no log shows a password or a token", async () => {
   await api.get("/auth/me", { token: `${accessToken}x` });
   await api.post("/auth/logout", undefined, { token: accessToken });
 
-  const { readLog } = await import("../support/system.ts");
   const names = [
     "gateway",
     "identity-service",
@@ -252,7 +318,7 @@ test("no answer and no log shows a password or a token", async () => {
   const logs = (await Promise.all(names.map((name) => readLog(system, name)))).join("\n");
   expect(logs).toMatch(/gateway/);
   await using database = await databaseOfSystem(system, "audit");
-  const audit = JSON.stringify(await database.sql`select * from entries`);
+  const audit = JSON.stringify(await database.sql`select * from log_entries`);
   for (const secret of [canary, accessToken.split(".")[2], refreshToken.split(".")[2]]) {
     expect(logs.includes(secret)).toBe(false);
     expect(audit.includes(secret)).toBe(false);

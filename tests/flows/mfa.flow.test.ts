@@ -176,12 +176,12 @@ test("the owner is told by mail, and the audit log has each call without a secre
   await using database = await databaseOfSystem(system, "audit");
   const requestId = verified.headers.get("x-request-id");
   const outcome = () => database.sql`
-    select action, actor_user_id as "userId", outcome from entries
+    select action, actor_user_id as "userId", outcome from log_entries
     where request_id = ${requestId} and kind = 'outcome'`;
   await expect
     .poll(outcome, { timeout: 5_000 })
     .toEqual([{ action: "auth.mfa.verify", userId: user.user.id, outcome: "success" }]);
-  const audit = JSON.stringify(await database.sql`select * from entries`);
+  const audit = JSON.stringify(await database.sql`select * from log_entries`);
   const names = ["gateway", "identity-service", "token-service", "audit-service", "postgres"];
   const logs = (await Promise.all(names.map((name) => readLog(system, name)))).join("\n");
   for (const text of [secret, tempToken, ...recoveryCodes, ...renewed.body.data.recoveryCodes]) {

@@ -11,7 +11,9 @@ import {
   type ChannelCredentials,
   Client,
   type ClientOptions,
+  type ClientReadableStream,
   type ClientUnaryCall,
+  type handleServerStreamingCall,
   type handleUnaryCall,
   makeGenericClientConstructor,
   type Metadata,
@@ -57,6 +59,135 @@ export interface SearchEntriesResponse {
   entries: Entry[];
   /** For the next page; empty at the end. */
   nextCursor: string;
+}
+
+/** Which entry: by id, or by sequence if the id is empty. */
+export interface GetEntryRequest {
+  /** UUID of the entry. */
+  id: string;
+  /** Its place in the log, from 1. */
+  sequence: number;
+}
+
+/** An entry with its proof. */
+export interface GetEntryResponse {
+  /** The entry. */
+  entry:
+    | Entry
+    | undefined;
+  /** 32 bytes. */
+  leafHash: Uint8Array;
+  /** In the tree of the checkpoint's size. Empty while no checkpoint covers the entry. */
+  inclusionProof: Uint8Array[];
+  /** Signed note; empty while none covers the entry. */
+  checkpoint: string;
+  /** Canonical JSON whose hash is the leaf's. Empty while the entry has no sequence. */
+  leafData: Uint8Array;
+}
+
+/** Which checkpoint. */
+export interface GetCheckpointRequest {
+  /** The earliest checkpoint of at least this size; 0 for the latest. */
+  atLeastSize: number;
+}
+
+/** A checkpoint. */
+export interface GetCheckpointResponse {
+  /** Signed note, as docs/audit-log-format.md says. */
+  checkpoint: string;
+  /** The key to verify it with, in the form of a C2SP verifier key. Trust it only if you have it from elsewhere too. */
+  verifierKey: string;
+}
+
+/** Which leaf, in which tree. */
+export interface ProveInclusionRequest {
+  /** From 1; its leaf has the index before. */
+  sequence: number;
+  /** Number of leaves of the tree. */
+  treeSize: number;
+}
+
+/** A proof. */
+export interface ProveInclusionResponse {
+  /** Hashes of 32 bytes, from the leaf up. */
+  proof: Uint8Array[];
+  /** 32 bytes. */
+  leafHash: Uint8Array;
+}
+
+/** Which two trees. */
+export interface ProveConsistencyRequest {
+  /** At least 1. */
+  firstSize: number;
+  /** At least the first. */
+  secondSize: number;
+}
+
+/** A proof. */
+export interface ProveConsistencyResponse {
+  /** Hashes of 32 bytes. */
+  proof: Uint8Array[];
+}
+
+/** Which part of the log. */
+export interface ExportEntriesRequest {
+  /** From 1; 0 for the first that is kept. */
+  firstSequence: number;
+  /** At least up to here; 0 for the last that a checkpoint covers. */
+  lastSequence: number;
+}
+
+/** One line of an export. */
+export interface ExportEntriesResponse {
+  /** Which. */
+  line:
+    | //
+    /** First, once. */
+    { $case: "log"; value: ExportedLog }
+    | //
+    /** Next: one for each range that retention has removed. */
+    { $case: "removal"; value: ExportedNote }
+    | //
+    /** Then every entry, in order. */
+    { $case: "entry"; value: ExportedEntry }
+    | //
+    /** Last: checkpoints in the order of their sizes; the last one covers the last entry. */
+    { $case: "checkpoint"; value: ExportedNote }
+    | undefined;
+}
+
+/** Which log this is, and where the export begins. */
+export interface ExportedLog {
+  /** The origin line of its checkpoints. */
+  origin: string;
+  /** Sequence of the first entry that follows. */
+  firstSequence: number;
+  /** Sequence of the last entry that follows. */
+  lastSequence: number;
+  /** Hashes of the perfect subtrees of the leaves before the first, largest first. */
+  treeHead: Uint8Array[];
+  /** Chain hash of the entry before the first; 32 zero bytes at the beginning of the log. */
+  chainHash: Uint8Array;
+}
+
+/** A signed note. */
+export interface ExportedNote {
+  /** Its text with its signatures. */
+  note: string;
+}
+
+/** An entry with what the log holds of it. */
+export interface ExportedEntry {
+  /** The entry. Its actor's claimed e-mail is empty once erased. */
+  entry:
+    | Entry
+    | undefined;
+  /** 32 bytes. */
+  leafHash: Uint8Array;
+  /** 32 bytes. */
+  chainHash: Uint8Array;
+  /** 32 bytes, of the claimed e-mail's hash; empty if there is none or it was erased. */
+  claimedEmailSalt: Uint8Array;
 }
 
 function createBaseSearchEntriesRequest(): SearchEntriesRequest {
@@ -260,7 +391,838 @@ export const SearchEntriesResponse: MessageFns<SearchEntriesResponse> = {
   },
 };
 
-/** Reads the audit log. */
+function createBaseGetEntryRequest(): GetEntryRequest {
+  return { id: "", sequence: 0 };
+}
+
+export const GetEntryRequest: MessageFns<GetEntryRequest> = {
+  encode(message: GetEntryRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.sequence !== 0) {
+      writer.uint32(16).uint64(message.sequence);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetEntryRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetEntryRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.sequence = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseGetEntryResponse(): GetEntryResponse {
+  return {
+    entry: undefined,
+    leafHash: new Uint8Array(0),
+    inclusionProof: [],
+    checkpoint: "",
+    leafData: new Uint8Array(0),
+  };
+}
+
+export const GetEntryResponse: MessageFns<GetEntryResponse> = {
+  encode(message: GetEntryResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.entry !== undefined) {
+      Entry.encode(message.entry, writer.uint32(10).fork()).join();
+    }
+    if (message.leafHash.length !== 0) {
+      writer.uint32(18).bytes(message.leafHash);
+    }
+    for (const v of message.inclusionProof) {
+      writer.uint32(26).bytes(v!);
+    }
+    if (message.checkpoint !== "") {
+      writer.uint32(34).string(message.checkpoint);
+    }
+    if (message.leafData.length !== 0) {
+      writer.uint32(42).bytes(message.leafData);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetEntryResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetEntryResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.entry = Entry.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.leafHash = reader.bytes();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.inclusionProof.push(reader.bytes());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.checkpoint = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.leafData = reader.bytes();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseGetCheckpointRequest(): GetCheckpointRequest {
+  return { atLeastSize: 0 };
+}
+
+export const GetCheckpointRequest: MessageFns<GetCheckpointRequest> = {
+  encode(message: GetCheckpointRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.atLeastSize !== 0) {
+      writer.uint32(8).uint64(message.atLeastSize);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetCheckpointRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetCheckpointRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.atLeastSize = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseGetCheckpointResponse(): GetCheckpointResponse {
+  return { checkpoint: "", verifierKey: "" };
+}
+
+export const GetCheckpointResponse: MessageFns<GetCheckpointResponse> = {
+  encode(message: GetCheckpointResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.checkpoint !== "") {
+      writer.uint32(10).string(message.checkpoint);
+    }
+    if (message.verifierKey !== "") {
+      writer.uint32(18).string(message.verifierKey);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetCheckpointResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetCheckpointResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.checkpoint = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.verifierKey = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseProveInclusionRequest(): ProveInclusionRequest {
+  return { sequence: 0, treeSize: 0 };
+}
+
+export const ProveInclusionRequest: MessageFns<ProveInclusionRequest> = {
+  encode(message: ProveInclusionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sequence !== 0) {
+      writer.uint32(8).uint64(message.sequence);
+    }
+    if (message.treeSize !== 0) {
+      writer.uint32(16).uint64(message.treeSize);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ProveInclusionRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseProveInclusionRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.sequence = longToNumber(reader.uint64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.treeSize = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseProveInclusionResponse(): ProveInclusionResponse {
+  return { proof: [], leafHash: new Uint8Array(0) };
+}
+
+export const ProveInclusionResponse: MessageFns<ProveInclusionResponse> = {
+  encode(message: ProveInclusionResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.proof) {
+      writer.uint32(10).bytes(v!);
+    }
+    if (message.leafHash.length !== 0) {
+      writer.uint32(18).bytes(message.leafHash);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ProveInclusionResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseProveInclusionResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.proof.push(reader.bytes());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.leafHash = reader.bytes();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseProveConsistencyRequest(): ProveConsistencyRequest {
+  return { firstSize: 0, secondSize: 0 };
+}
+
+export const ProveConsistencyRequest: MessageFns<ProveConsistencyRequest> = {
+  encode(message: ProveConsistencyRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.firstSize !== 0) {
+      writer.uint32(8).uint64(message.firstSize);
+    }
+    if (message.secondSize !== 0) {
+      writer.uint32(16).uint64(message.secondSize);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ProveConsistencyRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseProveConsistencyRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.firstSize = longToNumber(reader.uint64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.secondSize = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseProveConsistencyResponse(): ProveConsistencyResponse {
+  return { proof: [] };
+}
+
+export const ProveConsistencyResponse: MessageFns<ProveConsistencyResponse> = {
+  encode(message: ProveConsistencyResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.proof) {
+      writer.uint32(10).bytes(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ProveConsistencyResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseProveConsistencyResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.proof.push(reader.bytes());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseExportEntriesRequest(): ExportEntriesRequest {
+  return { firstSequence: 0, lastSequence: 0 };
+}
+
+export const ExportEntriesRequest: MessageFns<ExportEntriesRequest> = {
+  encode(message: ExportEntriesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.firstSequence !== 0) {
+      writer.uint32(8).uint64(message.firstSequence);
+    }
+    if (message.lastSequence !== 0) {
+      writer.uint32(16).uint64(message.lastSequence);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExportEntriesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExportEntriesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.firstSequence = longToNumber(reader.uint64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.lastSequence = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseExportEntriesResponse(): ExportEntriesResponse {
+  return { line: undefined };
+}
+
+export const ExportEntriesResponse: MessageFns<ExportEntriesResponse> = {
+  encode(message: ExportEntriesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.line?.$case) {
+      case "log":
+        ExportedLog.encode(message.line.value, writer.uint32(10).fork()).join();
+        break;
+      case "removal":
+        ExportedNote.encode(message.line.value, writer.uint32(18).fork()).join();
+        break;
+      case "entry":
+        ExportedEntry.encode(message.line.value, writer.uint32(26).fork()).join();
+        break;
+      case "checkpoint":
+        ExportedNote.encode(message.line.value, writer.uint32(34).fork()).join();
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExportEntriesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExportEntriesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.line = { $case: "log", value: ExportedLog.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.line = { $case: "removal", value: ExportedNote.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.line = { $case: "entry", value: ExportedEntry.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.line = { $case: "checkpoint", value: ExportedNote.decode(reader, reader.uint32()) };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseExportedLog(): ExportedLog {
+  return { origin: "", firstSequence: 0, lastSequence: 0, treeHead: [], chainHash: new Uint8Array(0) };
+}
+
+export const ExportedLog: MessageFns<ExportedLog> = {
+  encode(message: ExportedLog, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.origin !== "") {
+      writer.uint32(10).string(message.origin);
+    }
+    if (message.firstSequence !== 0) {
+      writer.uint32(16).uint64(message.firstSequence);
+    }
+    if (message.lastSequence !== 0) {
+      writer.uint32(24).uint64(message.lastSequence);
+    }
+    for (const v of message.treeHead) {
+      writer.uint32(34).bytes(v!);
+    }
+    if (message.chainHash.length !== 0) {
+      writer.uint32(42).bytes(message.chainHash);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExportedLog {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExportedLog();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.origin = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.firstSequence = longToNumber(reader.uint64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.lastSequence = longToNumber(reader.uint64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.treeHead.push(reader.bytes());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.chainHash = reader.bytes();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseExportedNote(): ExportedNote {
+  return { note: "" };
+}
+
+export const ExportedNote: MessageFns<ExportedNote> = {
+  encode(message: ExportedNote, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.note !== "") {
+      writer.uint32(10).string(message.note);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExportedNote {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExportedNote();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.note = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseExportedEntry(): ExportedEntry {
+  return {
+    entry: undefined,
+    leafHash: new Uint8Array(0),
+    chainHash: new Uint8Array(0),
+    claimedEmailSalt: new Uint8Array(0),
+  };
+}
+
+export const ExportedEntry: MessageFns<ExportedEntry> = {
+  encode(message: ExportedEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.entry !== undefined) {
+      Entry.encode(message.entry, writer.uint32(10).fork()).join();
+    }
+    if (message.leafHash.length !== 0) {
+      writer.uint32(18).bytes(message.leafHash);
+    }
+    if (message.chainHash.length !== 0) {
+      writer.uint32(26).bytes(message.chainHash);
+    }
+    if (message.claimedEmailSalt.length !== 0) {
+      writer.uint32(34).bytes(message.claimedEmailSalt);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExportedEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExportedEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.entry = Entry.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.leafHash = reader.bytes();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.chainHash = reader.bytes();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.claimedEmailSalt = reader.bytes();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+/** Reads the audit log. Its format, byte for byte: docs/audit-log-format.md. */
 export type AuditQueryServiceService = typeof AuditQueryServiceService;
 export const AuditQueryServiceService = {
   /** A page of entries, newest first. Errors: validation_failed (a cursor that is not ours). */
@@ -274,11 +1236,97 @@ export const AuditQueryServiceService = {
       Buffer.from(SearchEntriesResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): SearchEntriesResponse => SearchEntriesResponse.decode(value),
   },
+  /** One entry with the proof that it is in the log. Errors: not_found. */
+  getEntry: {
+    path: "/gatehouse.audit.v1.AuditQueryService/GetEntry" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: GetEntryRequest): Buffer => Buffer.from(GetEntryRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): GetEntryRequest => GetEntryRequest.decode(value),
+    responseSerialize: (value: GetEntryResponse): Buffer => Buffer.from(GetEntryResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): GetEntryResponse => GetEntryResponse.decode(value),
+  },
+  /**
+   * The latest signed checkpoint, or the earliest that covers a size. Errors: not_found (a log without entries, or a
+   * size that no checkpoint covers yet).
+   */
+  getCheckpoint: {
+    path: "/gatehouse.audit.v1.AuditQueryService/GetCheckpoint" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: GetCheckpointRequest): Buffer => Buffer.from(GetCheckpointRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): GetCheckpointRequest => GetCheckpointRequest.decode(value),
+    responseSerialize: (value: GetCheckpointResponse): Buffer =>
+      Buffer.from(GetCheckpointResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): GetCheckpointResponse => GetCheckpointResponse.decode(value),
+  },
+  /** Proof that a leaf is in the tree of a size (RFC 9162 section 2.1.3). Errors: validation_failed, not_found. */
+  proveInclusion: {
+    path: "/gatehouse.audit.v1.AuditQueryService/ProveInclusion" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ProveInclusionRequest): Buffer =>
+      Buffer.from(ProveInclusionRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ProveInclusionRequest => ProveInclusionRequest.decode(value),
+    responseSerialize: (value: ProveInclusionResponse): Buffer =>
+      Buffer.from(ProveInclusionResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ProveInclusionResponse => ProveInclusionResponse.decode(value),
+  },
+  /**
+   * Proof that the tree of one size begins with the tree of a smaller one (RFC 9162 section 2.1.4). Errors:
+   * validation_failed, not_found.
+   */
+  proveConsistency: {
+    path: "/gatehouse.audit.v1.AuditQueryService/ProveConsistency" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ProveConsistencyRequest): Buffer =>
+      Buffer.from(ProveConsistencyRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ProveConsistencyRequest => ProveConsistencyRequest.decode(value),
+    responseSerialize: (value: ProveConsistencyResponse): Buffer =>
+      Buffer.from(ProveConsistencyResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ProveConsistencyResponse => ProveConsistencyResponse.decode(value),
+  },
+  /**
+   * The log or a part of it, in order, with what a verifier needs. Ends at a checkpoint: entries behind the wanted last one
+   * follow up to the size of the earliest checkpoint that covers it.
+   * Errors: validation_failed, not_found (removed by retention, or not there yet).
+   */
+  exportEntries: {
+    path: "/gatehouse.audit.v1.AuditQueryService/ExportEntries" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: ExportEntriesRequest): Buffer => Buffer.from(ExportEntriesRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ExportEntriesRequest => ExportEntriesRequest.decode(value),
+    responseSerialize: (value: ExportEntriesResponse): Buffer =>
+      Buffer.from(ExportEntriesResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ExportEntriesResponse => ExportEntriesResponse.decode(value),
+  },
 } as const;
 
 export interface AuditQueryServiceServer extends UntypedServiceImplementation {
   /** A page of entries, newest first. Errors: validation_failed (a cursor that is not ours). */
   searchEntries: handleUnaryCall<SearchEntriesRequest, SearchEntriesResponse>;
+  /** One entry with the proof that it is in the log. Errors: not_found. */
+  getEntry: handleUnaryCall<GetEntryRequest, GetEntryResponse>;
+  /**
+   * The latest signed checkpoint, or the earliest that covers a size. Errors: not_found (a log without entries, or a
+   * size that no checkpoint covers yet).
+   */
+  getCheckpoint: handleUnaryCall<GetCheckpointRequest, GetCheckpointResponse>;
+  /** Proof that a leaf is in the tree of a size (RFC 9162 section 2.1.3). Errors: validation_failed, not_found. */
+  proveInclusion: handleUnaryCall<ProveInclusionRequest, ProveInclusionResponse>;
+  /**
+   * Proof that the tree of one size begins with the tree of a smaller one (RFC 9162 section 2.1.4). Errors:
+   * validation_failed, not_found.
+   */
+  proveConsistency: handleUnaryCall<ProveConsistencyRequest, ProveConsistencyResponse>;
+  /**
+   * The log or a part of it, in order, with what a verifier needs. Ends at a checkpoint: entries behind the wanted last one
+   * follow up to the size of the earliest checkpoint that covers it.
+   * Errors: validation_failed, not_found (removed by retention, or not there yet).
+   */
+  exportEntries: handleServerStreamingCall<ExportEntriesRequest, ExportEntriesResponse>;
 }
 
 export interface AuditQueryServiceClient extends Client {
@@ -298,6 +1346,90 @@ export interface AuditQueryServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: SearchEntriesResponse) => void,
   ): ClientUnaryCall;
+  /** One entry with the proof that it is in the log. Errors: not_found. */
+  getEntry(
+    request: GetEntryRequest,
+    callback: (error: ServiceError | null, response: GetEntryResponse) => void,
+  ): ClientUnaryCall;
+  getEntry(
+    request: GetEntryRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: GetEntryResponse) => void,
+  ): ClientUnaryCall;
+  getEntry(
+    request: GetEntryRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: GetEntryResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * The latest signed checkpoint, or the earliest that covers a size. Errors: not_found (a log without entries, or a
+   * size that no checkpoint covers yet).
+   */
+  getCheckpoint(
+    request: GetCheckpointRequest,
+    callback: (error: ServiceError | null, response: GetCheckpointResponse) => void,
+  ): ClientUnaryCall;
+  getCheckpoint(
+    request: GetCheckpointRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: GetCheckpointResponse) => void,
+  ): ClientUnaryCall;
+  getCheckpoint(
+    request: GetCheckpointRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: GetCheckpointResponse) => void,
+  ): ClientUnaryCall;
+  /** Proof that a leaf is in the tree of a size (RFC 9162 section 2.1.3). Errors: validation_failed, not_found. */
+  proveInclusion(
+    request: ProveInclusionRequest,
+    callback: (error: ServiceError | null, response: ProveInclusionResponse) => void,
+  ): ClientUnaryCall;
+  proveInclusion(
+    request: ProveInclusionRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ProveInclusionResponse) => void,
+  ): ClientUnaryCall;
+  proveInclusion(
+    request: ProveInclusionRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ProveInclusionResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Proof that the tree of one size begins with the tree of a smaller one (RFC 9162 section 2.1.4). Errors:
+   * validation_failed, not_found.
+   */
+  proveConsistency(
+    request: ProveConsistencyRequest,
+    callback: (error: ServiceError | null, response: ProveConsistencyResponse) => void,
+  ): ClientUnaryCall;
+  proveConsistency(
+    request: ProveConsistencyRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ProveConsistencyResponse) => void,
+  ): ClientUnaryCall;
+  proveConsistency(
+    request: ProveConsistencyRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ProveConsistencyResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * The log or a part of it, in order, with what a verifier needs. Ends at a checkpoint: entries behind the wanted last one
+   * follow up to the size of the earliest checkpoint that covers it.
+   * Errors: validation_failed, not_found (removed by retention, or not there yet).
+   */
+  exportEntries(
+    request: ExportEntriesRequest,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<ExportEntriesResponse>;
+  exportEntries(
+    request: ExportEntriesRequest,
+    metadata?: Metadata,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<ExportEntriesResponse>;
 }
 
 export const AuditQueryServiceClient = makeGenericClientConstructor(
@@ -319,6 +1451,17 @@ function fromTimestamp(t: Timestamp): Date {
   let millis = (t.seconds || 0) * 1_000;
   millis += (t.nanos || 0) / 1_000_000;
   return new globalThis.Date(millis);
+}
+
+function longToNumber(int64: { toString(): string }): number {
+  const num = globalThis.Number(int64.toString());
+  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
+  }
+  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
+  }
+  return num;
 }
 
 export interface MessageFns<T> {

@@ -12,9 +12,12 @@ import {
   Client,
   type ClientDuplexStream,
   type ClientOptions,
+  type ClientUnaryCall,
   type handleBidiStreamingCall,
+  type handleUnaryCall,
   makeGenericClientConstructor,
   type Metadata,
+  type ServiceError,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { Entry } from "./entry.ts";
@@ -43,6 +46,18 @@ export interface SequencedEntry {
 export interface RecordResponse {
   /** Every entry of this producer up to this sequence is committed. */
   acknowledgedSequence: number;
+}
+
+/** Whose address. */
+export interface EraseClaimedEmailRequest {
+  /** Canonical address, as login and registration claimed it. At most 254 characters. */
+  email: string;
+}
+
+/** What was erased. */
+export interface EraseClaimedEmailResponse {
+  /** Number of entries that named the address. */
+  erasedEntries: number;
 }
 
 function createBaseRecordRequest(): RecordRequest {
@@ -205,6 +220,98 @@ export const RecordResponse: MessageFns<RecordResponse> = {
   },
 };
 
+function createBaseEraseClaimedEmailRequest(): EraseClaimedEmailRequest {
+  return { email: "" };
+}
+
+export const EraseClaimedEmailRequest: MessageFns<EraseClaimedEmailRequest> = {
+  encode(message: EraseClaimedEmailRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.email !== "") {
+      writer.uint32(10).string(message.email);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EraseClaimedEmailRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEraseClaimedEmailRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.email = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseEraseClaimedEmailResponse(): EraseClaimedEmailResponse {
+  return { erasedEntries: 0 };
+}
+
+export const EraseClaimedEmailResponse: MessageFns<EraseClaimedEmailResponse> = {
+  encode(message: EraseClaimedEmailResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.erasedEntries !== 0) {
+      writer.uint32(8).uint64(message.erasedEntries);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EraseClaimedEmailResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEraseClaimedEmailResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.erasedEntries = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 /** Takes audit entries in. */
 export type AuditServiceService = typeof AuditServiceService;
 export const AuditServiceService = {
@@ -221,6 +328,21 @@ export const AuditServiceService = {
     responseSerialize: (value: RecordResponse): Buffer => Buffer.from(RecordResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): RecordResponse => RecordResponse.decode(value),
   },
+  /**
+   * Erases a person's claimed e-mail address from beside the log: the log keeps only salted hashes of it, which say nothing
+   * any more. Safe to repeat.
+   */
+  eraseClaimedEmail: {
+    path: "/gatehouse.audit.v1.AuditService/EraseClaimedEmail" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: EraseClaimedEmailRequest): Buffer =>
+      Buffer.from(EraseClaimedEmailRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): EraseClaimedEmailRequest => EraseClaimedEmailRequest.decode(value),
+    responseSerialize: (value: EraseClaimedEmailResponse): Buffer =>
+      Buffer.from(EraseClaimedEmailResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): EraseClaimedEmailResponse => EraseClaimedEmailResponse.decode(value),
+  },
 } as const;
 
 export interface AuditServiceServer extends UntypedServiceImplementation {
@@ -229,6 +351,11 @@ export interface AuditServiceServer extends UntypedServiceImplementation {
    * (`producer_id`, `sequence`) is stored once.
    */
   record: handleBidiStreamingCall<RecordRequest, RecordResponse>;
+  /**
+   * Erases a person's claimed e-mail address from beside the log: the log keeps only salted hashes of it, which say nothing
+   * any more. Safe to repeat.
+   */
+  eraseClaimedEmail: handleUnaryCall<EraseClaimedEmailRequest, EraseClaimedEmailResponse>;
 }
 
 export interface AuditServiceClient extends Client {
@@ -239,6 +366,25 @@ export interface AuditServiceClient extends Client {
   record(): ClientDuplexStream<RecordRequest, RecordResponse>;
   record(options: Partial<CallOptions>): ClientDuplexStream<RecordRequest, RecordResponse>;
   record(metadata: Metadata, options?: Partial<CallOptions>): ClientDuplexStream<RecordRequest, RecordResponse>;
+  /**
+   * Erases a person's claimed e-mail address from beside the log: the log keeps only salted hashes of it, which say nothing
+   * any more. Safe to repeat.
+   */
+  eraseClaimedEmail(
+    request: EraseClaimedEmailRequest,
+    callback: (error: ServiceError | null, response: EraseClaimedEmailResponse) => void,
+  ): ClientUnaryCall;
+  eraseClaimedEmail(
+    request: EraseClaimedEmailRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: EraseClaimedEmailResponse) => void,
+  ): ClientUnaryCall;
+  eraseClaimedEmail(
+    request: EraseClaimedEmailRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: EraseClaimedEmailResponse) => void,
+  ): ClientUnaryCall;
 }
 
 export const AuditServiceClient = makeGenericClientConstructor(

@@ -86,6 +86,14 @@ export interface Entry {
   latencyUs: number;
   /** Events only: why, in the words of who caused it, cut to 200 characters. May be empty. */
   reason: string;
+  /** Given by the log: the entry's place in it, from 1 without gaps; 0 while it has none yet. Ignored in what is sent in. */
+  sequence: number;
+  /** Given by the log: when it was stored, by the log's clock. Ignored in what is sent in. */
+  receivedAt:
+    | Date
+    | undefined;
+  /** Given by the log: the service that sent it, from its certificate. Ignored in what is sent in. */
+  producer: string;
 }
 
 /** Who. All from the verified token, except the claimed e-mail. */
@@ -98,6 +106,11 @@ export interface Actor {
   sessionId: string;
   /** What an anonymous caller claimed to be, at most 254 characters. Not verified. */
   claimedEmail: string;
+  /**
+   * Given by the log: SHA-256 of the salt and the claimed e-mail, in hexadecimal; empty if there was none. It stays when
+   * the address is erased. Ignored in what is sent in.
+   */
+  claimedEmailHash: string;
 }
 
 function createBaseEntry(): Entry {
@@ -120,6 +133,9 @@ function createBaseEntry(): Entry {
     httpStatus: 0,
     latencyUs: 0,
     reason: "",
+    sequence: 0,
+    receivedAt: undefined,
+    producer: "",
   };
 }
 
@@ -178,6 +194,15 @@ export const Entry: MessageFns<Entry> = {
     }
     if (message.reason !== "") {
       writer.uint32(146).string(message.reason);
+    }
+    if (message.sequence !== 0) {
+      writer.uint32(152).uint64(message.sequence);
+    }
+    if (message.receivedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.receivedAt), writer.uint32(162).fork()).join();
+    }
+    if (message.producer !== "") {
+      writer.uint32(170).string(message.producer);
     }
     return writer;
   },
@@ -339,6 +364,30 @@ export const Entry: MessageFns<Entry> = {
             message.reason = reader.string();
             continue;
           }
+          case 19: {
+            if (tag !== 152) {
+              break;
+            }
+
+            message.sequence = longToNumber(reader.uint64());
+            continue;
+          }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.receivedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 21: {
+            if (tag !== 170) {
+              break;
+            }
+
+            message.producer = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -353,7 +402,7 @@ export const Entry: MessageFns<Entry> = {
 };
 
 function createBaseActor(): Actor {
-  return { userId: "", role: "", sessionId: "", claimedEmail: "" };
+  return { userId: "", role: "", sessionId: "", claimedEmail: "", claimedEmailHash: "" };
 }
 
 export const Actor: MessageFns<Actor> = {
@@ -369,6 +418,9 @@ export const Actor: MessageFns<Actor> = {
     }
     if (message.claimedEmail !== "") {
       writer.uint32(34).string(message.claimedEmail);
+    }
+    if (message.claimedEmailHash !== "") {
+      writer.uint32(42).string(message.claimedEmailHash);
     }
     return writer;
   },
@@ -416,6 +468,14 @@ export const Actor: MessageFns<Actor> = {
             }
 
             message.claimedEmail = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.claimedEmailHash = reader.string();
             continue;
           }
         }

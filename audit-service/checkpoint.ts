@@ -1,0 +1,74 @@
+import { createHash, createPrivateKey, createPublicKey, hkdfSync, type KeyObject, sign } from "node:crypto";
+
+/** What a checkpoint says: a tree of `size` leaves had this root. */
+export interface TreeHead {
+  size: number;
+  root: Buffer;
+}
+
+/** Signs what the log promises. */
+export interface CheckpointSigner {
+  /** The log's name: the first line of every checkpoint. */
+  readonly origin: string;
+  /** The C2SP verifier key. */
+  readonly verifierKey: string;
+  /** Key of the signatures of search cursors: every replica has the same. */
+  readonly cursorKey: Buffer;
+  /** A signed tlog-checkpoint. */
+  checkpoint(head: TreeHead, time: Date): string;
+  /** A signed note of what retention has removed; `root` is that of the tree of all leaves up to `last`. */
+  removal(range: { first: number; last: number; root: Buffer }, time: Date): string;
+}
+
+const ED25519 = 1;
+const SPKI_PREFIX_BYTES = 12;
+
+/** @returns undefined unless it is an Ed25519 private key as PEM (PKCS#8). */
+export function parseCheckpointKey(pem: string): KeyObject | undefined {
+  if (!pem.startsWith("-----BEGIN PRIVATE KEY-----")) return undefined;
+  try {
+    const key = createPrivateKey(pem);
+    return key.asymmetricKeyType === "ed25519" ? key : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** @see https://c2sp.org/signed-note, https://c2sp.org/tlog-checkpoint, docs/audit-log-format.md */
+export function createCheckpointSigner(origin: string, key: KeyObject): CheckpointSigner {
+  const publicKey = createPublicKey(key).export({ type: "spki", format: "der" }).subarray(SPKI_PREFIX_BYTES);
+  const encodedKey = Buffer.concat([Buffer.of(ED25519), publicKey]);
+  const keyId = createHash("sha256").update(`${origin}\n`).update(encodedKey).digest().subarray(0, 4);
+
+  function signed(lines: readonly string[]): string {
+    const text = `${lines.join("\n")}\n`;
+    const signature = Buffer.concat([keyId, sign(null, Buffer.from(text), key)]);
+    return `${text}\n— ${origin} ${signature.toString("base64")}\n`;
+  }
+
+  const secret = key.export({ type: "pkcs8", format: "der" });
+  return {
+    origin,
+    verifierKey: `${origin}+${keyId.toString("hex")}+${encodedKey.toString("base64")}`,
+    cursorKey: Buffer.from(hkdfSync("sha256", secret, "", "gatehouse audit search cursor", 32)),
+    checkpoint: ({ size, root }, time) =>
+      signed([origin, String(size), root.toString("base64"), `time ${time.toISOString()}`]),
+    removal: ({ first, last, root }, time) =>
+      signed([
+        `${origin}/removal`,
+        String(first),
+        String(last),
+        root.toString("base64"),
+        `time ${time.toISOString()}`,
+      ]),
+  };
+}
+
+const CHECKPOINT = /^([^\n]+)\n([1-9]\d{0,15})\n([A-Za-z0-9+/]{43}=)\n/;
+
+/** The head that a checkpoint speaks of, and whose it is; undefined if it is none. The signature is not checked. */
+export function readCheckpoint(note: string): (TreeHead & { origin: string }) | undefined {
+  const [, origin, size, root] = CHECKPOINT.exec(note) ?? [];
+  if (origin === undefined || size === undefined || root === undefined) return undefined;
+  return { origin, size: Number(size), root: Buffer.from(root, "base64") };
+}

@@ -1,0 +1,78 @@
+import { substituteId } from "./clean-entry.ts";
+import type { ProducedEntry } from "./entry.ts";
+import type { AbandonedIntent } from "./intent-store.ts";
+
+/** "Producer" of the closings of every replica: with the intent's position as sequence, a closing is stored once. */
+const CLOSINGS = "6761746c-6f67-8000-8000-636c6f736564";
+const MAX_CLOSINGS = 200;
+
+/** How often to run. */
+export const CLOSE_INTERVAL_MS = 5_000;
+/** A pause this long was no pause of ours: the process was stopped. */
+const MAX_PAUSE_MS = 3 * CLOSE_INTERVAL_MS;
+
+interface Deps {
+  /** How long a producer must have been gone. */
+  afterS: number;
+  present: () => string[];
+  upsertProducers: (producerIds: readonly string[]) => Promise<void>;
+  selectAbandonedIntents: (afterS: number, limit: number) => Promise<AbandonedIntent[]>;
+  deleteOpenIntents: (callIds: readonly string[]) => Promise<void>;
+  storeEntries: (entries: readonly ProducedEntry[]) => Promise<number>;
+  onClosed: (count: number) => void;
+  now: () => Date;
+  /** Milliseconds that never step. */
+  monotonicMs: () => number;
+}
+
+/**
+ * Closes intents whose outcome will not come with an outcome `unknown`, once their producer has had no stream to any
+ * replica for `afterS`. While it has one, its calls may still run: an upload can take minutes. Nothing is closed before
+ * this process has watched for as long: producers may have been there while nobody noted it.
+ *
+ * @returns the task, to be repeated.
+ */
+export function createIntentCloser(deps: Deps): () => Promise<void> {
+  let watchingSinceMs: number | undefined;
+  let lastRunMs = Number.NEGATIVE_INFINITY;
+
+  return async () => {
+    const startedMs = deps.monotonicMs();
+    if (startedMs - lastRunMs > MAX_PAUSE_MS) watchingSinceMs = undefined;
+    lastRunMs = startedMs;
+    try {
+      await deps.upsertProducers(deps.present());
+    } catch (error) {
+      watchingSinceMs = undefined;
+      throw error;
+    }
+    watchingSinceMs ??= startedMs;
+    if (startedMs - watchingSinceMs < deps.afterS * 1_000) return;
+    const intents = await deps.selectAbandonedIntents(deps.afterS, MAX_CLOSINGS);
+    const closings = intents
+      .filter(({ hasOutcome }) => !hasOutcome)
+      .map((intent) => closingOf(intent, deps.now()));
+    if (closings.length > 0) deps.onClosed(await deps.storeEntries(closings));
+    await deps.deleteOpenIntents(
+      intents.filter(({ hasOutcome }) => hasOutcome).map(({ entry }) => entry.callId),
+    );
+  };
+}
+
+function closingOf({ entry, position }: AbandonedIntent, occurredAt: Date): ProducedEntry {
+  const { callId, actor, clientIp, userAgent, method, route, resource, action, requestId, traceId } = entry;
+  const { userId, role, sessionId } = actor;
+  const origin = { producerId: CLOSINGS, producerName: "audit-service", sequence: Number(position) };
+  return {
+    origin,
+    entry: {
+      id: substituteId(origin),
+      kind: "outcome",
+      outcome: "unknown",
+      occurredAt,
+      actor: { userId, role, sessionId, claimedEmail: "" },
+      ...{ callId, clientIp, userAgent, method, route, resource, action, requestId, traceId },
+      ...{ errorCode: "", reason: "", httpStatus: 0, latencyUs: 0 },
+    },
+  };
+}

@@ -1,0 +1,118 @@
+import { createHash } from "node:crypto";
+
+/** A perfect subtree: `level` 0 are the leaves, `index` counts the subtrees of a level from 0. */
+export interface TreeNode {
+  level: number;
+  index: number;
+}
+
+/** Leaves from `begin` up to, not including, `end`, whose hash is one node of a tree or of a proof. */
+export interface LeafRange {
+  begin: number;
+  end: number;
+}
+
+const LEAF_PREFIX = Buffer.of(0);
+const NODE_PREFIX = Buffer.of(1);
+
+/** RFC 9162 section 2.1.1. */
+export function hashLeaf(data: string): Buffer {
+  return createHash("sha256").update(LEAF_PREFIX).update(data, "utf8").digest();
+}
+
+/** RFC 9162 section 2.1.1. */
+export function hashNode(left: Uint8Array, right: Uint8Array): Buffer {
+  return createHash("sha256").update(NODE_PREFIX).update(left).update(right).digest();
+}
+
+/** The perfect subtrees that a range is made of, largest first. The range begins at a multiple of its largest. */
+export function subtreesOf({ begin, end }: LeafRange): TreeNode[] {
+  const nodes: TreeNode[] = [];
+  let from = begin;
+  while (from < end) {
+    const level = Math.floor(Math.log2(end - from));
+    nodes.push({ level, index: from / 2 ** level });
+    from += 2 ** level;
+  }
+  return nodes;
+}
+
+/** The hash of a range from those of its `subtreesOf`. */
+export function hashRange(subtrees: readonly Buffer[]): Buffer {
+  return subtrees.reduceRight((right, left) => hashNode(left, right));
+}
+
+/** What an inclusion proof is made of, from the leaf up (RFC 9162 section 2.1.3.1). `index` is below `size`. */
+export function inclusionRanges(index: number, size: number): LeafRange[] {
+  const path: LeafRange[] = [];
+  let [begin, end] = [0, size];
+  while (end - begin > 1) {
+    const middle = begin + splitOf(end - begin);
+    if (index < middle) {
+      path.unshift({ begin: middle, end });
+      end = middle;
+    } else {
+      path.unshift({ begin, end: middle });
+      begin = middle;
+    }
+  }
+  return path;
+}
+
+/** What a consistency proof is made of (RFC 9162 section 2.1.4.1). `first` is from 1 to `second`. */
+export function consistencyRanges(first: number, second: number): LeafRange[] {
+  if (first === second) return [];
+  const path: LeafRange[] = [];
+  let [begin, end] = [0, second];
+  while (end !== first) {
+    const middle = begin + splitOf(end - begin);
+    if (first <= middle) {
+      path.unshift({ begin: middle, end });
+      end = middle;
+    } else {
+      path.unshift({ begin, end: middle });
+      begin = middle;
+    }
+  }
+  // The old tree's own root is known to whoever asks.
+  return begin === 0 ? path : [{ begin, end }, ...path];
+}
+
+/** The largest power of two below a size of at least 2. */
+function splitOf(size: number): number {
+  return 2 ** (Math.ceil(Math.log2(size)) - 1);
+}
+
+/** A tree that grows by leaves: of all it holds, only the roots of its perfect subtrees stay in memory. */
+export interface GrowingTree {
+  readonly size: number;
+  /** @returns the perfect subtrees that the leaf has completed, smallest first. */
+  append(leafHash: Buffer): (TreeNode & { hash: Buffer })[];
+  /** @throws for a tree without leaves. */
+  root(): Buffer;
+}
+
+/** @param subtrees hashes of `subtreesOf` the tree's `size` leaves. */
+export function growTree(initialSize: number, subtrees: readonly Buffer[]): GrowingTree {
+  let size = initialSize;
+  const stack = [...subtrees];
+  return {
+    get size() {
+      return size;
+    },
+    append(leafHash) {
+      const completed: (TreeNode & { hash: Buffer })[] = [];
+      let hash = leafHash;
+      size += 1;
+      for (let level = 1; size % 2 ** level === 0; level += 1) {
+        const left = stack.pop();
+        if (left === undefined) throw new Error("the tree's subtrees do not fit its size");
+        hash = hashNode(left, hash);
+        completed.push({ level, index: size / 2 ** level - 1, hash });
+      }
+      stack.push(hash);
+      return completed;
+    },
+    root: () => hashRange(stack),
+  };
+}

@@ -1,0 +1,22 @@
+/** Which producing processes have a stream to this replica. */
+export interface ProducerPresence {
+  /** @returns to be called when the stream ends. */
+  enter(producerId: string): () => void;
+  present(): string[];
+}
+
+export function createProducerPresence(): ProducerPresence {
+  const streams = new Map<string, number>();
+  return {
+    enter(given) {
+      const producerId = given.toLowerCase();
+      streams.set(producerId, (streams.get(producerId) ?? 0) + 1);
+      return () => {
+        const left = (streams.get(producerId) ?? 1) - 1;
+        if (left > 0) streams.set(producerId, left);
+        else streams.delete(producerId);
+      };
+    },
+    present: () => [...streams.keys()],
+  };
+}

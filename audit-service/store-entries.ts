@@ -1,0 +1,27 @@
+import { randomBytes } from "node:crypto";
+import { CLAIMED_EMAIL_SALT_BYTES, claimedEmailHash } from "./claimed-email.ts";
+import type { ProducedEntry } from "./entry.ts";
+import type { InsertedEntry } from "./entry-store.ts";
+
+interface Deps {
+  /** Resolves to the number of new entries once all are committed. */
+  insertEntries: (entries: readonly InsertedEntry[]) => Promise<number>;
+}
+
+/** Stores entries, a claimed address beside the log and its salted hash in it. @returns how many were new. */
+export async function storeEntries(deps: Deps, entries: readonly ProducedEntry[]): Promise<number> {
+  const byOrigin = new Map<string, ProducedEntry>();
+  for (const produced of entries) {
+    const { producerId, sequence } = produced.origin;
+    const key = `${producerId.toLowerCase()}:${sequence}`;
+    if (!byOrigin.has(key)) byOrigin.set(key, produced);
+  }
+  return deps.insertEntries([...byOrigin.values()].map(withoutClaim));
+}
+
+function withoutClaim(produced: ProducedEntry): InsertedEntry {
+  const address = produced.entry.actor.claimedEmail;
+  if (address === "") return { ...produced, claimedEmailHash: "", claimedEmailSalt: undefined };
+  const salt = randomBytes(CLAIMED_EMAIL_SALT_BYTES);
+  return { ...produced, claimedEmailHash: claimedEmailHash(salt, address), claimedEmailSalt: salt };
+}

@@ -1,0 +1,121 @@
+import { generateKeyPairSync } from "node:crypto";
+import { pino } from "pino";
+import { createCheckpointSigner, type TreeHead } from "../../audit-service/checkpoint.ts";
+import type { CheckpointFile } from "../../audit-service/checkpoint-file.ts";
+import { chainHash, FIRST_CHAIN_HASH, leafData } from "../../audit-service/leaf.ts";
+import { hashLeaf } from "../../audit-service/merkle-tree.ts";
+import { createSequencer, SEQUENCER_SESSION, type Sequencer } from "../../audit-service/sequencer.ts";
+import { Secret } from "../../service-kit/config.ts";
+import { connectPostgres, type Sql } from "../../service-kit/postgres.ts";
+import type { TestDatabase } from "./postgres.ts";
+
+const logger = pino({ level: "silent" });
+export const KEY = generateKeyPairSync("ed25519").privateKey;
+export const ORIGIN = "gatehouse.test/audit";
+export const signer = createCheckpointSigner(ORIGIN, KEY);
+
+export interface TestSequencer extends Sequencer {
+  sql: Sql;
+  published: { note: string; head: TreeHead }[];
+  /** Steps until nothing is left to do and everything is signed. */
+  catchUp(): Promise<void>;
+  /** Ends its connection. */
+  close(): Promise<void>;
+}
+
+/** A replica's sequencer, on a connection of its own. */
+export function testSequencer(
+  database: Pick<TestDatabase, "url" | "password">,
+  options: { origin?: string; file?: CheckpointFile } = {},
+): TestSequencer {
+  const config = {
+    DATABASE_URL: database.url,
+    DATABASE_PASSWORD_FILE: new Secret(database.password),
+    DATABASE_POOL_SIZE: 1,
+  };
+  const sql = connectPostgres(config, "sequencer", logger, SEQUENCER_SESSION);
+  const published: TestSequencer["published"] = [];
+  let clockMs = Date.now();
+  const sequencer = createSequencer({
+    sql,
+    signer: options.origin === undefined ? signer : createCheckpointSigner(options.origin, KEY),
+    file: options.file,
+    publish: (note, head) => void published.push({ note, head }),
+    onFileFailure: (error) => {
+      throw error;
+    },
+    now: () => {
+      clockMs += 1_000; // every step may sign
+      return new Date(clockMs);
+    },
+    logger,
+  });
+  return {
+    ...sequencer,
+    sql,
+    published,
+    async catchUp() {
+      for (let quiet = 0; quiet < 2; ) {
+        const before = sequencer.status.size;
+        const isMore = await sequencer.step();
+        quiet = isMore || sequencer.status.size !== before ? 0 : quiet + 1;
+      }
+    },
+    close: () => sql.end({ timeout: 1 }),
+  };
+}
+
+interface LogRow {
+  sequence: string;
+  id: string;
+  producer_name: string;
+  [column: string]: unknown;
+}
+
+/** Reads the whole log as an auditor with SQL would, and recomputes each hash from the rows. */
+export async function recomputedLog(ownerSql: Sql) {
+  const rows = await ownerSql<LogRow[]>`
+    select e.*, l.sequence, l.leaf_hash, l.chain_hash from leaves as l join log_entries as e using (position, received_at)
+    order by l.sequence`;
+  let chain: Buffer = FIRST_CHAIN_HASH;
+  return rows.map((row) => {
+    const leafHash = hashLeaf(
+      leafData({
+        sequence: Number(row.sequence),
+        id: row.id,
+        producer: row.producer_name,
+        kind: row.kind as "outcome",
+        callId: row.call_id as string,
+        occurredAt: row.occurred_at as Date,
+        receivedAt: row.received_at as Date,
+        actor: {
+          userId: row.actor_user_id as string,
+          role: row.actor_role as string,
+          sessionId: row.actor_session_id as string,
+          claimedEmail: "",
+          claimedEmailHash: row.claimed_email_hash as string,
+        },
+        clientIp: row.client_ip as string,
+        userAgent: row.user_agent as string,
+        method: row.method as string,
+        route: row.route as string,
+        resource: row.resource as string,
+        action: row.action as string,
+        requestId: row.request_id as string,
+        traceId: row.trace_id as string,
+        outcome: row.outcome as "success",
+        errorCode: row.error_code as string,
+        reason: row.reason as string,
+        httpStatus: row.http_status as number,
+        latencyUs: Number(row.latency_us),
+      }),
+    );
+    chain = chainHash(chain, leafHash);
+    return {
+      sequence: Number(row.sequence),
+      resource: row.resource as string,
+      leafHash,
+      isIntact: leafHash.equals(row.leaf_hash as Buffer) && chain.equals(row.chain_hash as Buffer),
+    };
+  });
+}
