@@ -9,6 +9,7 @@ import { EXIT } from "./exit-code.ts";
 /** The services that commands talk to, and where a local Gatehouse (`npm start`) has them. */
 export const SERVICES = {
   "token-service": { address: "TOKEN_SERVICE_ADDRESS", localPort: "TOKEN_PORT", defaultLocalPort: 50_052 },
+  "audit-service": { address: "AUDIT_SERVICE_ADDRESS", localPort: "AUDIT_PORT", defaultLocalPort: 50_053 },
 } as const;
 
 export type BackendService = keyof typeof SERVICES;

@@ -72,6 +72,16 @@ test.each(CLIENTS)("%s imports service-kit and generated code only", (client) =>
   expect(offences(sourceFiles(client), (target) => ours.includes(topFolder(target)))).toEqual([]);
 });
 
+test("the audit verifier imports nothing of ours but itself: it shares no line with what writes the log", () => {
+  const files = sourceFiles("cli").filter(({ path }) => path.startsWith("cli/audit-verifier/"));
+  expect(files.length).toBeGreaterThan(5);
+  const found = offences(
+    files,
+    (target) => !target.startsWith("node:") && !target.startsWith("cli/audit-verifier/"),
+  );
+  expect(found).toEqual([]);
+});
+
 test("generated code is imported by adapters only", () => {
   const isAdapter = (path: string) =>
     CLIENTS.includes(topFolder(path)) ||
