@@ -215,6 +215,8 @@ test("a stream that is cut goes on where it ended; one that never gets further i
   cuts = [3, 650, 1, 1, 500];
   const { code, out } = await gatehouse("audit", "export");
   expect([code, out === textOf(sent)]).toEqual([0, true]);
+  cuts = [SIZE + 2]; // between its two checkpoints
+  expect((await gatehouse("audit", "export")).out === textOf(sent)).toBe(true);
   cuts = [600, 1, 1, 1, 1, 1, 1, 1];
   const path = file("cut.jsonl");
   expect(await gatehouse("audit", "export", "--output", path)).toMatchObject({ code: 69, out: "" });

@@ -345,6 +345,8 @@ test("strings that are not well-formed have no hash of their own, even where it 
   expect((await verify(lines)).findings[0]).toMatchObject({ firstSequence: 2 });
   const escaped = sampleLog(3, { key, change: (entry) => (entry.userAgent = "\\ud800 \u0001") });
   expect(await verify(escaped.export())).toMatchObject({ result: "proven" });
+  const lone = sampleLog(3, { key, change: (entry) => (entry.userAgent = "\ud800") }); // hashed as an escape
+  expect(await named(lone.export())).toEqual(exact("form", 1));
   const zero = sampleLog(3, { key });
   const minus = zero.export();
   (minus[1] as EntryLine).entry.httpStatus = -0;
