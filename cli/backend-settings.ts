@@ -14,6 +14,7 @@ export const SERVICES = {
     localPort: "IDENTITY_PORT",
     defaultLocalPort: 50_051,
   },
+  "audit-service": { address: "AUDIT_SERVICE_ADDRESS", localPort: "AUDIT_PORT", defaultLocalPort: 50_053 },
 } as const;
 
 export type BackendService = keyof typeof SERVICES;

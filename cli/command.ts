@@ -1,4 +1,5 @@
 import type { Backend } from "./backend.ts";
+import type { ExitCode } from "./exit-code.ts";
 
 /** An option of a command, by its name without the dashes. */
 export interface CommandOption {
@@ -7,6 +8,8 @@ export interface CommandOption {
   value?: string;
   description: string;
   required?: true;
+  /** A string option that may be given several times: it comes in `lists`. */
+  multiple?: true;
 }
 
 /** What was given to a command: checked for being known, complete and not empty. */
@@ -15,6 +18,8 @@ export interface CommandInput {
   positionals: readonly string[];
   flags: ReadonlySet<string>;
   values: ReadonlyMap<string, string>;
+  /** What was given for options that may be repeated. */
+  lists: ReadonlyMap<string, readonly string[]>;
 }
 
 /** The same result for both readers. */
@@ -23,6 +28,17 @@ export interface CommandOutput {
   text: string;
   /** For `--json`. Members are only ever added. */
   json: object;
+  /** 0 unless told. */
+  exitCode?: ExitCode;
+}
+
+/** Where a command writes while it works. */
+export interface Terminal {
+  /** Resolves when it may go on: who reads may be slower. Rejects when nobody reads any more. */
+  writeOut(text: string): Promise<void>;
+  writeError(text: string): void;
+  /** Whether a person watches standard error. */
+  isWatched: boolean;
 }
 
 /** One subcommand; each is a file of its own, listed in `commands.ts`. */
@@ -35,8 +51,11 @@ export interface Command {
   details?: string;
   /** Names of its arguments, all required. */
   positionals: readonly string[];
+  /** The name of one more that may be left out. */
+  optionalPositional?: string;
   options: Readonly<Record<string, CommandOption>>;
   /** How to see whether it was carried out when its answer was lost; absent if it changes nothing. */
   checkWith?: string;
-  run(input: CommandInput, backend: Backend): Promise<CommandOutput>;
+  /** @returns undefined if it has written its result itself, while it worked. */
+  run(input: CommandInput, backend: Backend, terminal: Terminal): Promise<CommandOutput | undefined>;
 }

@@ -1,3 +1,7 @@
+import { auditCheckpoint } from "./audit-checkpoint.ts";
+import { auditExport } from "./audit-export.ts";
+import { auditSearch } from "./audit-search.ts";
+import { auditVerify } from "./audit-verify.ts";
 import type { Command } from "./command.ts";
 import { keysList } from "./keys-list.ts";
 import { keysRevoke } from "./keys-revoke.ts";
@@ -30,4 +34,8 @@ export const COMMANDS: readonly Command[] = [
   usersEndSessions,
   usersDelete,
   routesCheck,
+  auditSearch,
+  auditExport,
+  auditVerify,
+  auditCheckpoint,
 ];

@@ -3,7 +3,8 @@ import { GLOBAL_OPTIONS } from "./global-options.ts";
 
 const SOURCES = `Address and certificate come from these options; else, all together, from --home, from the environment (the
 names in parentheses), or from the local Gatehouse's home: GATEHOUSE_HOME, or .gatehouse beside the program.`;
-const EXIT_CODES = "Exit codes: 0 done, 1 refused or failed, 64 usage, 69 unavailable, 78 configuration.";
+const EXIT_CODES =
+  "Exit codes: 0 done, 1 refused or failed, 64 usage, 65 the audit log was tampered with, 66 and 73\nfiles, 69 unavailable, 78 configuration.";
 
 /** The help of some commands: all of them, those of a group, or just one. */
 export function helpText(commands: readonly Command[]): string {
@@ -26,12 +27,13 @@ function aboutSeveral(commands: readonly Command[]): string[] {
 }
 
 /** `keys revoke <kid> --reason <text>`. */
-function synopsis({ name, positionals, options }: Command): string {
+function synopsis({ name, positionals, optionalPositional, options }: Command): string {
   const flags = Object.entries(options).map(([option, spec]) => {
     const text = spelled(option, spec);
-    return spec.required ? text : `[${text}]`;
+    return spec.required ? text : `[${text}]${spec.multiple ? "…" : ""}`;
   });
-  return [name, ...positionals.map((positional) => `<${positional}>`), ...flags].join(" ");
+  const optional = optionalPositional === undefined ? [] : [`[<${optionalPositional}>]`];
+  return [name, ...positionals.map((positional) => `<${positional}>`), ...optional, ...flags].join(" ");
 }
 
 function describe(options: Readonly<Record<string, CommandOption>>): string {

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { COMMANDS } from "./commands.ts";
+import { OutputClosedError } from "./output-closed-error.ts";
 import { run } from "./run.ts";
 
 const HOME = resolve(import.meta.dirname, "..", ".gatehouse");
@@ -11,6 +12,13 @@ for (const stream of [process.stdout, process.stderr]) stream.on("error", () => 
 process.exitCode = await run(process.argv.slice(2), COMMANDS, {
   environment: process.env,
   defaultHome: process.env.GATEHOUSE_HOME || HOME,
-  writeOut: (text) => process.stdout.write(text),
+  // Settles when the text has left: what comes faster than it is read would else pile up in memory.
+  writeOut: (text) =>
+    new Promise<void>((resolve, reject) => {
+      process.stdout.write(text, (error) =>
+        error ? reject(new OutputClosedError("", { cause: error })) : resolve(),
+      );
+    }),
   writeError: (text) => process.stderr.write(text),
+  isWatched: process.stderr.isTTY === true,
 });

@@ -21,6 +21,14 @@ test.each([
       ["reason", "leaked"],
       ["home", "h"],
     ]),
+    lists: new Map(),
+  });
+});
+
+test("an option may be given several times where it says so, and an argument be left out", () => {
+  const request = parse("audit verify --key k --checkpoints a --checkpoints b --live");
+  expect(request).toMatchObject({
+    input: { positionals: [], lists: new Map([["checkpoints", ["a", "b"]]]), flags: new Set(["live"]) },
   });
 });
 
@@ -47,6 +55,8 @@ test.each([
   ["keys revoke abc --reason --json", "--reason"],
   ["keys list --home=", "Empty: --home"],
   ["nonsense --help", "Unknown command: nonsense"],
+  ["audit verify --key k one two", "Too many arguments: two"],
+  ["audit verify file --key k --checkpoints a --checkpoints=", "Empty: --checkpoints"],
 ])("%j is refused: %s", (text, message) => {
   expect(() => parse(text)).toThrow(
     expect.objectContaining({ exitCode: 64, message: expect.stringContaining(message) }),

@@ -53,20 +53,28 @@ function readStrictly(argv: readonly string[], command: Command): CommandInput {
   const missing = command.positionals.slice(positionals.length).map((name) => `<${name}>`);
   const flags = new Set<string>();
   const values = new Map<string, string>();
+  const lists = new Map<string, string[]>();
   for (const [name, value] of Object.entries(given.values)) {
     if (typeof value === "string") values.set(name, value);
     else if (value === true) flags.add(name);
+    else if (Array.isArray(value)) lists.set(name, value.map(String));
   }
   for (const [name, { required }] of Object.entries(command.options)) {
     if (required && !values.has(name)) missing.push(`--${name}`);
   }
   if (missing.length > 0) throw new UsageError(`Missing: ${missing.join(" ")}`, help);
-  const surplus = positionals.slice(command.positionals.length);
+  const surplus = positionals.slice(
+    command.positionals.length + (command.optionalPositional === undefined ? 0 : 1),
+  );
   if (surplus.length > 0) throw new UsageError(`Too many arguments: ${surplus.join(" ")}`, help);
-  const empty = [...values].flatMap(([name, value]) => (value.trim() === "" ? [`--${name}`] : []));
+  const texts = [
+    ...values,
+    ...[...lists].flatMap(([name, list]) => list.map((value) => [name, value] as const)),
+  ];
+  const empty = texts.flatMap(([name, value]) => (value.trim() === "" ? [`--${name}`] : []));
   if (positionals.includes("")) empty.push("an argument");
   if (empty.length > 0) throw new UsageError(`Empty: ${empty.join(", ")}`, help);
-  return { positionals, flags, values };
+  return { positionals, flags, values, lists };
 }
 
 function parseStrictly(argv: readonly string[], options: Options, help: string) {
@@ -80,7 +88,9 @@ function parseStrictly(argv: readonly string[], options: Options, help: string) 
 }
 
 function toParseArgs(options: Options): ParseArgsOptionsConfig {
-  return Object.fromEntries(Object.entries(options).map(([name, { type }]) => [name, { type }]));
+  return Object.fromEntries(
+    Object.entries(options).map(([name, { type, multiple = false }]) => [name, { type, multiple }]),
+  );
 }
 
 function startsWith(words: readonly string[], start: readonly string[]): boolean {

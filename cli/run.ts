@@ -1,16 +1,19 @@
 import { createBackend } from "./backend.ts";
 import type { SettingsSources } from "./backend-settings.ts";
 import { CliError } from "./cli-error.ts";
-import type { Command } from "./command.ts";
+import type { Command, Terminal } from "./command.ts";
 import { EXIT, type ExitCode } from "./exit-code.ts";
 import { helpText } from "./help-text.ts";
+import { OutputClosedError } from "./output-closed-error.ts";
 import { parseCommandLine } from "./parse-command-line.ts";
 
 /** What the program has around it. */
 export interface Surroundings extends Pick<SettingsSources, "environment" | "defaultHome"> {
   /** Each takes whole lines, the last line break included. */
-  writeOut(text: string): void;
+  writeOut(text: string): unknown;
   writeError(text: string): void;
+  /** Whether standard error is a terminal; not unless told. */
+  isWatched?: boolean;
 }
 
 /** Carries out a command line. @returns the exit code; it never throws. */
@@ -30,14 +33,26 @@ export async function run(
     command = request.command;
     const { environment, defaultHome } = surroundings;
     const backend = createBackend({ values: request.input.values, environment, defaultHome });
-    const { text, json } = await command.run(request.input, backend);
-    surroundings.writeOut(`${wantsJson ? JSON.stringify(json, undefined, 2) : text}\n`);
-    return EXIT.ok;
+    const output = await command.run(request.input, backend, terminalOf(surroundings));
+    if (output === undefined) return EXIT.ok;
+    await surroundings.writeOut(`${wantsJson ? JSON.stringify(output.json, undefined, 2) : output.text}\n`);
+    return output.exitCode ?? EXIT.ok;
   } catch (error) {
+    if (error instanceof OutputClosedError) return EXIT.ok;
     const failure = withDoubt(asCliError(error), command);
     surroundings.writeError(wantsJson ? asJson(failure) : asText(failure));
     return failure.exitCode;
   }
+}
+
+function terminalOf({ writeOut, writeError, isWatched = false }: Surroundings): Terminal {
+  return {
+    async writeOut(text) {
+      await writeOut(text);
+    },
+    writeError,
+    isWatched,
+  };
 }
 
 function asCliError(error: unknown): CliError {

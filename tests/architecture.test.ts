@@ -80,6 +80,16 @@ test("routes-file imports service-kit only; the command line imports no service"
   expect(offences(sourceFiles("cli"), (target) => SERVICES.includes(topFolder(target)))).toEqual([]);
 });
 
+test("the audit verifier imports nothing of ours but itself: it shares no line with what writes the log", () => {
+  const files = sourceFiles("cli").filter(({ path }) => path.startsWith("cli/audit-verifier/"));
+  expect(files.length).toBeGreaterThan(5);
+  const found = offences(
+    files,
+    (target) => !target.startsWith("node:") && !target.startsWith("cli/audit-verifier/"),
+  );
+  expect(found).toEqual([]);
+});
+
 test("generated code is imported by adapters only", () => {
   const isAdapter = (path: string) =>
     CLIENTS.includes(topFolder(path)) ||

@@ -1,0 +1,64 @@
+import { bytesOfBase64 } from "./base64.ts";
+import { HASH_BYTES } from "./merkle.ts";
+import { NoteError, openNote, type VerifierKey } from "./signed-note.ts";
+
+/** What the log has signed: so many entries, and this root. */
+export interface Checkpoint {
+  size: number;
+  root: Buffer;
+  /** RFC 3339 in UTC, by the log's clock. */
+  time: string;
+}
+
+/** That retention has removed a range of entries. */
+export interface Removal {
+  firstSequence: number;
+  lastSequence: number;
+  /** Of the tree of all leaves up to the last removed one. */
+  root: Buffer;
+  time: string;
+}
+
+const TIME = /^time (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/;
+const DECIMAL = /^(0|[1-9]\d{0,15})$/;
+
+/** @throws {NoteError} if it is no checkpoint of this log that one of the keys has signed. */
+export function openCheckpoint(note: string, keys: readonly VerifierKey[]): Checkpoint {
+  const [origin, size, root, time, ...rest] = openNote(note, keys);
+  expectOrigin(origin, keys[0]?.name);
+  if (rest.length > 0) throw new NoteError("form", "is not a checkpoint: it has further lines");
+  return { size: toNumber(size), root: toHash(root), time: toTime(time) };
+}
+
+/** @throws {NoteError} if it is no removal of this log that one of the keys has signed. */
+export function openRemoval(note: string, keys: readonly VerifierKey[]): Removal {
+  const [origin, first, last, root, time, ...rest] = openNote(note, keys);
+  expectOrigin(origin, `${keys[0]?.name}/removal`);
+  if (rest.length > 0) throw new NoteError("form", "is not a removal: it has further lines");
+  const firstSequence = toNumber(first);
+  const lastSequence = toNumber(last);
+  return { firstSequence, lastSequence, root: toHash(root), time: toTime(time) };
+}
+
+function expectOrigin(found: string | undefined, expected: string | undefined): void {
+  if (found !== expected) throw new NoteError("form", `has the origin ${found}, not ${expected}`);
+}
+
+function toNumber(text = ""): number {
+  const value = Number(text);
+  if (!DECIMAL.test(text) || !Number.isSafeInteger(value))
+    throw new NoteError("form", "has no proper number");
+  return value;
+}
+
+function toHash(text = ""): Buffer {
+  const bytes = bytesOfBase64(text, HASH_BYTES);
+  if (bytes === undefined) throw new NoteError("form", "has no proper root hash");
+  return bytes;
+}
+
+function toTime(text = ""): string {
+  const [, time] = TIME.exec(text) ?? [];
+  if (time === undefined) throw new NoteError("form", "has no proper time");
+  return time;
+}

@@ -1,0 +1,63 @@
+import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { HASH_BYTES } from "./merkle.ts";
+
+/** What is held in memory: 32,768 hashes. */
+const BLOCK_BYTES = 1024 * 1024;
+
+/**
+ * Leaf hashes in their order, written first and read afterwards. An export has its checkpoints behind its entries; the tree
+ * is built when they come, from here. More than a block goes to a temporary file, so that memory does not grow with
+ * the log: 32 MB on disk for a million entries.
+ */
+export class LeafSpool {
+  readonly #tail = Buffer.allocUnsafe(BLOCK_BYTES);
+  #tailBytes = 0;
+  #file: { descriptor: number; folder: string; bytes: number } | undefined;
+  #block: Buffer | undefined;
+  #readBytes = 0;
+
+  append(hash: Buffer): void {
+    if (this.#tailBytes === BLOCK_BYTES) this.#flush();
+    hash.copy(this.#tail, this.#tailBytes);
+    this.#tailBytes += HASH_BYTES;
+  }
+
+  /** The next hash that was not read yet. Nothing is appended any more once the first is read. */
+  next(): Buffer {
+    const start = this.#readBytes % BLOCK_BYTES;
+    if (start === 0) this.#block = this.#readBlock();
+    this.#readBytes += HASH_BYTES;
+    const hash = this.#block?.subarray(start, start + HASH_BYTES);
+    if (hash?.length !== HASH_BYTES) throw new RangeError("the spool has no further hash");
+    return hash;
+  }
+
+  close(): void {
+    if (this.#file === undefined) return;
+    closeSync(this.#file.descriptor);
+    rmSync(this.#file.folder, { recursive: true, force: true });
+    this.#file = undefined;
+  }
+
+  #flush(): void {
+    this.#file ??= openTemporary();
+    writeFileSync(this.#file.descriptor, this.#tail);
+    this.#file.bytes += BLOCK_BYTES;
+    this.#tailBytes = 0;
+  }
+
+  #readBlock(): Buffer {
+    if (this.#file === undefined || this.#readBytes >= this.#file.bytes)
+      return this.#tail.subarray(0, this.#tailBytes);
+    const block = Buffer.allocUnsafe(BLOCK_BYTES);
+    const read = readSync(this.#file.descriptor, block, 0, BLOCK_BYTES, this.#readBytes);
+    return block.subarray(0, read);
+  }
+}
+
+function openTemporary() {
+  const folder = mkdtempSync(join(tmpdir(), "gatehouse-audit-verify-"));
+  return { descriptor: openSync(join(folder, "leaves"), "wx+", 0o600), folder, bytes: 0 };
+}

@@ -1,0 +1,362 @@
+import { bytesOfBase64 } from "./base64.ts";
+import { BadEntryError, checkEntry } from "./check-entry.ts";
+import { type Checkpoint, openCheckpoint, openRemoval } from "./checkpoint.ts";
+import { checkLine, type EntryLine, type ExportLine, LineError, type LogLine } from "./export-line.ts";
+import { LeafSpool } from "./leaf-spool.ts";
+import { CompactRange, HASH_BYTES, subtreesOf } from "./merkle.ts";
+import { rangeText } from "./range-text.ts";
+import { NoteError, type VerifierKey } from "./signed-note.ts";
+import type { Finding, FindingCode, Verdict } from "./verdict.ts";
+
+/** What an auditor trusts, from elsewhere than the log. */
+export interface Trust {
+  /** All of one name, which is the log's origin. At least one. */
+  keys: readonly VerifierKey[];
+  /** Opened with these keys. */
+  checkpoints: readonly Checkpoint[];
+  /** The export is known to be a part of the log: it may begin later and end before a checkpoint that is trusted. */
+  isPartial: boolean;
+}
+
+/** What was given is no export at all. */
+export class NotAnExportError extends Error {
+  override readonly name = "NotAnExportError";
+}
+
+type Source = "ofLog" | "trusted";
+
+const ORDER = { log: 0, removal: 1, entry: 2, checkpoint: 3 } as const;
+const SOURCE_NAMES: Record<Source, string> = {
+  ofLog: "the log's own checkpoint",
+  trusted: "the trusted checkpoint",
+};
+const NO_CHAIN = Buffer.alloc(HASH_BYTES);
+const MAX_FINDINGS = 10;
+
+/**
+ * Checks a log line by line against what is trusted. Memory does not grow with the number of entries.
+ *
+ * Entries are checked as they come: form, sequence, leaf hash, chain hash. The tree is built when the first checkpoint
+ * comes, and compared at each size that was signed. After the first bad entry the others are passed over; the
+ * checkpoints still say how far the log before it is proven, or that it was bad even earlier.
+ *
+ * @see docs/audit-log-format.md
+ */
+export class LogVerification {
+  readonly #trust: Trust;
+  /** Trusted ones not reached yet, the smallest first, from `#nextTrusted`. */
+  readonly #trusted: readonly Checkpoint[];
+  #nextTrusted = 0;
+  readonly #spool = new LeafSpool();
+  #log: LogLine | undefined;
+  #phase = 0;
+  #lines = 0;
+  #entries = 0;
+  /** Of the last good entry, or of the one before the first. */
+  #last: { sequence: number; chainHash: Buffer } = { sequence: 0, chainHash: NO_CHAIN };
+  /** There is no going on after a bad entry: nothing is known to follow from. */
+  #entriesEnded = false;
+  #removedUpTo = 0;
+  #tree = new CompactRange();
+  /** The earliest bad entry. */
+  #badEntry: Finding | undefined;
+  /** What is wrong with anything else. */
+  readonly #badNotes: Finding[] = [];
+  #treeIsBad = false;
+  #provenUpTo = 0;
+  #trustedUpTo = 0;
+  /** The greatest size that the log has signed, or that is trusted. */
+  #signedUpTo = 0;
+  #lastCompared: Checkpoint | undefined;
+  #lastOfLog = 0;
+  readonly #compared = { ofLog: 0, trusted: 0 };
+  readonly #notCompared = { before: 0, behind: 0 };
+  #erasedAddresses = 0;
+
+  constructor(trust: Trust) {
+    this.#trust = trust;
+    this.#trusted = trust.checkpoints.toSorted((a, b) => a.size - b.size);
+  }
+
+  /** How far it has come. */
+  get progress(): { entries: number; ofEntries: number } {
+    const { firstSequence = 1, lastSequence = 0 } = this.#log ?? {};
+    return { entries: this.#entries, ofEntries: lastSequence + 1 - firstSequence };
+  }
+
+  /**
+   * Takes the next line.
+   *
+   * @param read gives the line, unchecked; a LineError that it throws is a finding.
+   * @throws {NotAnExportError} if the first line is that of no export.
+   */
+  take(read: () => unknown): void {
+    this.#lines += 1;
+    try {
+      const line = read();
+      checkLine(line);
+      this.#takeInOrder(line);
+    } catch (error) {
+      if (error instanceof BadEntryError) this.#endAt(error.code, error.sequence, error.message);
+      else if (error instanceof LineError) this.#takeBadLine(error.message);
+      else throw error;
+    }
+  }
+
+  /** @throws {NotAnExportError} if there was no line. */
+  finish(): Verdict {
+    const log = this.#log;
+    if (log === undefined) throw new NotAnExportError("It is empty");
+    this.#endEntries(log);
+    this.#compareTrusted(log, Number.POSITIVE_INFINITY);
+    this.#checkRemovals(log);
+    this.#checkCover(log);
+    const findings = this.#findings(log);
+    const isProven = this.#provenUpTo >= log.lastSequence;
+    return {
+      result: findings.length > 0 ? "tampered" : isProven ? "proven" : "unproven",
+      findings,
+      origin: log.origin,
+      firstSequence: log.firstSequence,
+      lastSequence: log.lastSequence,
+      provenUpTo: this.#provenUpTo,
+      trustedUpTo: this.#trustedUpTo,
+      checkpoints: this.#compared,
+      erasedAddresses: this.#erasedAddresses,
+      caveats: this.#caveats(log),
+    };
+  }
+
+  /** Removes what it keeps outside of memory. */
+  close(): void {
+    this.#spool.close();
+  }
+
+  #takeInOrder(line: ExportLine): void {
+    const phase = ORDER[line.type];
+    const log = this.#log;
+    if (log === undefined) {
+      if (line.type !== "log") throw new LineError("does not say which log it is");
+      this.#begin(line);
+      return;
+    }
+    if (phase < this.#phase || line.type === "log") throw new LineError("is not in its place");
+    this.#phase = phase;
+    if (line.type === "entry") this.#takeEntry(line, log);
+    else if (line.type === "removal") this.#takeRemoval(line.note, log);
+    else this.#takeCheckpoint(line.note, log);
+  }
+
+  #takeBadLine(problem: string): void {
+    const log = this.#log;
+    if (log === undefined) throw new NotAnExportError(`The first line ${problem}`);
+    const message = `Line ${this.#lines} ${problem}`;
+    const next = this.#last.sequence + 1;
+    if (this.#phase < ORDER.checkpoint && next <= log.lastSequence) this.#endAt("form", next, message);
+    else this.#findNote("form", message);
+  }
+
+  #begin(log: LogLine): void {
+    this.#log = log;
+    const before = log.firstSequence - 1;
+    const name = this.#trust.keys[0]?.name;
+    if (log.origin !== name)
+      this.#findNote("log", `It is the log ${log.origin}, and the trusted key is that of ${name}`);
+    const head = log.treeHead
+      .map((text) => bytesOfBase64(text, HASH_BYTES))
+      .filter((subtree) => subtree !== undefined);
+    const chainHash = bytesOfBase64(log.chainHash, HASH_BYTES);
+    const isProper = head.length === log.treeHead.length && head.length === subtreesOf(before);
+    if (!isProper || chainHash === undefined || (before === 0 && !chainHash.equals(NO_CHAIN))) {
+      const message = "The hashes of what comes before the first entry are not such hashes";
+      this.#endAt("log", log.firstSequence, message);
+      return;
+    }
+    this.#last = { sequence: before, chainHash };
+    this.#tree = new CompactRange(before, head);
+  }
+
+  #takeRemoval(note: string, { firstSequence: first }: LogLine): void {
+    const removal = this.#open(openRemoval, note);
+    if (removal === undefined) return;
+    const { firstSequence, lastSequence } = removal;
+    const follows = firstSequence === this.#removedUpTo + 1 && lastSequence >= firstSequence;
+    if (!follows || lastSequence >= first) {
+      this.#findNote(
+        "removal",
+        `The removal of ${rangeText(firstSequence, lastSequence)} does not fit the others`,
+      );
+      return;
+    }
+    this.#removedUpTo = lastSequence;
+    if (lastSequence === this.#tree.size && !this.#tree.root().equals(removal.root)) {
+      const message = `The hashes of what comes before entry ${first} are not those of what was removed`;
+      this.#findEntry("root", firstSequence, lastSequence, message);
+    }
+  }
+
+  #takeEntry(line: EntryLine, { firstSequence, lastSequence }: LogLine): void {
+    this.#entries += 1;
+    if (this.#entriesEnded) return;
+    const sequence = this.#last.sequence + 1;
+    const { leafHash, chainHash } = checkEntry(line, {
+      firstSequence,
+      sequence,
+      chainHash: this.#last.chainHash,
+    });
+    if (sequence > lastSequence)
+      throw new BadEntryError("order", sequence, `Entry ${sequence} comes after the last one of the export`);
+    if (line.claimedEmail === undefined && line.entry.actor.claimedEmailHash !== "")
+      this.#erasedAddresses += 1;
+    this.#spool.append(leafHash);
+    this.#last = { sequence, chainHash };
+  }
+
+  #takeCheckpoint(note: string, log: LogLine): void {
+    this.#endEntries(log);
+    const checkpoint = this.#open(openCheckpoint, note);
+    if (checkpoint === undefined) return;
+    if (checkpoint.size < this.#lastOfLog) throw new LineError("is a checkpoint that is not in its place");
+    this.#lastOfLog = checkpoint.size;
+    this.#compareTrusted(log, checkpoint.size);
+    this.#compare(checkpoint, "ofLog", log);
+  }
+
+  #open<T>(open: (note: string, keys: readonly VerifierKey[]) => T, note: string): T | undefined {
+    try {
+      return open(note, this.#trust.keys);
+    } catch (error) {
+      if (!(error instanceof NoteError)) throw error;
+      this.#findNote(error.code, `The note in line ${this.#lines} ${error.message}`);
+      return undefined;
+    }
+  }
+
+  #endEntries({ lastSequence }: LogLine): void {
+    const next = this.#last.sequence + 1;
+    if (this.#entriesEnded || next > lastSequence) return;
+    const message = `From entry ${next} on (up to ${lastSequence}) everything is missing: the export was cut`;
+    this.#endAt("missing", next, message);
+  }
+
+  #compareTrusted(log: LogLine, upToSize: number): void {
+    for (;;) {
+      const checkpoint = this.#trusted[this.#nextTrusted];
+      if (checkpoint === undefined || checkpoint.size > upToSize) return;
+      this.#nextTrusted += 1;
+      this.#compare(checkpoint, "trusted", log);
+    }
+  }
+
+  /** Compares what was signed with the tree of the entries. Sizes never shrink from call to call. */
+  #compare(checkpoint: Checkpoint, source: Source, log: LogLine): void {
+    const { size, root, time } = checkpoint;
+    const twin = this.#lastCompared;
+    this.#lastCompared = checkpoint;
+    this.#signedUpTo = size;
+    if (twin?.size === size && !twin.root.equals(root)) {
+      const message = `Two checkpoints of size ${size} have different roots (${twin.time} and ${time}): whoever holds the key has signed two histories`;
+      this.#findNote("fork", message);
+    }
+    if (size < log.firstSequence - 1) {
+      if (source === "trusted") this.#notCompared.before += 1;
+    } else if (size > this.#goodUpTo()) this.#compareBehind(checkpoint, source, log);
+    else if (!this.#treeIsBad) this.#compareRoot(checkpoint, source, log);
+  }
+
+  #compareRoot({ size, root, time }: Checkpoint, source: Source, { firstSequence }: LogLine): void {
+    this.#compared[source] += 1;
+    while (this.#tree.size < size) this.#tree.append(this.#spool.next());
+    if (this.#tree.root().equals(root)) {
+      this.#provenUpTo = size;
+      if (source === "trusted") this.#trustedUpTo = size;
+      return;
+    }
+    this.#treeIsBad = true;
+    // A log that was rebuilt by who holds the key has good checkpoints of its own, which must not narrow the range.
+    const known = source === "trusted" ? this.#trustedUpTo : this.#provenUpTo;
+    const first = Math.max(known + 1, Math.min(firstSequence, size));
+    const message = `Not the log that was signed: with ${rangeText(first, size)} its root is not that of ${SOURCE_NAMES[source]} of ${time} (size ${size}). They were rewritten, or the log rebuilt`;
+    this.#findEntry("root", first, size, message);
+  }
+
+  /** A checkpoint of more entries than are there. */
+  #compareBehind({ size, time }: Checkpoint, source: Source, { lastSequence }: LogLine): void {
+    if (source === "trusted") this.#notCompared.behind += 1;
+    if (this.#trust.isPartial || this.#entriesEnded) return;
+    const message = `The log ends at entry ${lastSequence}, and ${SOURCE_NAMES[source]} of ${time} says that it had ${size}: its end was cut, or an old backup restored`;
+    this.#endAt("short", lastSequence + 1, message);
+  }
+
+  /** The tree can be built up to here: the entries before the first bad one. */
+  #goodUpTo(): number {
+    return Math.min(this.#last.sequence, (this.#badEntry?.firstSequence ?? Number.POSITIVE_INFINITY) - 1);
+  }
+
+  /** Retention removes from the beginning, and signs what it removes. */
+  #checkRemovals({ firstSequence }: LogLine): void {
+    const first = this.#removedUpTo + 1;
+    if (this.#trust.isPartial || first >= firstSequence) return;
+    const gone = rangeText(first, firstSequence - 1);
+    this.#findEntry("removal", first, firstSequence - 1, `No signed removal says why ${gone} should be gone`);
+  }
+
+  #checkCover({ lastSequence }: LogLine): void {
+    const isPart = this.#trust.isPartial && this.#signedUpTo > lastSequence;
+    if (this.#badEntry !== undefined || this.#badNotes.length > 0 || isPart) return;
+    if (this.#provenUpTo >= lastSequence) return;
+    const first = this.#provenUpTo + 1;
+    const message = `No signed checkpoint covers ${rangeText(first, lastSequence)}: the one that must is missing`;
+    this.#findEntry("uncovered", first, lastSequence, message);
+  }
+
+  #endAt(code: FindingCode, sequence: number, message: string): void {
+    this.#entriesEnded = true;
+    this.#findEntry(code, sequence, sequence, message);
+  }
+
+  #findEntry(code: FindingCode, firstSequence: number, lastSequence: number, message: string): void {
+    if ((this.#badEntry?.firstSequence ?? Number.POSITIVE_INFINITY) <= firstSequence) return;
+    this.#badEntry = { code, firstSequence, lastSequence, message };
+  }
+
+  #findNote(code: FindingCode, message: string): void {
+    if (this.#badNotes.length >= MAX_FINDINGS) return;
+    this.#badNotes.push({ code, firstSequence: null, lastSequence: null, message });
+  }
+
+  /** A bad note speaks of no entry; what it should have proven and nothing else does is in doubt. */
+  #findings({ lastSequence }: LogLine): Finding[] {
+    if (this.#badEntry !== undefined) return [this.#badEntry, ...this.#badNotes];
+    if (this.#provenUpTo >= lastSequence) return this.#badNotes;
+    return this.#badNotes.map((note) => ({ ...note, firstSequence: this.#provenUpTo + 1, lastSequence }));
+  }
+
+  #caveats({ firstSequence, lastSequence }: LogLine): string[] {
+    const caveats: string[] = [];
+    const outside = Math.max(this.#trustedUpTo + 1, firstSequence);
+    if (this.#trusted.length === 0)
+      caveats.push(
+        "No checkpoint from outside the log was given: whoever holds its signing key may have rebuilt all of it, and neither a cut end nor a restored old backup would show.",
+      );
+    else if (outside <= lastSequence)
+      caveats.push(
+        `No checkpoint from outside the log covers ${rangeText(outside, lastSequence)}: whoever holds its signing key may have rewritten them.`,
+      );
+    if (firstSequence > 1) {
+      const why = this.#removedUpTo > 0 ? ` (removed by retention: up to ${this.#removedUpTo})` : "";
+      caveats.push(`Not in it: ${rangeText(1, firstSequence - 1)}${why}. Only their hashes are proven.`);
+    }
+    const unproven = Math.max(this.#provenUpTo + 1, firstSequence);
+    if (unproven <= lastSequence && this.#badEntry === undefined)
+      caveats.push(
+        `Chained, but not under a signature that could be compared: ${rangeText(unproven, lastSequence)}.`,
+      );
+    const { before, behind } = this.#notCompared;
+    if (before + behind > 0)
+      caveats.push(
+        `Trusted checkpoints not compared: ${before} before its beginning, ${behind} behind its end.`,
+      );
+    return caveats;
+  }
+}

@@ -1,0 +1,127 @@
+/** An entry as the log hashes it, and as an export shows it. `""` and 0 stand for what it does not have. */
+export interface LoggedEntry {
+  v: number;
+  sequence: number;
+  id: string;
+  producer: string;
+  kind: string;
+  callId: string;
+  occurredAt: string;
+  receivedAt: string;
+  actor: { userId: string; role: string; sessionId: string; claimedEmailHash: string };
+  clientIp: string;
+  userAgent: string;
+  method: string;
+  route: string;
+  resource: string;
+  action: string;
+  requestId: string;
+  traceId: string;
+  outcome: string;
+  errorCode: string;
+  reason: string;
+  httpStatus: number;
+  latencyUs: number;
+}
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const FORMS = {
+  id: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/,
+  kind: /^(?:intent|outcome|event|unspecified)$/,
+  occurredAt: TIME,
+  receivedAt: TIME,
+  outcome: /^(?:success|failure|unknown)?$/,
+} as const;
+const STRINGS = [
+  "id",
+  "producer",
+  "kind",
+  "callId",
+  "occurredAt",
+  "receivedAt",
+  "clientIp",
+  "userAgent",
+  "method",
+  "route",
+  "resource",
+  "action",
+  "requestId",
+  "traceId",
+  "outcome",
+  "errorCode",
+  "reason",
+] as const;
+const NUMBERS = ["v", "sequence", "httpStatus", "latencyUs"] as const;
+const ACTOR = ["userId", "role", "sessionId", "claimedEmailHash"] as const;
+const MEMBERS = STRINGS.length + NUMBERS.length + 1;
+
+/** What is wrong with the form of an entry, in words that follow its name; undefined for nothing. */
+export function entryProblem(entry: LoggedEntry): string | undefined {
+  if (typeof entry !== "object" || entry === null) return "is not an object";
+  for (const name of STRINGS) if (typeof entry[name] !== "string") return `has no proper ${name}`;
+  for (const name of NUMBERS) if (!isCount(entry[name])) return `has no proper ${name}`;
+  const { actor } = entry;
+  if (typeof actor !== "object" || actor === null) return "has no proper actor";
+  for (const name of ACTOR) if (typeof actor[name] !== "string") return `has no proper actor.${name}`;
+  if (Object.keys(entry).length !== MEMBERS || Object.keys(actor).length !== ACTOR.length)
+    return "has members that this version does not know";
+  if (entry.v !== 1) return `is of version ${entry.v}, which this version does not know`;
+  for (const name of Object.keys(FORMS) as (keyof typeof FORMS)[])
+    if (!FORMS[name].test(entry[name])) return `has no proper ${name}`;
+  if (!/^(?:[0-9a-f]{64})?$/.test(actor.claimedEmailHash)) return "has no proper actor.claimedEmailHash";
+  return undefined;
+}
+
+/**
+ * The leaf data: canonical JSON of the entry. `JSON.stringify` is RFC 8785 for strings and integers once the members stand
+ * in the order of their names, except that it takes strings that are not well-formed.
+ *
+ * @returns undefined if a string is not well-formed: such an entry has no canonical form (RFC 8785 §3.2.2.2).
+ */
+export function leafDataOf(entry: LoggedEntry): string | undefined {
+  const { actor } = entry;
+  const data = JSON.stringify({
+    action: entry.action,
+    actor: {
+      claimedEmailHash: actor.claimedEmailHash,
+      role: actor.role,
+      sessionId: actor.sessionId,
+      userId: actor.userId,
+    },
+    callId: entry.callId,
+    clientIp: entry.clientIp,
+    errorCode: entry.errorCode,
+    httpStatus: entry.httpStatus,
+    id: entry.id,
+    kind: entry.kind,
+    latencyUs: entry.latencyUs,
+    method: entry.method,
+    occurredAt: entry.occurredAt,
+    outcome: entry.outcome,
+    producer: entry.producer,
+    reason: entry.reason,
+    receivedAt: entry.receivedAt,
+    requestId: entry.requestId,
+    resource: entry.resource,
+    route: entry.route,
+    sequence: entry.sequence,
+    traceId: entry.traceId,
+    userAgent: entry.userAgent,
+    v: entry.v,
+  });
+  // A lone surrogate comes out escaped, so that only a text with an escape needs a look at each string.
+  if (data.includes("\\u") && !isWellFormed(entry)) return undefined;
+  return data;
+}
+
+function isWellFormed(entry: LoggedEntry): boolean {
+  return (
+    STRINGS.every((name) => entry[name].isWellFormed()) &&
+    ACTOR.every((name) => entry.actor[name].isWellFormed())
+  );
+}
+
+/** Not -0, which is written as 0. */
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 0 && !Object.is(value, -0);
+}

@@ -1,0 +1,65 @@
+import { type Checkpoint, openCheckpoint } from "./checkpoint.ts";
+import { checkLine, LineError, parseExportLine } from "./export-line.ts";
+import { readLines } from "./read-lines.ts";
+import { NoteError, type VerifierKey } from "./signed-note.ts";
+
+/** A file of checkpoints that cannot be used. `code`: `form`, or `signature` if nobody trusted has signed one. */
+export class TrustedCheckpointsError extends Error {
+  override readonly name = "TrustedCheckpointsError";
+  readonly code: "form" | "signature";
+
+  constructor(code: "form" | "signature", message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+export interface TrustedCheckpoints {
+  checkpoints: Checkpoint[];
+  /** Number of lines that were torn while they were written, as a crash leaves them: they say nothing. */
+  tornLines: number;
+}
+
+const LINE_START = '{"type":"checkpoint","note":"';
+
+/**
+ * Reads what an auditor has kept: JSON lines, each a checkpoint as in an export.
+ *
+ * @throws {TrustedCheckpointsError} naming the first line that is none; whatever the file system says.
+ */
+export async function readTrustedCheckpoints(
+  path: string,
+  keys: readonly VerifierKey[],
+): Promise<TrustedCheckpoints> {
+  const checkpoints: Checkpoint[] = [];
+  let tornLines = 0;
+  let line = 0;
+  try {
+    for await (const batch of readLines(path)) {
+      for (const bytes of batch) {
+        line += 1;
+        if (isTorn(bytes.toString())) tornLines += 1;
+        else checkpoints.push(readCheckpoint(bytes, keys));
+      }
+    }
+  } catch (error) {
+    if (error instanceof NoteError)
+      throw new TrustedCheckpointsError(error.code, `${path}: the note in line ${line} ${error.message}`);
+    if (error instanceof LineError)
+      throw new TrustedCheckpointsError("form", `${path}: line ${line} ${error.message}`);
+    throw error;
+  }
+  return { checkpoints, tornLines };
+}
+
+function isTorn(text: string): boolean {
+  if (text.endsWith("}")) return false;
+  return text.startsWith(LINE_START) || LINE_START.startsWith(text);
+}
+
+function readCheckpoint(bytes: Buffer, keys: readonly VerifierKey[]): Checkpoint {
+  const line = parseExportLine(bytes);
+  checkLine(line);
+  if (line.type !== "checkpoint") throw new LineError("is no checkpoint");
+  return openCheckpoint(line.note, keys);
+}

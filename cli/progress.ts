@@ -1,0 +1,46 @@
+const WATCHED_EVERY_MS = 250;
+const WRITTEN_EVERY_MS = 5_000;
+
+export interface ProgressOptions {
+  write: (text: string) => void;
+  /** One line that changes, for a person who watches; else, if `isWanted`, a line now and then. */
+  isWatched: boolean;
+  isWanted: boolean;
+  nowMs?: () => number;
+}
+
+export interface Progress {
+  /** @param ofEntries 0 while it is not known. */
+  show(entries: number, ofEntries: number): void;
+  /** Leaves the line clean for what follows. */
+  end(): void;
+}
+
+/** Says how far a long work has come: `1,234,567 of 5,000,000 entries (24 %), 98,765/s`. */
+export function createProgress({
+  write,
+  isWatched,
+  isWanted,
+  nowMs = () => performance.now(),
+}: ProgressOptions): Progress {
+  const startedMs = nowMs();
+  const everyMs = isWatched ? WATCHED_EVERY_MS : WRITTEN_EVERY_MS;
+  let shownMs = startedMs;
+  let width = 0;
+  return {
+    show(entries, ofEntries) {
+      const now = nowMs();
+      if (!(isWatched || isWanted) || now - shownMs < everyMs) return;
+      shownMs = now;
+      const rate = Math.round((entries * 1_000) / (now - startedMs)).toLocaleString("en");
+      const share = ofEntries > 0 ? ` of ${ofEntries.toLocaleString("en")}` : "";
+      const percent = ofEntries > 0 ? ` (${Math.floor((entries * 100) / ofEntries)} %)` : "";
+      const text = `${entries.toLocaleString("en")}${share} entries${percent}, ${rate}/s`;
+      write(isWatched ? `\r${text.padEnd(width)}` : `${text}\n`);
+      width = text.length;
+    },
+    end() {
+      if (isWatched && width > 0) write(`\r${" ".repeat(width)}\r`);
+    },
+  };
+}

@@ -1,0 +1,95 @@
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../support/api-client.ts";
+import { type System, startSystem } from "../support/system.ts";
+import { databaseOfSystem } from "../support/system-database.ts";
+
+let system: System;
+let api: ApiClient;
+
+beforeAll(async () => {
+  system = await startSystem();
+  api = apiClient(system.url);
+});
+afterAll(() => system?.remove());
+
+const at = (name: string) => join(system.home, name);
+
+/** The program itself, as an operator of this system. */
+function gatehouse(...argv: string[]) {
+  return new Promise<{ code: number; out: string; error: string }>((done) => {
+    const entry = resolve(import.meta.dirname, "../../cli/gatehouse.ts");
+    const env = {
+      PATH: process.env.PATH ?? "",
+      GATEHOUSE_HOME: system.home,
+      AUDIT_PORT: String(system.ports.AUDIT_PORT),
+    };
+    execFile(
+      process.execPath,
+      [entry, ...argv],
+      { env, maxBuffer: 16 * 1024 * 1024 },
+      (failure, out, error) => {
+        done({ code: failure === null ? 0 : Number(failure.code), out, error });
+      },
+    );
+  });
+}
+
+test("what was done is exported and proven; one changed row behind the log's back is named", async () => {
+  const user = await api.newUser();
+  for (let amount = 1; amount <= 5; amount += 1) {
+    const body = { amount, currency: "EUR", payee: "ACME Ltd", reference: `invoice ${amount}` };
+    expect((await api.post("/payments", body, { token: user.accessToken })).status).toBe(201);
+  }
+  // The last outcome follows its answer, and its checkpoint comes within a second.
+  await expect
+    .poll(
+      async () =>
+        (await gatehouse("audit", "search", "--action", "payments.create", "--json")).out.split("\n").length,
+      {
+        timeout: 20_000,
+      },
+    )
+    .toBe(11);
+  const checkpoint = async () => JSON.parse((await gatehouse("audit", "checkpoint", "--json")).out);
+  await expect.poll(async () => (await checkpoint()).size, { timeout: 20_000 }).toBeGreaterThanOrEqual(12);
+
+  const { verifierKey, note, size } = await checkpoint();
+  writeFileSync(at("key"), `${verifierKey}\n`);
+  writeFileSync(at("kept.jsonl"), `${JSON.stringify({ type: "checkpoint", note })}\n`);
+  const trust = [
+    "--key",
+    at("key"),
+    "--checkpoints",
+    at("kept.jsonl"),
+    "--checkpoints",
+    at("checkpoints.jsonl"),
+  ];
+  expect(await gatehouse("audit", "export", "--output", at("log.jsonl"))).toMatchObject({
+    code: 0,
+    error: "",
+  });
+  const trustAtExport = trust.slice(0, 4);
+  expect(await gatehouse("audit", "verify", at("log.jsonl"), ...trustAtExport)).toMatchObject({ code: 0 });
+  expect(await gatehouse("audit", "verify", "--live", ...trust)).toMatchObject({ code: 0 });
+
+  const sequence = Math.floor(size / 2);
+  await using database = await databaseOfSystem(system, "audit");
+  await database.sql.begin(async (tx) => {
+    await tx`set local session_replication_role = replica`; // as a superuser who means it: no trigger speaks
+    await tx`
+      update log_entries set resource = 'another'
+      where position = (select position from leaves where sequence = ${sequence})
+    `;
+  });
+  const { code, out } = await gatehouse("audit", "verify", "--live", ...trust, "--json");
+  expect(code).toBe(65);
+  expect(JSON.parse(out)).toMatchObject({
+    result: "tampered",
+    findings: [{ code: "leaf", firstSequence: sequence, lastSequence: sequence }],
+  });
+  // What was exported before is as good as ever.
+  expect(await gatehouse("audit", "verify", at("log.jsonl"), ...trustAtExport)).toMatchObject({ code: 0 });
+}, 120_000);
