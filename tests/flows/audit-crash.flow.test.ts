@@ -37,9 +37,15 @@ interface Row {
 }
 
 let system: CrashingSystem;
+interface Numbered {
+  count: number;
+  last: number;
+}
+
 let ledger: Awaited<ReturnType<typeof startLedger>>;
 let attempts: Attempt[];
 let entries: Row[];
+let numbered: Numbered | undefined;
 let names: Map<string, string>;
 const random = seededRandom(SEED);
 
@@ -60,6 +66,9 @@ beforeAll(
     await untilDrained();
     await using audit = await databaseOfSystem(system, "audit");
     entries = await readEntries(audit.sql);
+    [numbered] = await audit.sql<Numbered[]>`
+      select count(*)::int as count, max(sequence)::int as last from leaves
+    `;
     await using identity = await databaseOfSystem(system, "identity");
     const users = await identity.sql<{ id: string; first_name: string }[]>`select id, first_name from users`;
     names = new Map(users.map(({ id, first_name }) => [id, first_name]));
@@ -152,6 +161,10 @@ test("no producer has a gap: what is lost with a process is the end that nobody 
   expect(gaps).toEqual([]);
 });
 
+test("every entry has its number, without a gap", () => {
+  expect(numbered).toEqual({ count: entries.length, last: entries.length });
+});
+
 async function routesFile(upstream: string): Promise<string> {
   const path = join(tmpdir(), `gatehouse-crash-${process.pid}.yaml`);
   const methods = "{ POST: { roles: [USER], action: payments.create } }";
@@ -189,7 +202,8 @@ async function untilDrained(): Promise<void> {
 
 async function readEntries(sql: Sql): Promise<Row[]> {
   return sql<Row[]>`
-    select id, producer_id, producer_sequence, kind, call_id, trace_id, request_id, outcome, http_status from entries
+    select id, producer_id, producer_sequence, kind, call_id, trace_id, request_id, outcome, http_status
+    from log_entries
   `;
 }
 
