@@ -31,17 +31,7 @@ export async function migrate(options: {
     try {
       await connection`create table if not exists schema_migrations (
         name text primary key, sha256 text not null, ran_at timestamptz not null default now())`;
-      const ran = await connection<
-        { name: string; sha256: string }[]
-      >`select name, sha256 from schema_migrations`;
-      const known = new Map(ran.map((row) => [row.name, row.sha256]));
-      for (const file of files) {
-        const recorded = known.get(file.name);
-        if (recorded !== undefined && recorded !== file.sha256) {
-          throw new Error(`${file.name} was changed after it ran; write a new migration instead`);
-        }
-      }
-      const pending = files.filter((file) => !known.has(file.name));
+      const pending = await pendingOf(connection, files);
       for (const file of pending) {
         options.log?.(`migration ${file.name}`);
         await connection.unsafe("begin");
@@ -63,7 +53,36 @@ export async function migrate(options: {
   }
 }
 
-async function readMigrations(directory: string) {
+/**
+ * The names of the directory's migrations that have not run yet.
+ *
+ * @param options.sql a connection of a role that may read `schema_migrations`.
+ * @throws if a file that has run was changed; the database's own error while there is no such table.
+ */
+export async function pendingMigrations(options: { sql: Sql; directory: string }): Promise<string[]> {
+  const pending = await pendingOf(options.sql, await readMigrations(options.directory));
+  return pending.map((file) => file.name);
+}
+
+async function pendingOf(sql: Sql, files: MigrationFile[]): Promise<MigrationFile[]> {
+  const ran = await sql<{ name: string; sha256: string }[]>`select name, sha256 from schema_migrations`;
+  const known = new Map(ran.map((row) => [row.name, row.sha256]));
+  for (const file of files) {
+    const recorded = known.get(file.name);
+    if (recorded !== undefined && recorded !== file.sha256) {
+      throw new Error(`${file.name} was changed after it ran; write a new migration instead`);
+    }
+  }
+  return files.filter((file) => !known.has(file.name));
+}
+
+interface MigrationFile {
+  name: string;
+  text: string;
+  sha256: string;
+}
+
+async function readMigrations(directory: string): Promise<MigrationFile[]> {
   const names = (await readdir(directory)).filter((name) => name.endsWith(".sql")).sort();
   return Promise.all(
     names.map(async (name) => {

@@ -46,8 +46,17 @@ export async function createAuthority(now: Date): Promise<Pair> {
   });
 }
 
-/** Issues a certificate for both ends of mutual TLS between processes of this machine. */
-export async function issueCertificate(authority: Pair, identity: string, now: Date): Promise<Pair> {
+/**
+ * Issues a certificate for both ends of mutual TLS between processes of this machine.
+ *
+ * @param dnsNames by which clients other than ours look for its bearer.
+ */
+export async function issueCertificate(
+  authority: Pair,
+  identity: string,
+  now: Date,
+  dnsNames: readonly string[] = [],
+): Promise<Pair> {
   const keys = await webcrypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
   const issuer = new X509Certificate(authority.certificate);
   const der = createPrivateKey(authority.key).export({ type: "pkcs8", format: "der" });
@@ -69,6 +78,7 @@ export async function issueCertificate(authority: Pair, identity: string, now: D
         { type: "url", value: identityUri(identity) },
         { type: "dns", value: "localhost" },
         { type: "ip", value: "127.0.0.1" },
+        ...dnsNames.map((value) => ({ type: "dns", value }) as const),
       ]),
       await AuthorityKeyIdentifierExtension.create(issuerKey),
       await SubjectKeyIdentifierExtension.create(keys.publicKey),

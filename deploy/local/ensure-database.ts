@@ -1,6 +1,5 @@
-import { join } from "node:path";
 import postgres, { type Sql } from "postgres";
-import { migrate } from "../../service-kit/migrate.ts";
+import { migrateSchema } from "../migrate-schema.ts";
 import type { PostgresServer } from "./embedded-postgres.ts";
 import { scramVerifier } from "./scram-verifier.ts";
 import type { ServiceDatabase } from "./service-databases.ts";
@@ -73,20 +72,13 @@ export async function ensureDatabase({
   ownerPassword,
   root,
 }: DatabaseGoal): Promise<void> {
-  const { ownerRole, serviceRole } = wanted;
+  const { ownerRole } = wanted;
   await createDatabase(admin, name, `owner ${ownerRole} template template0`);
   await closeToOthers(admin, name, wanted);
 
   const owner = connectTo(server, name, { username: ownerRole, password: ownerPassword });
   try {
-    await owner.unsafe(`
-      revoke all on schema public from public;
-      grant usage on schema public to ${serviceRole};
-      alter default privileges in schema public grant ${wanted.tablePrivileges} on tables to ${serviceRole};
-      alter default privileges in schema public grant usage, select on sequences to ${serviceRole};
-    `);
-    await migrate({ sql: owner, directory: join(root, wanted.service, "migrations") });
-    await owner.unsafe(`revoke all on schema_migrations from ${serviceRole}`);
+    await migrateSchema({ owner, wanted, root });
   } finally {
     await owner.end({ timeout: 1 });
   }

@@ -1,0 +1,39 @@
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pendingMigrations } from "../../service-kit/migrate.ts";
+import { ROOT, schemaCommand } from "./schema-config.ts";
+import { connectForSchema } from "./schema-connection.ts";
+
+const INTERVAL_MS = 1_000;
+/** After this the container ends with 1 and is started again: the wait goes on, and shows in its restarts. */
+const TIMEOUT_MS = 5 * 60_000;
+
+const { wanted, config } = schemaCommand();
+const directory = join(ROOT, wanted.service, "migrations");
+const deadline = performance.now() + TIMEOUT_MS;
+const sql = connectForSchema(config, `await-schema ${wanted.database}`);
+
+/** Why a start would be too early; undefined once the schema is there. */
+async function obstacle(): Promise<string | undefined> {
+  try {
+    const pending = await pendingMigrations({ sql, directory });
+    return pending.length === 0 ? undefined : `not run yet: ${pending.join(", ")}`;
+  } catch (error) {
+    return error instanceof Error ? error.message || error.name : String(error);
+  }
+}
+
+let told: string | undefined;
+let reason = await obstacle();
+while (reason !== undefined && performance.now() < deadline) {
+  if (reason !== told) console.log(`${wanted.database}: waiting: ${reason}`);
+  told = reason;
+  await sleep(INTERVAL_MS);
+  reason = await obstacle();
+}
+await sql.end({ timeout: 1 });
+if (reason === undefined) console.log(`${wanted.database}: the schema is there`);
+else {
+  console.error(`${wanted.database}: given up after ${TIMEOUT_MS / 1_000} s: ${reason}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Makes base images for deploy/image/Dockerfile where no image registry is reachable: a minimal Debian by debootstrap,
+# with the Node.js of npm's node-linux-* package. Needs root, debootstrap, npm, docker; a Debian mirror and npm's registry.
+#
+#   gatehouse-base        what the image stands on: Debian, libatomic1, node
+#   gatehouse-build-base  the same with npm, for the build stage
+#
+# DEBIAN_MIRROR, DEBIAN_SUITE, NODE_VERSION and NPM_VERSION choose others than those below.
+set -euo pipefail
+
+mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+suite=${DEBIAN_SUITE:-bookworm}
+node=${NODE_VERSION:-26.10.0}
+npm=${NPM_VERSION:-11.19.1}
+
+case $(uname -m) in
+  x86_64) platform=linux-x64 ;;
+  aarch64) platform=linux-arm64 ;;
+  *) echo "no node-linux-* package for $(uname -m)" >&2; exit 1 ;;
+esac
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+
+# libatomic1: Node.js 26 needs it. ca-certificates: TLS to mail servers and identity providers.
+debootstrap --variant=minbase --include=ca-certificates,libatomic1,libstdc++6 "$suite" "$root" "$mirror" >"$work/log" ||
+  { tail -20 "$work/log" >&2; exit 1; }
+# As the slim images do; licences stay.
+find "$root/usr/share/doc" -mindepth 2 ! -name copyright ! -type d -delete
+rm -rf "$root"/usr/share/{man,info,locale,lintian} "$root"/var/cache/{apt,debconf,ldconfig}/* \
+  "$root"/var/lib/apt/lists/* "$root"/var/log/*
+# A mirror of this machine is nobody else's.
+rm -f "$root/etc/apt/sources.list" "$root/etc/resolv.conf" "$root/etc/hostname"
+
+fetch() { # fetch PACKAGE TARGET: unpacks an npm package; npm checks its integrity
+  local archive
+  archive=$(cd "$work" && npm pack --silent "$1")
+  mkdir -p "$2" && tar -xzf "$work/$archive" -C "$2" --strip-components=1 --no-same-owner
+}
+
+fetch "node-$platform@$node" "$work/node"
+install -m 0755 "$work/node/bin/node" "$root/usr/local/bin/node"
+import() { tar -C "$root" -c . | docker import --change 'CMD ["node"]' --change 'ENV PATH=/usr/local/bin:/usr/bin:/bin' - "$1"; }
+import gatehouse-base
+
+fetch "npm@$npm" "$root/usr/local/lib/node_modules/npm"
+ln -s ../lib/node_modules/npm/bin/npm-cli.js "$root/usr/local/bin/npm"
+import gatehouse-build-base

@@ -1,0 +1,13 @@
+import { splitAddress } from "../../service-kit/config.ts";
+
+// The image's HEALTHCHECK, for container engines other than Kubernetes: 0 if the process answers, or has no such port.
+const { OPERATIONS_ADDRESS } = process.env;
+if (OPERATIONS_ADDRESS) {
+  const { host, port } = splitAddress(OPERATIONS_ADDRESS);
+  const own = { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
+  const origin = `http://${own.includes(":") ? `[${own}]` : own}:${port}`;
+  const answer = await fetch(`${origin}/healthz`, { signal: AbortSignal.timeout(2_000) }).catch(
+    () => undefined,
+  );
+  process.exitCode = answer?.ok ? 0 : 1;
+}

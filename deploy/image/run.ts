@@ -1,0 +1,32 @@
+import { USAGE } from "./usage.ts";
+
+/** What the image runs, by the container's first argument. What follows it is the program's own. */
+const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
+  gateway: () => import("../../gateway/main.ts"),
+  "identity-service": () => import("../../identity-service/main.ts"),
+  "token-service": () => import("../../token-service/main.ts"),
+  "audit-service": () => import("../../audit-service/main.ts"),
+  "payments-service": () => import("../../examples/payments-service/main.ts"),
+  migrate: () => import("./migrate.ts"),
+  "await-schema": () => import("./await-schema.ts"),
+  gatehouse: () => import("../../cli/main.ts"),
+};
+
+const EXIT_USAGE = 64;
+/** 128 + SIGTERM, as shells count. */
+const EXIT_TERMINATED = 143;
+
+const name = process.argv[2] ?? "";
+const program = Object.hasOwn(PROGRAMS, name) ? PROGRAMS[name] : undefined;
+if (program === undefined) {
+  process.stderr.write(`${USAGE}\n`);
+  process.exit(EXIT_USAGE);
+}
+
+// The kernel drops signals that its first process does not handle. Until the program handles them itself, which it does
+// once it serves, there is nothing to finish.
+const end = () => process.exit(EXIT_TERMINATED);
+for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, end);
+process.argv.splice(2, 1); // the program sees its own arguments only
+await program();
+for (const signal of ["SIGTERM", "SIGINT"] as const) process.off(signal, end);

@@ -1,0 +1,10 @@
+/** What the image prints when it does not know what to run. */
+export const USAGE = `Usage: <image> PROGRAM [ARGUMENT…]
+
+  gateway, identity-service, token-service, audit-service   one of the services
+  migrate identity|token|audit       bring a database to this version's schema, as its owner
+  await-schema identity|token|audit  wait until that has happened, as the service's own role
+  gatehouse …                        the operator's command line; --help lists its commands
+  payments-service                   the example API, for trying
+
+Configuration is read from environment variables: docs/config.md.`;

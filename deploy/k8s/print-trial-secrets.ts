@@ -1,0 +1,10 @@
+import { trialSecrets } from "./trial-secrets.ts";
+
+// For `kubectl create -f -`, which refuses what is there already: asked twice, nothing changes. They are in no file.
+const items = (await trialSecrets(new Date())).map(({ name, values }) => ({
+  apiVersion: "v1",
+  kind: "Secret",
+  metadata: { name, namespace: "gatehouse", labels: { "app.kubernetes.io/part-of": "gatehouse" } },
+  stringData: values,
+}));
+process.stdout.write(`${JSON.stringify({ apiVersion: "v1", kind: "List", items }, undefined, 2)}\n`);

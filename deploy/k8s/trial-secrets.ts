@@ -1,0 +1,61 @@
+import { randomBytes } from "node:crypto";
+import { createAuthority, issueCertificate, type Pair } from "../local/certificate-pair.ts";
+import { randomPassword } from "../local/private-file.ts";
+
+/** A Kubernetes Secret with its values as text. */
+export interface TrialSecret {
+  name: string;
+  values: Readonly<Record<string, string>>;
+}
+
+const TLS_IDENTITIES = [
+  "gateway",
+  "identity-service",
+  "token-service",
+  "audit-service",
+  "payments-service",
+  "operator",
+] as const;
+
+/** Every Secret of the development overlay: random passwords and keys, and certificates (30 days) of a new authority. */
+export async function trialSecrets(now: Date): Promise<TrialSecret[]> {
+  const authority = await createAuthority(now);
+  const pairs = await Promise.all(
+    TLS_IDENTITIES.map(async (identity) =>
+      tlsSecret(`${identity}-tls`, await issueCertificate(authority, identity, now), authority),
+    ),
+  );
+  const postgres = await issueCertificate(authority, "postgres", now, ["postgres"]);
+  return [
+    ...pairs,
+    tlsSecret("postgres-tls", postgres, authority),
+    ...["identity", "token", "audit"].flatMap((database) => [
+      databaseSecret(`${database}-database`, authority),
+      databaseSecret(`${database}-database-owner`, authority),
+    ]),
+    { name: "postgres-superuser", values: { password: randomPassword() } },
+    { name: "redis", values: { password: randomPassword() } },
+    { name: "first-administrator", values: { password: randomPassword() } },
+    {
+      name: "identity-keys",
+      values: { "link-key": newKey(), "mfa-encryption-key": newKey(), "device-key": newKey() },
+    },
+    { name: "token-keys", values: { "key-encryption-key": newKey() } },
+  ];
+}
+
+function tlsSecret(name: string, pair: Pair, authority: Pair): TrialSecret {
+  return {
+    name,
+    values: { "tls.crt": pair.certificate, "tls.key": pair.key, "ca.crt": authority.certificate },
+  };
+}
+
+function databaseSecret(name: string, authority: Pair): TrialSecret {
+  return { name, values: { password: randomPassword(), "ca.crt": authority.certificate } };
+}
+
+/** 32 random bytes as base64. */
+function newKey(): string {
+  return randomBytes(32).toString("base64");
+}

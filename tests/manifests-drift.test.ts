@@ -1,0 +1,446 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { z } from "zod";
+import { AUDIT_QUERY_CALLERS } from "../audit-service/audit-query-rpc.ts";
+import { AUDIT_CALLERS } from "../audit-service/audit-rpc.ts";
+import { configSchema as auditConfig } from "../audit-service/config.ts";
+import { schemaConfigSchema } from "../deploy/image/schema-config.ts";
+import {
+  type Container,
+  containersOf,
+  environmentOf,
+  mountedFiles,
+  named,
+  ofKind,
+  selects,
+  type Workload,
+  workloadsOf,
+} from "../deploy/k8s/manifests.ts";
+import { hasKubectl, type Manifest, OVERLAYS, type Overlay, renderOverlay } from "../deploy/k8s/render.ts";
+import { type TrialSecret, trialSecrets } from "../deploy/k8s/trial-secrets.ts";
+import { SERVICE_DATABASES } from "../deploy/local/service-databases.ts";
+import { configSchema as paymentsConfig } from "../examples/payments-service/config.ts";
+import { configSchema as gatewayConfig } from "../gateway/config.ts";
+import { type Config as IdentityConfig, configSchema as identityConfig } from "../identity-service/config.ts";
+import { IDENTITY_CALLERS } from "../identity-service/identity-rpc.ts";
+import { USER_ADMIN_CALLERS } from "../identity-service/user-admin-rpc.ts";
+import { parseRoutesFile } from "../routes-file/routes-file.ts";
+import { parseConfig, splitAddress } from "../service-kit/config.ts";
+import { type Config as TokenConfig, configSchema as tokenConfig } from "../token-service/config.ts";
+import { keyCallers } from "../token-service/key-rpc.ts";
+import { sessionCallers } from "../token-service/session-rpc.ts";
+import { tokenCallers } from "../token-service/token-rpc.ts";
+import { borderEdges, halfOpenEdges, openEdges } from "./support/network-edges.ts";
+
+/** Everything that the image runs in a cluster, by its first argument, and what it reads. */
+const SCHEMAS: Readonly<Record<string, z.ZodObject>> = {
+  gateway: gatewayConfig,
+  "identity-service": identityConfig,
+  "token-service": tokenConfig,
+  "audit-service": auditConfig,
+  "payments-service": paymentsConfig,
+  migrate: schemaConfigSchema,
+  "await-schema": schemaConfigSchema,
+};
+
+/** Longest time to close what is left, of `service-kit/service-process.ts`. */
+const STOP_MARGIN_MS = 3_000;
+const NAME = "app.kubernetes.io/name";
+
+const isHere = hasKubectl();
+const rendered = new Map<Overlay, Manifest[]>(
+  isHere ? OVERLAYS.map((overlay) => [overlay, renderOverlay(overlay)]) : [],
+);
+const manifestsOf = (overlay: Overlay) => rendered.get(overlay) ?? [];
+
+let root: string;
+let trial: TrialSecret[];
+beforeAll(async () => {
+  root = mkdtempSync(join(tmpdir(), "gatehouse-manifests-"));
+  trial = await trialSecrets(new Date());
+});
+afterAll(() => rmSync(root, { recursive: true }));
+
+interface Program {
+  workload: Workload;
+  container: Container;
+  schema: z.ZodObject;
+  environment: Record<string, string>;
+}
+
+/** Every container with our image. */
+function programs(overlay: Overlay): Program[] {
+  const manifests = manifestsOf(overlay);
+  return workloadsOf(manifests).flatMap((workload) =>
+    containersOf(workload)
+      .filter(({ image }) => /(^|\/)gatehouse[:@]/.test(image))
+      .map((container) => {
+        const schema = SCHEMAS[container.args?.[0] ?? ""];
+        if (schema === undefined) throw new Error(`${workload.name} runs ${container.args}`);
+        return { workload, container, schema, environment: environmentOf(manifests, container) };
+      }),
+  );
+}
+
+const titleOf = ({ workload, container }: Program) => `${workload.name}/${container.name}`;
+const programsBut = (overlay: Overlay, ...names: string[]) =>
+  programs(overlay).filter(({ container }) => !names.includes(container.args?.[0] ?? ""));
+
+/** What the secrets of an overlay hold: those of a trial; in production what its components make. */
+function secretKeys(overlay: Overlay): Map<string, string[]> {
+  if (overlay === "development") {
+    return new Map(trial.map(({ name, values }) => [name, Object.keys(values)]));
+  }
+  const manifests = manifestsOf(overlay);
+  const certificates = ofKind(manifests, "Certificate").map(
+    ({ spec }) => [spec.secretName, ["tls.crt", "tls.key", "ca.crt"]] as const,
+  );
+  const external = ofKind(manifests, "ExternalSecret").map(
+    ({ spec }) =>
+      [spec.target.name, spec.data.map((entry: { secretKey: string }) => entry.secretKey)] as const,
+  );
+  return new Map<string, string[]>([...certificates, ...external].map(([name, keys]) => [name, [...keys]]));
+}
+
+/** Puts the files of a container where a process can read them; returns the folder that stands for its root. */
+function materialise(overlay: Overlay, program: Program): string {
+  const folder = join(root, overlay, program.workload.name, program.container.name);
+  for (const { mountPath } of program.container.volumeMounts ?? []) {
+    mkdirSync(join(folder, mountPath), { recursive: true });
+  }
+  for (const { path, from } of mountedFiles(program.workload, program.container)) {
+    // Any PEM and any key will do in production, whose secrets are nowhere.
+    const values = trial.find(({ name }) => name === from.name)?.values;
+    const text =
+      from.kind === "ConfigMap"
+        ? named(manifestsOf(overlay), "ConfigMap", from.name).data[from.key]
+        : (values?.[from.key] ?? "some-password");
+    writeFileSync(join(folder, path), text);
+  }
+  return folder;
+}
+
+/** What a program makes of its environment, with the files and folders that it sees. */
+function configOf(overlay: Overlay, program: Program): Record<string, unknown> {
+  const folder = materialise(overlay, program);
+  const environment = Object.entries(program.environment).map(([name, value]) => [
+    name,
+    mountOf(program, value) === undefined ? value : join(folder, value),
+  ]);
+  return parseConfig(program.schema, Object.fromEntries(environment));
+}
+
+/** The volume that a path is in. */
+function mountOf({ container }: Program, path: string) {
+  return container.volumeMounts?.find(
+    ({ mountPath }) => path === mountPath || path.startsWith(`${mountPath}/`),
+  );
+}
+
+const isWritable = (mount: ReturnType<typeof mountOf>) => mount !== undefined && mount.readOnly !== true;
+
+/** The one program of that name. */
+function programNamed(overlay: Overlay, name: string): Program {
+  const found = programs(overlay).find(({ container }) => container.name === name);
+  if (found === undefined) throw new Error(`nothing runs ${name}`);
+  return found;
+}
+
+/** `host:port` that a program calls, by the variable. */
+function calls({ environment }: Program, upstreams: readonly string[]): { name: string; target: string }[] {
+  const defaultPorts: Record<string, string> = { "postgres:": "5432", "redis:": "6379", "http:": "80" };
+  return Object.entries(environment).flatMap(([name, value]) => {
+    if (/_SERVICE_ADDRESS$/.test(name)) return [{ name, target: value }];
+    if (name === "ROUTES_FILE") return upstreams.map((target) => ({ name, target }));
+    if (!["DATABASE_URL", "REDIS_URL", "SMTP_URL"].includes(name)) return [];
+    const { hostname, port, protocol } = new URL(value);
+    return [{ name, target: `${hostname}:${port || defaultPorts[protocol]}` }];
+  });
+}
+
+function upstreamsOf(overlay: Overlay): string[] {
+  const maps = ofKind(manifestsOf(overlay), "ConfigMap");
+  const routes = maps.find(({ metadata }) => metadata.name.startsWith("gateway-routes"));
+  return parseRoutesFile(routes?.data["routes.yaml"]).flatMap(({ upstreams }) =>
+    upstreams.map((upstream) => {
+      const { hostname, port } = new URL(upstream);
+      return `${hostname}:${port || 80}`;
+    }),
+  );
+}
+
+/** Hosts with a dot are not of this namespace. */
+const isInside = (target: string) => !splitAddress(target).host.includes(".");
+
+describe.skipIf(!isHere).each(OVERLAYS)("%s (skipped where there is no kubectl)", (overlay) => {
+  test("every service, and the schema of every database, is run", () => {
+    const run = programs(overlay).map(({ container }) => container.args?.join(" "));
+    const services = ["gateway", "identity-service", "token-service", "audit-service"];
+    const schemas = SERVICE_DATABASES.flatMap(({ database }) => [
+      `migrate ${database}`,
+      `await-schema ${database}`,
+    ]);
+    const example = overlay === "development" ? ["payments-service"] : [];
+    expect(run.sort()).toEqual([...services, ...schemas, ...example].sort());
+  });
+
+  test("every variable is one that its reader knows", () => {
+    // await-schema shares the settings of the service it is for.
+    const unknown = programsBut(overlay, "await-schema").flatMap((program) =>
+      Object.keys(program.environment)
+        .filter((name) => !(name in program.schema.shape))
+        .map((name) => `${titleOf(program)}: ${name}`),
+    );
+    expect(unknown).toEqual([]);
+  });
+
+  test("the configuration, with the files that are mounted, is accepted by the programs' own schemas", () => {
+    for (const program of programs(overlay)) {
+      expect(() => configOf(overlay, program), titleOf(program)).not.toThrow();
+    }
+  });
+
+  test("every file comes from a Secret or a ConfigMap that is there, and every mounted file is read", () => {
+    const secrets = secretKeys(overlay);
+    for (const program of programs(overlay)) {
+      const mounted = mountedFiles(program.workload, program.container);
+      // A file on a volume that may be written is the program's own.
+      const read = Object.entries(program.environment).filter(
+        ([name, path]) =>
+          name.endsWith("_FILE") && name in program.schema.shape && !isWritable(mountOf(program, path)),
+      );
+      expect(mounted.map(({ path }) => path).sort(), titleOf(program)).toEqual(
+        read.map(([, path]) => path).sort(),
+      );
+      for (const { from } of mounted.filter(({ from }) => from.kind === "Secret")) {
+        expect(secrets.get(from.name), `${titleOf(program)}: Secret ${from.name}`).toContain(from.key);
+      }
+    }
+  });
+
+  test("no secret is made that nobody mounts, and an owner's password is the migrations' alone", () => {
+    const mounted = workloadsOf(manifestsOf(overlay)).flatMap((workload) =>
+      containersOf(workload).flatMap((container) =>
+        mountedFiles(workload, container)
+          .filter(({ from }) => from.kind === "Secret")
+          .map(({ from }) => ({ ...from, workload: workload.name })),
+      ),
+    );
+    const names = new Set(mounted.map(({ name }) => name));
+    const unused = [...secretKeys(overlay).keys()].filter((name) => !names.has(name));
+    expect(unused.filter((name) => !["operator-tls", "gatehouse-ca"].includes(name))).toEqual([]);
+    for (const { name, workload } of mounted.filter(({ name }) => name.endsWith("-owner"))) {
+      expect(workload, name).toMatch(/^(migrate-|postgres$)/);
+    }
+  });
+
+  test("ports are those that the programs listen on, and probes ask the right ones", () => {
+    const names = {
+      LISTEN_ADDRESS: ["grpc", "http"],
+      HEALTH_ADDRESS: ["health"],
+      OPERATIONS_ADDRESS: ["operations"],
+    };
+    for (const program of programsBut(overlay, "migrate", "await-schema")) {
+      const { container, environment } = program;
+      const ports = Object.fromEntries(
+        (container.ports ?? []).map(({ name, containerPort }) => [name, containerPort]),
+      );
+      const listened = Object.entries(names).flatMap(([variable, candidates]) => {
+        const name = candidates.find((candidate) => candidate in ports) ?? variable;
+        return environment[variable] === undefined ? [] : [[name, splitAddress(environment[variable]).port]];
+      });
+      expect(ports, titleOf(program)).toEqual(Object.fromEntries(listened));
+      // From outside the pod, a port of the loopback interface is no port.
+      for (const variable of Object.keys(names).filter((name) => environment[name])) {
+        expect(splitAddress(environment[variable] ?? "").host, `${titleOf(program)}: ${variable}`).toBe(
+          "0.0.0.0",
+        );
+      }
+      expect(container.livenessProbe.httpGet, titleOf(program)).toEqual({
+        path: "/healthz",
+        port: "operations",
+      });
+      const ready = environment.HEALTH_ADDRESS
+        ? { grpc: { port: splitAddress(environment.HEALTH_ADDRESS).port } }
+        : { httpGet: { path: "/readyz", port: "operations" } };
+      expect(container.readinessProbe, titleOf(program)).toMatchObject(ready);
+    }
+  });
+
+  test("a stop has the time it takes: preStop, drain, grace and closing fit, and are not shorter than designed", () => {
+    for (const program of programsBut(overlay, "migrate", "await-schema", "payments-service")) {
+      const { workload, container, environment, schema } = program;
+      const drainMs = Number(environment.DRAIN_DELAY_MS);
+      const graceMs = Number(environment.SHUTDOWN_GRACE_MS);
+      expect(schema.shape).toHaveProperty("DRAIN_DELAY_MS");
+      const preStopMs = container.lifecycle.preStop.sleep.seconds * 1_000;
+      const inAllMs = preStopMs + drainMs + graceMs + STOP_MARGIN_MS;
+      expect(inAllMs, titleOf(program)).toBeLessThanOrEqual(
+        workload.pod.terminationGracePeriodSeconds * 1_000,
+      );
+      expect([preStopMs >= 5_000, drainMs >= 5_000, graceMs >= 25_000], titleOf(program)).toEqual([
+        true,
+        true,
+        true,
+      ]);
+    }
+  });
+
+  test("every address inside is a Service with that port, headless where calls are gRPC", () => {
+    for (const program of programs(overlay)) {
+      for (const { name, target } of calls(program, upstreamsOf(overlay)).filter(({ target }) =>
+        isInside(target),
+      )) {
+        const { host, port } = splitAddress(target);
+        const { spec } = named(manifestsOf(overlay), "Service", host);
+        const entry = spec.ports.find((candidate: { port: number }) => candidate.port === port);
+        expect(entry, `${titleOf(program)}: ${name}=${target}`).toBeDefined();
+        if (name.endsWith("_SERVICE_ADDRESS")) expect(spec.clusterIP, host).toBe("None");
+        const behind = workloadsOf(manifestsOf(overlay)).filter(({ labels }) =>
+          selects({ matchLabels: spec.selector }, labels),
+        );
+        const ports = behind.flatMap(containersOf).flatMap((container) => container.ports ?? []);
+        const served = ports.find((candidate) => candidate.name === entry.targetPort);
+        // A headless name leads to the pods themselves.
+        if (spec.clusterIP === "None") expect(served?.containerPort, host).toBe(port);
+        expect(behind.length, host).toBe(1);
+      }
+    }
+  });
+
+  test("what calls whom in here is exactly what the network policies let through", () => {
+    const wanted = programs(overlay).flatMap((program) =>
+      calls(program, upstreamsOf(overlay))
+        .filter(({ name, target }) => isInside(target) && name in program.schema.shape)
+        .map(({ target }) => `${program.workload.labels[NAME]} -> ${target}`),
+    );
+    expect(openEdges(manifestsOf(overlay))).toEqual([...new Set(wanted)].sort());
+    expect(halfOpenEdges(manifestsOf(overlay))).toEqual([]);
+  });
+
+  test("whom a policy lets in, the callee's own table of callers knows", () => {
+    const { VERIFIERS } = configOf(overlay, programNamed(overlay, "token-service")) as TokenConfig;
+    const tables: Record<string, object[]> = {
+      "identity-service": [IDENTITY_CALLERS, USER_ADMIN_CALLERS],
+      "token-service": [sessionCallers, keyCallers, tokenCallers(VERIFIERS)],
+      "audit-service": [AUDIT_CALLERS, AUDIT_QUERY_CALLERS],
+    };
+    const edges = openEdges(manifestsOf(overlay)).map((edge) => edge.split(/ -> |:/));
+    const inward = borderEdges(manifestsOf(overlay)).map((edge) => edge.split(/.*\/| -> |:/).filter(Boolean));
+    for (const [caller = "", callee = ""] of [...edges, ...inward.filter(([peer]) => peer !== "*")]) {
+      const known = tables[callee]?.flatMap((table) => Object.values(table).flat());
+      if (known !== undefined) expect(known, `${caller} -> ${callee}`).toContain(caller);
+    }
+  });
+
+  test("a link in a mail, a token's issuer and the way in name a host that the gateway serves", () => {
+    const [gateway, identity, token] = ["gateway", "identity-service", "token-service"].map(
+      (name) => programs(overlay).find(({ workload }) => workload.name === name)?.environment ?? {},
+    );
+    const hosts = gateway?.ALLOWED_HOSTS?.split(",");
+    expect(token?.TOKEN_ISSUER).toBe(identity?.PUBLIC_ORIGIN);
+    expect(hosts).toContain(new URL(identity?.PUBLIC_ORIGIN ?? "").host);
+    for (const { spec } of ofKind(manifestsOf(overlay), "HTTPRoute")) {
+      expect(hosts).toEqual(expect.arrayContaining(spec.hostnames));
+      const [{ backendRefs }] = spec.rules;
+      const { ports } = named(manifestsOf(overlay), "Service", backendRefs[0].name).spec;
+      expect(ports.map(({ port }: { port: number }) => port)).toContain(backendRefs[0].port);
+    }
+  });
+
+  test("a migration has a Job for each version: its name says the image's", () => {
+    for (const { workload, container } of programs(overlay).filter(
+      ({ workload }) => workload.kind === "Job",
+    )) {
+      const tag = /:([^@]+)/.exec(container.image)?.[1] ?? "";
+      expect(workload.name).toBe(`migrate-${container.args?.[1]}-${tag.replaceAll(".", "-")}`);
+      const { service, ownerRole, database } =
+        SERVICE_DATABASES.find((one) => one.database === container.args?.[1]) ?? {};
+      const own = programs(overlay).find((program) => program.workload.name === service);
+      const at = (url = "") => new URL(url.replace("postgres:", "http:"));
+      const owner = at(environmentOf(manifestsOf(overlay), container).DATABASE_URL);
+      expect([owner.username, owner.pathname]).toEqual([ownerRole, `/${database}`]);
+      expect(owner.host).toBe(at(own?.environment.DATABASE_URL).host);
+    }
+  });
+
+  test("identity-service has the memory that its hashes take, and shares login limits among all there may be", () => {
+    const identity = programNamed(overlay, "identity-service");
+    const { HASH_CONCURRENCY, ARGON2_MEMORY_KIB, THROTTLE_REPLICAS } = configOf(
+      overlay,
+      identity,
+    ) as IdentityConfig;
+    const limitMib = Number(/^(\d+)Mi$/.exec(identity.container.resources.limits.memory)?.[1]);
+    // security.md 15, with 115 MB at rest.
+    expect(limitMib).toBeGreaterThanOrEqual(
+      (115 + (2 * (HASH_CONCURRENCY ?? 64) * ARGON2_MEMORY_KIB) / 1024) * 1.3,
+    );
+    const { maxReplicas } = named(manifestsOf(overlay), "HorizontalPodAutoscaler", "identity-service").spec;
+    expect(THROTTLE_REPLICAS).toBeGreaterThanOrEqual(maxReplicas);
+  });
+
+  test("what the gateway spools is on a claim that outlives the pod", () => {
+    const gateway = programNamed(overlay, "gateway");
+    const { spec } = gateway.workload.manifest;
+    expect(spec.persistentVolumeClaimRetentionPolicy).toEqual({
+      whenDeleted: "Retain",
+      whenScaled: "Retain",
+    });
+    const claims = spec.volumeClaimTemplates.map(({ metadata }: Manifest) => metadata.name);
+    const mount = gateway.container.volumeMounts?.find(({ name }) => claims.includes(name));
+    expect(mount?.readOnly).not.toBe(true);
+    // The gateway's key for the folder, once it has one.
+    const keys = Object.keys(gatewayConfig.shape).filter((key) => /SPOOL.*_(DIR|DIRECTORY|PATH)$/.test(key));
+    for (const key of keys) expect(gateway.environment[key], key).toBe(mount?.mountPath);
+  });
+});
+
+test.skipIf(!isHere)("production: what crosses the border is what the picture has, and nothing else", () => {
+  const services = ["gateway", "identity-service", "token-service", "audit-service"];
+  const operations = {
+    gateway: 9080,
+    "identity-service": 9081,
+    "token-service": 9082,
+    "audit-service": 9083,
+  };
+  const pods = [...services, ...SERVICE_DATABASES.map(({ database }) => `migrate-${database}`)];
+  expect(borderEdges(manifestsOf("production"))).toEqual(
+    [
+      "envoy-gateway-system/* -> gateway:8080",
+      "payments/payments-service -> token-service:50052",
+      ...Object.entries(operations).map(([name, port]) => `monitoring/* -> ${name}:${port}`),
+      ...pods.flatMap((pod) =>
+        ["UDP", "TCP"].map((protocol) => `${pod} -> kube-system/kube-dns:53/${protocol}`),
+      ),
+      "gateway -> payments/payments-service:8081/TCP",
+      ...["identity", "token", "audit"].flatMap((database, index) =>
+        [`${database}-service`, `migrate-${database}`].map(
+          (pod) => `${pod} -> 192.0.2.1${index}/32:5432/TCP`,
+        ),
+      ),
+      "identity-service -> 192.0.2.20/32:6379/TCP",
+      "token-service -> 192.0.2.20/32:6379/TCP",
+      "identity-service -> 192.0.2.30/32:587/TCP",
+    ].sort(),
+  );
+});
+
+test.skipIf(!isHere)(
+  "production: certificates carry the names that peers look for, for a day at most",
+  () => {
+    const leaves = ofKind(manifestsOf("production"), "Certificate").filter(({ spec }) => spec.isCA !== true);
+    expect(leaves.map(({ metadata }) => metadata.name).sort()).toEqual(
+      ["audit-service", "gateway", "identity-service", "operator", "token-service"].sort(),
+    );
+    for (const { metadata, spec } of leaves) {
+      expect(spec).toMatchObject({
+        secretName: `${metadata.name}-tls`,
+        uris: [`spiffe://gatehouse/${metadata.name}`],
+        duration: "24h",
+        usages: expect.arrayContaining(["server auth", "client auth"]),
+      });
+    }
+  },
+);
