@@ -171,7 +171,9 @@ export async function selectProvenEntries(
  * @throws {DomainError} `service_unavailable`.
  */
 export async function deleteClaimedEmail(sql: Sql, address: string): Promise<number> {
-  const { count } = await orUnavailable(sql`delete from claimed_emails where address = ${address}`);
+  const { count } = await orUnavailable(
+    sql`delete from claimed_emails where lower(address) = lower(${address})`,
+  );
   return count;
 }
 

@@ -34,7 +34,12 @@ export async function deleteAccount(
       if (!isStill(checked, account) || account.isAdmin !== checked.isAdmin) {
         throw new DomainError("invalid_credentials");
       }
-      await tellAudit(tx, deps, { type: "account_deleted", userId, byOwner: true }, context);
+      await tellAudit(
+        tx,
+        deps,
+        { type: "account_deleted", userId, byOwner: true, erasedEmail: account.email },
+        context,
+      );
       const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });
       await eraseUser(tx, userId);
       return owed;

@@ -27,7 +27,12 @@ export async function deleteUser(
       if (account === undefined) throw new DomainError("not_found");
       // By the stored id: a UUID has more than one spelling.
       if (isOnly(admins, account.id)) throw new DomainError("last_admin");
-      await tellAudit(tx, deps, { type: "account_deleted", userId: account.id }, context);
+      await tellAudit(
+        tx,
+        deps,
+        { type: "account_deleted", userId: account.id, erasedEmail: account.email },
+        context,
+      );
       const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
       await eraseUser(tx, account.id);
       return owed;

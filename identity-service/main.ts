@@ -3,13 +3,15 @@ import { availableParallelism } from "node:os";
 import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
 import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
+import { AuditServiceClient } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
 import { IdentityServiceService } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { UserAdminServiceService } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { SessionServiceClient } from "../proto/gen/gatehouse/token/v1/session_service.ts";
+import { newCallContext } from "../service-kit/call-context.ts";
 import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
-import { createRpcClient } from "../service-kit/rpc-client.ts";
+import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
 import { createAfterAnswer } from "./after-answer.ts";
 import { bootstrapAdmin } from "./bootstrap-admin.ts";
@@ -76,6 +78,12 @@ const recorder = createAuditRecorder({
   metrics,
 });
 lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_GRACE_MS));
+const audit = createRpcClient(AuditServiceClient, {
+  address: config.AUDIT_SERVICE_ADDRESS,
+  service: "audit-service",
+  certificate,
+});
+lifecycle.onStop("audit-service client", () => audit.close());
 
 const passwords = await createPasswordHasher({
   argon2,
@@ -208,7 +216,10 @@ sessionEndWorker.start();
 lifecycle.onStop("session ends", () => sessionEndWorker.stop());
 const record = (event: SecurityEvent) =>
   recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS);
-const securityEventWorker = new SecurityEventWorker({ sql, record, now, logger }, metrics);
+const eraseClaimedEmail = async (email: string) => {
+  await callUnary(audit, audit.eraseClaimedEmail, { email }, newCallContext());
+};
+const securityEventWorker = new SecurityEventWorker({ sql, record, eraseClaimedEmail, now, logger }, metrics);
 securityEventWorker.start();
 lifecycle.onStop("security events", () => securityEventWorker.stop());
 const linkCleaning = repeat("links", LINK_CLEANING_INTERVAL_MS, () => deleteOldLinks(deps), logger);

@@ -41,6 +41,8 @@ export interface SecurityEvent {
   requestId: string;
   traceId: string;
   occurredAt: Date;
+  /** Address that the audit log must forget; null: none. */
+  erasedEmail: string | null;
 }
 
 /** In the transaction of the event's cause: either both are committed, or neither. */
@@ -48,11 +50,11 @@ export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEve
   await tx`
     insert into security_events
       (id, type, user_id, actor_id, actor_role, session_id, reason, error_code, ip, user_agent, request_id, trace_id,
-       occurred_at, next_attempt_at)
+       occurred_at, next_attempt_at, erased_email)
     values
       (${event.id}, ${event.type}, ${event.userId}, ${event.actorId}, ${event.actorRole}, ${event.sessionId},
        ${event.reason}, ${event.errorCode}, ${event.ip}, ${event.userAgent}, ${event.requestId}, ${event.traceId},
-       ${event.occurredAt}, ${event.occurredAt})
+       ${event.occurredAt}, ${event.occurredAt}, ${event.erasedEmail})
   `;
 }
 
@@ -70,12 +72,13 @@ export async function claimDueEvents(
     from due where event.id = due.id
     returning event.id, type, user_id as "userId", actor_id as "actorId", actor_role as "actorRole",
       session_id as "sessionId", reason, error_code as "errorCode", ip, user_agent as "userAgent",
-      request_id as "requestId", trace_id as "traceId", occurred_at as "occurredAt"
+      request_id as "requestId", trace_id as "traceId", occurred_at as "occurredAt",
+      erased_email as "erasedEmail"
   `;
 }
 
 export async function markEventRecorded(sql: Sql, id: string, now: Date): Promise<void> {
-  await sql`update security_events set recorded_at = ${now} where id = ${id}`;
+  await sql`update security_events set recorded_at = ${now}, erased_email = null where id = ${id}`;
 }
 
 /** How many audit-service has not taken. */

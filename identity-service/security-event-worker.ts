@@ -14,6 +14,8 @@ export interface SecurityEventWorkerDeps {
   sql: Sql;
   /** Writes the event into the audit log; resolves once that is committed. Takes the same event twice and keeps one. */
   record: (event: SecurityEvent) => Promise<void>;
+  /** Has the audit log forget who claimed an address. Safe to repeat. */
+  eraseClaimedEmail: (email: string) => Promise<void>;
   now: () => Date;
   logger: Logger;
 }
@@ -67,9 +69,10 @@ export class SecurityEventWorker {
   }
 
   async #deliver(event: SecurityEvent): Promise<boolean> {
-    const { sql, record, now, logger } = this.#deps;
+    const { sql, record, eraseClaimedEmail, now, logger } = this.#deps;
     try {
       await record(event);
+      if (event.erasedEmail !== null) await eraseClaimedEmail(event.erasedEmail);
       await markEventRecorded(sql, event.id, now());
       return true;
     } catch (error) {

@@ -56,15 +56,15 @@ const told = async () => (await events()).map(({ type, reason }) => `${type} ${r
 /** A worker, and what the audit log has got. */
 function worker(record = async (_event: SecurityEvent): Promise<void> => undefined) {
   const recorded: SecurityEvent[] = [];
+  const erased: string[] = [];
   const { sql, now, logger } = deps;
   const note = async (event: SecurityEvent) => {
     await record(event);
     recorded.push(event);
   };
-  return {
-    recorded,
-    poll: () => new SecurityEventWorker({ sql, record: note, now, logger }, createMetrics("test")).poll(),
-  };
+  const eraseClaimedEmail = async (email: string) => void erased.push(email);
+  const all = { sql, record: note, eraseClaimedEmail, now, logger };
+  return { recorded, erased, poll: () => new SecurityEventWorker(all, createMetrics("test")).poll() };
 }
 
 test("what an administrator does names the administrator, the account and nothing personal", async () => {
@@ -83,9 +83,22 @@ test("what an administrator does names the administrator, the account and nothin
     "account_deleted",
   ]);
   for (const event of await events()) expect(event).toMatchObject({ userId, actorId: ADMIN.userId });
+  await worker().poll();
   const everything = JSON.stringify(await database.ownerSql`select * from security_events`);
   for (const personal of [EMAIL, "anna", "Smith"])
     expect(everything.toLowerCase()).not.toContain(personal.toLowerCase());
+});
+
+test("a deleted account's address is erased from beside the audit log, again until that is done, and then forgotten here", async () => {
+  await deleteUser(deps, userId, asAdmin());
+  const failing = worker(async () => Promise.reject(new Error("away")));
+  await failing.poll();
+  expect(failing.erased).toEqual([]);
+  nowMs += 60_000;
+  const working = worker();
+  await working.poll();
+  expect(working.erased).toEqual([EMAIL]);
+  expect(await database.ownerSql`select erased_email from security_events`).toEqual([{ erased_email: null }]);
 });
 
 test("what changes nothing tells nothing", async () => {

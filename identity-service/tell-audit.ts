@@ -24,6 +24,8 @@ export interface AccountEvent {
   errorCode?: ErrorCode;
   clientIp?: string;
   userAgent?: string;
+  /** Address of a deleted account: who has claimed it is forgotten, too. */
+  erasedEmail?: string;
 }
 
 /**
@@ -45,6 +47,7 @@ export async function tellAudit(
     errorCode = null,
     clientIp = "",
     userAgent = "",
+    erasedEmail = null,
   } = event;
   await insertSecurityEvent(tx, {
     id: deps.newId(),
@@ -60,5 +63,6 @@ export async function tellAudit(
     requestId,
     traceId: traceIdOf(context),
     occurredAt: deps.now(),
+    erasedEmail,
   });
 }

@@ -43,6 +43,14 @@ test("what was done is exported and proven; one changed row behind the log's bac
     const body = { amount, currency: "EUR", payee: "ACME Ltd", reference: `invoice ${amount}` };
     expect((await api.post("/payments", body, { token: user.accessToken })).status).toBe(201);
   }
+  const leaver = await api.newUser();
+  await api.post("/auth/login", { email: leaver.email.toUpperCase(), password: "not the password" });
+  await using database = await databaseOfSystem(system, "audit");
+  const claims = () => database.sql`select from claimed_emails where lower(address) = ${leaver.email}`;
+  await expect.poll(async () => (await claims()).length, { timeout: 10_000 }).toBeGreaterThanOrEqual(6);
+  await api.call("DELETE", "/auth/me", { token: leaver.accessToken, body: { password: leaver.password } });
+  // Erased: and everything below is proven all the same.
+  await expect.poll(async () => (await claims()).length, { timeout: 20_000 }).toBe(0);
   // The last outcome follows its answer, and its checkpoint comes within a second.
   await expect
     .poll(
@@ -76,7 +84,6 @@ test("what was done is exported and proven; one changed row behind the log's bac
   expect(await gatehouse("audit", "verify", "--live", ...trust)).toMatchObject({ code: 0 });
 
   const sequence = Math.floor(size / 2);
-  await using database = await databaseOfSystem(system, "audit");
   await database.sql.begin(async (tx) => {
     const [row] = await tx<{ partition: string; position: string }[]>`
       select tableoid::regclass::text as partition, position from log_entries
