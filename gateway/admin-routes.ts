@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { auditDocs } from "./audit-docs.ts";
 import type { AuditQueryClient } from "./audit-query-client.ts";
 import { success } from "./envelope.ts";
 import { pageQuery } from "./page-query.ts";
@@ -24,7 +25,10 @@ const AuditQuery = z.strictObject({
 export function registerAdminRoutes(app: GatewayApp, { auditQuery }: { auditQuery: AuditQueryClient }): void {
   app.get(
     "/admin/audit",
-    { config: { auth: { roles: ["ADMIN", "AUDITOR"] } }, schema: { querystring: AuditQuery } },
+    {
+      config: { auth: { roles: ["ADMIN", "AUDITOR"] }, docs: auditDocs.searchAuditLog },
+      schema: { querystring: AuditQuery },
+    },
     async (request) => {
       const page = await auditQuery.search(request.query, request.call);
       return success(page, "Audit entries, newest first.");

@@ -20,6 +20,8 @@ import { createKnownPaths } from "./known-paths.ts";
 import type { MfaClient } from "./mfa-client.ts";
 import { registerMfaRoutes } from "./mfa-routes.ts";
 import { createNotFoundHandler } from "./not-found.ts";
+import type { DocumentedRoute } from "./openapi-document.ts";
+import { noteRoutes, registerOpenApiRoutes } from "./openapi-routes.ts";
 import { registerProxyRoutes } from "./proxy-routes.ts";
 import { addRequestHooks } from "./request-hooks.ts";
 import { requestIdOf } from "./request-id.ts";
@@ -109,8 +111,16 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   app.addHook("onClose", async () => {
     await Promise.all(upstreams.map(({ forwarder }) => forwarder.close()));
   });
+  const documented: DocumentedRoute[] = [];
+  app.register(async (scope: GatewayApp) => registerOpenApiRoutes(scope, documented));
   for (const prefix of VERSION_PREFIXES) {
-    app.register(async (scope: GatewayApp) => registerOwnRoutes(scope, deps), { prefix });
+    app.register(
+      async (scope: GatewayApp) => {
+        if (prefix === "") noteRoutes(scope, documented);
+        registerOwnRoutes(scope, deps);
+      },
+      { prefix },
+    );
     app.register(async (scope: GatewayApp) => registerProxyRoutes(scope, upstreams, prefix), { prefix });
   }
   return app;

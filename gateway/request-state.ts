@@ -8,6 +8,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { CallSpan } from "../service-kit/tracing.ts";
 import type { Principal } from "../token-client/principal.ts";
 import type { RouteAuth } from "../token-client/route-auth.ts";
+import type { RouteDocs } from "./route-docs.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
@@ -15,6 +16,8 @@ declare module "fastify" {
     auth?: RouteAuth;
     /** What a call does, for the audit log: `auth.login`. Required on every mutating route. */
     action?: string;
+    /** What the OpenAPI document says of it. Required on every route of our own. */
+    docs?: RouteDocs;
     /** How a refusal looks to a browser that shows a page; without it a refusal is JSON. */
     failurePage?: FailurePage;
   }
