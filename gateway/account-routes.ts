@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { TokenVerifier } from "../token-client/principal.ts";
 import type { AccountClient, EndedSessions } from "./account-client.ts";
-import { emailField, nameField, passwordField } from "./body-fields.ts";
+import { accountDocs } from "./account-docs.ts";
+import { emailField, nameField, passwordField, tempTokenField } from "./body-fields.ts";
 import { clientIp } from "./client-ip.ts";
 import { clientOf } from "./client-of.ts";
 import { deviceTokenOf } from "./device-cookie.ts";
@@ -13,9 +14,8 @@ import type { GatewayApp } from "./request-state.ts";
 
 const EmailBody = z.strictObject({ email: emailField });
 const ChangePasswordBody = z.strictObject({ currentPassword: passwordField, newPassword: passwordField });
-/** Longer than any tempToken; what is not one is `password_change_token_invalid`. */
 const ChangeAtLoginBody = z.strictObject({
-  tempToken: z.string().min(1).max(200),
+  tempToken: tempTokenField,
   newPassword: passwordField,
 });
 const ProfileBody = z.strictObject({ firstName: nameField.optional(), lastName: nameField.optional() });
@@ -36,7 +36,10 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
 
   app.post(
     "/auth/resend-verification",
-    { config: { auth: "public", action: "auth.resend_verification" }, schema: { body: EmailBody } },
+    {
+      config: { auth: "public", action: "auth.resend_verification", docs: accountDocs.resendVerification },
+      schema: { body: EmailBody },
+    },
     async (request) => {
       await accounts.resendVerification({ ...request.body, clientIp: clientIp(request) }, request.call);
       return success({}, "If the address has an account and is not confirmed, a mail is on its way.");
@@ -45,7 +48,10 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
 
   app.post(
     "/auth/forgot-password",
-    { config: { auth: "public", action: "auth.forgot_password" }, schema: { body: EmailBody } },
+    {
+      config: { auth: "public", action: "auth.forgot_password", docs: accountDocs.forgotPassword },
+      schema: { body: EmailBody },
+    },
     async (request) => {
       await accounts.forgotPassword({ ...request.body, clientIp: clientIp(request) }, request.call);
       return success({}, "If the address has an account, a mail is on its way.");
@@ -55,7 +61,7 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
   app.post(
     "/auth/change-password",
     {
-      config: { auth: "authenticated", action: "auth.change_password" },
+      config: { auth: "authenticated", action: "auth.change_password", docs: accountDocs.changePassword },
       schema: { body: ChangePasswordBody },
     },
     async (request) => {
@@ -73,7 +79,11 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
   app.post(
     "/auth/login/change-password",
     {
-      config: { auth: "public", action: "auth.login.change_password" },
+      config: {
+        auth: "public",
+        action: "auth.login.change_password",
+        docs: accountDocs.changePasswordAtLogin,
+      },
       schema: { body: ChangeAtLoginBody },
     },
     async (request, reply) => {
@@ -84,7 +94,10 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
 
   app.patch(
     "/auth/me",
-    { config: { auth: "authenticated", action: "auth.update_profile" }, schema: { body: ProfileBody } },
+    {
+      config: { auth: "authenticated", action: "auth.update_profile", docs: accountDocs.updateAccount },
+      schema: { body: ProfileBody },
+    },
     async (request) => {
       const { userId } = principalOf(request);
       const user = await accounts.updateProfile({ ...request.body, userId }, request.call);
@@ -94,7 +107,10 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
 
   app.delete(
     "/auth/me",
-    { config: { auth: "authenticated", action: "auth.delete_account" }, schema: { body: DeleteBody } },
+    {
+      config: { auth: "authenticated", action: "auth.delete_account", docs: accountDocs.deleteAccount },
+      schema: { body: DeleteBody },
+    },
     async (request) => {
       const { userId, sessionId } = principalOf(request);
       refuse(
@@ -107,7 +123,10 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
 
   app.post(
     "/auth/change-email",
-    { config: { auth: "authenticated", action: "auth.change_email" }, schema: { body: ChangeEmailBody } },
+    {
+      config: { auth: "authenticated", action: "auth.change_email", docs: accountDocs.changeEmail },
+      schema: { body: ChangeEmailBody },
+    },
     async (request) => {
       const { userId } = principalOf(request);
       await accounts.changeEmail({ ...request.body, userId, clientIp: clientIp(request) }, request.call);

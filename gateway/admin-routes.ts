@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { auditDocs } from "./audit-docs.ts";
 import type { AuditQueryClient } from "./audit-query-client.ts";
 import { success } from "./envelope.ts";
 import { pageQuery } from "./page-query.ts";

@@ -195,8 +195,23 @@ test("problem details are for who asks for them", async () => {
       { field: "password", code: "required", message: "is required" },
     ],
   });
-  for (const accept of ["*/*", "application/json", "application/json, application/problem+json;q=0.5"]) {
-    expect((await ask(accept)).json().success).toBe(false);
+  for (const accept of [
+    "*/*",
+    "application/json",
+    "application/json, application/problem+json;q=0.5",
+    "application/problem+json;q=0.5, */*;q=0.8",
+    "application/problem+json;q=0",
+    "application/problem+json;q=none",
+  ]) {
+    expect((await ask(accept)).json().success, accept).toBe(false);
+  }
+  for (const accept of [
+    "application/json;q=0.5, application/problem+json",
+    "*/*, Application/Problem+JSON",
+    "application/*;q=0.9, application/problem+json;q=0.9",
+    "application/json;q=0.2, */*;q=0.8, application/problem+json;q=0.4",
+  ]) {
+    expect((await ask(accept)).json().status, accept).toBe(400);
   }
 });
 

@@ -25,6 +25,8 @@ import { createNotFoundHandler } from "./not-found.ts";
 import type { OAuthClient } from "./oauth-client.ts";
 import type { TokenDelivery } from "./oauth-redirect.ts";
 import { registerOAuthRoutes } from "./oauth-routes.ts";
+import type { DocumentedRoute } from "./openapi-document.ts";
+import { noteRoutes, registerOpenApiRoutes } from "./openapi-routes.ts";
 import { registerProxyRoutes } from "./proxy-routes.ts";
 import { type ProxyTable, VERSION_PREFIXES } from "./proxy-table.ts";
 import { addRequestHooks, createOnCompleted } from "./request-hooks.ts";
@@ -134,8 +136,16 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     stalls.close();
     await deps.proxies.close();
   });
+  const documented: DocumentedRoute[] = [];
+  app.register(async (scope: GatewayApp) => registerOpenApiRoutes(scope, documented));
   for (const prefix of VERSION_PREFIXES) {
-    app.register(async (scope: GatewayApp) => registerOwnRoutes(scope, deps, paths), { prefix });
+    app.register(
+      async (scope: GatewayApp) => {
+        if (prefix === "") noteRoutes(scope, documented);
+        registerOwnRoutes(scope, deps, paths);
+      },
+      { prefix },
+    );
   }
   app.register(async (scope: GatewayApp) =>
     registerProxyRoutes(scope, { stalls, completion, recordOutcome, webSockets, notFound }),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { DomainError } from "../service-kit/errors.ts";
+import { authDocs } from "./auth-docs.ts";
 import { emailField, nameField, passwordField } from "./body-fields.ts";
 import { clientOf } from "./client-of.ts";
 import { deviceTokenOf } from "./device-cookie.ts";
@@ -16,11 +17,17 @@ const RegisterBody = z.strictObject({
   email: emailField,
   password: passwordField,
   firstName: nameField,
-  lastName: nameField,
+  lastName: nameField.meta({ examples: ["Lovelace"] }),
 });
 const LoginBody = z.strictObject({ email: emailField, password: passwordField });
 /** Longer than any refresh token of ours; what is not one of ours is `refresh_token_invalid`. */
-const RefreshBody = z.strictObject({ refreshToken: z.string().min(1).max(4_096) });
+const RefreshBody = z.strictObject({
+  refreshToken: z
+    .string()
+    .min(1)
+    .max(4_096)
+    .meta({ examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
+});
 
 export interface AuthBackends {
   identity: IdentityClient;
@@ -31,7 +38,10 @@ export interface AuthBackends {
 export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: AuthBackends): void {
   app.post(
     "/auth/register",
-    { config: { auth: "public", action: "auth.register" }, schema: { body: RegisterBody } },
+    {
+      config: { auth: "public", action: "auth.register", docs: authDocs.register },
+      schema: { body: RegisterBody },
+    },
     async (request, reply) => {
       const user = await identity.register(
         { ...request.body, clientIp: clientOf(request).clientIp },
@@ -45,7 +55,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
 
   app.post(
     "/auth/login",
-    { config: { auth: "public", action: "auth.login" }, schema: { body: LoginBody } },
+    { config: { auth: "public", action: "auth.login", docs: authDocs.logIn }, schema: { body: LoginBody } },
     async (request, reply) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const result = await identity.login(attempt, request.call);
@@ -55,7 +65,10 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
 
   app.post(
     "/auth/refresh",
-    { config: { auth: "public", action: "auth.refresh" }, schema: { body: RefreshBody } },
+    {
+      config: { auth: "public", action: "auth.refresh", docs: authDocs.refresh },
+      schema: { body: RefreshBody },
+    },
     async (request) => {
       const tokens = await sessions.refresh({ ...request.body, ...clientOf(request) }, request.call);
       request.provenActor = { userId: tokens.userId, sessionId: tokens.sessionId };
@@ -63,7 +76,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     },
   );
 
-  app.get("/auth/me", { config: { auth: "authenticated" } }, async (request) => {
+  app.get("/auth/me", { config: { auth: "authenticated", docs: authDocs.getAccount } }, async (request) => {
     const account = await identity.getUser(principalOf(request).userId, request.call);
     // The account is gone; its sessions are about to be.
     if (account === undefined) throw new DomainError("token_invalid");

@@ -6,8 +6,30 @@ const EMAIL =
 /** A name has something to read in it and nothing that does not print. */
 const NAME = /^(?=.*[^\p{Z}])\P{C}+$/u;
 
-export const emailField = z.email({ pattern: EMAIL }).max(254);
-export const passwordField = z.string().min(1).max(1_024);
-export const nameField = z.string().min(1).max(100).regex(NAME, "must be printable text");
+export const emailField = z
+  .email({ pattern: EMAIL })
+  .max(254)
+  .meta({ format: "idn-email", examples: ["ada@example.com"] });
+export const passwordField = z
+  .string()
+  .min(1)
+  .max(1_024)
+  .meta({ format: "password", examples: ["Correct-Horse-42"] });
+export const nameField = z
+  .string()
+  .min(1)
+  .max(100)
+  .regex(NAME, "must be printable text")
+  .meta({ examples: ["Ada"] });
+/** Longer than any tempToken; what is not one of ours is refused by its own code. */
+export const tempTokenField = z
+  .string()
+  .min(1)
+  .max(200)
+  .meta({ examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"] });
 /** Longer than any token of a link; what is not one of ours is refused by its own code. */
-export const linkTokenField = z.string().min(1).max(200);
+export const linkTokenField = z
+  .string()
+  .min(1)
+  .max(200)
+  .meta({ description: "From the mail.", examples: ["dGhpcyBpcyBub3QgYSB0b2tlbg"] });

@@ -18,7 +18,8 @@ export interface Failure {
   body: object;
 }
 
-const PROBLEM = "application/problem+json";
+/** RFC 9457 §3. */
+export const PROBLEM_TYPE = "application/problem+json";
 
 /**
  * The body of a failed call: our envelope, or RFC 9457's problem details for a client that asks for them.
@@ -43,7 +44,7 @@ export function failure(error: DomainError, requestId: string, accept: string | 
     requestId,
     ...(details && { errors: details }),
   };
-  return { contentType: PROBLEM, body };
+  return { contentType: PROBLEM_TYPE, body };
 }
 
 /** What is wrong behind the edge is told by its code alone: the text may come from another service. */
@@ -58,7 +59,7 @@ function toDetail({ field, code, message }: FieldProblem): FieldProblem {
 
 /** Whether problem details are named in `Accept`, and not ranked below plain JSON (RFC 9110 §12.5.1). */
 function acceptsProblem(accept: string | undefined): boolean {
-  if (accept === undefined || !accept.toLowerCase().includes(PROBLEM)) return false;
+  if (accept === undefined || !accept.toLowerCase().includes(PROBLEM_TYPE)) return false;
   const quality = new Map(
     accept.split(",").map((range) => {
       const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
@@ -66,6 +67,7 @@ function acceptsProblem(accept: string | undefined): boolean {
       return [type, weight === undefined ? 1 : Number(weight)] as const;
     }),
   );
-  const wanted = quality.get(PROBLEM) ?? 0;
-  return wanted > 0 && wanted >= (quality.get("application/json") ?? 0);
+  const wanted = quality.get(PROBLEM_TYPE) ?? 0;
+  const plain = ["application/json", "application/*", "*/*"].find((range) => quality.has(range));
+  return wanted > 0 && wanted >= (quality.get(plain ?? "") ?? 0);
 }

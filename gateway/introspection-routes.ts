@@ -7,13 +7,22 @@ import { registerFormParser } from "./form-parser.ts";
 import type { IntrospectionClients } from "./introspection-clients.ts";
 import { issuerOf } from "./issuer-of.ts";
 import type { GatewayApp } from "./request-state.ts";
+import { serviceDocs } from "./service-docs.ts";
 
 /** Not strict: other parameters are ignored, as OAuth asks (RFC 6749 §3.2). The body limit bounds them. */
 const IntrospectionBody = z.object({
   /** Longer than any token of ours: what is not one of ours is not active. */
-  token: z.string().min(1).max(8_192),
+  token: z
+    .string()
+    .min(1)
+    .max(8_192)
+    .meta({ examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
   /** Only access tokens are introspected, so there is nothing to hint at. */
-  token_type_hint: z.string().max(100).optional(),
+  token_type_hint: z
+    .string()
+    .max(100)
+    .optional()
+    .meta({ examples: ["access_token"] }),
 });
 
 export interface IntrospectionDeps {
@@ -41,7 +50,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
       "/oauth/introspect",
       {
         // Public to users: the callers are services, and prove themselves before their body is read.
-        config: { auth: "public", action: "token.introspect" },
+        config: { auth: "public", action: "token.introspect", docs: serviceDocs.introspectToken },
         onRequest: authenticateClient,
         schema: { body: IntrospectionBody },
       },

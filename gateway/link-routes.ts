@@ -6,6 +6,7 @@ import { linkTokenField, passwordField } from "./body-fields.ts";
 import { clientIp } from "./client-ip.ts";
 import { success } from "./envelope.ts";
 import { addFormParser, isForm } from "./form-parser.ts";
+import { linkDocs } from "./link-docs.ts";
 import { donePage, failurePage, LINK_PAGES, type LinkPage, linkPage, PAGE_HEADERS } from "./link-pages.ts";
 import type { FailurePage, GatewayApp } from "./request-state.ts";
 
@@ -62,13 +63,21 @@ export function registerLinkRoutes(
       const onFailure: FailurePage = (...failed) => failurePage(page, ...failed);
       scope.get(
         url,
-        { config: { auth: "public", failurePage: onFailure }, schema: { querystring: LinkQuery } },
+        {
+          config: { auth: "public", failurePage: onFailure, docs: linkDocs[page].get },
+          schema: { querystring: LinkQuery },
+        },
         async (request, reply) => sendPage(reply, linkPage(page, request.query.token)),
       );
       scope.post(
         url,
         {
-          config: { auth: "public", action: LINK_PAGES[page].action, failurePage: onFailure },
+          config: {
+            auth: "public",
+            action: LINK_PAGES[page].action,
+            failurePage: onFailure,
+            docs: linkDocs[page].post,
+          },
           schema: { body: page === "reset-password" ? ResetBody : TokenBody },
         },
         async (request, reply) => {

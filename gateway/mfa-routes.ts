@@ -1,18 +1,22 @@
 import { z } from "zod";
 import type { TokenVerifier } from "../token-client/principal.ts";
-import { passwordField } from "./body-fields.ts";
+import { passwordField, tempTokenField } from "./body-fields.ts";
 import { clientOf } from "./client-of.ts";
 import { deviceTokenOf } from "./device-cookie.ts";
 import { success } from "./envelope.ts";
 import { loginAnswer } from "./login-answer.ts";
 import type { MfaClient } from "./mfa-client.ts";
+import { mfaDocs } from "./mfa-docs.ts";
 import { principalOf } from "./principal.ts";
 import type { GatewayApp } from "./request-state.ts";
 
 /** Six digits or a recovery code, with spaces and dashes; what is neither is `mfa_code_invalid`. */
-const codeField = z.string().min(1).max(64);
-/** Longer than any tempToken; what is not one is `mfa_token_invalid`. */
-const VerifyBody = z.strictObject({ tempToken: z.string().min(1).max(200), code: codeField });
+const codeField = z
+  .string()
+  .min(1)
+  .max(64)
+  .meta({ examples: ["492039"] });
+const VerifyBody = z.strictObject({ tempToken: tempTokenField, code: codeField });
 const SetupBody = z.strictObject({ password: passwordField });
 const CodeBody = z.strictObject({ code: codeField });
 const DisableBody = z.strictObject({ password: passwordField, code: codeField });
@@ -26,7 +30,10 @@ export interface MfaBackends {
 export function registerMfaRoutes(app: GatewayApp, { mfa, verifier }: MfaBackends): void {
   app.post(
     "/auth/mfa/verify",
-    { config: { auth: "public", action: "auth.mfa.verify" }, schema: { body: VerifyBody } },
+    {
+      config: { auth: "public", action: "auth.mfa.verify", docs: mfaDocs.completeMfaLogin },
+      schema: { body: VerifyBody },
+    },
     async (request, reply) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
       return loginAnswer(request, reply, await mfa.completeLogin(attempt, request.call));
@@ -35,7 +42,10 @@ export function registerMfaRoutes(app: GatewayApp, { mfa, verifier }: MfaBackend
 
   app.post(
     "/auth/mfa/setup",
-    { config: { auth: "authenticated", action: "auth.mfa.setup" }, schema: { body: SetupBody } },
+    {
+      config: { auth: "authenticated", action: "auth.mfa.setup", docs: mfaDocs.setUpMfa },
+      schema: { body: SetupBody },
+    },
     async (request) => {
       const { userId } = principalOf(request);
       const enrollment = await mfa.beginEnrollment(
@@ -48,7 +58,10 @@ export function registerMfaRoutes(app: GatewayApp, { mfa, verifier }: MfaBackend
 
   app.post(
     "/auth/mfa/enable",
-    { config: { auth: "authenticated", action: "auth.mfa.enable" }, schema: { body: CodeBody } },
+    {
+      config: { auth: "authenticated", action: "auth.mfa.enable", docs: mfaDocs.enableMfa },
+      schema: { body: CodeBody },
+    },
     async (request) => {
       const { userId, sessionId } = principalOf(request);
       const confirmation = { userId, sessionId, ...request.body, ...clientOf(request) };
@@ -60,7 +73,10 @@ export function registerMfaRoutes(app: GatewayApp, { mfa, verifier }: MfaBackend
 
   app.post(
     "/auth/mfa/disable",
-    { config: { auth: "authenticated", action: "auth.mfa.disable" }, schema: { body: DisableBody } },
+    {
+      config: { auth: "authenticated", action: "auth.mfa.disable", docs: mfaDocs.disableMfa },
+      schema: { body: DisableBody },
+    },
     async (request) => {
       const { userId, sessionId } = principalOf(request);
       const proof = { userId, sessionId, ...request.body, ...clientOf(request) };
@@ -72,7 +88,10 @@ export function registerMfaRoutes(app: GatewayApp, { mfa, verifier }: MfaBackend
 
   app.post(
     "/auth/mfa/recovery-codes",
-    { config: { auth: "authenticated", action: "auth.mfa.recovery_codes" }, schema: { body: CodeBody } },
+    {
+      config: { auth: "authenticated", action: "auth.mfa.recovery_codes", docs: mfaDocs.renewRecoveryCodes },
+      schema: { body: CodeBody },
+    },
     async (request) => {
       const { userId } = principalOf(request);
       const proof = { userId, ...request.body, ...clientOf(request) };

@@ -2,11 +2,18 @@ import { z } from "zod";
 
 /** The part of a query that asks for a page of a list: `limit` 1 to 100, `cursor` from the page before. */
 export const pageQuery = {
-  cursor: z.string().min(1).max(512).optional(),
+  cursor: z
+    .string()
+    .min(1)
+    .max(512)
+    .optional()
+    .meta({ description: "`nextCursor` of the page before.", examples: ["MTA0Mg"] }),
   limit: z
     .string()
     .regex(/^[1-9]\d{0,2}$/, "must be a whole number")
     .transform(Number)
     .pipe(z.number().max(100))
-    .default(50),
+    .default(50)
+    // As a client sees it: a number, although a query is text.
+    .meta({ type: "integer", pattern: undefined, minimum: 1, maximum: 100, default: 50 }),
 };

@@ -10,6 +10,7 @@ import type { CallSpan } from "../service-kit/tracing.ts";
 import type { Principal } from "../token-client/principal.ts";
 import type { RouteAuth } from "../token-client/route-auth.ts";
 import type { ProxyTarget } from "./proxy-table.ts";
+import type { RouteDocs } from "./route-docs.ts";
 import type { RequestPolicy } from "./route-policy.ts";
 
 declare module "fastify" {
@@ -20,6 +21,8 @@ declare module "fastify" {
     action?: string;
     /** A call changes something although its method does not say so: the audit log has it. */
     hasEffect?: boolean;
+    /** What the OpenAPI document says of it. Required on every route of our own. */
+    docs?: RouteDocs;
     /** How a refusal looks to a browser that shows a page; without it a refusal is JSON. */
     failurePage?: FailurePage;
     /** The route that takes what the routes file forwards; policies are in the file. */

@@ -4,6 +4,7 @@ import { success } from "./envelope.ts";
 import { principalOf } from "./principal.ts";
 import type { GatewayApp } from "./request-state.ts";
 import type { SessionClient } from "./session-client.ts";
+import { sessionDocs } from "./session-docs.ts";
 
 const LogoutBody = z
   .strictObject({ scope: z.enum(["session", "others", "all"]).default("session") })
@@ -19,7 +20,10 @@ export interface SessionBackends {
 export function registerSessionRoutes(app: GatewayApp, { sessions, verifier }: SessionBackends): void {
   app.post(
     "/auth/logout",
-    { config: { auth: "authenticated", action: "auth.logout" }, schema: { body: LogoutBody } },
+    {
+      config: { auth: "authenticated", action: "auth.logout", docs: sessionDocs.logOut },
+      schema: { body: LogoutBody },
+    },
     async (request) => {
       const { userId, sessionId } = principalOf(request);
       const { scope } = request.body;
@@ -35,16 +39,23 @@ export function registerSessionRoutes(app: GatewayApp, { sessions, verifier }: S
     },
   );
 
-  app.get("/auth/sessions", { config: { auth: "authenticated" } }, async (request) => {
-    const { userId, sessionId } = principalOf(request);
-    const found = await sessions.list(userId, request.call);
-    const list = found.map(({ id, ...rest }) => ({ id, current: id === sessionId, ...rest }));
-    return success({ sessions: list }, "Your sessions.");
-  });
+  app.get(
+    "/auth/sessions",
+    { config: { auth: "authenticated", docs: sessionDocs.listSessions } },
+    async (request) => {
+      const { userId, sessionId } = principalOf(request);
+      const found = await sessions.list(userId, request.call);
+      const list = found.map(({ id, ...rest }) => ({ id, current: id === sessionId, ...rest }));
+      return success({ sessions: list }, "Your sessions.");
+    },
+  );
 
   app.delete(
     "/auth/sessions/:id",
-    { config: { auth: "authenticated", action: "auth.session_end" }, schema: { params: SessionParams } },
+    {
+      config: { auth: "authenticated", action: "auth.session_end", docs: sessionDocs.endSession },
+      schema: { params: SessionParams },
+    },
     async (request) => {
       const { userId } = principalOf(request);
       const { id: sessionId } = request.params;

@@ -4,12 +4,18 @@ import { success } from "./envelope.ts";
 import { pageQuery } from "./page-query.ts";
 import type { GatewayApp } from "./request-state.ts";
 import type { UserAdminClient } from "./user-admin-client.ts";
+import { userAdminDocs } from "./user-admin-docs.ts";
 
 const role = z.enum(["USER", "ADMIN", "AUDITOR"]);
 const status = z.enum(["active", "disabled"]);
 
 const UserQuery = z.strictObject({
-  query: z.string().min(1).max(254).optional(),
+  query: z
+    .string()
+    .min(1)
+    .max(254)
+    .optional()
+    .meta({ description: "Part of a name or an address.", examples: ["ada"] }),
   role: role.optional(),
   status: status.optional(),
   ...pageQuery,
@@ -21,7 +27,8 @@ const UserChange = z
     status: status.optional(),
     mustChangePassword: z.boolean().optional(),
   })
-  .refine((body) => Object.values(body).some((value) => value !== undefined), "must change something");
+  .refine((body) => Object.values(body).some((value) => value !== undefined), "must change something")
+  .meta({ minProperties: 1 });
 
 export interface UserAdminBackends {
   users: UserAdminClient;
@@ -36,18 +43,27 @@ export function registerUserAdminRoutes(app: GatewayApp, backends: UserAdminBack
     for (const id of sessionIds) verifier.refuseSession(id);
   };
 
-  app.get("/admin/users", { config: { auth }, schema: { querystring: UserQuery } }, async (request) =>
-    success(await users.list(request.query, request.call), "Users, newest first."),
+  app.get(
+    "/admin/users",
+    { config: { auth, docs: userAdminDocs.listUsers }, schema: { querystring: UserQuery } },
+    async (request) => success(await users.list(request.query, request.call), "Users, newest first."),
   );
 
-  app.get("/admin/users/:id", { config: { auth }, schema: { params: UserParams } }, async (request) => {
-    const user = await users.get(request.params.id, request.call);
-    return success({ user }, "The user.");
-  });
+  app.get(
+    "/admin/users/:id",
+    { config: { auth, docs: userAdminDocs.getUser }, schema: { params: UserParams } },
+    async (request) => {
+      const user = await users.get(request.params.id, request.call);
+      return success({ user }, "The user.");
+    },
+  );
 
   app.patch(
     "/admin/users/:id",
-    { config: { auth, action: "admin.users.update" }, schema: { params: UserParams, body: UserChange } },
+    {
+      config: { auth, action: "admin.users.update", docs: userAdminDocs.updateUser },
+      schema: { params: UserParams, body: UserChange },
+    },
     async (request) => {
       const access = { userId: request.params.id, ...request.body };
       const { user, endedSessionIds } = await users.setAccess(access, request.call);
@@ -58,7 +74,10 @@ export function registerUserAdminRoutes(app: GatewayApp, backends: UserAdminBack
 
   app.delete(
     "/admin/users/:id",
-    { config: { auth, action: "admin.users.delete" }, schema: { params: UserParams } },
+    {
+      config: { auth, action: "admin.users.delete", docs: userAdminDocs.deleteUser },
+      schema: { params: UserParams },
+    },
     async (request) => {
       refuse(await users.delete(request.params.id, request.call));
       return success({}, "The account is gone.");
@@ -67,7 +86,10 @@ export function registerUserAdminRoutes(app: GatewayApp, backends: UserAdminBack
 
   app.post(
     "/admin/users/:id/sessions/revoke",
-    { config: { auth, action: "admin.users.revoke_sessions" }, schema: { params: UserParams } },
+    {
+      config: { auth, action: "admin.users.revoke_sessions", docs: userAdminDocs.endUserSessions },
+      schema: { params: UserParams },
+    },
     async (request) => {
       const ended = await users.endSessions(request.params.id, request.call);
       refuse(ended);
@@ -77,7 +99,10 @@ export function registerUserAdminRoutes(app: GatewayApp, backends: UserAdminBack
 
   app.post(
     "/admin/users/:id/mfa/reset",
-    { config: { auth, action: "admin.users.reset_mfa" }, schema: { params: UserParams } },
+    {
+      config: { auth, action: "admin.users.reset_mfa", docs: userAdminDocs.resetUserMfa },
+      schema: { params: UserParams },
+    },
     async (request) => {
       refuse(await users.resetMfa(request.params.id, request.call));
       return success({}, "The user has no second factor any more.");

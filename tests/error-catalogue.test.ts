@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
-import { HTTP_STATUS } from "../gateway/http-errors.ts";
+import { HTTP_STATUS, INTERNAL_ONLY } from "../gateway/http-errors.ts";
+import { answeringGateway } from "../gateway/openapi.fixture.ts";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../service-kit/errors.ts";
 import { toRpcError } from "../service-kit/rpc-errors.ts";
 
@@ -24,4 +25,36 @@ test("docs/errors.md lists every code once, with its statuses and its sentence",
     text: ERROR_CATALOGUE[code],
   }));
   expect(rows).toEqual(catalogue);
+});
+
+/** What no route of ours answers: another method, an upstream API; and `conflict` waits for its first route. */
+const OUTSIDE_OF_ROUTES = ["method_not_allowed", "conflict", "upstream_unavailable", "upstream_timeout"];
+
+test("the OpenAPI document has every code that a client can see, with the page's statuses and sentences", async () => {
+  const { components, paths, info } = await answeringGateway().document();
+  const visible = rows.filter(({ code }) => !INTERNAL_ONLY.has(code as ErrorCode));
+  expect(components.schemas.ErrorCode?.enum).toEqual(visible.map(({ code }) => code));
+  const sentences = visible.map(({ code, http, text }) => `- \`${code}\` (${http}): ${text}`);
+  expect(components.schemas.ErrorCode?.description).toContain(sentences.join("\n"));
+
+  const answered = new Set<string>();
+  for (const { responses } of Object.values(paths).flatMap((methods) => Object.values(methods))) {
+    for (const [status, response] of Object.entries(responses)) {
+      const name =
+        "$ref" in response ? String(response.$ref).replace("#/components/responses/", "") : undefined;
+      if (name === undefined) continue;
+      const described = components.responses[name] as { description: string };
+      const codes = [...described.description.matchAll(/^- `(\w+)` \((\d+)\)/gm)];
+      expect(codes.length).toBeGreaterThan(0);
+      for (const [, code = "", http] of codes) {
+        expect([code, http]).toEqual([code, status]);
+        answered.add(code);
+      }
+    }
+  }
+  const unanswered = visible.map(({ code }) => code).filter((code = "") => !answered.has(code));
+  expect(unanswered).toEqual(OUTSIDE_OF_ROUTES);
+  for (const code of ["method_not_allowed", "upstream_unavailable", "upstream_timeout"]) {
+    expect(String((info as { description: string }).description)).toContain(code);
+  }
 });

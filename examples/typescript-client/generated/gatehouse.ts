@@ -1,0 +1,3728 @@
+// @ts-nocheck
+/**
+ * Gatehouse
+ * 1
+ * DO NOT MODIFY - This file has been generated using oazapfts.
+ * See https://www.npmjs.com/package/oazapfts
+ */
+import * as Oazapfts from "@oazapfts/runtime";
+import * as QS from "@oazapfts/runtime/query";
+export const defaults: Oazapfts.Defaults<Oazapfts.CustomHeaders> = {
+    headers: {},
+    baseUrl: "/"
+};
+const oazapfts = Oazapfts.runtime(defaults);
+export const servers = {
+    server1: "/",
+    theSameByVersion: "/v1"
+};
+export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "password_change_token_invalid" | "invalid_client" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "email_not_verified" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
+export type FieldProblem = {
+    /** Dotted path in the request. */
+    field: string;
+    /** Stable: `required`, `invalid_format`, `unknown_key`, … */
+    code: string;
+    /** For people; not part of the API. */
+    message: string;
+};
+export type Failure = {
+    success: boolean;
+    /** For people; not part of the API. */
+    message: string;
+    error: {
+        code: ErrorCode;
+        /** Also in `X-Request-Id`. */
+        requestId: string;
+        /** Every failing field; only with `validation_failed`. */
+        details?: FieldProblem[];
+    };
+};
+export type User = {
+    id: string;
+    email: string;
+    firstName: string;
+    lastName: string;
+    role: "USER" | "ADMIN" | "AUDITOR";
+    emailVerified: boolean;
+    mfaEnabled: boolean;
+    createdAt: string;
+};
+export type CompletedLogin = {
+    /** A JWT; see RFC 9068. */
+    accessToken: string;
+    /** A JWT; see RFC 9068. */
+    refreshToken: string;
+    tokenType: "Bearer";
+    /** Of the access token, in seconds. */
+    expiresIn: number;
+    user: User;
+};
+export type MfaRequired = {
+    requireMfa: true;
+    /** Opaque; good for five minutes, five tries and one success. Never an access token. */
+    tempToken: string;
+    methods: string[];
+};
+export type PasswordChangeRequired = {
+    requirePasswordChange: true;
+    /** Opaque; good for five minutes, five tries and one success. Never an access token. */
+    tempToken: string;
+};
+export type Tokens = {
+    /** A JWT; see RFC 9068. */
+    accessToken: string;
+    /** A JWT; see RFC 9068. */
+    refreshToken: string;
+    tokenType: "Bearer";
+    /** Of the access token, in seconds. */
+    expiresIn: number;
+};
+export type Session = {
+    id: string;
+    /** Whether it is the one that asks. */
+    current: boolean;
+    createdAt: string;
+    lastUsedAt: string;
+    expiresAt: string;
+    ip: string;
+    userAgent: string;
+    /** How its user was authenticated (RFC 8176). */
+    amr: string[];
+};
+export type AuditEntry = {
+    id: string;
+    /** A call is an intent and its outcome; an event stands alone. */
+    kind: "intent" | "outcome" | "event";
+    /** Both entries of a call have it. */
+    callId: string;
+    occurredAt: string;
+    /** Who acted: from a verified token, or the address that an anonymous caller claimed. */
+    actor: {
+        userId?: string;
+        role?: string;
+        sessionId?: string;
+        claimedEmail?: string;
+    };
+    clientIp: string;
+    userAgent: string;
+    method: string;
+    route: string;
+    resource: string;
+    action: string;
+    requestId: string;
+    traceId: string;
+    outcome?: "success" | "failure" | "unknown";
+    errorCode?: string;
+    httpStatus?: number;
+    /** Microseconds. */
+    latencyUs?: number;
+    reason?: string;
+};
+export type ManagedUser = {
+    id: string;
+    email: string;
+    firstName: string;
+    lastName: string;
+    role: "USER" | "ADMIN" | "AUDITOR";
+    emailVerified: boolean;
+    mfaEnabled: boolean;
+    createdAt: string;
+    status: "active" | "disabled";
+    mustChangePassword: boolean;
+};
+export type JwkSet = {
+    keys: {
+        kty: string;
+        kid: string;
+        [key: string]: unknown;
+    }[];
+    [key: string]: unknown;
+};
+export type Introspection = {
+    active: boolean;
+    iss?: string;
+    sub?: string;
+    sid?: string;
+    /** Seconds since 1970. */
+    exp?: number;
+    /** Seconds since 1970. */
+    iat?: number;
+    jti?: string;
+    role?: "USER" | "ADMIN" | "AUDITOR";
+    amr?: string[];
+    /** Seconds since 1970. */
+    auth_time?: number;
+    token_type?: "Bearer";
+};
+/**
+ * The API as an OpenAPI 3.1 document
+ */
+export function getOpenApiDocument(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            openapi: string;
+            [key: string]: unknown;
+        };
+    } | {
+        status: 304;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>("/openapi.json", {
+        ...opts
+    });
+}
+/**
+ * The API as a page for people
+ */
+export function getDocumentationPage(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: string;
+    } | {
+        status: 304;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>("/docs", {
+        ...opts
+    });
+}
+/**
+ * Register
+ */
+export function register(body: {
+    email: string;
+    password: string;
+    firstName: string;
+    lastName: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 201;
+        data: {
+            success: true;
+            data: {
+                user: User;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "email_already_registered";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>("/auth/register", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Log in
+ */
+export function logIn(body: {
+    email: string;
+    password: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: CompletedLogin | MfaRequired | PasswordChangeRequired;
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "invalid_credentials";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "email_not_verified";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>("/auth/login", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Refresh the tokens
+ */
+export function refresh(body: {
+    refreshToken: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: Tokens;
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "refresh_token_invalid" | "refresh_token_reused";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>("/auth/refresh", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Who am I?
+ */
+export function getAccount(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                user: User;
+                recoveryCodesLeft?: number;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>("/auth/me", {
+        ...opts
+    });
+}
+/**
+ * Change one's names
+ */
+export function updateAccount(body: {
+    firstName?: string;
+    lastName?: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                user: User;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>("/auth/me", oazapfts.json({
+        ...opts,
+        method: "PATCH",
+        body
+    }));
+}
+/**
+ * Delete one's account
+ */
+export function deleteAccount(body: {
+    password: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "last_admin";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>("/auth/me", oazapfts.json({
+        ...opts,
+        method: "DELETE",
+        body
+    }));
+}
+/**
+ * Log out
+ */
+export function logOut(body?: {
+    scope?: "session" | "others" | "all";
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>("/auth/logout", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * List one's sessions
+ */
+export function listSessions(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                sessions: Session[];
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>("/auth/sessions", {
+        ...opts
+    });
+}
+/**
+ * End a session
+ */
+export function endSession(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>(`/auth/sessions/${encodeURIComponent(id)}`, {
+        ...opts,
+        method: "DELETE"
+    });
+}
+/**
+ * Log in: the code
+ */
+export function completeMfaLogin(body: {
+    tempToken: string;
+    code: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: CompletedLogin | PasswordChangeRequired;
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "mfa_code_invalid" | "mfa_token_invalid";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>("/auth/mfa/verify", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Begin to set up a second factor
+ */
+export function setUpMfa(body: {
+    password: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                /** Base32. */
+                secret: string;
+                otpauthUrl: string;
+                /** An SVG as a data URL. */
+                qrCode: string;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "mfa_already_enabled";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>("/auth/mfa/setup", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Turn the second factor on
+ */
+export function enableMfa(body: {
+    code: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                /** Ten, each good once, and shown only here. */
+                recoveryCodes: string[];
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_code_invalid";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "mfa_already_enabled";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>("/auth/mfa/enable", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Turn the second factor off
+ */
+export function disableMfa(body: {
+    password: string;
+    code: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>("/auth/mfa/disable", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Get new recovery codes
+ */
+export function renewRecoveryCodes(body: {
+    code: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                /** Ten, each good once, and shown only here. */
+                recoveryCodes: string[];
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_code_invalid";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>("/auth/mfa/recovery-codes", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Ask for another mail that proves the address
+ */
+export function resendVerification(body: {
+    email: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>("/auth/resend-verification", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Ask for a mail with a link to a new password
+ */
+export function forgotPassword(body: {
+    email: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>("/auth/forgot-password", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Change one's password
+ */
+export function changePassword(body: {
+    currentPassword: string;
+    newPassword: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>("/auth/change-password", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Log in: the new password
+ */
+export function changePasswordAtLogin(body: {
+    tempToken: string;
+    newPassword: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: CompletedLogin;
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "password_change_token_invalid";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>("/auth/login/change-password", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Ask for another address
+ */
+export function changeEmail(body: {
+    newEmail: string;
+    password: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>("/auth/change-email", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Search the audit log
+ */
+export function searchAuditLog({ actor, action, resource, outcome, requestId, $from, to, cursor, limit }: {
+    actor?: string;
+    action?: string;
+    resource?: string;
+    outcome?: "success" | "failure" | "unknown";
+    requestId?: string;
+    $from?: string;
+    to?: string;
+    cursor?: string;
+    limit?: number;
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                entries: AuditEntry[];
+                /** For the next page; null on the last one. */
+                nextCursor: string | null;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>(`/admin/audit${QS.query(QS.explode({
+        actor,
+        action,
+        resource,
+        outcome,
+        requestId,
+        "from": $from,
+        to,
+        cursor,
+        limit
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * List users
+ */
+export function listUsers({ query, role, status, cursor, limit }: {
+    query?: string;
+    role?: "USER" | "ADMIN" | "AUDITOR";
+    status?: "active" | "disabled";
+    cursor?: string;
+    limit?: number;
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                users: ManagedUser[];
+                /** For the next page; null on the last one. */
+                nextCursor: string | null;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>(`/admin/users${QS.query(QS.explode({
+        query,
+        role,
+        status,
+        cursor,
+        limit
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Show a user
+ */
+export function getUser(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                user: ManagedUser;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>(`/admin/users/${encodeURIComponent(id)}`, {
+        ...opts
+    });
+}
+/**
+ * Change what a user may do
+ */
+export function updateUser(id: string, body: {
+    role?: "USER" | "ADMIN" | "AUDITOR";
+    status?: "active" | "disabled";
+    mustChangePassword?: boolean;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                user: ManagedUser;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "last_admin";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>(`/admin/users/${encodeURIComponent(id)}`, oazapfts.json({
+        ...opts,
+        method: "PATCH",
+        body
+    }));
+}
+/**
+ * Delete a user
+ */
+export function deleteUser(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "last_admin";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>(`/admin/users/${encodeURIComponent(id)}`, {
+        ...opts,
+        method: "DELETE"
+    });
+}
+/**
+ * End a user's sessions
+ */
+export function endUserSessions(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                /** How many. */
+                ended: number;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>(`/admin/users/${encodeURIComponent(id)}/sessions/revoke`, {
+        ...opts,
+        method: "POST"
+    });
+}
+/**
+ * Take a user's second factor away
+ */
+export function resetUserMfa(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>(`/admin/users/${encodeURIComponent(id)}/mfa/reset`, {
+        ...opts,
+        method: "POST"
+    });
+}
+/**
+ * The public keys of access tokens
+ */
+export function getKeys(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: JwkSet;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>("/.well-known/jwks.json", {
+        ...opts
+    });
+}
+/**
+ * Page: prove an address
+ */
+export function verifyEmailPage(token: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: string;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>(`/auth/verify-email${QS.query(QS.explode({
+        token
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Prove an address by the mailed token
+ */
+export function verifyEmail(body: {
+    /** From the mail. */
+    token: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                user: User;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request" | "verification_token_invalid";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>("/auth/verify-email", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Page: a new password
+ */
+export function resetPasswordPage(token: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: string;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>(`/auth/reset-password${QS.query(QS.explode({
+        token
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Set a new password by the mailed token
+ */
+export function resetPassword(body: {
+    /** From the mail. */
+    token: string;
+    newPassword: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "reset_token_invalid";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>("/auth/reset-password", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Page: use another address
+ */
+export function confirmEmailChangePage(token: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: string;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>(`/auth/confirm-email-change${QS.query(QS.explode({
+        token
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Confirm another address by the token mailed to it
+ */
+export function confirmEmailChange(body: {
+    /** From the mail. */
+    token: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                user: User;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request" | "verification_token_invalid";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>("/auth/confirm-email-change", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Page: take an address back
+ */
+export function undoEmailChangePage(token: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: string;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>(`/auth/undo-email-change${QS.query(QS.explode({
+        token
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Take a change of address back by the token mailed to the old one
+ */
+export function undoEmailChange(body: {
+    /** From the mail. */
+    token: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request" | "verification_token_invalid";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>("/auth/undo-email-change", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Introspect an access token (RFC 7662)
+ */
+export function introspectToken(body: {
+    token: string;
+    token_type_hint?: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: Introspection;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "invalid_client";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>("/oauth/introspect", oazapfts.form({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}

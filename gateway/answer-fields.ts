@@ -1,0 +1,71 @@
+import { z } from "zod";
+
+// What the answers of several routes have in common, as it is on the wire.
+
+const ID = "0199a000-0000-7000-8000-000000000001";
+
+export const idField = z.uuid().meta({ examples: [ID] });
+/** RFC 3339, UTC. */
+export const timeField = z.iso.datetime().meta({ examples: ["2026-01-02T03:04:05.678Z"] });
+export const roleField = z.enum(["USER", "ADMIN", "AUDITOR"]);
+/** Null on the last page. */
+export const nextCursorField = z
+  .string()
+  .nullable()
+  .meta({ description: "For the next page; null on the last one.", examples: [null] });
+
+const userFields = {
+  id: idField,
+  email: z.string().meta({ examples: ["ada@example.com"] }),
+  firstName: z.string().meta({ examples: ["Ada"] }),
+  lastName: z.string().meta({ examples: ["Lovelace"] }),
+  role: roleField,
+  emailVerified: z.boolean(),
+  mfaEnabled: z.boolean(),
+  createdAt: timeField,
+};
+
+export const userAnswer = z.strictObject(userFields).meta({ id: "User" });
+
+export const managedUserAnswer = z
+  .strictObject({ ...userFields, status: z.enum(["active", "disabled"]), mustChangePassword: z.boolean() })
+  .meta({ id: "ManagedUser", description: "A user as administrators see one." });
+
+const jwt = z
+  .string()
+  .meta({ description: "A JWT; see RFC 9068.", examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] });
+
+export const tokenFields = {
+  accessToken: jwt,
+  refreshToken: jwt,
+  tokenType: z.literal("Bearer"),
+  expiresIn: z.int().meta({ description: "Of the access token, in seconds.", examples: [900] }),
+};
+
+const tempTokenField = z.string().meta({
+  description: "Opaque; good for five minutes, five tries and one success. Never an access token.",
+  examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"],
+});
+
+const completedAnswer = z
+  .strictObject({ ...tokenFields, user: userAnswer })
+  .meta({ id: "CompletedLogin", description: "A session has begun." });
+
+const passwordChangeAnswer = z
+  .strictObject({ requirePasswordChange: z.literal(true), tempToken: tempTokenField })
+  .meta({ id: "PasswordChangeRequired", description: "Go on with `POST /auth/login/change-password`." });
+
+const mfaAnswer = z
+  .strictObject({
+    requireMfa: z.literal(true),
+    tempToken: tempTokenField,
+    methods: z.array(z.string().meta({ examples: ["totp"] })),
+  })
+  .meta({ id: "MfaRequired", description: "Go on with `POST /auth/mfa/verify`." });
+
+/** What a password, a code and a new password come to. A later step asks for no earlier one. */
+export const loginAnswers = {
+  afterPassword: z.union([completedAnswer, mfaAnswer, passwordChangeAnswer]),
+  afterCode: z.union([completedAnswer, passwordChangeAnswer]),
+  afterPasswordChange: completedAnswer,
+};

@@ -1,0 +1,32 @@
+import { createHash } from "node:crypto";
+import type { FastifyReply, FastifyRequest } from "fastify";
+
+/** Something that stays the same for as long as this process runs. */
+export interface Cacheable {
+  content: Buffer;
+  mediaType: string;
+  etag: string;
+}
+
+const HTTP_NOT_MODIFIED = 304;
+/** Then it is asked for again, and answered with 304 unless another version has started. */
+const CACHE_CONTROL = "public, max-age=300";
+
+export function cacheable(content: string | Buffer, mediaType: string): Cacheable {
+  const bytes = Buffer.from(content);
+  const digest = createHash("sha256").update(bytes).digest("base64url");
+  return { content: bytes, mediaType, etag: `"${digest}"` };
+}
+
+/** Sends it, or that the client has it already. @see RFC 9110 §13.1.2. */
+export function sendCacheable(request: FastifyRequest, reply: FastifyReply, what: Cacheable): FastifyReply {
+  const { content, mediaType, etag } = what;
+  reply.headers({ etag, "cache-control": CACHE_CONTROL });
+  if (hasIt(request.headers["if-none-match"], etag)) return reply.code(HTTP_NOT_MODIFIED).send();
+  return reply.header("content-type", mediaType).send(content);
+}
+
+function hasIt(ifNoneMatch: string | undefined, etag: string): boolean {
+  const tags = (ifNoneMatch ?? "").split(",").map((tag) => tag.trim().replace(/^W\//, ""));
+  return tags.includes(etag) || tags.includes("*");
+}

@@ -1,0 +1,115 @@
+import { isDeepStrictEqual } from "node:util";
+import { z } from "zod";
+
+export type JsonSchema = z.core.JSONSchema.BaseSchema;
+
+/** Whether a schema says what is read, or what is sent. */
+type Side = "input" | "output";
+
+/** Writes zod schemas as JSON Schema 2020-12. Schemas with an `id` go to `components`, once. */
+export interface SchemaWriter {
+  components: Record<string, JsonSchema>;
+  write(schema: z.ZodType, side: Side): JsonSchema;
+  /** A media type's schema with an example. @throws if there is nothing to make an example of. */
+  media(schema: z.ZodType, side: Side): { schema: JsonSchema; example: unknown };
+  /** Each member of an object as a parameter. */
+  parameters(schema: z.ZodType | undefined, where: "path" | "query"): object[];
+}
+
+type Written = Parameters<NonNullable<z.core.ToJSONSchemaParams["override"]>>[0];
+
+const LOCAL_REFERENCE = "#/$defs/";
+const REFERENCE = "#/components/schemas/";
+
+export function createSchemaWriter(): SchemaWriter {
+  const components: Record<string, JsonSchema> = {};
+
+  function write(zodSchema: z.ZodType, side: Side): JsonSchema {
+    const {
+      $schema: _,
+      $defs = {},
+      id,
+      ...schema
+    } = referring(z.toJSONSchema(zodSchema, { io: side, override: (written) => simplify(written, side) }));
+    for (const [name, { id: _id, ...component }] of Object.entries($defs)) keep(name, component);
+    if (typeof id !== "string") return schema;
+    keep(id, schema);
+    return { $ref: REFERENCE + id };
+  }
+
+  function keep(name: string, component: JsonSchema): void {
+    if (!isDeepStrictEqual(components[name] ?? component, component))
+      throw new Error(`two schemas are ${name}`);
+    components[name] = component;
+  }
+
+  return {
+    components,
+    write,
+    media(zodSchema, side) {
+      const { examples, ...schema } = write(zodSchema, side);
+      const example = Array.isArray(examples) ? examples[0] : exampleOf(schema, components);
+      return { schema, example };
+    },
+    parameters(zodSchema, where) {
+      if (zodSchema === undefined) return [];
+      const { properties = {}, required = [] } = write(zodSchema, "input");
+      return Object.entries(properties).map(([name, property]) => {
+        const { description, ...schema } = property as JsonSchema;
+        return {
+          name,
+          in: where,
+          required: required.includes(name),
+          ...(description !== undefined && { description }),
+          schema,
+        };
+      });
+    },
+  };
+}
+
+/** The same schema with references as an OpenAPI document has them. */
+function referring(schema: JsonSchema): JsonSchema {
+  const text = JSON.stringify(schema, (key, value) =>
+    key === "$ref" && typeof value === "string" ? value.replace(LOCAL_REFERENCE, REFERENCE) : value,
+  );
+  return JSON.parse(text);
+}
+
+/** Formats say enough of dates and ids; and an answer may have more members in a later version. */
+function simplify({ zodSchema, jsonSchema: schema }: Written, side: Side): void {
+  // Left out by zod where a value is transformed: what it is for a client is ours to say.
+  const { default: byDefault } = z.globalRegistry.get(zodSchema) ?? {};
+  if (byDefault !== undefined) schema.default = byDefault;
+  if (schema.format === "date-time" || schema.format === "uuid") delete schema.pattern;
+  if (side === "output" && schema.additionalProperties === false) delete schema.additionalProperties;
+}
+
+const EXAMPLES_OF_FORMATS: Readonly<Record<string, string>> = {
+  uuid: "0199a000-0000-7000-8000-000000000001",
+  "date-time": "2026-01-02T03:04:05.678Z",
+};
+
+/** What the schema's own examples add up to: of alternatives the first, of lists one member. */
+function exampleOf(schema: JsonSchema, components: Record<string, JsonSchema>): unknown {
+  const { $ref, examples, enum: values, anyOf, properties, items, format = "" } = schema;
+  const referred = $ref === undefined ? undefined : components[$ref.slice(REFERENCE.length)];
+  if (referred !== undefined) return exampleOf(referred, components);
+  if (Array.isArray(examples)) return examples[0];
+  if (schema.const !== undefined) return schema.const;
+  if (values !== undefined) return values[0];
+  if (anyOf?.[0] !== undefined) return exampleOf(anyOf[0], components);
+  if (properties !== undefined) {
+    const members = Object.entries(properties).map(([name, member]) => [
+      name,
+      exampleOf(member as JsonSchema, components),
+    ]);
+    return Object.fromEntries(members);
+  }
+  if (schema.type === "array") return [exampleOf(items as JsonSchema, components)];
+  if (schema.type === "boolean") return false;
+  if (schema.type === "object") return {};
+  const example = EXAMPLES_OF_FORMATS[format];
+  if (example === undefined) throw new Error(`no example for ${JSON.stringify(schema)}`);
+  return example;
+}

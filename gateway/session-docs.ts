@@ -1,0 +1,35 @@
+import { z } from "zod";
+import { idField, timeField } from "./answer-fields.ts";
+import { answersWith, describeRoutes } from "./route-docs.ts";
+
+const session = z
+  .strictObject({
+    id: idField,
+    current: z.boolean().meta({ description: "Whether it is the one that asks." }),
+    createdAt: timeField,
+    lastUsedAt: timeField,
+    expiresAt: timeField,
+    ip: z.string().meta({ examples: ["192.0.2.7"] }),
+    userAgent: z.string().meta({ examples: ["Mozilla/5.0"] }),
+    amr: z
+      .array(z.string().meta({ examples: ["pwd"] }))
+      .meta({ description: "How its user was authenticated (RFC 8176)." }),
+  })
+  .meta({ id: "Session" });
+
+export const sessionDocs = describeRoutes("Logins", {
+  logOut: {
+    summary: "Log out",
+    description: "Ends this session, all others, or all. Their access tokens are refused at once.",
+    answers: answersWith("Logged out."),
+  },
+  listSessions: {
+    summary: "List one's sessions",
+    answers: answersWith("The live sessions, newest first.", z.strictObject({ sessions: z.array(session) })),
+  },
+  endSession: {
+    summary: "End a session",
+    answers: answersWith("It has ended."),
+    codes: ["not_found"],
+  },
+});

@@ -1,0 +1,125 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { accountTour } from "../../examples/typescript-client/account-tour.ts";
+import type { OpenApiDocument } from "../../gateway/openapi-document.ts";
+import { type ContractChecker, contractChecker } from "../support/openapi-answers.ts";
+import { ADMIN, type System, startSystem } from "../support/system.ts";
+
+let system: System;
+let document: OpenApiDocument;
+let checker: ContractChecker;
+
+beforeAll(async () => {
+  system = await startSystem();
+  document = (await (await fetch(`${system.url}/openapi.json`)).json()) as OpenApiDocument;
+  checker = contractChecker(document);
+});
+
+afterAll(() => system?.remove());
+
+interface Sent {
+  token?: string;
+  body?: unknown;
+  /** For the parameter of a path. */
+  id?: string;
+  query?: string;
+}
+
+/** Calls an operation by its name in the document, and holds the answer to the document. */
+async function call(operationId: string, { token, body, id = "", query = "" }: Sent = {}) {
+  for (const [path, methods] of Object.entries(document.paths)) {
+    for (const [method, operation] of Object.entries(methods)) {
+      if (operation.operationId !== operationId) continue;
+      const response = await fetch(system.url + path.replace(/\{\w+\}/, id) + query, {
+        method: method.toUpperCase(),
+        headers: {
+          ...(token && { authorization: `Bearer ${token}` }),
+          ...(body !== undefined && { "content-type": "application/json" }),
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+        signal: AbortSignal.timeout(15_000),
+      });
+      const text = await response.text();
+      const contentType = response.headers.get("content-type") ?? undefined;
+      const answer = { status: response.status, contentType, body: text };
+      expect(checker.problemOf(method, path, answer)).toBeUndefined();
+      return { status: response.status, body: contentType?.includes("json") ? JSON.parse(text) : text };
+    }
+  }
+  throw new Error(`the document has no ${operationId}`);
+}
+
+const person = () => ({
+  email: `ada.${randomUUID()}@example.com`,
+  password: "Correct-Horse-42",
+  firstName: "Ada",
+  lastName: "Lovelace",
+});
+
+test("the generated client registers, logs in, asks who it is, refreshes and logs out", async () => {
+  const newUser = person();
+  const { user, afterwards } = await accountTour(system.url, newUser);
+  expect(user).toMatchObject({ email: newUser.email, firstName: "Ada", role: "USER" });
+  expect(afterwards).toBe("token_invalid");
+  await expect(accountTour(system.url, newUser)).rejects.toMatchObject({
+    status: 409,
+    data: { error: { code: "email_already_registered" } },
+  });
+});
+
+test("what the real services answer is what the document says", async () => {
+  const { email, password, ...names } = person();
+  const registered = await call("register", { body: { email, password, ...names } });
+  const user = registered.body.data.user;
+  expect((await call("register", { body: { email: "x", password, ...names } })).status).toBe(400);
+  expect((await call("logIn", { body: { email, password: "wrong" } })).status).toBe(401);
+  const { accessToken: token, refreshToken } = (await call("logIn", { body: { email, password } })).body.data;
+  const wrong = { currentPassword: password, newPassword: "short" };
+  const statuses = {
+    getAccount: (await call("getAccount", { token })).status,
+    updateAccount: (await call("updateAccount", { token, body: { firstName: "Augusta" } })).status,
+    listSessions: (await call("listSessions", { token })).status,
+    endSession: (await call("endSession", { token, id: randomUUID() })).status,
+    setUpMfa: (await call("setUpMfa", { token, body: { password } })).status,
+    enableMfa: (await call("enableMfa", { token, body: { code: "0" } })).status,
+    changePassword: (await call("changePassword", { token, body: wrong })).status,
+    forgotPassword: (await call("forgotPassword", { body: { email } })).status,
+    verifyEmail: (await call("verifyEmail", { body: { token: "no" } })).status,
+    verifyEmailPage: (await call("verifyEmailPage", { query: "?token=no" })).status,
+    refresh: (await call("refresh", { body: { refreshToken } })).status,
+    listUsers: (await call("listUsers", { token })).status,
+    getKeys: (await call("getKeys")).status,
+    getDocumentationPage: (await call("getDocumentationPage")).status,
+  };
+  expect(statuses).toEqual({
+    getAccount: 200,
+    updateAccount: 200,
+    listSessions: 200,
+    endSession: 404,
+    setUpMfa: 200,
+    enableMfa: 401,
+    changePassword: 400,
+    forgotPassword: 200,
+    verifyEmail: 400,
+    verifyEmailPage: 200,
+    refresh: 200,
+    listUsers: 403,
+    getKeys: 200,
+    getDocumentationPage: 200,
+  });
+
+  const admin = (await call("logIn", { body: ADMIN })).body.data;
+  const asAdmin = { token: admin.accessToken };
+  expect((await call("listUsers", { ...asAdmin, query: "?limit=2" })).status).toBe(200);
+  expect((await call("getUser", { ...asAdmin, id: user.id })).status).toBe(200);
+  expect((await call("updateUser", { ...asAdmin, id: admin.user.id, body: { role: "USER" } })).status).toBe(
+    409,
+  );
+  expect(
+    (await call("updateUser", { ...asAdmin, id: user.id, body: { mustChangePassword: true } })).status,
+  ).toBe(200);
+  expect((await call("logIn", { body: { email, password } })).body.data.requirePasswordChange).toBe(true);
+  const audit = await call("searchAuditLog", { ...asAdmin, query: "?limit=100" });
+  const kinds = new Set(audit.body.data.entries.map(({ kind }: { kind: string }) => kind));
+  expect([...kinds].sort()).toEqual(["event", "intent", "outcome"]);
+});
