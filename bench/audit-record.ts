@@ -158,7 +158,7 @@ function row(index: number) {
 async function startService(): Promise<ChildProcess> {
   const keyFile = join(workbench.folder, "checkpoint-key");
   const key = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" });
-  await writeFile(keyFile, key);
+  await writeFile(keyFile, key, { mode: 0o600 });
   const files = filesOf("audit-service");
   const pinned = spawnSync("taskset", ["-c", "0", "true"]).status === 0;
   const command = [...(pinned ? ["taskset", "-c", "0"] : []), process.execPath, "audit-service/main.ts"];

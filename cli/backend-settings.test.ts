@@ -15,9 +15,9 @@ beforeAll(() => {
   home = join(root, "home");
   mkdirSync(join(home, "tls"), { recursive: true });
   for (const path of Object.values(certificateFiles(join(home, "tls"), "operator")))
-    writeFileSync(path, "PEM");
+    writeFileSync(path, "PEM", { mode: 0o600 });
   file = join(root, "some.pem");
-  writeFileSync(file, "PEM");
+  writeFileSync(file, "PEM", { mode: 0o600 });
 });
 
 afterAll(() => rmSync(root, { recursive: true }));

@@ -11,10 +11,15 @@ const folder = mkdtempSync(join(tmpdir(), "gatehouse-identity-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const file = join(folder, "secret");
-writeFileSync(file, "a good password\n");
+writeFileSync(file, "a good password\n", { mode: 0o600 });
+const otherFile = join(folder, "other-secret");
+writeFileSync(otherFile, "another good password\n", { mode: 0o600 });
 
-const keyFile = join(folder, "key");
-writeFileSync(keyFile, `${randomBytes(32).toString("base64")}\n`);
+function newKeyFile(name: string): string {
+  const path = join(folder, name);
+  writeFileSync(path, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600 });
+  return path;
+}
 
 const MINIMAL = {
   OPERATIONS_ADDRESS: "127.0.0.1:0",
@@ -28,9 +33,9 @@ const MINIMAL = {
   TOKEN_SERVICE_ADDRESS: "127.0.0.1:50052",
   AUDIT_SERVICE_ADDRESS: "127.0.0.1:50053",
   PUBLIC_ORIGIN: "https://gatehouse.example",
-  LINK_KEY_FILE: keyFile,
-  DEVICE_KEY_FILE: keyFile,
-  MFA_ENCRYPTION_KEY_FILE: keyFile,
+  LINK_KEY_FILE: newKeyFile("link-key"),
+  DEVICE_KEY_FILE: newKeyFile("device-key"),
+  MFA_ENCRYPTION_KEY_FILE: newKeyFile("mfa-key"),
 };
 
 function problemsOf(change: Record<string, string>): string {
@@ -78,8 +83,8 @@ test.each([
 
 test.each([
   [{ BOOTSTRAP_ADMIN_EMAIL: "admin@example.com" }, "BOOTSTRAP_ADMIN_PASSWORD_FILE"],
-  [{ BOOTSTRAP_ADMIN_PASSWORD_FILE: file }, "BOOTSTRAP_ADMIN_EMAIL"],
-  [{ BOOTSTRAP_ADMIN_EMAIL: "admin", BOOTSTRAP_ADMIN_PASSWORD_FILE: file }, "BOOTSTRAP_ADMIN_EMAIL"],
+  [{ BOOTSTRAP_ADMIN_PASSWORD_FILE: otherFile }, "BOOTSTRAP_ADMIN_EMAIL"],
+  [{ BOOTSTRAP_ADMIN_EMAIL: "admin", BOOTSTRAP_ADMIN_PASSWORD_FILE: otherFile }, "BOOTSTRAP_ADMIN_EMAIL"],
 ])("a first administrator that is half described is refused: %j", (change, key) => {
   expect(problemsOf(change)).toContain(key);
 });
@@ -88,10 +93,10 @@ test("the first administrator's address is canonical and the password is no text
   const config = parseConfig(configSchema, {
     ...MINIMAL,
     BOOTSTRAP_ADMIN_EMAIL: "Admin@Example.COM",
-    BOOTSTRAP_ADMIN_PASSWORD_FILE: file,
+    BOOTSTRAP_ADMIN_PASSWORD_FILE: otherFile,
   });
   expect(config.BOOTSTRAP_ADMIN_EMAIL).toBe("admin@example.com");
-  expect(config.BOOTSTRAP_ADMIN_PASSWORD_FILE?.reveal()).toBe("a good password");
+  expect(config.BOOTSTRAP_ADMIN_PASSWORD_FILE?.reveal()).toBe("another good password");
   expect(JSON.stringify(config)).not.toContain("a good password");
 });
 
@@ -116,11 +121,11 @@ test("the user of the mail server is in its URL, the password in a file", () => 
   const config = parseConfig(configSchema, {
     ...MINIMAL,
     SMTP_URL: "smtp://no-reply%40example.com@mail.example.com",
-    SMTP_PASSWORD_FILE: file,
+    SMTP_PASSWORD_FILE: otherFile,
     MAIL_FROM: "no-reply@example.com",
   });
   expect(config.SMTP_URL?.user).toBe("no-reply@example.com");
-  expect(config.SMTP_PASSWORD_FILE?.reveal()).toBe("a good password");
+  expect(config.SMTP_PASSWORD_FILE?.reveal()).toBe("another good password");
   expect(JSON.stringify(config)).not.toContain("a good password");
 });
 
@@ -140,9 +145,9 @@ test.each([
   [{ SMTP_URL: "smtp://mail.example.com/x" }, "SMTP_URL: must end after the port"],
   [{ SMTP_URL: "smtp://%zz@mail.example.com" }, "SMTP_URL: has a user that is not well-formed"],
   [{ SMTP_URL: "smtp://user@mail.example.com" }, "SMTP_PASSWORD_FILE: is required"],
-  [{ SMTP_PASSWORD_FILE: file }, "SMTP_PASSWORD_FILE: needs a user"],
+  [{ SMTP_PASSWORD_FILE: otherFile }, "SMTP_PASSWORD_FILE: needs a user"],
   [
-    { SMTP_URL: "smtp://user@mail.example.com", SMTP_PASSWORD_FILE: file, SMTP_REQUIRE_TLS: "false" },
+    { SMTP_URL: "smtp://user@mail.example.com", SMTP_PASSWORD_FILE: otherFile, SMTP_REQUIRE_TLS: "false" },
     "SMTP_REQUIRE_TLS: cannot be false with a user",
   ],
   [{ MAIL_FROM: "" }, "MAIL_FROM: is required beside SMTP_URL"],

@@ -11,9 +11,10 @@ import { parseProvidersFile } from "./oauth-providers-file.ts";
 const folder = mkdtempSync(join(tmpdir(), "gatehouse-providers-"));
 const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
 const pem = privateKey.export({ type: "pkcs8", format: "pem" }).toString();
-writeFileSync(join(folder, "secret"), "the secret\n");
-writeFileSync(join(folder, "empty"), "\n");
-writeFileSync(join(folder, "apple.p8"), pem);
+writeFileSync(join(folder, "secret"), "the secret\n", { mode: 0o600 });
+writeFileSync(join(folder, "open"), "the secret\n", { mode: 0o644 });
+writeFileSync(join(folder, "empty"), "\n", { mode: 0o600 });
+writeFileSync(join(folder, "apple.p8"), pem, { mode: 0o600 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const parse = (text: string) => parseProvidersFile(text, folder);
@@ -76,6 +77,13 @@ test.each<[string, string, string[]]>([
     "a secret file that is not there",
     "name: x\npreset: google\nclientId: c\nclientSecretFile: nowhere",
     ["line 5, providers.0.clientSecretFile: the file cannot be read (ENOENT)"],
+  ],
+  [
+    "a secret file that others may read",
+    "name: x\npreset: google\nclientId: c\nclientSecretFile: open",
+    [
+      "line 5, providers.0.clientSecretFile: the file is open to other users: make its mode 0400, or 0440 for a group",
+    ],
   ],
   [
     "an empty secret file",

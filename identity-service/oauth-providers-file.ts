@@ -1,8 +1,8 @@
-import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { z } from "zod";
 import { Secret } from "../service-kit/config.ts";
+import { readPrivateFile, secretProblem } from "../service-kit/secret-file.ts";
 import { parseYamlFile } from "../service-kit/yaml-file.ts";
 import { parseAppleKey } from "./apple-client-secret.ts";
 import { RESERVED_PROVIDER_NAMES } from "./oauth-provider-names.ts";
@@ -274,13 +274,12 @@ function readSecret(key: string, path: string, context: z.RefinementCtx): Secret
     context.addIssue({ code: "custom", path: [key], message });
     return new Secret("");
   };
-  try {
-    const content = readFileSync(path, "utf8").trimEnd();
-    if (content === "") return refuse("the file is empty");
-    return content.length > MAX_SECRET_CHARACTERS ? refuse("the file is too long") : new Secret(content);
-  } catch (error) {
-    return refuse(`the file cannot be read (${(error as NodeJS.ErrnoException).code ?? "unreadable"})`);
-  }
+  const { bytes, problem } = readPrivateFile(path);
+  if (problem !== undefined) return refuse(problem);
+  const content = bytes.toString("utf8").trimEnd();
+  if (content.length > MAX_SECRET_CHARACTERS) return refuse("the file is too long");
+  const secretIs = secretProblem(content);
+  return secretIs === undefined ? new Secret(content) : refuse(secretIs);
 }
 
 function withoutUndefined<T extends object>(value: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {

@@ -1,4 +1,5 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { chmodSync, mkdtempSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
@@ -8,8 +9,10 @@ import {
   addressSchema,
   booleanSchema,
   ConfigError,
+  encryptionKeyFileSchema,
   integerSchema,
   parseConfig,
+  privateFileSchema,
   Secret,
   secretFileSchema,
   splitAddress,
@@ -63,9 +66,9 @@ test("an empty variable counts as not set", () => {
 
 test("a secret is its file's text, is never empty, and is not printed", () => {
   const file = join(mkdtempSync(join(tmpdir(), "gatehouse-config-")), "secret");
-  writeFileSync(file, "hunter2\n");
+  writeFileSync(file, "hunter2-hunter2\n", { mode: 0o600 });
   const config = parseConfig(schema, { LISTEN_ADDRESS: "a:1", PASSWORD_FILE: file });
-  expect(config.PASSWORD_FILE?.reveal()).toBe("hunter2");
+  expect(config.PASSWORD_FILE?.reveal()).toBe("hunter2-hunter2");
   expect(`${config.PASSWORD_FILE} ${JSON.stringify(config)} ${inspect(config)}`).not.toMatch(/hunter2/);
   writeFileSync(file, "\n");
   expect(problemsOf({ LISTEN_ADDRESS: "a:1", PASSWORD_FILE: file })).toMatch(
@@ -87,4 +90,93 @@ test.each(["localhost", ":80", "a:70000", "a b:1", "::1:80"])("%j is no address"
 
 test("a secret of any type can be revealed by whoever asks for it by name", () => {
   expect(new Secret(7).reveal()).toBe(7);
+});
+
+const secrets = z.object({
+  PASSWORD_FILE: secretFileSchema.optional(),
+  OTHER_PASSWORD_FILE: secretFileSchema.optional(),
+  LINK_KEY_FILE: encryptionKeyFileSchema.optional(),
+  LINK_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
+  TLS_KEY_FILE: privateFileSchema.optional(),
+});
+const folder = mkdtempSync(join(tmpdir(), "gatehouse-secrets-"));
+
+function secretFile(name: string, text: string, mode = 0o600): string {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  chmodSync(path, mode); // whatever the umask
+  return path;
+}
+
+function secretProblemsOf(environment: Record<string, string>): string[] {
+  try {
+    parseConfig(secrets, environment);
+    return [];
+  } catch (error) {
+    return (error as ConfigError).message.split("\n").slice(1);
+  }
+}
+
+const PASSWORD = "correct-horse-s3cret";
+
+test.each([0o400, 0o600, 0o440, 0o640, 0o700])("a secret file of mode %o is read", (mode) => {
+  const path = secretFile(`mode-${mode}`, PASSWORD, mode);
+  expect(secretProblemsOf({ PASSWORD_FILE: path, TLS_KEY_FILE: path })).toEqual([]);
+});
+
+test.each([0o444, 0o644, 0o604, 0o602, 0o601, 0o660, 0o460, 0o777])(
+  "a secret file of mode %o is refused, by the variable's name and not its content",
+  (mode) => {
+    const path = secretFile(`mode-${mode}`, PASSWORD, mode);
+    const refusal = "the file is open to other users: make its mode 0400, or 0440 for a group";
+    expect(secretProblemsOf({ PASSWORD_FILE: path, LINK_KEY_FILE: path, TLS_KEY_FILE: path })).toEqual([
+      `  PASSWORD_FILE: ${refusal}`,
+      `  LINK_KEY_FILE: ${refusal}`,
+      `  TLS_KEY_FILE: ${refusal}`,
+    ]);
+  },
+);
+
+test("a link is as open as the file behind it, as Kubernetes mounts a Secret", () => {
+  const path = secretFile("behind", PASSWORD, 0o440);
+  symlinkSync("behind", join(folder, "link"));
+  expect(secretProblemsOf({ PASSWORD_FILE: join(folder, "link") })).toEqual([]);
+  chmodSync(path, 0o444);
+  expect(secretProblemsOf({ PASSWORD_FILE: join(folder, "link") })).toHaveLength(1);
+});
+
+test.each([
+  ["", "the file is empty"],
+  ["s3cret!", "the secret is shorter than 8 characters"],
+  ["changeme", "the secret is an example, not a secret"],
+  ["Change-Me", "the secret is an example, not a secret"],
+  ["your-password-here".slice(0, 13), "the secret is an example, not a secret"],
+  ["insert secret here", "the secret is an example, not a secret"],
+  ["Password123", "the secret is an example, not a secret"],
+  ["postgres", "the secret is an example, not a secret"],
+  ["abcabcabcabc", "the secret is an example, not a secret"],
+])("%j is no secret", (text, problem) => {
+  expect(secretProblemsOf({ PASSWORD_FILE: secretFile("weak", `${text}\n`) })).toEqual([
+    `  PASSWORD_FILE: ${problem}`,
+  ]);
+});
+
+test("random secrets are taken", () => {
+  for (const encoding of ["base64", "base64url", "hex"] as const) {
+    const path = secretFile("random", randomBytes(32).toString(encoding));
+    expect(secretProblemsOf({ PASSWORD_FILE: path })).toEqual([]);
+  }
+});
+
+test("one secret for two purposes is refused, whatever kind; a key may be its own predecessor", () => {
+  const key = randomBytes(32).toString("base64");
+  const files = {
+    PASSWORD_FILE: secretFile("one", PASSWORD),
+    OTHER_PASSWORD_FILE: secretFile("two", `${PASSWORD}\n`),
+    LINK_KEY_FILE: secretFile("key", key),
+    LINK_KEY_PREVIOUS_FILE: secretFile("previous", key),
+  };
+  expect(secretProblemsOf(files)).toEqual(["  OTHER_PASSWORD_FILE: holds the same secret as PASSWORD_FILE"]);
+  renameSync(secretFile("three", key), files.OTHER_PASSWORD_FILE);
+  expect(secretProblemsOf(files)).toEqual(["  LINK_KEY_FILE: holds the same secret as OTHER_PASSWORD_FILE"]);
 });

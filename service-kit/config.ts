@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { parseEncryptionKey } from "./key-cipher.ts";
+import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from "./secret-file.ts";
 
 /** BSD `EX_CONFIG`: the process cannot run with this configuration, so restarting it is no help. */
 export const EXIT_CONFIG = 78;
@@ -50,11 +50,36 @@ export function parseConfig<S extends z.ZodObject>(
     environment[key] === undefined || environment[key] === "" ? [] : [[key, environment[key]]],
   );
   const result = schema.safeParse(Object.fromEntries(given));
-  if (result.success) return result.data;
-  const lines = result.error.issues.map(
-    (issue) => `  ${issue.path.join(".") || "(all)"}: ${describe(issue)}`,
-  );
+  const lines = result.success
+    ? sharedSecrets(result.data)
+    : result.error.issues.map((issue) => `  ${issue.path.join(".") || "(all)"}: ${describe(issue)}`);
+  if (result.success && lines.length === 0) return result.data;
   throw new ConfigError(`The configuration cannot be used:\n${lines.join("\n")}`);
+}
+
+/** A line for each secret that is another's, too: whoever learns one of them must not have both. */
+function sharedSecrets(config: Record<string, unknown>): string[] {
+  const seen = new Map<string, string>();
+  return Object.entries(config).flatMap(([key, value]) => {
+    const secret = secretOf(value);
+    if (secret === undefined) return [];
+    const other = seen.get(secret);
+    seen.set(secret, key);
+    // The same key as the one before it is for the same purpose.
+    const isSamePurpose = other?.replace("_PREVIOUS", "") === key.replace("_PREVIOUS", "");
+    return other === undefined || isSamePurpose ? [] : [`  ${key}: holds the same secret as ${other}`];
+  });
+}
+
+/** The text of a secret file; undefined for any other value. */
+function secretOf(value: unknown): string | undefined {
+  if (value instanceof Secret) {
+    const secret: unknown = value.reveal();
+    return typeof secret === "string" ? secret : undefined;
+  }
+  const isKey =
+    typeof value === "object" && value !== null && "bytes" in value && Buffer.isBuffer(value.bytes);
+  return isKey ? (value.bytes as Buffer).toString("base64") : undefined;
 }
 
 /** For the first line of a `main.ts`: the configuration, or its problems on standard error and exit 78. */
@@ -103,19 +128,25 @@ export const booleanSchema = z
 
 /** A file that exists and can be read now; gives its path, for files that are re-read when they change. */
 export const readableFileSchema = z.string().transform((path, context) => {
-  if (readFile(path, context) === undefined) return z.NEVER;
-  return path;
+  return bytesOf(readAnyFile(path), context) === undefined ? z.NEVER : path;
 });
 
-/** A file with a secret in it; gives its text without the final line break. Refused when empty. */
+/** The same for a private key: refused if others may read it. */
+export const privateFileSchema = z.string().transform((path, context) => {
+  return bytesOf(readPrivateFile(path), context) === undefined ? z.NEVER : path;
+});
+
+/**
+ * A file with a secret in it; gives its text without the final line break. Refused if others may read it, and if it holds
+ * nothing, or an example.
+ */
 export const secretFileSchema = z.string().transform((path, context) => {
-  const text = readFile(path, context)?.toString("utf8").trimEnd();
+  const text = bytesOf(readPrivateFile(path), context)?.toString("utf8").trimEnd();
   if (text === undefined) return z.NEVER;
-  if (text === "") {
-    context.addIssue({ code: "custom", message: "the file is empty" });
-    return z.NEVER;
-  }
-  return new Secret(text);
+  const problem = secretProblem(text);
+  if (problem === undefined) return new Secret(text);
+  context.addIssue({ code: "custom", message: problem });
+  return z.NEVER;
 });
 
 /** A file with a key-encryption key in it: 32 random bytes in base64. */
@@ -126,14 +157,9 @@ export const encryptionKeyFileSchema = secretFileSchema.transform((secret, conte
   return z.NEVER;
 });
 
-function readFile(path: string, context: z.RefinementCtx): Buffer | undefined {
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    const reason = (error as NodeJS.ErrnoException).code ?? "unreadable";
-    context.addIssue({ code: "custom", message: `the file cannot be read (${reason})` });
-    return undefined;
-  }
+function bytesOf({ bytes, problem }: FileContent, context: z.RefinementCtx): Buffer | undefined {
+  if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+  return bytes;
 }
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
@@ -160,7 +186,7 @@ export const processConfig = {
 /** The process's certificate: its identity is the `spiffe://gatehouse/<name>` URI in it. */
 export const tlsConfig = {
   TLS_CERT_FILE: readableFileSchema,
-  TLS_KEY_FILE: readableFileSchema,
+  TLS_KEY_FILE: privateFileSchema,
   TLS_CA_FILE: readableFileSchema,
 };
 

@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -118,14 +119,17 @@ test("a program without its configuration names what is missing and ends with 78
 });
 
 test("a program that waits for its schema says what for, and SIGTERM ends it at once", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "gatehouse-image-"));
   const environment = {
     DATABASE_URL: "postgres://nobody@127.0.0.1:1/token",
-    DATABASE_PASSWORD_FILE: join(ROOT, "LICENSE"),
+    DATABASE_PASSWORD_FILE: join(folder, "password"),
   };
+  writeFileSync(environment.DATABASE_PASSWORD_FILE, "nobody's password", { mode: 0o600 });
   const { child, ended, output } = start(["deploy/image/run.ts", "await-schema", "token"], environment);
   while (!output().includes("waiting") && child.exitCode === null) await sleep(20);
   child.kill("SIGTERM");
   expect(await ended).toEqual({ code: 143, output: expect.stringContaining("ECONNREFUSED") });
+  rmSync(folder, { recursive: true });
 });
 
 test("the health check follows the operations port", async () => {

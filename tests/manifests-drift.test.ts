@@ -1,7 +1,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
 import type { z } from "zod";
 import { AUDIT_QUERY_CALLERS } from "../audit-service/audit-query-rpc.ts";
 import { AUDIT_CALLERS } from "../audit-service/audit-rpc.ts";
@@ -22,7 +23,7 @@ import { hasKubectl, type Manifest, OVERLAYS, type Overlay, renderOverlay } from
 import { type TrialSecret, trialSecrets } from "../deploy/k8s/trial-secrets.ts";
 import { SERVICE_DATABASES } from "../deploy/local/service-databases.ts";
 import { configSchema as paymentsConfig } from "../examples/payments-service/config.ts";
-import { configSchema as gatewayConfig } from "../gateway/config.ts";
+import { type Config as GatewayConfig, configSchema as gatewayConfig } from "../gateway/config.ts";
 import { type Config as IdentityConfig, configSchema as identityConfig } from "../identity-service/config.ts";
 import { IDENTITY_CALLERS } from "../identity-service/identity-rpc.ts";
 import { USER_ADMIN_CALLERS } from "../identity-service/user-admin-rpc.ts";
@@ -117,7 +118,7 @@ function materialise(overlay: Overlay, program: Program): string {
       from.kind === "ConfigMap"
         ? named(manifestsOf(overlay), "ConfigMap", from.name).data[from.key]
         : (values?.[from.key] ?? "some-password");
-    writeFileSync(join(folder, path), text);
+    writeFileSync(join(folder, path), text, { mode: 0o640 });
   }
   return folder;
 }
@@ -132,6 +133,22 @@ function configOf(overlay: Overlay, program: Program): Record<string, unknown> {
   return parseConfig(program.schema, Object.fromEntries(environment));
 }
 
+/** The secrets that a file of identity providers names. */
+function filesNamedIn(overlay: Overlay, { environment, workload, container }: Program): string[] {
+  const path = environment.OAUTH_PROVIDERS_FILE;
+  const from = mountedFiles(workload, container).find((file) => file.path === path)?.from;
+  if (path === undefined || from === undefined) return [];
+  const text = named(manifestsOf(overlay), "ConfigMap", from.name).data[from.key];
+  const { providers } = parse(text) as {
+    providers: { clientSecretFile?: string; privateKeyFile?: string }[];
+  };
+  return providers.flatMap(({ clientSecretFile, privateKeyFile }) =>
+    [clientSecretFile, privateKeyFile].flatMap((file) =>
+      file === undefined ? [] : [resolve(dirname(path), file)],
+    ),
+  );
+}
+
 /** The volume that a path is in. */
 function mountOf({ container }: Program, path: string) {
   return container.volumeMounts?.find(
@@ -140,6 +157,11 @@ function mountOf({ container }: Program, path: string) {
 }
 
 const isWritable = (mount: ReturnType<typeof mountOf>) => mount !== undefined && mount.readOnly !== true;
+
+function bytesOf(quantity: string): number {
+  const [, number, unit = ""] = /^(\d+)(Mi|Gi)$/.exec(quantity) ?? [];
+  return Number(number) * (unit === "Gi" ? 1024 ** 3 : 1024 ** 2);
+}
 
 /** The one program of that name. */
 function programNamed(overlay: Overlay, name: string): Program {
@@ -206,13 +228,14 @@ describe.skipIf(!isHere).each(OVERLAYS)("%s (skipped where there is no kubectl)"
     const secrets = secretKeys(overlay);
     for (const program of programs(overlay)) {
       const mounted = mountedFiles(program.workload, program.container);
+      const besides = filesNamedIn(overlay, program);
       // A file on a volume that may be written is the program's own.
       const read = Object.entries(program.environment).filter(
         ([name, path]) =>
           name.endsWith("_FILE") && name in program.schema.shape && !isWritable(mountOf(program, path)),
       );
       expect(mounted.map(({ path }) => path).sort(), titleOf(program)).toEqual(
-        read.map(([, path]) => path).sort(),
+        [...read.map(([, path]) => path), ...besides].sort(),
       );
       for (const { from } of mounted.filter(({ from }) => from.kind === "Secret")) {
         expect(secrets.get(from.name), `${titleOf(program)}: Secret ${from.name}`).toContain(from.key);
@@ -391,9 +414,37 @@ describe.skipIf(!isHere).each(OVERLAYS)("%s (skipped where there is no kubectl)"
     const claims = spec.volumeClaimTemplates.map(({ metadata }: Manifest) => metadata.name);
     const mount = gateway.container.volumeMounts?.find(({ name }) => claims.includes(name));
     expect(mount?.readOnly).not.toBe(true);
-    // The gateway's key for the folder, once it has one.
-    const keys = Object.keys(gatewayConfig.shape).filter((key) => /SPOOL.*_(DIR|DIRECTORY|PATH)$/.test(key));
-    for (const key of keys) expect(gateway.environment[key], key).toBe(mount?.mountPath);
+    // Below the mount: at its top, file systems have folders of their own, which the spool would take for a process'.
+    expect(dirname(gateway.environment.AUDIT_SPOOL_DIRECTORY ?? "")).toBe(mount?.mountPath);
+    expect(gateway.container.readinessProbe.httpGet.path).toBe("/readyz");
+    const { AUDIT_SPOOL_MAX_BYTES } = configOf(overlay, gateway) as GatewayConfig;
+    const claim = spec.volumeClaimTemplates.find(({ metadata }: Manifest) => metadata.name === mount?.name);
+    // As much again for the file system itself and for files that are kept as damaged.
+    expect(bytesOf(claim.spec.resources.requests.storage)).toBeGreaterThanOrEqual(2 * AUDIT_SPOOL_MAX_BYTES);
+  });
+
+  test("the gateway has the memory that its open connections take", () => {
+    const gateway = programNamed(overlay, "gateway");
+    const { MAX_CONNECTIONS } = configOf(overlay, gateway) as GatewayConfig;
+    // 110 MB at rest, and 20 kB a connection.
+    const needed = (110e6 + MAX_CONNECTIONS * 20e3) * 1.3;
+    expect(bytesOf(gateway.container.resources.limits.memory)).toBeGreaterThanOrEqual(needed);
+  });
+
+  test("checkpoints outside the database are in one file that every replica of audit-service finds again", () => {
+    const audit = programNamed(overlay, "audit-service");
+    const path = audit.environment.CHECKPOINT_FILE;
+    if (overlay === "production") expect(path).toBeDefined();
+    if (path === undefined) return;
+    const mount = mountOf(audit, path);
+    expect(isWritable(mount)).toBe(true);
+    const volume = audit.workload.pod.volumes.find(({ name }: { name: string }) => name === mount?.name);
+    const claim = named(
+      manifestsOf(overlay),
+      "PersistentVolumeClaim",
+      volume?.persistentVolumeClaim?.claimName,
+    );
+    expect(claim.spec.accessModes).toEqual(["ReadWriteMany"]);
   });
 });
 
@@ -414,6 +465,8 @@ test.skipIf(!isHere)("production: what crosses the border is what the picture ha
       ...pods.flatMap((pod) =>
         ["UDP", "TCP"].map((protocol) => `${pod} -> kube-system/kube-dns:53/${protocol}`),
       ),
+      ...services.map((name) => `${name} -> observability/opentelemetry-collector:4318/TCP`),
+      "identity-service -> 192.0.2.40/32:443/TCP",
       "gateway -> payments/payments-service:8081/TCP",
       ...["identity", "token", "audit"].flatMap((database, index) =>
         [`${database}-service`, `migrate-${database}`].map(

@@ -37,7 +37,7 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
     const all = readdirSync(join(K8S, "components"), { recursive: true, encoding: "utf8" })
       .filter((path) => path.endsWith("kustomization.yaml"))
       .map((path) => path.replace("/kustomization.yaml", ""));
-    // The mailed password of the first administrator is development's; production takes it in for a while.
+    // The first administrator's password is development's; production takes it in for a while.
     expect(all.filter((name) => !used.has(name))).toEqual(["external-secrets/first-administrator"]);
   });
 
@@ -248,6 +248,18 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
       inToken((pod) => {
         pod.volumes.push({ name: "h", emptyDir: {} });
       }),
+    ],
+    [
+      "volumes are of the cluster, not of the host",
+      "a claim for one node only, of replicas on several",
+      (manifests) => {
+        named(manifests, "PersistentVolumeClaim", "audit-checkpoints").spec.accessModes = ["ReadWriteOnce"];
+      },
+    ],
+    [
+      "volumes are of the cluster, not of the host",
+      "a claim that nobody makes",
+      without("PersistentVolumeClaim", "audit-checkpoints"),
     ],
     [
       "secrets are files for their reader only",

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { createAuthority, issueCertificate, type Pair } from "../local/certificate-pair.ts";
 import { randomPassword } from "../local/private-file.ts";
 
@@ -40,6 +40,7 @@ export async function trialSecrets(now: Date): Promise<TrialSecret[]> {
       name: "identity-keys",
       values: { "link-key": newKey(), "mfa-encryption-key": newKey(), "device-key": newKey() },
     },
+    { name: "audit-keys", values: { "checkpoint-key": newSigningKey() } },
     { name: "token-keys", values: { "key-encryption-key": newKey() } },
   ];
 }
@@ -58,4 +59,9 @@ function databaseSecret(name: string, authority: Pair): TrialSecret {
 /** 32 random bytes as base64. */
 function newKey(): string {
   return randomBytes(32).toString("base64");
+}
+
+/** Ed25519, PEM (PKCS#8). */
+function newSigningKey(): string {
+  return generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 }

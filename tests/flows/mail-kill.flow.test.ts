@@ -35,8 +35,10 @@ beforeAll(async () => {
     Array.from({ length: 6 }, () => freePort()),
   );
   ports = { rpc, health, operations, smtp, mailbox, nobody } as typeof ports;
-  await writeFile(join(folder, "password"), database.password);
-  await writeFile(join(folder, "key"), randomBytes(32).toString("base64"));
+  await writeFile(join(folder, "password"), database.password, { mode: 0o600 });
+  for (const name of ["link-key", "mfa-key", "device-key"]) {
+    await writeFile(join(folder, name), randomBytes(32).toString("base64"), { mode: 0o600 });
+  }
   run("deploy/local/mailbox.ts", {
     SMTP_PORT: String(ports.smtp),
     MAILBOX_PORT: String(ports.mailbox),
@@ -68,7 +70,6 @@ async function kill(child: ChildProcess): Promise<void> {
 
 async function startIdentity(): Promise<ChildProcess> {
   const local = (port: number) => `127.0.0.1:${port}`;
-  const key = join(folder, "key");
   const child = run("identity-service/main.ts", {
     ...certificates.environmentOf("identity-service"),
     LISTEN_ADDRESS: local(ports.rpc),
@@ -82,9 +83,9 @@ async function startIdentity(): Promise<ChildProcess> {
     SMTP_URL: `smtp://${local(ports.smtp)}`,
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.test>",
     PUBLIC_ORIGIN: "http://gatehouse.test",
-    LINK_KEY_FILE: key,
-    MFA_ENCRYPTION_KEY_FILE: key,
-    DEVICE_KEY_FILE: key,
+    LINK_KEY_FILE: join(folder, "link-key"),
+    MFA_ENCRYPTION_KEY_FILE: join(folder, "mfa-key"),
+    DEVICE_KEY_FILE: join(folder, "device-key"),
   });
   expect(await untilReady(`http://${local(ports.operations)}/readyz`)).toBeUndefined();
   return child;

@@ -49,13 +49,15 @@ export const POLICIES = {
       containersOf(workload).flatMap((container) => secretsInEnvironment(manifests, workload, container)),
     ),
   "no secret is in a manifest": (manifests) => ofKind(manifests, "Secret").map(titleOf),
-  "volumes are of the cluster, not of the host": eachWorkload(({ pod }) =>
-    (pod.volumes ?? []).every(
-      ({ name: _, ...source }: Record<string, unknown>) =>
-        ["secret", "configMap", "projected"].some((kind) => kind in source) ||
-        (source.emptyDir as { sizeLimit?: string } | undefined)?.sizeLimit !== undefined,
-    ),
-  ),
+  "volumes are of the cluster, not of the host": (manifests) =>
+    eachWorkload(({ pod }) =>
+      (pod.volumes ?? []).every(
+        ({ name: _, ...source }: Record<string, unknown>) =>
+          ["secret", "configMap", "projected"].some((kind) => kind in source) ||
+          (source.emptyDir as { sizeLimit?: string } | undefined)?.sizeLimit !== undefined ||
+          isSharedClaim(manifests, source.persistentVolumeClaim as { claimName: string } | undefined),
+      ),
+    )(manifests),
   "secrets are files for their reader only": eachWorkload(
     (workload) =>
       secretVolumes(workload).every(({ mode }) => mode === 0o400) &&
@@ -155,6 +157,14 @@ function secretsInEnvironment(
       );
     })
     .map(([name]) => `${title}: ${name}`);
+}
+
+/** A claim that is made here and that replicas on several nodes can have at once. */
+function isSharedClaim(manifests: readonly Manifest[], source: { claimName: string } | undefined): boolean {
+  return ofKind(manifests, "PersistentVolumeClaim").some(
+    ({ metadata, spec }) =>
+      metadata.name === source?.claimName && spec.accessModes.join() === "ReadWriteMany",
+  );
 }
 
 function secretVolumes({ pod }: Workload): { name: string; mode: number | undefined }[] {

@@ -6,7 +6,14 @@ import { HorizontalPodAutoscaler } from "kubernetes-models/autoscaling/v2";
 import { Job } from "kubernetes-models/batch/v1";
 import { Ingress, NetworkPolicy } from "kubernetes-models/networking.k8s.io/v1";
 import { PodDisruptionBudget } from "kubernetes-models/policy/v1";
-import { ConfigMap, Namespace, Secret, Service, ServiceAccount } from "kubernetes-models/v1";
+import {
+  ConfigMap,
+  Namespace,
+  PersistentVolumeClaim,
+  Secret,
+  Service,
+  ServiceAccount,
+} from "kubernetes-models/v1";
 import type { Manifest } from "../../deploy/k8s/render.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
@@ -18,7 +25,7 @@ const MODELS = {
   "batch/v1": { Job },
   "networking.k8s.io/v1": { Ingress, NetworkPolicy },
   "policy/v1": { PodDisruptionBudget },
-  v1: { ConfigMap, Namespace, Secret, Service, ServiceAccount },
+  v1: { ConfigMap, Namespace, PersistentVolumeClaim, Secret, Service, ServiceAccount },
 } as const;
 
 /** Of other projects; they have no schema here. */
