@@ -1,4 +1,5 @@
 import type { Backend } from "./backend.ts";
+import type { ExitCode } from "./exit-code.ts";
 
 /** An option of a command, by its name without the dashes. */
 export interface CommandOption {
@@ -23,6 +24,8 @@ export interface CommandOutput {
   text: string;
   /** For `--json`. Members are only ever added. */
   json: object;
+  /** 0 unless told. */
+  exitCode?: ExitCode;
 }
 
 /** One subcommand; each is a file of its own, listed in `commands.ts`. */

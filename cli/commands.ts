@@ -1,7 +1,13 @@
 import type { Command } from "./command.ts";
+import { completionCommand } from "./completion.ts";
+import { configCheck } from "./config-check.ts";
+import { health } from "./health.ts";
 import { keysList } from "./keys-list.ts";
 import { keysRevoke } from "./keys-revoke.ts";
 import { keysRotate } from "./keys-rotate.ts";
+import { sessionsList } from "./sessions-list.ts";
+import { sessionsRevoke } from "./sessions-revoke.ts";
+import { sessionsRevokeAll } from "./sessions-revoke-all.ts";
 import { usersDelete } from "./users-delete.ts";
 import { usersDisable } from "./users-disable.ts";
 import { usersEnable } from "./users-enable.ts";
@@ -28,4 +34,10 @@ export const COMMANDS: readonly Command[] = [
   usersResetMfa,
   usersEndSessions,
   usersDelete,
+  sessionsList,
+  sessionsRevoke,
+  sessionsRevokeAll,
+  health,
+  configCheck,
+  completionCommand(() => COMMANDS),
 ];

@@ -30,9 +30,9 @@ export async function run(
     command = request.command;
     const { environment, defaultHome } = surroundings;
     const backend = createBackend({ values: request.input.values, environment, defaultHome });
-    const { text, json } = await command.run(request.input, backend);
+    const { text, json, exitCode } = await command.run(request.input, backend);
     surroundings.writeOut(`${wantsJson ? JSON.stringify(json, undefined, 2) : text}\n`);
-    return EXIT.ok;
+    return exitCode ?? EXIT.ok;
   } catch (error) {
     const failure = withDoubt(asCliError(error), command);
     surroundings.writeError(wantsJson ? asJson(failure) : asText(failure));

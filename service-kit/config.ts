@@ -57,13 +57,21 @@ export function parseConfig<S extends z.ZodObject>(
   throw new ConfigError(`The configuration cannot be used:\n${lines.join("\n")}`);
 }
 
-/** For the first line of a `main.ts`: the configuration, or its problems on standard error and exit 78. */
+/** Of a `main.ts`: only say whether it could start with this configuration, and end. */
+const CHECK_OPTION = "--check-config";
+
+/**
+ * For the first line of a `main.ts`: the configuration, or its problems on standard error and exit 78. With
+ * `--check-config` the process ends in either case, before it has opened anything.
+ */
 export function loadConfig<S extends z.ZodObject>(
   schema: S,
   environment: Record<string, string | undefined>,
 ): z.output<S> {
   try {
-    return parseConfig(schema, environment);
+    const config = parseConfig(schema, environment);
+    if (process.argv.includes(CHECK_OPTION)) process.exit(0);
+    return config;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     process.stderr.write(`${error.message}\n`);

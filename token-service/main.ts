@@ -135,7 +135,11 @@ lifecycle.addReadinessCheck("revocation log", () => revocations.assertFresh());
 await serveRpc(service, config, (server) => {
   server.add(TokenServiceService, tokenCallers(config.VERIFIERS), createTokenRpc(deps));
   server.add(AuthorizationService, envoyCallers(config.ENVOYS), createEnvoyAuthRpc(deps));
-  server.add(SessionServiceService, sessionCallers, createSessionRpc(deps));
+  server.add(
+    SessionServiceService,
+    sessionCallers,
+    createSessionRpc({ ...deps, ...keyDeps, accessTtlS: lifetimes.accessTtlS }),
+  );
   server.add(
     KeyServiceService,
     keyCallers,
