@@ -3,6 +3,7 @@ import { AuditServiceService } from "../proto/gen/gatehouse/audit/v1/audit_servi
 import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
+import { watchDatabase } from "../service-kit/watch-database.ts";
 import { withinDeadline } from "../service-kit/within-deadline.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./audit-query-rpc.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
@@ -24,6 +25,8 @@ const { lifecycle, logger, metrics } = service;
 const sql = connectPostgres(config, "audit-service", logger);
 lifecycle.onStop("database", () => sql.end({ timeout: DATABASE_CLOSE_TIMEOUT_S }));
 lifecycle.addReadinessCheck("database", () => withinDeadline(assertReadable(sql), READINESS_TIMEOUT_MS));
+
+watchDatabase({ sql, poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
 
 const recorder = createEntryRecorder({
   insertEntries: (entries) => insertEntries(sql, entries),
