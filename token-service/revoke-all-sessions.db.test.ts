@@ -132,6 +132,15 @@ test("it goes over more sessions than one look takes, and tells the audit log on
   ]);
 });
 
+test("this replica gives sessions again as soon as the command has answered", async () => {
+  const replica = await start(live);
+  const request = { issuedBefore: replica.deps.now(), reason: "r", cursor: undefined };
+  await revokeAllSessions(replica.deps, request, CALL);
+  await replica.deps.revocations.refresh();
+  const pair = await logIn(replica, randomUUID());
+  expect(await isActive(replica, pair.accessToken)).toBe(true);
+});
+
 test("a moment in the future is refused before anything is banned", async () => {
   const replica = await start(live);
   const issuedBefore = new Date(replica.deps.now().getTime() + 120_000);

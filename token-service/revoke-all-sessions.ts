@@ -1,5 +1,6 @@
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
+import type { KeyRing } from "./key-ring.ts";
 import { listKeys } from "./key-store.ts";
 import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
 import { appendRevocations } from "./revocation-store.ts";
@@ -8,6 +9,7 @@ import { revokeNextSessions } from "./session-store.ts";
 import { accessTokensDeadAt } from "./token-lifetimes.ts";
 
 export interface RevokeAllSessionsDeps extends RevokeSigningKeyDeps {
+  keys: Pick<KeyRing, "reload">;
   /** Called after a commit that left a security event to deliver. */
   onSecurityEvent: () => void;
 }
@@ -78,6 +80,7 @@ async function banEveryKey(
   );
   for (const { id } of keys) await revokeSigningKey(deps, id, { ...cause, reason });
   deps.onSecurityEvent();
+  await deps.keys.reload(); // the keys that sign from now on: none of those in memory may
   return keys.map(({ id }) => id);
 }
 

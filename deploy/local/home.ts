@@ -7,7 +7,7 @@ const MARKER = "gatehouse-home";
 
 /** What Gatehouse puts into its home, and so what `--fresh` may remove. The marker stays. */
 const OWN_ENTRIES =
-  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|routes\.yaml|processes\.json|started-once)$/;
+  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|prometheus|routes\.yaml|processes\.json|started-once)$/;
 
 /** Where each kind of data of one local Gatehouse is kept. All paths are absolute. */
 export interface Home {
@@ -18,6 +18,8 @@ export interface Home {
   logs: string;
   /** The mailbox's messages. */
   mail: string;
+  /** Configuration and data of Prometheus, if it runs. */
+  prometheus: string;
   routesFile: string;
   /** The processes of the running (or killed) launcher. */
   processesFile: string;
@@ -102,6 +104,7 @@ function homeAt(path: string): Home {
     secrets: join(path, "secrets"),
     logs: join(path, "logs"),
     mail: join(path, "mail"),
+    prometheus: join(path, "prometheus"),
     routesFile: join(path, "routes.yaml"),
     processesFile: join(path, "processes.json"),
     startedOnceFile: join(path, "started-once"),
