@@ -51,6 +51,8 @@ test("a session revoked after the backup stays dead after restore and sessions r
   const before = await start(live);
   const userId = randomUUID();
   const stolen = await logIn(before, userId);
+  // Long before: nothing but the ban of its key ends its access token.
+  await live.ownerSql`update sessions set created_at = now() - interval '1 day', rotated_at = now() - interval '1 hour'`;
   const backup = await live.backUp();
   databases.push(backup);
   await revokeUserSessions(before.deps, { userId, reason: "logout" });
@@ -78,6 +80,10 @@ test("a key that was banned after the backup signs nothing any more, and neither
   const states = new Map(restored.deps.keys.list().map(({ id, state }) => [id, state]));
   expect(old.map((id) => states.get(id))).toEqual(["revoked", "revoked"]);
   expect(old).not.toContain(restored.deps.keys.active().id);
+  const rotatedTo = await backup.ownerSql`
+    select key_id as "keyId" from security_events where type = 'signing_key_rotated'`;
+  // Not for a moment did a key of the backup sign.
+  expect(rotatedTo.map(({ keyId }) => keyId as string).filter((keyId) => old.includes(keyId))).toEqual([]);
   const fresh = await logIn(restored, randomUUID());
   expect(await isActive(restored, fresh.accessToken)).toBe(true);
   await refresh(restored, fresh.refreshToken);
