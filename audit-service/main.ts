@@ -4,6 +4,7 @@ import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
 import { repeat } from "../service-kit/repeat.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
+import { watchDatabase } from "../service-kit/watch-database.ts";
 import { withinDeadline } from "../service-kit/within-deadline.ts";
 import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./audit-query-rpc.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
@@ -63,6 +64,14 @@ lifecycle.onStop("database", async () => {
 lifecycle.addReadinessCheck("database", () =>
   withinDeadline(assertReadable(pools.intake), READINESS_TIMEOUT_MS),
 );
+
+watchDatabase({
+  sql: pools.intake,
+  poolSize: INTAKE_POOL_SIZE,
+  metrics,
+  lifecycle,
+  logger,
+});
 
 const signer = createCheckpointSigner(config.CHECKPOINT_ORIGIN, config.CHECKPOINT_KEY_FILE.reveal());
 /** Whatever LOG_LEVEL is: standard output is one of the places that checkpoints are copied to. */

@@ -11,6 +11,7 @@ import {
 } from "./backend-settings.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
+import { type OperationsAddress, operationsAddresses } from "./operations-addresses.ts";
 
 /** The services, as a command sees them. */
 export interface Backend {
@@ -24,6 +25,10 @@ export interface Backend {
     clientClass: ClientClass<C>,
     work: (client: C, context: CallContext) => Promise<R>,
   ): Promise<R>;
+  /** Where the operations port of each process is. */
+  operationsAddresses(): OperationsAddress[];
+  /** The variables that this program was started with. */
+  environment: SettingsSources["environment"];
 }
 
 type ClientClass<C extends Client> = Parameters<typeof createRpcClient<C>>[0];
@@ -33,6 +38,8 @@ const BUDGET_MS = 10_000;
 
 export function createBackend(sources: SettingsSources): Backend {
   return {
+    environment: sources.environment,
+    operationsAddresses: () => operationsAddresses(sources),
     async call(service, clientClass, work) {
       const settings = backendSettings(service, sources);
       const certificate = openCertificate(settings);

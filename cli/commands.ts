@@ -3,10 +3,16 @@ import { auditExport } from "./audit-export.ts";
 import { auditSearch } from "./audit-search.ts";
 import { auditVerify } from "./audit-verify.ts";
 import type { Command } from "./command.ts";
+import { completionCommand } from "./completion.ts";
+import { configCheck } from "./config-check.ts";
+import { health } from "./health.ts";
 import { keysList } from "./keys-list.ts";
 import { keysRevoke } from "./keys-revoke.ts";
 import { keysRotate } from "./keys-rotate.ts";
 import { routesCheck } from "./routes-check.ts";
+import { sessionsList } from "./sessions-list.ts";
+import { sessionsRevoke } from "./sessions-revoke.ts";
+import { sessionsRevokeAll } from "./sessions-revoke-all.ts";
 import { usersDelete } from "./users-delete.ts";
 import { usersDisable } from "./users-disable.ts";
 import { usersEnable } from "./users-enable.ts";
@@ -38,4 +44,10 @@ export const COMMANDS: readonly Command[] = [
   auditExport,
   auditVerify,
   auditCheckpoint,
+  sessionsList,
+  sessionsRevoke,
+  sessionsRevokeAll,
+  health,
+  configCheck,
+  completionCommand(() => COMMANDS),
 ];

@@ -1,5 +1,6 @@
 import { optionOf, SERVICES } from "./backend-settings.ts";
 import type { CommandOption } from "./command.ts";
+import { OPERATIONS } from "./operations-addresses.ts";
 
 const file = (description: string): CommandOption => ({ type: "string", value: "file", description });
 
@@ -19,6 +20,16 @@ export const GLOBAL_OPTIONS: Readonly<Record<string, CommandOption>> = {
     Object.entries(SERVICES).map(([service, { address }]) => [
       optionOf(address),
       { type: "string", value: "host:port", description: `where ${service} is (${address})` } as const,
+    ]),
+  ),
+  ...Object.fromEntries(
+    Object.entries(OPERATIONS).map(([process, { address }]) => [
+      optionOf(address),
+      {
+        type: "string",
+        value: "host:port",
+        description: `operations port of ${process} (${address})`,
+      } as const,
     ]),
   ),
   "tls-cert-file": file("the operator's certificate, PEM (TLS_CERT_FILE)"),

@@ -45,6 +45,10 @@ export function createHashQueue(options: HashQueueOptions): HashQueue {
   metrics.gauge("gatehouse_password_hashes_waiting", "Password hashes waiting for a turn.", [], (gauge) =>
     gauge.set(waiting.length),
   );
+  const wait = metrics.histogram(
+    "gatehouse_password_hash_wait_seconds",
+    "How long password hashes waited for their turn.",
+  );
   const rejected = metrics.counter(
     "gatehouse_password_hashes_rejected_total",
     "Password hashes refused as busy.",
@@ -86,7 +90,9 @@ export function createHashQueue(options: HashQueueOptions): HashQueue {
 
   return {
     async run(work, deadlineMs) {
+      const askedMs = performance.now();
       await turn(deadlineMs);
+      wait.observe((performance.now() - askedMs) / 1_000);
       try {
         return await work();
       } finally {

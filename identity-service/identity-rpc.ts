@@ -42,7 +42,10 @@ export function createIdentityRpc(
     }),
     login: async (request, context) => {
       const deviceToken = await knownDeviceToken(deps, request.deviceToken);
-      const result = await throttleLogin(deps, { ...request, deviceToken }, context);
+      const result = await deps.countLogin(
+        "password",
+        throttleLogin(deps, { ...request, deviceToken }, context),
+      );
       if ("passwordChange" in result) {
         return { result: { $case: "passwordChange", value: result.passwordChange } };
       }
@@ -56,7 +59,10 @@ export function createIdentityRpc(
       return { result: { $case: "completed", value: completed } };
     },
     changePasswordAtLogin: async (request, context) => {
-      const { tokens, user } = await changePasswordAtLogin(deps, request, context);
+      const { tokens, user } = await deps.countLogin(
+        "password_change",
+        changePasswordAtLogin(deps, request, context),
+      );
       const deviceToken = await rememberDevice(deps, { ...request, user });
       return { completed: { tokens, user: encodeUser(user), deviceToken } };
     },

@@ -13,11 +13,13 @@ import { connectPostgres } from "../service-kit/postgres.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
+import { watchDatabase } from "../service-kit/watch-database.ts";
 import { createAfterAnswer } from "./after-answer.ts";
 import { bootstrapAdmin } from "./bootstrap-admin.ts";
 import { createBreachLookup } from "./breach-lookup.ts";
 import { commonPasswords } from "./common-passwords.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
+import { createCountLogin } from "./count-logins.ts";
 import { deleteExpiredOAuth } from "./delete-expired-oauth.ts";
 import { deleteOldLinks } from "./delete-old-links.ts";
 import { createDeviceTokens } from "./device-token.ts";
@@ -62,6 +64,7 @@ const now = () => new Date();
 const sql = connectPostgres(config, "identity-service", logger);
 lifecycle.onStop("database", () => sql.end({ timeout: 1 }));
 lifecycle.addReadinessCheck("database", () => readUsersTable(sql));
+watchDatabase({ sql, poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
 
 const sessions = createRpcClient(SessionServiceClient, {
   address: config.TOKEN_SERVICE_ADDRESS,
@@ -203,6 +206,7 @@ const deps = {
   now,
   newId,
   noteFailedLogin: createNoteFailedLogin(recorder, { now, newId, metrics }),
+  countLogin: createCountLogin(metrics),
   wakeMailWorker: () => mailWorker.wake(),
   randomBytes: (count: number) => randomBytes(count),
   mfaKeys: [config.MFA_ENCRYPTION_KEY_FILE, ...(previousMfaKey ? [previousMfaKey] : [])] as const,

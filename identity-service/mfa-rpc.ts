@@ -5,6 +5,7 @@ import type { BeginSessionDeps } from "./begin-session.ts";
 import { type BeginTotpEnrollmentDeps, beginTotpEnrollment } from "./begin-totp-enrollment.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
 import { type ConfirmTotpEnrollmentDeps, confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
+import type { CountLogin } from "./count-logins.ts";
 import { disableTotp } from "./disable-totp.ts";
 import { regenerateRecoveryCodes } from "./regenerate-recovery-codes.ts";
 import { type RememberDeviceDeps, rememberDevice } from "./remember-device.ts";
@@ -30,13 +31,13 @@ export type MfaRpcDeps = BeginSessionDeps &
   BeginPasswordChangeDeps &
   BeginTotpEnrollmentDeps &
   ConfirmTotpEnrollmentDeps &
-  RememberDeviceDeps;
+  RememberDeviceDeps & { countLogin: CountLogin };
 
 /** The methods of IdentityService about the second factor. Holds no logic: decode, call, encode. */
 export function createMfaRpc(deps: MfaRpcDeps): Pick<Implementation<IdentityServiceServer>, MfaMethods> {
   return {
     completeMfaLogin: async (request, context) => {
-      const result = await completeMfaLogin(deps, request, context);
+      const result = await deps.countLogin("mfa", completeMfaLogin(deps, request, context));
       if ("passwordChange" in result) return { completed: undefined, passwordChange: result.passwordChange };
       const { tokens, user } = result;
       const deviceToken = await rememberDevice(deps, { ...request, user });

@@ -18,7 +18,13 @@ export function createNoteFailedLogin(
     "gatehouse_failed_logins_not_recorded_total",
     "Failed logins whose reason did not get into the audit log.",
   );
+  const refusals = deps.metrics.counter(
+    "gatehouse_login_refusals_total",
+    "Logins refused after the password was looked at, by the reason that the client is not told.",
+    ["reason"],
+  );
   return ({ userId = "", reason, clientIp, userAgent }, context) => {
+    refusals.inc({ reason });
     const event = {
       kind: "event",
       id: deps.newId(),

@@ -8,6 +8,7 @@ import { createMetrics } from "../service-kit/metrics.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import { createAfterAnswer } from "./after-answer.ts";
 import { commonPasswords } from "./common-passwords.ts";
+import { createCountLogin } from "./count-logins.ts";
 import { createDeviceTokens } from "./device-token.ts";
 import { createHashQueue } from "./hash-queue.ts";
 import { createHashShare } from "./hash-share.ts";
@@ -75,6 +76,7 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     afterAnswer: createAfterAnswer({ maxPending: 1_000, logger }),
     now,
     newId: () => uuidv7(),
+    countLogin: createCountLogin(createMetrics("test")),
     noteFailedLogin: vi.fn((_failed: FailedLogin) => undefined),
     wakeMailWorker: vi.fn(),
     randomBytes,

@@ -82,13 +82,21 @@ function secretOf(value: unknown): string | undefined {
   return isKey ? (value.bytes as Buffer).toString("base64") : undefined;
 }
 
-/** For the first line of a `main.ts`: the configuration, or its problems on standard error and exit 78. */
+/** Of a `main.ts`: only say whether it could start with this configuration, and end. */
+const CHECK_OPTION = "--check-config";
+
+/**
+ * For the first line of a `main.ts`: the configuration, or its problems on standard error and exit 78. With
+ * `--check-config` the process ends in either case, before it has opened anything.
+ */
 export function loadConfig<S extends z.ZodObject>(
   schema: S,
   environment: Record<string, string | undefined>,
 ): z.output<S> {
   try {
-    return parseConfig(schema, environment);
+    const config = parseConfig(schema, environment);
+    if (process.argv.includes(CHECK_OPTION)) process.exit(0);
+    return config;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     process.stderr.write(`${error.message}\n`);

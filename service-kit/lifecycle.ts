@@ -56,18 +56,21 @@ export class Lifecycle {
   /** The reasons why this process should get no traffic; none when it is ready. */
   async unreadyReasons(): Promise<string[]> {
     if (this.#state !== "ready") return [this.#state];
-    const results = await Promise.all(
-      [...this.#checks].map(async ([name, check]) => {
-        try {
-          await withinDeadline(Promise.resolve(check()), CHECK_TIMEOUT_MS);
-          return [];
-        } catch (error) {
-          this.#options.logger.warn({ err: error, dependency: name }, "not ready");
-          return [name];
-        }
-      }),
-    );
-    return results.flat();
+    return [...(await this.readiness())].flatMap(([name, isReady]) => (isReady ? [] : [name]));
+  }
+
+  /** Each part by its name: `process` (it has started, and is not stopping) and the dependencies. */
+  async readiness(): Promise<Map<string, boolean>> {
+    const checked = [...this.#checks].map(async ([name, check]) => {
+      try {
+        await withinDeadline(Promise.resolve(check()), CHECK_TIMEOUT_MS);
+        return [name, true] as const;
+      } catch (error) {
+        this.#options.logger.warn({ err: error, dependency: name }, "not ready");
+        return [name, false] as const;
+      }
+    });
+    return new Map([["process", this.#state === "ready"], ...(await Promise.all(checked))]);
   }
 
   async #stop(reason: string): Promise<void> {

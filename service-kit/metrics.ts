@@ -10,7 +10,7 @@ export interface Metrics {
     name: string,
     help: string,
     labels?: readonly L[],
-    collect?: (gauge: Gauge<L>) => void,
+    collect?: (gauge: Gauge<L>) => void | Promise<void>,
   ): Gauge<L>;
   /** @param buckets upper bounds in seconds. */
   histogram<L extends string>(
@@ -40,7 +40,7 @@ export function createMetrics(service: string): Metrics {
         registers,
         ...(collect && {
           collect() {
-            collect(this);
+            return collect(this);
           },
         }),
       }),

@@ -40,13 +40,17 @@ export function connectPostgres(
   logger: Logger,
   session: Readonly<Record<string, string | number>> = {},
 ): Sql {
-  return postgres(config.DATABASE_URL, {
+  let open = 0;
+  const onSocket = (change: 1 | -1) => {
+    open += change;
+  };
+  const sql = postgres(config.DATABASE_URL, {
     password: config.DATABASE_PASSWORD_FILE.reveal(),
     max: config.DATABASE_POOL_SIZE,
     connect_timeout: CONNECT_TIMEOUT_S,
     max_lifetime: CONNECTION_LIFETIME_S,
     idle_timeout: IDLE_TIMEOUT_S,
-    ...({ socket: openSocket } as object), // an option that the driver has and its types have not
+    ...({ socket: (target: SocketTarget) => openSocket(target, onSocket) } as object), // an option that the driver has and its types have not
     backoff: (attempt) => Math.min(0.05 * 2 ** attempt, 1),
     ssl:
       config.DATABASE_CA_FILE === undefined
@@ -61,16 +65,34 @@ export function connectPostgres(
     },
     onnotice: (notice) => logger.debug({ notice: notice.message }, "database notice"),
   });
+  connectionCounts.set(sql, () => open);
+  return sql;
+}
+
+const connectionCounts = new WeakMap<Sql, () => number>();
+
+/** How many connections a pool of `connectPostgres` holds open now. */
+export function openConnections(sql: Sql): number {
+  return connectionCounts.get(sql)?.() ?? 0;
+}
+
+interface SocketTarget {
+  host: string[];
+  port: number[];
 }
 
 /**
  * As the driver would, but given up when nothing comes from the other end: the driver has no such limit. The driver
  * writes at once, which waits for the connection; an error comes to it as an event.
  */
-function openSocket({ host, port }: { host: string[]; port: number[] }): Socket {
+function openSocket({ host, port }: SocketTarget, onSocket: (change: 1 | -1) => void): Socket {
   const [name = "localhost"] = host;
   const socket = connect({ host: name, port: port[0] ?? 5432 });
   endWhenSilent(socket);
+  socket.once("connect", () => {
+    onSocket(1);
+    socket.once("close", () => onSocket(-1));
+  });
   return Object.assign(socket, { host: name }); // the driver verifies the certificate against this name
 }
 

@@ -1,3 +1,4 @@
+import { describeBuild } from "./build-info.ts";
 import { startHealthServer } from "./health-server.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { createLogger, type DestinationStream, type Logger } from "./logger.ts";
@@ -46,6 +47,10 @@ export async function startProcess(
     shutdownTimeoutMs: config.SHUTDOWN_GRACE_MS + STOP_MARGIN_MS,
   });
   const metrics = createMetrics(name);
+  describeBuild(metrics);
+  metrics.gauge("gatehouse_ready", "1 for each part that is ready, 0 else.", ["part"], async (gauge) => {
+    for (const [part, isReady] of await lifecycle.readiness()) gauge.set({ part }, Number(isReady));
+  });
   const certificate = new ProcessCertificate(tlsFilesOf(config), (error) =>
     logger.error({ err: error }, "certificate files cannot be used; the last good ones stay"),
   );

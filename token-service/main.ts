@@ -9,8 +9,10 @@ import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
+import { watchDatabase } from "../service-kit/watch-database.ts";
 import { configSchema } from "./config.ts";
 import { deliverSecurityEvents } from "./deliver-security-events.ts";
+import { describeSigningKeys } from "./describe-signing-keys.ts";
 import { ensureSigningKeys } from "./ensure-signing-keys.ts";
 import { createEnvoyAuthRpc, envoyCallers } from "./envoy-auth-rpc.ts";
 import { cleanUp } from "./housekeeping.ts";
@@ -110,6 +112,8 @@ metrics.gauge(
 );
 lifecycle.onStop("security events", delivery.stop);
 
+watchDatabase({ sql, poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
+describeSigningKeys(metrics, { keys, maxAgeS: config.SIGNING_KEY_MAX_AGE_S, now });
 const refusals = metrics.counter("gatehouse_token_refusals_total", "Access tokens refused, by the check.", [
   "reason",
 ]);
@@ -145,7 +149,11 @@ lifecycle.addReadinessCheck("revocation log", () => revocations.assertFresh());
 await serveRpc(service, config, (server) => {
   server.add(TokenServiceService, tokenCallers(config.VERIFIERS), createTokenRpc(deps));
   server.add(AuthorizationService, envoyCallers(config.ENVOYS), createEnvoyAuthRpc(deps));
-  server.add(SessionServiceService, sessionCallers, createSessionRpc(deps));
+  server.add(
+    SessionServiceService,
+    sessionCallers,
+    createSessionRpc({ ...deps, ...keyDeps, accessTtlS: lifetimes.accessTtlS }),
+  );
   server.add(
     KeyServiceService,
     keyCallers,

@@ -1,5 +1,6 @@
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
 import {
@@ -19,18 +20,21 @@ export interface RevokeSessionDeps {
   lifetimes: TokenLifetimes;
   revocations: Pick<RevocationFeed, "announce">;
   now: () => Date;
+  /** Called after a commit that left a security event to deliver. */
+  onSecurityEvent: () => void;
 }
 
 /**
  * Ends one session of a user, committed. Ending an ended one succeeds. For the reason `account_deleted` nothing personal
  * of any of the user's sessions remains.
  *
+ * @param request.recordedAs the call, if this end is to be told to the audit log.
  * @returns the number that the revocation log reached.
  * @throws {DomainError} `not_found` if the user has no such session.
  */
 export async function revokeSession(
   deps: RevokeSessionDeps,
-  request: { sessionId: string; userId: string; reason: string },
+  request: { sessionId: string; userId: string; reason: string; recordedAs?: RevocationCause },
 ): Promise<number> {
   const sequence = await orUnavailable(
     deps.sql.begin(async (tx) => {
@@ -41,6 +45,8 @@ export async function revokeSession(
       if (request.reason === ERASED) await eraseOrigins(tx, session.userId);
       if (session.revokedAt !== null) return appendRevocations(tx, [], now);
       await markSessionsRevoked(tx, [session.id], request.reason, now);
+      if (request.recordedAs)
+        await insertRevocationEvent(tx, "session_revoked", { ...request, ...request.recordedAs }, now);
       return appendRevocations(
         tx,
         [{ sessionId: session.id }],
@@ -49,6 +55,7 @@ export async function revokeSession(
     }),
   );
   deps.revocations.announce();
+  if (request.recordedAs) deps.onSecurityEvent();
   return sequence;
 }
 

@@ -5,6 +5,8 @@ const ACTION: Record<SecurityEventType, string> = {
   refresh_reuse: "session.refresh_reused",
   signing_key_rotated: "key.rotated",
   signing_key_revoked: "key.revoked",
+  session_revoked: "session.revoked",
+  all_sessions_revoked: "session.all_revoked",
 };
 
 /** A security event as the audit log has it. */

@@ -1,6 +1,11 @@
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
 
-export type SecurityEventType = "refresh_reuse" | "signing_key_rotated" | "signing_key_revoked";
+export type SecurityEventType =
+  | "refresh_reuse"
+  | "signing_key_rotated"
+  | "signing_key_revoked"
+  | "session_revoked"
+  | "all_sessions_revoked";
 
 /** Something that the audit log, and perhaps the user, must be told. */
 export interface SecurityEvent {

@@ -4,9 +4,10 @@ import type { Session, SessionServiceServer } from "../proto/gen/gatehouse/token
 import { traceIdOf } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
-import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
 import { type IssueSessionDeps, issueSession } from "./issue-session.ts";
 import { type RefreshSessionDeps, refreshSession } from "./refresh-session.ts";
+import { type RevokeAllSessionsDeps, revokeAllSessions, type SweepPosition } from "./revoke-all-sessions.ts";
 import { type RevokeSessionDeps, revokeSession, revokeUserSessions } from "./revoke-session.ts";
 import { fromRoleMessage } from "./role-message.ts";
 import { listLiveSessions, type SessionRow } from "./session-store.ts";
@@ -19,6 +20,7 @@ export const sessionCallers: Callers<SessionServiceServer> = {
   refreshSession: ["gateway"],
   revokeSession: managers,
   revokeUserSessions: managers,
+  revokeAllSessions: ["operator"],
   listSessions: managers,
 };
 
@@ -31,7 +33,35 @@ const newSession = z.object({
   authTime: z.date(),
 });
 
-export type SessionRpcDeps = IssueSessionDeps & RefreshSessionDeps & RevokeSessionDeps;
+const allSessions = z.object({
+  issuedBefore: z.date(),
+  reason: z
+    .string()
+    .max(200)
+    .refine((text) => text.trim() !== "" && !text.includes("\0"), "must say why"),
+});
+
+/** When the work began, in milliseconds since the epoch, and the last session that was looked at. */
+const cursorForm = /^(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
+
+function decodeCursor(text: string): SweepPosition {
+  const [, beganMs, sessionId] = cursorForm.exec(text) ?? [];
+  if (sessionId === undefined) throw new DomainError("validation_failed", "cursor is none of ours");
+  return { beganAt: new Date(Number(beganMs)), sessionId };
+}
+
+function encodeCursor({ beganAt, sessionId }: SweepPosition): string {
+  return `${beganAt.getTime()}.${sessionId}`;
+}
+
+function causeOf(context: RpcContext): { requestId: string; traceId: string } {
+  return { requestId: context.requestId, traceId: traceIdOf(context) };
+}
+
+export type SessionRpcDeps = IssueSessionDeps &
+  RefreshSessionDeps &
+  RevokeSessionDeps &
+  RevokeAllSessionsDeps;
 
 /** Adapts SessionService to its use cases. Holds no logic: decode, call, encode. */
 export function createSessionRpc(deps: SessionRpcDeps): Implementation<SessionServiceServer> {
@@ -48,15 +78,27 @@ export function createSessionRpc(deps: SessionRpcDeps): Implementation<SessionSe
       const tokens = await refreshSession(deps, request.refreshToken, origin);
       return { tokens: toPairMessage(tokens) };
     },
-    async revokeSession(request) {
+    async revokeSession(request, context) {
       const checked = decode(z.object({ sessionId: uuid, userId: uuid, reason }), request);
-      return { sequence: await revokeSession(deps, checked) };
+      // The gateway and identity-service record what they ask for themselves.
+      const recordedAs = context.caller === "operator" ? causeOf(context) : undefined;
+      return { sequence: await revokeSession(deps, { ...checked, ...(recordedAs && { recordedAs }) }) };
     },
     async revokeUserSessions(request) {
       const checked = decode(z.object({ userId: uuid, reason }), request);
       const kept =
         request.exceptSessionId === "" ? {} : { exceptSessionId: request.exceptSessionId.toLowerCase() };
       return revokeUserSessions(deps, { ...checked, ...kept });
+    },
+    async revokeAllSessions(request, context) {
+      const checked = decode(allSessions, request);
+      const cursor = request.cursor === "" ? undefined : decodeCursor(request.cursor);
+      const { ended, next, bannedKeyIds } = await revokeAllSessions(
+        deps,
+        { ...checked, cursor },
+        causeOf(context),
+      );
+      return { ended, bannedKeyIds, nextCursor: next === undefined ? "" : encodeCursor(next) };
     },
     async listSessions(request) {
       const { userId } = decode(z.object({ userId: uuid }), request);

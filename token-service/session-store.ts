@@ -99,6 +99,39 @@ export async function markSessionsRevoked(
   `;
 }
 
+/**
+ * Looks at the next sessions after `cursor`, in the order of their ids, and ends the live ones that began before a moment.
+ *
+ * @returns those that were ended, and where to go on; undefined at the end.
+ */
+export async function revokeNextSessions(
+  tx: TransactionSql,
+  which: { issuedBefore: Date; cursor: string | undefined; limit: number },
+  reason: string,
+  now: Date,
+): Promise<{ ended: Pick<SessionRow, "id" | "rotatedAt">[]; cursor: string | undefined }> {
+  const after = which.cursor ?? "00000000-0000-0000-0000-000000000000";
+  const [looked] = await tx<{ seen: number; last: string | null }[]>`
+    select count(*)::integer as seen, max(id::text) as last
+    from (select id from sessions where id > ${after} order by id limit ${which.limit}) as page
+  `;
+  const last = looked?.last ?? after;
+  // Locked in the order in which a user's sessions are ended.
+  const ended = await tx<Pick<SessionRow, "id" | "rotatedAt">[]>`
+    with live as materialized (
+      select id from sessions
+      where id > ${after} and id <= ${last} and created_at < ${which.issuedBefore} and revoked_at is null
+        and idle_end > ${now}
+      order by created_at, id
+      for update
+    )
+    update sessions as s set revoked_at = ${now}, revoked_reason = ${reason}
+    from live where s.id = live.id
+    returning s.id, s.rotated_at as "rotatedAt"
+  `;
+  return { ended, cursor: (looked?.seen ?? 0) < which.limit ? undefined : last };
+}
+
 /** Forgets where a user's sessions were used from, the ended ones too. What remains are ids and times. */
 export async function eraseOrigins(tx: TransactionSql, userId: string): Promise<void> {
   // Each half is found by an index of its own.

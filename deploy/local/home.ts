@@ -7,7 +7,7 @@ const MARKER = "gatehouse-home";
 
 /** What Gatehouse puts into its home, and so what `--fresh` may remove. The marker stays. */
 const OWN_ENTRIES =
-  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|routes\.yaml|providers\.yaml|checkpoints\.jsonl|processes\.json|started-once)$/;
+  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|prometheus|routes\.yaml|providers\.yaml|checkpoints\.jsonl|processes\.json|started-once)$/;
 
 /** Where each kind of data of one local Gatehouse is kept. All paths are absolute. */
 export interface Home {
@@ -20,6 +20,8 @@ export interface Home {
   spool: string;
   /** The mailbox's messages. */
   mail: string;
+  /** Configuration and data of Prometheus, if it runs. */
+  prometheus: string;
   routesFile: string;
   providersFile: string;
   /** Checkpoints of the audit log, outside the database. */
@@ -108,6 +110,7 @@ function homeAt(path: string): Home {
     logs: join(path, "logs"),
     spool: join(path, "spool"),
     mail: join(path, "mail"),
+    prometheus: join(path, "prometheus"),
     routesFile: join(path, "routes.yaml"),
     providersFile: join(path, "providers.yaml"),
     checkpointFile: join(path, "checkpoints.jsonl"),

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ensureCertificates } from "./certificates.ts";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "./embedded-postgres.ts";
+import { hasPrometheus } from "./find-prometheus.ts";
 import { type FirstAdministrator, firstAdministrator } from "./first-administrator.ts";
 import type { Home } from "./home.ts";
 import { LaunchError } from "./launch-error.ts";
@@ -88,6 +89,9 @@ export class Launcher {
     const database = this.#startDatabase(superuserPassword);
     database.catch(() => {}); // awaited below; until then a failure elsewhere is reported first
     const administrator = await this.#prepareFiles();
+    if (this.#settings.WITH_MONITORING && !hasPrometheus(process.env.PATH)) {
+      console.log("WITH_MONITORING: prometheus is not installed; going on without it.");
+    }
     const { independent, withDatabase } = processPlan(this.#settings, this.#home, administrator);
     const early = independent.map((spec) => this.#supervisor.start(spec));
     await Promise.all([

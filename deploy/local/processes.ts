@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { certificateFiles, type Identity } from "./certificates.ts";
+import { hasPrometheus } from "./find-prometheus.ts";
 import type { FirstAdministrator } from "./first-administrator.ts";
 import type { Home } from "./home.ts";
 import { servicePasswordFile } from "./provision.ts";
@@ -15,10 +16,16 @@ export interface ProcessPlan {
 
 /** Stopped in this order, a group at a time: who calls before who is called. */
 export const STOP_GROUPS: readonly (readonly string[])[] = [
+  ["monitoring"],
   ["gateway"],
   ["identity-service", "payments-service"],
   ["token-service", "audit-service", "mailbox", "demo-provider"],
 ];
+
+/** Whether Prometheus runs, too: asked for, and installed. */
+function monitors(settings: Settings): boolean {
+  return settings.WITH_MONITORING && hasPrometheus(process.env.PATH);
+}
 
 const local = (port: number) => `127.0.0.1:${port}`;
 
@@ -77,7 +84,13 @@ export function processPlan(settings: Settings, home: Home, administrator: First
     CHECKPOINT_FILE: home.checkpointFile,
   });
   return {
-    independent: [mailbox(settings, home), demoProvider(settings, home), gateway, payments],
+    independent: [
+      mailbox(settings, home),
+      demoProvider(settings, home),
+      gateway,
+      payments,
+      ...(monitors(settings) ? [monitoring(settings, home)] : []),
+    ],
     withDatabase: [token, identity, audit],
   };
 }
@@ -152,6 +165,28 @@ function databaseEnvironment(settings: Settings, home: Home, name: ServiceName):
   return {
     DATABASE_URL: `postgres://${wanted.serviceRole}@${local(settings.POSTGRES_PORT)}/${wanted.database}`,
     DATABASE_PASSWORD_FILE: servicePasswordFile(home.secrets, wanted),
+  };
+}
+
+function monitoring(settings: Settings, home: Home): ProcessSpec {
+  const { GATEWAY_OPERATIONS_PORT, IDENTITY_OPERATIONS_PORT, TOKEN_OPERATIONS_PORT } = settings;
+  const { AUDIT_OPERATIONS_PORT, PROMETHEUS_PORT } = settings;
+  const ports = [
+    GATEWAY_OPERATIONS_PORT,
+    IDENTITY_OPERATIONS_PORT,
+    TOKEN_OPERATIONS_PORT,
+    AUDIT_OPERATIONS_PORT,
+  ];
+  return {
+    name: "monitoring",
+    entry: "deploy/local/monitoring.ts",
+    address: local(PROMETHEUS_PORT),
+    readyUrl: `http://${local(PROMETHEUS_PORT)}/-/ready`,
+    environment: {
+      PROMETHEUS_ADDRESS: local(PROMETHEUS_PORT),
+      PROMETHEUS_DIRECTORY: home.prometheus,
+      TARGETS: ports.map(local).join(","),
+    },
   };
 }
 

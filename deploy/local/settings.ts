@@ -3,6 +3,7 @@ import { z } from "zod";
 import { canonicalEmail } from "../../identity-service/canonical-email.ts";
 import { commonPasswords } from "../../identity-service/common-passwords.ts";
 import { checkPassword } from "../../identity-service/password-policy.ts";
+import { booleanSchema } from "../../service-kit/config.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { LaunchError } from "./launch-error.ts";
 
@@ -35,6 +36,7 @@ const portSettings = {
   SMTP_PORT: port(1025),
   MAILBOX_PORT: port(1080),
   DEMO_PROVIDER_PORT: port(8090),
+  PROMETHEUS_PORT: port(9090),
 };
 
 /** A variable of `portSettings`. */
@@ -53,6 +55,8 @@ export const settingsSchema = z.object({
     .optional(),
   LOG_LEVEL: z.enum(["fatal", "error", "warn", "info", "debug", "trace"]).default("info"),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
+  /** Prometheus with our rules, if it is installed. */
+  WITH_MONITORING: booleanSchema.default(false),
 });
 
 type Parsed = z.infer<typeof settingsSchema>;
@@ -101,9 +105,10 @@ function passwordProblems({
   }
 }
 
-/** Every port of the settings with the variable that moves it. */
+/** Every port that will be listened on, with the variable that moves it. */
 export function settingsPorts(settings: Settings): { name: PortName; port: number }[] {
-  return portNames.map((name) => ({ name, port: settings[name] }));
+  const used = portNames.filter((name) => name !== "PROMETHEUS_PORT" || settings.WITH_MONITORING);
+  return used.map((name) => ({ name, port: settings[name] }));
 }
 
 /** Looked at on its own, so that it is found beside other problems. */

@@ -14,6 +14,8 @@ export interface TestDatabase {
   sql: Sql;
   /** As the schema's owner: to look at, or set up, what the service itself may not touch. */
   ownerSql: Sql;
+  /** A backup: another database with what this one holds now. Its connections are cut for it; clients make new ones. */
+  backUp(): Promise<TestDatabase>;
   /** Closes both connections and removes the database. */
   drop(): Promise<void>;
 }
@@ -26,11 +28,14 @@ export interface TestDatabase {
 export async function createTestDatabase(service: ServiceName): Promise<TestDatabase> {
   const test = inject("postgres");
   const wanted = databaseOf(service);
+  return copyOf(test, wanted, templateName(wanted.database, test.run));
+}
+
+async function copyOf(test: TestPostgres, wanted: ServiceDatabase, source: string): Promise<TestDatabase> {
   const name = `test_${wanted.database}_${test.run}_${randomBytes(4).toString("hex")}`;
   await asAdmin(test, async (admin) => {
-    await admin.unsafe(
-      `create database ${name} owner ${wanted.ownerRole} template ${templateName(wanted.database, test.run)}`,
-    );
+    await admin`select pg_terminate_backend(pid) from pg_stat_activity where datname = ${source}`;
+    await admin.unsafe(`create database ${name} owner ${wanted.ownerRole} template ${source}`);
     await closeToOthers(admin, name, wanted);
   });
 
@@ -41,7 +46,8 @@ export async function createTestDatabase(service: ServiceName): Promise<TestData
     await Promise.all([sql.end({ timeout: 1 }), ownerSql.end({ timeout: 1 })]);
     await asAdmin(test, (admin) => admin.unsafe(`drop database if exists ${name} with (force)`));
   };
-  return { url: serviceUrl(test, wanted, name), password: credentials.password, sql, ownerSql, drop };
+  const backUp = () => copyOf(test, wanted, name);
+  return { url: serviceUrl(test, wanted, name), password: credentials.password, sql, ownerSql, backUp, drop };
 }
 
 function serviceUrl({ server }: TestPostgres, { serviceRole }: ServiceDatabase, name: string): string {

@@ -99,6 +99,28 @@ export interface RevokeUserSessionsResponse {
   sequence: number;
 }
 
+/** Which sessions to end. */
+export interface RevokeAllSessionsRequest {
+  /** Sessions that began before; not in the future. */
+  issuedBefore:
+    | Date
+    | undefined;
+  /** Why, for the audit log; 1 to 200 characters. */
+  reason: string;
+  /** `next_cursor` of the answer before; empty to begin. */
+  cursor: string;
+}
+
+/** A part of them, committed. */
+export interface RevokeAllSessionsResponse {
+  /** How many this call ended. */
+  ended: number;
+  /** Where to go on; empty when all have ended. */
+  nextCursor: string;
+  /** `kid` of the signing keys that this call banned. */
+  bannedKeyIds: string[];
+}
+
 /** Whose sessions to list. */
 export interface ListSessionsRequest {
   /** UUID of the user. */
@@ -635,6 +657,142 @@ export const RevokeUserSessionsResponse: MessageFns<RevokeUserSessionsResponse> 
   },
 };
 
+function createBaseRevokeAllSessionsRequest(): RevokeAllSessionsRequest {
+  return { issuedBefore: undefined, reason: "", cursor: "" };
+}
+
+export const RevokeAllSessionsRequest: MessageFns<RevokeAllSessionsRequest> = {
+  encode(message: RevokeAllSessionsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.issuedBefore !== undefined) {
+      Timestamp.encode(toTimestamp(message.issuedBefore), writer.uint32(10).fork()).join();
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.cursor !== "") {
+      writer.uint32(26).string(message.cursor);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RevokeAllSessionsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRevokeAllSessionsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.issuedBefore = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.cursor = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRevokeAllSessionsResponse(): RevokeAllSessionsResponse {
+  return { ended: 0, nextCursor: "", bannedKeyIds: [] };
+}
+
+export const RevokeAllSessionsResponse: MessageFns<RevokeAllSessionsResponse> = {
+  encode(message: RevokeAllSessionsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.ended !== 0) {
+      writer.uint32(8).uint32(message.ended);
+    }
+    if (message.nextCursor !== "") {
+      writer.uint32(18).string(message.nextCursor);
+    }
+    for (const v of message.bannedKeyIds) {
+      writer.uint32(26).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RevokeAllSessionsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRevokeAllSessionsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.ended = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextCursor = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.bannedKeyIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseListSessionsRequest(): ListSessionsRequest {
   return { userId: "" };
 }
@@ -894,6 +1052,22 @@ export const SessionServiceService = {
       Buffer.from(RevokeUserSessionsResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): RevokeUserSessionsResponse => RevokeUserSessionsResponse.decode(value),
   },
+  /**
+   * Ends every session that began before a moment, whosever it is, a part at a time: call it again with
+   * the cursor until it gives none. The first part bans every signing key, so that no access token
+   * outlives its session. For operators: after a database was restored, or leaked.
+   */
+  revokeAllSessions: {
+    path: "/gatehouse.token.v1.SessionService/RevokeAllSessions" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RevokeAllSessionsRequest): Buffer =>
+      Buffer.from(RevokeAllSessionsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RevokeAllSessionsRequest => RevokeAllSessionsRequest.decode(value),
+    responseSerialize: (value: RevokeAllSessionsResponse): Buffer =>
+      Buffer.from(RevokeAllSessionsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RevokeAllSessionsResponse => RevokeAllSessionsResponse.decode(value),
+  },
   /** The live sessions of a user, newest first. At most the session limit of a user (20 by default). */
   listSessions: {
     path: "/gatehouse.token.v1.SessionService/ListSessions" as const,
@@ -922,6 +1096,12 @@ export interface SessionServiceServer extends UntypedServiceImplementation {
   revokeSession: handleUnaryCall<RevokeSessionRequest, RevokeSessionResponse>;
   /** Ends all sessions of a user, or all but one. */
   revokeUserSessions: handleUnaryCall<RevokeUserSessionsRequest, RevokeUserSessionsResponse>;
+  /**
+   * Ends every session that began before a moment, whosever it is, a part at a time: call it again with
+   * the cursor until it gives none. The first part bans every signing key, so that no access token
+   * outlives its session. For operators: after a database was restored, or leaked.
+   */
+  revokeAllSessions: handleUnaryCall<RevokeAllSessionsRequest, RevokeAllSessionsResponse>;
   /** The live sessions of a user, newest first. At most the session limit of a user (20 by default). */
   listSessions: handleUnaryCall<ListSessionsRequest, ListSessionsResponse>;
 }
@@ -996,6 +1176,26 @@ export interface SessionServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: RevokeUserSessionsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Ends every session that began before a moment, whosever it is, a part at a time: call it again with
+   * the cursor until it gives none. The first part bans every signing key, so that no access token
+   * outlives its session. For operators: after a database was restored, or leaked.
+   */
+  revokeAllSessions(
+    request: RevokeAllSessionsRequest,
+    callback: (error: ServiceError | null, response: RevokeAllSessionsResponse) => void,
+  ): ClientUnaryCall;
+  revokeAllSessions(
+    request: RevokeAllSessionsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RevokeAllSessionsResponse) => void,
+  ): ClientUnaryCall;
+  revokeAllSessions(
+    request: RevokeAllSessionsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RevokeAllSessionsResponse) => void,
   ): ClientUnaryCall;
   /** The live sessions of a user, newest first. At most the session limit of a user (20 by default). */
   listSessions(

@@ -1,0 +1,428 @@
+import type { Dashboard } from "./dashboard.ts";
+
+const P99 = (metric: string, by: string) =>
+  `histogram_quantile(0.99, sum by (${by}, le) (rate(${metric}_bucket[$__rate_interval])))`;
+const RATE = (metric: string, by: string) => `sum by (${by}) (rate(${metric}[$__rate_interval]))`;
+
+/** By file name. `node deploy/monitoring/build-dashboards.ts` writes the JSON that Grafana imports. */
+export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
+  overview: {
+    uid: "gatehouse-overview",
+    title: "Gatehouse: overview",
+    rows: [
+      {
+        title: "Now",
+        panels: [
+          {
+            title: "Requests",
+            unit: "reqps",
+            isStat: true,
+            queries: [["sum(rate(gatehouse_http_request_seconds_count[5m]))", "requests"]],
+          },
+          {
+            title: "Failing (5xx)",
+            unit: "percentunit",
+            isStat: true,
+            description: "The objective is 0.05 % over 30 days.",
+            queries: [["gatehouse:http_errors:ratio_rate5m", "5 min"]],
+          },
+          {
+            title: "Not ready",
+            unit: "short",
+            isStat: true,
+            queries: [["count(gatehouse_ready == 0) or vector(0)", "parts"]],
+          },
+          {
+            title: "Alerts",
+            unit: "short",
+            isStat: true,
+            queries: [
+              ['count(ALERTS{alertname=~"Gatehouse.+", alertstate="firing"}) or vector(0)', "firing"],
+            ],
+          },
+        ],
+      },
+      {
+        title: "HTTP, by route",
+        panels: [
+          {
+            title: "Rate",
+            unit: "reqps",
+            queries: [["sum by (method, route) (gatehouse:http_requests:rate5m)", "{{method}} {{route}}"]],
+          },
+          {
+            title: "Errors",
+            unit: "reqps",
+            queries: [
+              [
+                'sum by (route, status) (gatehouse:http_requests:rate5m{status=~"5.."})',
+                "{{status}} {{route}}",
+              ],
+            ],
+          },
+          {
+            title: "Duration, 99th percentile",
+            unit: "s",
+            queries: [["gatehouse:http_seconds:p99_rate5m", "{{route}}"]],
+          },
+        ],
+      },
+      {
+        title: "gRPC, by method",
+        panels: [
+          {
+            title: "Rate",
+            unit: "reqps",
+            queries: [["sum by (method) (gatehouse:rpc_requests:rate5m)", "{{method}}"]],
+          },
+          {
+            title: "Errors",
+            unit: "reqps",
+            description: "Refusals that are answers (NOT_FOUND, INVALID_ARGUMENT, …) are left out.",
+            queries: [
+              [
+                'sum by (method, code) (gatehouse:rpc_requests:rate5m{code=~"INTERNAL|UNKNOWN|UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED"})',
+                "{{code}} {{method}}",
+              ],
+            ],
+          },
+          {
+            title: "Duration, 99th percentile",
+            unit: "s",
+            queries: [["gatehouse:rpc_seconds:p99_rate5m", "{{method}}"]],
+          },
+        ],
+      },
+      {
+        title: "Upstreams and clients",
+        panels: [
+          {
+            title: "Circuits (0 closed, 1 half-open, 2 open)",
+            unit: "short",
+            queries: [["max by (upstream) (gatehouse_upstream_circuit)", "{{upstream}}"]],
+          },
+          {
+            title: "Connections",
+            unit: "short",
+            queries: [
+              ["sum by (instance) (gatehouse_http_connections)", "{{instance}}"],
+              ["sum by (instance) (gatehouse_websockets)", "WebSockets {{instance}}"],
+            ],
+          },
+        ],
+      },
+    ],
+  },
+  security: {
+    uid: "gatehouse-security",
+    title: "Gatehouse: logins and security",
+    rows: [
+      {
+        title: "Logins",
+        panels: [
+          {
+            title: "By step and outcome",
+            unit: "reqps",
+            queries: [[RATE("gatehouse_logins_total", "step, outcome"), "{{step}}: {{outcome}}"]],
+          },
+          {
+            title: "Refused, by the reason that clients are not told",
+            unit: "reqps",
+            queries: [[RATE("gatehouse_login_refusals_total", "reason"), "{{reason}}"]],
+          },
+          {
+            title: "Password hashes",
+            unit: "short",
+            queries: [
+              ["sum(gatehouse_password_hashes_running)", "running"],
+              ["sum(gatehouse_password_hashes_waiting)", "waiting"],
+              [RATE("gatehouse_password_hashes_rejected_total", "reason"), "refused a second: {{reason}}"],
+            ],
+          },
+          {
+            title: "Wait for a hash, 99th percentile",
+            unit: "s",
+            queries: [[P99("gatehouse_password_hash_wait_seconds", "instance"), "{{instance}}"]],
+          },
+        ],
+      },
+      {
+        title: "Tokens",
+        panels: [
+          {
+            title: "Access tokens refused, by check",
+            unit: "reqps",
+            queries: [[RATE("gatehouse_token_refusals_total", "reason"), "{{reason}}"]],
+          },
+          {
+            title: "Refreshes",
+            unit: "reqps",
+            queries: [[RATE("gatehouse_refreshes_total", "result"), "{{result}}"]],
+          },
+          {
+            title: "Verified from memory",
+            unit: "percentunit",
+            queries: [["gatehouse:verifier_memory:ratio_rate5m", "{{service}}"]],
+          },
+          {
+            title: "Revocation lag",
+            unit: "s",
+            description: "Beyond 3 s tokens are refused.",
+            queries: [
+              ["gatehouse_revocation_lag_seconds", "{{service}} {{instance}}"],
+              ["gatehouse_verifier_lag_seconds", "{{service}} {{instance}}"],
+            ],
+          },
+        ],
+      },
+      {
+        title: "Keys, certificates, throttle",
+        panels: [
+          {
+            title: "Signing key: age, and when it is due",
+            unit: "s",
+            queries: [
+              ["max(gatehouse_signing_key_age_seconds)", "age"],
+              ["max(gatehouse_signing_key_max_age_seconds)", "due"],
+            ],
+          },
+          {
+            title: "Certificates end in",
+            unit: "s",
+            queries: [["min by (service) (gatehouse_certificate_end_seconds) - time()", "{{service}}"]],
+          },
+          {
+            title: "Redis in use",
+            unit: "short",
+            queries: [
+              ["min by (service) (gatehouse_redis_connected)", "{{service}}: revocations"],
+              ["min by (service) (gatehouse_throttle_shared)", "{{service}}: throttle"],
+            ],
+          },
+          {
+            title: "Breach look-ups",
+            unit: "reqps",
+            queries: [[RATE("gatehouse_breach_lookups_total", "outcome"), "{{outcome}}"]],
+          },
+        ],
+      },
+      {
+        title: "Debts",
+        panels: [
+          {
+            title: "Ends of sessions not confirmed",
+            unit: "short",
+            queries: [["max(gatehouse_session_ends_waiting)", "waiting"]],
+          },
+          {
+            title: "Oldest mail",
+            unit: "s",
+            queries: [["max(gatehouse_mail_oldest_waiting_seconds)", "age"]],
+          },
+          {
+            title: "Mails",
+            unit: "reqps",
+            queries: [[RATE("gatehouse_mails_total", "template, result"), "{{template}}: {{result}}"]],
+          },
+        ],
+      },
+    ],
+  },
+  audit: {
+    uid: "gatehouse-audit",
+    title: "Gatehouse: audit log",
+    rows: [
+      {
+        title: "Into the log",
+        panels: [
+          {
+            title: "Entries",
+            unit: "reqps",
+            queries: [
+              ["sum(rate(gatehouse_audit_entries_stored_total[$__rate_interval]))", "stored"],
+              ["sum(rate(gatehouse_audit_entries_repeated_total[$__rate_interval]))", "repeated"],
+              [
+                "sum(rate(gatehouse_audit_intents_closed_total[$__rate_interval]))",
+                "intents closed as unknown",
+              ],
+            ],
+          },
+          {
+            title: "By producers",
+            unit: "reqps",
+            queries: [
+              [RATE("gatehouse_audit_acknowledged_total", "service"), "{{service}}: acknowledged"],
+              [RATE("gatehouse_audit_reconnects_total", "service"), "{{service}}: streams begun again"],
+              [
+                "sum(rate(gatehouse_failed_logins_not_recorded_total[$__rate_interval]))",
+                "failed logins not recorded",
+              ],
+            ],
+          },
+          {
+            title: "Group commit, 99th percentile",
+            unit: "s",
+            queries: [[P99("gatehouse_audit_commit_seconds", "instance"), "{{instance}}"]],
+          },
+          {
+            title: "Until an entry is durable, 99th percentile",
+            unit: "s",
+            queries: [[P99("gatehouse_audit_durable_seconds", "service"), "{{service}}"]],
+          },
+        ],
+      },
+      {
+        title: "Waiting",
+        panels: [
+          {
+            title: "Not acknowledged",
+            unit: "short",
+            queries: [
+              ["sum by (service) (gatehouse_audit_queued_entries)", "{{service}}"],
+              ["sum(gatehouse_audit_waiting_entries)", "received, not stored"],
+            ],
+          },
+          {
+            title: "Spool",
+            unit: "bytes",
+            queries: [
+              ["sum by (service, instance) (gatehouse_audit_spool_bytes)", "{{service}} {{instance}}"],
+            ],
+          },
+          {
+            title: "Through the spool",
+            unit: "reqps",
+            queries: [
+              ["sum(rate(gatehouse_audit_spooled_total[$__rate_interval]))", "written"],
+              ["sum(rate(gatehouse_audit_spool_drained_total[$__rate_interval]))", "sent"],
+              ["sum(rate(gatehouse_audit_spool_recovered_total[$__rate_interval]))", "of former processes"],
+              ["sum(rate(gatehouse_audit_spool_errors_total[$__rate_interval]))", "failures"],
+            ],
+          },
+          {
+            title: "Security events not delivered",
+            unit: "s",
+            queries: [
+              ["max by (service) (gatehouse_outbox_lag_seconds)", "oldest of {{service}}"],
+              ["max by (service) (gatehouse_security_events_waiting)", "count of {{service}}"],
+            ],
+          },
+        ],
+      },
+      {
+        title: "Proof",
+        panels: [
+          {
+            title: "Numbered entries, and those under a checkpoint",
+            unit: "short",
+            queries: [
+              ["max(gatehouse_audit_log_size)", "numbered"],
+              ["max(gatehouse_audit_checkpoint_size)", "under a checkpoint"],
+            ],
+          },
+          {
+            title: "Ages",
+            unit: "s",
+            queries: [
+              ["min(gatehouse_audit_head_age_seconds)", "last number"],
+              ["min(gatehouse_audit_checkpoint_age_seconds)", "last checkpoint"],
+            ],
+          },
+          {
+            title: "Sequencers; refused; stray",
+            unit: "short",
+            queries: [
+              ["sum(gatehouse_audit_sequencer)", "sequencers (1 is right)"],
+              ["max(gatehouse_audit_refused)", "refused"],
+              ["max(gatehouse_audit_stray_entries)", "outside the partitions"],
+            ],
+          },
+          {
+            title: "Without numbers",
+            unit: "short",
+            queries: [["max(gatehouse_audit_backlog_entries)", "entries"]],
+          },
+        ],
+      },
+    ],
+  },
+  runtime: {
+    uid: "gatehouse-runtime",
+    title: "Gatehouse: processes and databases",
+    rows: [
+      {
+        title: "Processes",
+        panels: [
+          {
+            title: "Versions",
+            unit: "short",
+            queries: [
+              [
+                "count by (service, version, node) (gatehouse_build_info)",
+                "{{service}} {{version}}, Node {{node}}",
+              ],
+            ],
+          },
+          {
+            title: "CPU",
+            unit: "short",
+            queries: [[RATE("process_cpu_seconds_total", "service, instance"), "{{service}} {{instance}}"]],
+          },
+          {
+            title: "Resident memory",
+            unit: "bytes",
+            queries: [["process_resident_memory_bytes", "{{service}} {{instance}}"]],
+          },
+          {
+            title: "Event loop lag, 99th percentile",
+            unit: "s",
+            queries: [["nodejs_eventloop_lag_p99_seconds", "{{service}} {{instance}}"]],
+          },
+        ],
+      },
+      {
+        title: "Databases",
+        panels: [
+          {
+            title: "Connections, and how many there may be",
+            unit: "short",
+            queries: [
+              ["sum by (service) (gatehouse_database_connections)", "{{service}}"],
+              ["sum by (service) (gatehouse_database_connections_max)", "{{service}}: at most"],
+            ],
+          },
+          {
+            title: "A trivial statement, 99th percentile",
+            unit: "s",
+            queries: [[P99("gatehouse_database_probe_seconds", "service"), "{{service}}"]],
+          },
+          {
+            title: "Trivial statements that failed",
+            unit: "reqps",
+            queries: [[RATE("gatehouse_database_probe_failures_total", "service"), "{{service}}"]],
+          },
+          {
+            title: "Clock skew",
+            unit: "s",
+            queries: [["gatehouse_database_clock_skew_seconds", "{{service}} {{instance}}"]],
+          },
+        ],
+      },
+      {
+        title: "Readiness",
+        panels: [
+          {
+            title: "Parts",
+            unit: "short",
+            queries: [["gatehouse_ready", "{{service}} {{instance}}: {{part}}"]],
+          },
+          {
+            title: "Routes files",
+            unit: "short",
+            queries: [["sum by (result) (increase(gatehouse_routes_reloads_total[1h]))", "{{result}}"]],
+          },
+        ],
+      },
+    ],
+  },
+};

@@ -1,0 +1,233 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { parser } from "@prometheus-io/lezer-promql";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { z } from "zod";
+import { toGrafana } from "../deploy/monitoring/dashboard.ts";
+import { DASHBOARDS } from "../deploy/monitoring/dashboards.ts";
+
+const ROOT = resolve(import.meta.dirname, "..");
+const MONITORING = join(ROOT, "deploy", "monitoring");
+const RUNBOOKS = join(ROOT, "docs", "operations", "runbooks");
+const read = (...path: string[]) => readFileSync(join(...path), "utf8");
+
+/** Read by rules and dashboards and made by branches that are not merged yet. */
+const ARRIVING: readonly string[] = [
+  "gatehouse_audit_backlog_entries",
+  "gatehouse_audit_checkpoint_age_seconds",
+  "gatehouse_audit_checkpoint_file_failures_total",
+  "gatehouse_audit_checkpoint_size",
+  "gatehouse_audit_durable_seconds",
+  "gatehouse_audit_head_age_seconds",
+  "gatehouse_audit_intents_closed_total",
+  "gatehouse_audit_log_size",
+  "gatehouse_audit_refused",
+  "gatehouse_audit_sequencer",
+  "gatehouse_audit_spool_bytes",
+  "gatehouse_audit_spool_drained_total",
+  "gatehouse_audit_spool_errors_total",
+  "gatehouse_audit_spool_recovered_total",
+  "gatehouse_audit_spooled_total",
+  "gatehouse_audit_stray_entries",
+  "gatehouse_outbox_lag_seconds",
+  "gatehouse_routes_reloads_total",
+  "gatehouse_upstream_circuit",
+  "gatehouse_websockets",
+];
+
+/** Of Prometheus itself and of prom-client's default metrics. */
+const FOREIGN = /^(?:up|ALERTS|process_\w+|nodejs_\w+)$/;
+
+const ruleFile = z.object({
+  groups: z.array(
+    z.object({
+      rules: z.array(
+        z.union([
+          z.strictObject({ record: z.string().regex(/^gatehouse:\w+:\w+$/), expr: z.string() }),
+          z.strictObject({
+            alert: z.string().regex(/^Gatehouse[A-Z]\w+$/),
+            expr: z.string(),
+            for: z.string().regex(/^\d+[mh]$|^30s$/),
+            labels: z.strictObject({ severity: z.enum(["page", "ticket"]) }),
+            annotations: z.strictObject({
+              summary: z.string().min(10),
+              description: z.string().min(20),
+              runbook_url: z.string(),
+            }),
+          }),
+        ]),
+      ),
+    }),
+  ),
+});
+const rules = ruleFile
+  .parse(parse(read(MONITORING, "gatehouse.rules.yaml")))
+  .groups.flatMap(({ rules }) => rules);
+const alerts = rules.flatMap((rule) => ("alert" in rule ? [rule] : []));
+const recorded = new Set(rules.flatMap((rule) => ("record" in rule ? [rule.record] : [])));
+
+/** Names that the source hands to `metrics.counter`, `gauge` or `histogram`. */
+const registered = registeredMetrics();
+
+function registeredMetrics(): Set<string> {
+  const folders = [
+    "service-kit",
+    "token-client",
+    "audit-client",
+    "gateway",
+    "identity-service",
+    "token-service",
+  ];
+  const names = new Set<string>();
+  for (const folder of [...folders, "audit-service"]) {
+    for (const name of readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })) {
+      if (!name.endsWith(".ts") || name.endsWith(".test.ts")) continue;
+      const text = read(ROOT, folder, name);
+      for (const [, kind, metric = ""] of text.matchAll(
+        /\b(counter|gauge|histogram)(?:<[^>]*>)?\(\s*"(gatehouse_\w+)"/g,
+      )) {
+        const parts = kind === "histogram" ? ["_bucket", "_count", "_sum"] : [""];
+        for (const part of parts) names.add(metric + part);
+        names.add(metric);
+      }
+    }
+  }
+  return names;
+}
+
+/** The names of the series in an expression. @throws if it does not parse. */
+function seriesOf(expression: string): string[] {
+  // Grafana's variables stand where PromQL has a duration.
+  const text = expression.replaceAll("$__rate_interval", "5m");
+  const names: string[] = [];
+  parser.parse(text).iterate({
+    enter(node) {
+      if (node.type.isError) throw new Error(`does not parse at ${node.from}: ${text}`);
+      if (node.name === "VectorSelector")
+        names.push(/^[\w:]+/.exec(text.slice(node.from, node.to))?.[0] ?? "");
+    },
+  });
+  return names;
+}
+
+function isKnown(name: string): boolean {
+  const base = name.replace(/_(?:bucket|count|sum)$/, "");
+  return (
+    FOREIGN.test(name) ||
+    recorded.has(name) ||
+    registered.has(name) ||
+    ARRIVING.includes(name) ||
+    (base !== name && ARRIVING.includes(base))
+  );
+}
+
+const unknownIn = (expression: string) => seriesOf(expression).filter((name) => !isKnown(name));
+
+test("the source has metrics, so that no check below passes by looking at nothing", () => {
+  expect(registered.size).toBeGreaterThan(40);
+  expect(alerts.length).toBeGreaterThan(25);
+  expect(seriesOf('a{b="c"} / on (x) sum(rate(d:e:f[5m]))')).toEqual(["a", "d:e:f"]);
+  expect(() => seriesOf("sum(rate(a[5m])")).toThrow(/does not parse/);
+});
+
+test("a metric that has arrived is not on the list of those to come", () => {
+  expect(
+    ARRIVING.filter((name) => registered.has(name)),
+    "delete these from ARRIVING",
+  ).toEqual([]);
+});
+
+test("every rule parses and reads what some process registers", () => {
+  expect(rules.flatMap(({ expr }) => unknownIn(expr))).toEqual([]);
+});
+
+test("every alert has its runbook, and every runbook its alert", () => {
+  for (const { alert, annotations } of alerts) {
+    expect(annotations.runbook_url).toBe(`docs/operations/runbooks/${alert}.md`);
+  }
+  const names = [...new Set(alerts.map(({ alert }) => `${alert}.md`))];
+  expect(
+    readdirSync(RUNBOOKS)
+      .filter((name) => name !== "README.md")
+      .sort(),
+  ).toEqual(names.sort());
+});
+
+test.each([...new Set(alerts.map(({ alert }) => alert))])(
+  "the runbook of %s can be worked with at night",
+  (alert) => {
+    const text = read(RUNBOOKS, `${alert}.md`);
+    expect(text.split("\n")[0]).toBe(`# ${alert}`);
+    for (const part of ["## What it means", "## Confirm", "## First", "## End it"])
+      expect(text).toContain(`\n${part}\n`);
+  },
+);
+
+test("what runbooks and papers of operations name is registered", () => {
+  const folders = [RUNBOOKS, join(ROOT, "docs", "operations")];
+  const files = folders.flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)));
+  const unknown = files
+    .filter((file) => file.endsWith(".md"))
+    .flatMap((file) => [...read(file).matchAll(/\bgatehouse_[a-z_]+\b/g)].map(([name]) => name))
+    .filter((name) => !isKnown(name) && !/^gatehouse_(?:identity|token|audit)(?:_owner|_b)?$/.test(name));
+  expect([...new Set(unknown)]).toEqual([]);
+});
+
+describe.each(Object.entries(DASHBOARDS))("dashboard %s", (name, dashboard) => {
+  test("is what its description says: run node deploy/monitoring/build-dashboards.ts", () => {
+    expect(JSON.parse(read(MONITORING, "dashboards", `${name}.json`))).toEqual(toGrafana(dashboard));
+  });
+
+  test("reads what some process registers, from the data source that is chosen", () => {
+    const panels = dashboard.rows.flatMap((row) => row.panels);
+    expect(panels.flatMap(({ queries }) => queries.flatMap(([expr]) => unknownIn(expr)))).toEqual([]);
+    const text = JSON.stringify(toGrafana(dashboard));
+    expect(text).toContain('"type":"datasource"');
+    expect(new Set(text.match(/"datasource":\{[^}]*\}/g))).toEqual(
+      new Set(['"datasource":{"type":"prometheus","uid":"$datasource"}']),
+    );
+  });
+});
+
+test("dashboards have ids of their own, and there are no other files", () => {
+  const uids = Object.values(DASHBOARDS).map(({ uid }) => uid);
+  expect(new Set(uids).size).toBe(uids.length);
+  expect(readdirSync(join(MONITORING, "dashboards")).sort()).toEqual(
+    Object.keys(DASHBOARDS)
+      .map((name) => `${name}.json`)
+      .sort(),
+  );
+});
+
+test("every registered metric is seen somewhere: in a rule, a dashboard or a runbook", () => {
+  const shown = [
+    ...rules.flatMap(({ expr }) => seriesOf(expr)),
+    ...Object.values(DASHBOARDS).flatMap(({ rows }) =>
+      rows.flatMap(({ panels }) =>
+        panels.flatMap(({ queries }) => queries.flatMap(([expr]) => seriesOf(expr))),
+      ),
+    ),
+    ...readdirSync(RUNBOOKS).flatMap((name) => read(RUNBOOKS, name).match(/\bgatehouse_[a-z_]+\b/g) ?? []),
+  ];
+  const seen = new Set(shown.map((name) => name.replace(/_(?:bucket|count|sum)$/, "")));
+  const bases = [...registered].filter((name) => !/_(?:bucket|count|sum)$/.test(name));
+  expect(bases.filter((name) => !seen.has(name))).toEqual([]);
+});
+
+const promtool = spawnSync("promtool", ["--version"]).error === undefined;
+
+test.runIf(promtool)("promtool finds every rule well-formed, and each alert fires when it should", () => {
+  const promtoolRun = (...argv: string[]) =>
+    execFileSync("promtool", argv, { cwd: MONITORING, encoding: "utf8" });
+  promtoolRun("check", "config", "prometheus.yaml");
+  promtoolRun("test", "rules", "gatehouse.rules.test.yaml");
+});
+
+test("every alert is seen to fire in the rules' own tests", () => {
+  const text = read(MONITORING, "gatehouse.rules.test.yaml");
+  expect(alerts.map(({ alert }) => alert).filter((name) => !text.includes(`alertname="${name}"`))).toEqual(
+    [],
+  );
+});

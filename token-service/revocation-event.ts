@@ -1,0 +1,31 @@
+import { v7 as uuidv7 } from "uuid";
+import type { TransactionSql } from "../service-kit/postgres.ts";
+import { insertSecurityEvent } from "./security-event-store.ts";
+
+/** The call in which an operator ended sessions. */
+export interface RevocationCause {
+  requestId: string;
+  traceId: string;
+}
+
+/** Leaves word of what an operator ended for the audit log, in the transaction of the end. */
+export async function insertRevocationEvent(
+  tx: TransactionSql,
+  type: "session_revoked" | "all_sessions_revoked",
+  facts: RevocationCause & { userId?: string; sessionId?: string; reason: string },
+  now: Date,
+): Promise<void> {
+  await insertSecurityEvent(tx, {
+    id: uuidv7(),
+    type,
+    userId: facts.userId ?? null,
+    sessionId: facts.sessionId ?? null,
+    keyId: null,
+    reason: facts.reason,
+    ip: "",
+    userAgent: "",
+    requestId: facts.requestId,
+    traceId: facts.traceId,
+    occurredAt: now,
+  });
+}

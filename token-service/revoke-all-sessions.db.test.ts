@@ -1,0 +1,159 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
+import { refreshSession } from "./refresh-session.ts";
+import { revokeAllSessions, type SweepPosition } from "./revoke-all-sessions.ts";
+import { revokeUserSessions } from "./revoke-session.ts";
+import { verifyToken } from "./verify-token.ts";
+
+const CALL = { requestId: "request-1", traceId: "0123456789abcdef0123456789abcdef" };
+const ORIGIN = { ip: "192.0.2.1", userAgent: "test", ...CALL };
+
+let databases: TestDatabase[];
+let replicas: TokenReplica[];
+let live: TestDatabase;
+
+beforeEach(async () => {
+  live = await createTestDatabase("token-service");
+  databases = [live];
+  replicas = [];
+});
+afterEach(async () => {
+  for (const replica of replicas) replica.stop();
+  for (const database of databases) await database.drop();
+});
+
+async function start(database: TestDatabase): Promise<TokenReplica> {
+  const replica = await startTokenReplica(database.sql);
+  replicas.push(replica);
+  return replica;
+}
+
+async function endAll({ deps }: TokenReplica, issuedBefore = deps.now()): Promise<number> {
+  let cursor: SweepPosition | undefined;
+  let ended = 0;
+  do {
+    const part = await revokeAllSessions(deps, { issuedBefore, reason: "restored", cursor }, CALL);
+    ended += part.ended;
+    cursor = part.next;
+  } while (cursor !== undefined);
+  await deps.keys.reload();
+  await deps.revocations.refresh();
+  return ended;
+}
+
+const refresh = ({ deps }: TokenReplica, token: string) => refreshSession(deps, token, ORIGIN);
+const isActive = async ({ deps }: TokenReplica, token: string) => (await verifyToken(deps, token)).active;
+
+test("a session revoked after the backup stays dead after restore and sessions revoke-all", async () => {
+  const before = await start(live);
+  const userId = randomUUID();
+  const stolen = await logIn(before, userId);
+  // Long before: nothing but the ban of its key ends its access token.
+  await live.ownerSql`update sessions set created_at = now() - interval '1 day', rotated_at = now() - interval '1 hour'`;
+  const backup = await live.backUp();
+  databases.push(backup);
+  await revokeUserSessions(before.deps, { userId, reason: "logout" });
+  await before.deps.revocations.refresh();
+  expect(await isActive(before, stolen.accessToken)).toBe(false);
+  await expect(refresh(before, stolen.refreshToken)).rejects.toMatchObject({ code: "refresh_token_invalid" });
+
+  const restored = await start(backup);
+  // What the procedure is for: the backup knows nothing of the logout.
+  expect(await isActive(restored, stolen.accessToken)).toBe(true);
+  expect(await endAll(restored)).toBe(1);
+  expect(await isActive(restored, stolen.accessToken)).toBe(false);
+  await expect(refresh(restored, stolen.refreshToken)).rejects.toMatchObject({
+    code: "refresh_token_invalid",
+  });
+});
+
+test("a key that was banned after the backup signs nothing any more, and neither does the next key of then", async () => {
+  const before = await start(live);
+  const old = before.deps.keys.list().map(({ id }) => id);
+  const backup = await live.backUp();
+  databases.push(backup);
+  const restored = await start(backup);
+  await endAll(restored);
+  const states = new Map(restored.deps.keys.list().map(({ id, state }) => [id, state]));
+  expect(old.map((id) => states.get(id))).toEqual(["revoked", "revoked"]);
+  expect(old).not.toContain(restored.deps.keys.active().id);
+  const rotatedTo = await backup.ownerSql`
+    select key_id as "keyId" from security_events where type = 'signing_key_rotated'`;
+  // Not for a moment did a key of the backup sign.
+  expect(rotatedTo.map(({ keyId }) => keyId as string).filter((keyId) => old.includes(keyId))).toEqual([]);
+  const fresh = await logIn(restored, randomUUID());
+  expect(await isActive(restored, fresh.accessToken)).toBe(true);
+  await refresh(restored, fresh.refreshToken);
+});
+
+test("a session that was refreshed between the ban of the keys and its own end is refused at once", async () => {
+  const replica = await start(live);
+  const issuedBefore = replica.deps.now();
+  await sleep(5);
+  const kept = await logIn(replica, randomUUID());
+  const session = await logIn(replica, randomUUID());
+  await live.ownerSql`update sessions set created_at = created_at - interval '1 day' where id = (select max(id::text)::uuid from sessions)`;
+  await revokeAllSessions(
+    replica.deps,
+    { issuedBefore: new Date(0), reason: "ban only", cursor: undefined },
+    CALL,
+  );
+  await replica.deps.keys.reload();
+  const between = await refresh(replica, session.refreshToken);
+  expect(await isActive(replica, between.accessToken)).toBe(true);
+  const cursor = { beganAt: issuedBefore, sessionId: "00000000-0000-0000-0000-000000000000" };
+  const { ended } = await revokeAllSessions(replica.deps, { issuedBefore, reason: "r", cursor }, CALL);
+  await replica.deps.revocations.refresh();
+  expect(ended).toBe(1);
+  expect(await isActive(replica, between.accessToken)).toBe(false);
+  // The younger session lost its access token with the keys and gets another.
+  expect(await isActive(replica, kept.accessToken)).toBe(false);
+  await refresh(replica, kept.refreshToken);
+});
+
+test("it goes over more sessions than one look takes, and tells the audit log once", async () => {
+  const replica = await start(live);
+  await live.ownerSql`
+    insert into sessions (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, created_at,
+                          last_used_at, idle_end, absolute_end)
+    select gen_random_uuid(), gen_random_uuid(), 'USER', '{pwd}', at, sha256('x'), 1, at, at, at, at + interval '7 days',
+           at + interval '30 days'
+    from generate_series(1, 4500), (select now() - interval '1 day' as at) as begun`;
+  expect(await endAll(replica)).toBe(4_500);
+  expect(await endAll(replica)).toBe(0);
+  const [{ live: left, entries } = { live: -1, entries: -1 }] = await live.ownerSql<
+    { live: number; entries: number }[]
+  >`
+    select (select count(*)::integer from sessions where revoked_at is null) as live,
+           (select count(*)::integer from revocations where session_id is not null) as entries`;
+  expect({ left, entries }).toEqual({ left: 0, entries: 0 });
+  const events = await live.ownerSql`
+    select reason, request_id as "requestId" from security_events where type = 'all_sessions_revoked'`;
+  expect([...events]).toEqual([
+    { reason: "restored", requestId: "request-1" },
+    { reason: "restored", requestId: "request-1" },
+  ]);
+});
+
+test("this replica gives sessions again as soon as the command has answered", async () => {
+  const replica = await start(live);
+  const request = { issuedBefore: replica.deps.now(), reason: "r", cursor: undefined };
+  await revokeAllSessions(replica.deps, request, CALL);
+  await replica.deps.revocations.refresh();
+  const pair = await logIn(replica, randomUUID());
+  expect(await isActive(replica, pair.accessToken)).toBe(true);
+});
+
+test("a moment in the future is refused before anything is banned", async () => {
+  const replica = await start(live);
+  const issuedBefore = new Date(replica.deps.now().getTime() + 120_000);
+  const request = { issuedBefore, reason: "r", cursor: undefined };
+  await expect(revokeAllSessions(replica.deps, request, CALL)).rejects.toMatchObject({
+    code: "validation_failed",
+  });
+  await replica.deps.keys.reload();
+  expect(replica.deps.keys.list().map(({ state }) => state)).not.toContain("revoked");
+});

@@ -1,0 +1,105 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable } from "../service-kit/postgres.ts";
+import type { KeyRing } from "./key-ring.ts";
+import { listKeys } from "./key-store.ts";
+import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
+import { appendRevocations } from "./revocation-store.ts";
+import { type RevokeSigningKeyDeps, revokeSigningKey } from "./revoke-signing-key.ts";
+import { revokeNextSessions } from "./session-store.ts";
+import { accessTokensDeadAt } from "./token-lifetimes.ts";
+
+export interface RevokeAllSessionsDeps extends RevokeSigningKeyDeps {
+  keys: Pick<KeyRing, "reload">;
+  /** Called after a commit that left a security event to deliver. */
+  onSecurityEvent: () => void;
+}
+
+/** How far the work has come. */
+export interface SweepPosition {
+  beganAt: Date;
+  /** The last session that was looked at. */
+  sessionId: string;
+}
+
+export interface RevokeAllRequest {
+  issuedBefore: Date;
+  reason: string;
+  /** Undefined to begin. */
+  cursor: SweepPosition | undefined;
+}
+
+const BATCH = 2_000;
+/** Well within the longest that a call may take. */
+const WORK_MS = 4_000;
+/** Clocks of replicas and of operators, with room to spare: what was rotated this long before counts as rotated since. */
+const CLOCK_ROOM_MS = 60_000;
+const REVOKED_REASON = "all_sessions_revoked";
+
+/**
+ * Ends every session that began before a moment, a part in each call. First every signing key is banned, which ends all
+ * access tokens with one entry a key in the revocation log; sessions get an entry of their own only if they have been
+ * refreshed since, and so have a token of a key that is not banned.
+ *
+ * @throws {DomainError} `validation_failed` for a moment in the future.
+ */
+export async function revokeAllSessions(
+  deps: RevokeAllSessionsDeps,
+  request: RevokeAllRequest,
+  cause: RevocationCause,
+): Promise<{ ended: number; next: SweepPosition | undefined; bannedKeyIds: string[] }> {
+  const startedMs = performance.now();
+  const now = deps.now();
+  if (request.issuedBefore.getTime() > now.getTime() + CLOCK_ROOM_MS) {
+    throw new DomainError("validation_failed", "issued_before is in the future");
+  }
+  const beganAt = request.cursor?.beganAt ?? now;
+  const bannedKeyIds = request.cursor === undefined ? await banEveryKey(deps, request.reason, cause) : [];
+  let sessionId = request.cursor?.sessionId;
+  let ended = 0;
+  do {
+    const part = await endNext(deps, { issuedBefore: request.issuedBefore, beganAt, cursor: sessionId });
+    ended += part.ended;
+    sessionId = part.cursor;
+  } while (sessionId !== undefined && performance.now() - startedMs < WORK_MS);
+  deps.revocations.announce();
+  return { ended, bannedKeyIds, next: sessionId === undefined ? undefined : { beganAt, sessionId } };
+}
+
+/** The next key first: it must not become the active one when that is banned, because it may be as old as a backup. */
+async function banEveryKey(
+  deps: RevokeAllSessionsDeps,
+  reason: string,
+  cause: RevocationCause,
+): Promise<string[]> {
+  const keys = (await orUnavailable(listKeys(deps.sql))).filter(({ state }) => state !== "revoked");
+  keys.sort((a, b) => Number(b.state === "next") - Number(a.state === "next"));
+  await orUnavailable(
+    deps.sql.begin((tx) =>
+      insertRevocationEvent(tx, "all_sessions_revoked", { ...cause, reason }, deps.now()),
+    ),
+  );
+  for (const { id } of keys) await revokeSigningKey(deps, id, { ...cause, reason });
+  deps.onSecurityEvent();
+  await deps.keys.reload(); // the keys that sign from now on: none of those in memory may
+  return keys.map(({ id }) => id);
+}
+
+async function endNext(
+  deps: RevokeAllSessionsDeps,
+  { issuedBefore, beganAt, cursor }: { issuedBefore: Date; beganAt: Date; cursor: string | undefined },
+): Promise<{ ended: number; cursor: string | undefined }> {
+  return orUnavailable(
+    deps.sql.begin(async (tx) => {
+      const which = { issuedBefore, cursor, limit: BATCH };
+      const result = await revokeNextSessions(tx, which, REVOKED_REASON, deps.now());
+      const since = beganAt.getTime() - CLOCK_ROOM_MS;
+      const targets = result.ended
+        .filter(({ rotatedAt }) => rotatedAt.getTime() >= since)
+        .map(({ id }) => ({ sessionId: id }));
+      if (targets.length > 0) {
+        await appendRevocations(tx, targets, accessTokensDeadAt(deps.now(), deps.accessTtlS));
+      }
+      return { ended: result.ended.length, cursor: result.cursor };
+    }),
+  );
+}
