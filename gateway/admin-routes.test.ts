@@ -114,6 +114,8 @@ test.each([
   "consistency?from=1",
   "consistency?from=-1&to=2",
   "consistency?from=1&to=99999999999999999",
+  // Would be rounded to another one.
+  "consistency?from=1&to=9007199254740993",
 ])("/admin/audit/%s is refused", async (path) => {
   const { app } = testGateway({ auditQuery: PROOFS });
   const response = await send(app, { url: `/admin/audit/${path}`, token: "admin-token" });

@@ -26,36 +26,56 @@ const EntryParams = z.strictObject({ id: z.uuid().toLowerCase() });
 const size = z
   .string()
   .regex(/^[1-9]\d{0,15}$/, "must be a whole number from 1")
-  .transform(Number);
+  .transform(Number)
+  .pipe(z.int())
+  // As a client sees it: a number, although a query is text.
+  .meta({ type: "integer", pattern: undefined, minimum: 1, maximum: Number.MAX_SAFE_INTEGER });
 const InclusionQuery = z.strictObject({ sequence: size, treeSize: size });
 const ConsistencyQuery = z.strictObject({ from: size, to: size });
 
 /** Reading the audit log, and what proves it. */
 export function registerAdminRoutes(app: GatewayApp, { auditQuery }: { auditQuery: AuditQueryClient }): void {
-  const config = { auth: { roles: ["ADMIN", "AUDITOR"] } } as const;
+  const auth = { roles: ["ADMIN", "AUDITOR"] } as const;
 
-  app.get("/admin/audit", { config, schema: { querystring: AuditQuery } }, async (request) => {
-    const page = await auditQuery.search(request.query, request.call);
-    return success(page, "Audit entries, newest first.");
-  });
-
-  app.get("/admin/audit/:id", { config, schema: { params: EntryParams } }, async (request) => {
-    const found = await auditQuery.get(request.params.id, request.call);
-    return success(found, "The entry, with the proof that it is in the log.");
-  });
-
-  app.get("/admin/audit/checkpoint", { config }, async (request) =>
-    success(await auditQuery.checkpoint(request.call), "The latest signed checkpoint."),
+  app.get(
+    "/admin/audit",
+    { config: { auth, docs: auditDocs.searchAuditLog }, schema: { querystring: AuditQuery } },
+    async (request) => {
+      const page = await auditQuery.search(request.query, request.call);
+      return success(page, "Audit entries, newest first.");
+    },
   );
 
-  app.get("/admin/audit/inclusion", { config, schema: { querystring: InclusionQuery } }, async (request) => {
-    const { sequence, treeSize } = request.query;
-    return success(await auditQuery.proveInclusion(sequence, treeSize, request.call), "The inclusion proof.");
-  });
+  app.get(
+    "/admin/audit/:id",
+    { config: { auth, docs: auditDocs.getAuditEntry }, schema: { params: EntryParams } },
+    async (request) => {
+      const found = await auditQuery.get(request.params.id, request.call);
+      return success(found, "The entry, with the proof that it is in the log.");
+    },
+  );
+
+  app.get(
+    "/admin/audit/checkpoint",
+    { config: { auth, docs: auditDocs.getAuditCheckpoint } },
+    async (request) => success(await auditQuery.checkpoint(request.call), "The latest signed checkpoint."),
+  );
+
+  app.get(
+    "/admin/audit/inclusion",
+    { config: { auth, docs: auditDocs.proveAuditInclusion }, schema: { querystring: InclusionQuery } },
+    async (request) => {
+      const { sequence, treeSize } = request.query;
+      return success(
+        await auditQuery.proveInclusion(sequence, treeSize, request.call),
+        "The inclusion proof.",
+      );
+    },
+  );
 
   app.get(
     "/admin/audit/consistency",
-    { config, schema: { querystring: ConsistencyQuery } },
+    { config: { auth, docs: auditDocs.proveAuditConsistency }, schema: { querystring: ConsistencyQuery } },
     async (request) => {
       const { from, to } = request.query;
       const proof = await auditQuery.proveConsistency(from, to, request.call);

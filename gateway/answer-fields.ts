@@ -63,9 +63,10 @@ const mfaAnswer = z
   })
   .meta({ id: "MfaRequired", description: "Go on with `POST /auth/mfa/verify`." });
 
-/** What a password, a code and a new password come to. A later step asks for no earlier one. */
+/** What a password, a provider, a code and a new password come to. A later step asks for no earlier one. */
 export const loginAnswers = {
   afterPassword: z.union([completedAnswer, mfaAnswer, passwordChangeAnswer]),
+  afterProvider: z.union([completedAnswer, mfaAnswer]),
   afterCode: z.union([completedAnswer, passwordChangeAnswer]),
   afterPasswordChange: completedAnswer,
 };

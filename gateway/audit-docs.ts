@@ -17,7 +17,7 @@ const actor = z
 
 export const auditEntryAnswer = z
   .strictObject({
-    id: text("1042"),
+    id: idField,
     kind: z
       .enum(["intent", "outcome", "event"])
       .meta({ description: "A call is an intent and its outcome; an event stands alone." }),
@@ -45,8 +45,37 @@ export const auditEntryAnswer = z
       .optional()
       .meta({ description: "Microseconds.", examples: [41_250] }),
     reason: text("wrong_password").optional(),
+    sequence: z
+      .int()
+      .nullable()
+      .meta({ description: "Its place in the log, from 1; null while it has none yet.", examples: [1042] }),
+    receivedAt: timeField.meta({ description: "By the log's clock." }),
+    producer: text("gateway").meta({ description: "The service that sent it." }),
   })
   .meta({ id: "AuditEntry" });
+
+const HASH = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
+const hash = z.string().meta({ description: "Base64.", examples: [HASH] });
+const hashes = z.array(hash).meta({ description: "From the leaf up (RFC 9162, section 2.1)." });
+const checkpoint = z.string().meta({
+  description: "A signed note (C2SP tlog-checkpoint).",
+  examples: [`gatehouse.example/audit\n1042\n${HASH}\n\n— gatehouse.example/audit AAAAAA==\n`],
+});
+
+const provenEntry = z.strictObject({
+  entry: auditEntryAnswer,
+  proof: z
+    .strictObject({
+      leafData: z
+        .string()
+        .meta({ description: "Canonical JSON whose hash is the leaf's.", examples: ["{}"] }),
+      leafHash: hash,
+      inclusionProof: hashes,
+      checkpoint,
+    })
+    .nullable()
+    .meta({ description: "Null while no checkpoint covers the entry: about a second." }),
+});
 
 export const auditDocs = describeRoutes("Audit log", {
   searchAuditLog: {
@@ -56,5 +85,34 @@ export const auditDocs = describeRoutes("Audit log", {
       "A page of entries, newest first.",
       z.strictObject({ entries: z.array(auditEntryAnswer), nextCursor: nextCursorField }),
     ),
+  },
+  getAuditEntry: {
+    summary: "Read one entry, with the proof that it is in the log",
+    answers: answersWith("The entry.", provenEntry),
+    codes: ["not_found"],
+  },
+  getAuditCheckpoint: {
+    summary: "Read the latest signed checkpoint",
+    description: "404 while there is none yet.",
+    answers: answersWith(
+      "The checkpoint, and the key to verify it with.",
+      z.strictObject({
+        checkpoint,
+        verifierKey: text("gatehouse.example/audit+00000000+AAAA"),
+      }),
+    ),
+    codes: ["not_found"],
+  },
+  proveAuditInclusion: {
+    summary: "Prove that an entry is in the log",
+    description: "404 for a tree that is larger than the log.",
+    answers: answersWith("The proof.", z.strictObject({ leafHash: hash, proof: hashes })),
+    codes: ["not_found"],
+  },
+  proveAuditConsistency: {
+    summary: "Prove that the log has only grown",
+    description: "404 for a tree that is larger than the log.",
+    answers: answersWith("The proof.", z.strictObject({ proof: hashes })),
+    codes: ["not_found"],
   },
 });

@@ -33,3 +33,12 @@ export const linkTokenField = z
   .min(1)
   .max(200)
   .meta({ description: "From the mail.", examples: ["dGhpcyBpcyBub3QgYSB0b2tlbg"] });
+/** Of the list in identity-service's configuration. */
+export const returnToField = z
+  .string()
+  .min(1)
+  .max(2_048)
+  .meta({
+    description: "Where the browser goes at the end: exactly one of those that the operator allows.",
+    examples: ["https://app.example.com/signed-in"],
+  });

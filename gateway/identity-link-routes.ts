@@ -1,9 +1,10 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { TokenVerifier } from "../token-client/principal.ts";
-import { passwordField } from "./body-fields.ts";
+import { passwordField, returnToField } from "./body-fields.ts";
 import { clientOf } from "./client-of.ts";
 import { success } from "./envelope.ts";
+import { identityLinkDocs } from "./identity-link-docs.ts";
 import type { IdentityOwner, OAuthClient } from "./oauth-client.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
 import { ProviderParams } from "./oauth-routes.ts";
@@ -12,7 +13,7 @@ import type { GatewayApp } from "./request-state.ts";
 
 /** Of an account that has a password. */
 const password = passwordField.optional();
-const LinkBody = z.strictObject({ password, returnTo: z.string().min(1).max(2_048).optional() });
+const LinkBody = z.strictObject({ password, returnTo: returnToField.optional() });
 const UnlinkBody = z.strictObject({ password }).optional();
 
 export interface IdentityLinkBackends {
@@ -22,15 +23,19 @@ export interface IdentityLinkBackends {
 
 /** The accounts at identity providers that a user can log in with: see them, link one, take one away. */
 export function registerIdentityLinkRoutes(app: GatewayApp, { oauth, verifier }: IdentityLinkBackends): void {
-  app.get("/auth/me/identities", { config: { auth: "authenticated" } }, async (request) => {
-    const identities = await oauth.listIdentities(principalOf(request).userId, request.call);
-    return success({ identities }, "The ways to log in beside a password.");
-  });
+  app.get(
+    "/auth/me/identities",
+    { config: { auth: "authenticated", docs: identityLinkDocs.listIdentities } },
+    async (request) => {
+      const identities = await oauth.listIdentities(principalOf(request).userId, request.call);
+      return success({ identities }, "The ways to log in beside a password.");
+    },
+  );
 
   app.post(
     "/auth/me/identities/:provider",
     {
-      config: { auth: "authenticated", action: "auth.identity.link" },
+      config: { auth: "authenticated", action: "auth.identity.link", docs: identityLinkDocs.linkIdentity },
       schema: { params: ProviderParams, body: LinkBody },
     },
     async (request, reply) => {
@@ -52,7 +57,11 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { oauth, verifier }:
   app.delete(
     "/auth/me/identities/:provider",
     {
-      config: { auth: "authenticated", action: "auth.identity.unlink" },
+      config: {
+        auth: "authenticated",
+        action: "auth.identity.unlink",
+        docs: identityLinkDocs.unlinkIdentity,
+      },
       schema: { params: ProviderParams, body: UnlinkBody },
     },
     async (request) => {

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { AuditActor } from "../audit-client/audit-entry.ts";
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
+import { returnToField } from "./body-fields.ts";
 import { clientOf } from "./client-of.ts";
 import { deviceTokenOf, keepDeviceToken } from "./device-cookie.ts";
 import { success } from "./envelope.ts";
@@ -12,6 +13,7 @@ import type { KnownPaths } from "./known-paths.ts";
 import { messagePage } from "./link-pages.ts";
 import type { OAuthClient, OAuthResult } from "./oauth-client.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
+import { oauthDocs } from "./oauth-docs.ts";
 import { oauthRedirect, type TokenDelivery } from "./oauth-redirect.ts";
 import type { FailurePage, GatewayApp } from "./request-state.ts";
 import { tokenResponse } from "./token-response.ts";
@@ -19,21 +21,54 @@ import { tokenResponse } from "./token-response.ts";
 /** Asking a provider takes 5 s at most; then there is a session to begin. */
 const CALLBACK_BUDGET_MS = 8_000;
 const MAX_PARAMETER_CHARACTERS = 4_096;
+const STATE_CHARACTERS = 43;
 
-/** Any text in its place is a name: what is none of ours is `provider_not_found`. */
-export const ProviderParams = z.strictObject({ provider: z.string().max(MAX_PARAMETER_CHARACTERS) });
+/** Any text in its place is a name: what is none of ours is `provider_not_found`. The router takes no longer one. */
+export const ProviderParams = z.strictObject({
+  provider: z
+    .string()
+    .max(100)
+    .meta({ description: "A `name` of `GET /auth/providers`.", minLength: 1, examples: ["google"] }),
+});
 const BeginQuery = z.strictObject({
-  returnTo: z.string().min(1).max(2_048).optional(),
-  codeChallenge: z.string().length(43).optional(),
+  returnTo: returnToField.optional(),
+  codeChallenge: z
+    .string()
+    .length(43)
+    .optional()
+    .meta({ description: "S256 of a verifier (RFC 7636, section 4.2)." }),
 });
 /** What is too long, or there twice, is as good as missing: it is refused where the flow's state is looked for. */
-const parameter = z.string().max(MAX_PARAMETER_CHARACTERS).catch("");
+const parameter = z
+  .string()
+  .max(MAX_PARAMETER_CHARACTERS)
+  .catch("")
+  .meta({ default: undefined, examples: [""] });
+/** The document asks for one of ours. What is none of ours is `oauth_state_invalid`, not `validation_failed`. */
+const state = parameter.meta({
+  minLength: STATE_CHARACTERS,
+  maxLength: STATE_CHARACTERS,
+  examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"],
+});
 /** Not strict: providers add parameters of their own. `error_description` is not read, so nothing can repeat it. */
-const Answer = z.object({ code: parameter, state: parameter, iss: parameter, error: parameter });
+const Answer = z
+  .object({ code: parameter, state, iss: parameter, error: parameter })
+  .meta({ required: ["state"] });
 /** Longer than any of ours; what is none of ours is `oauth_code_invalid`. */
 const ExchangeBody = z.strictObject({
-  code: z.string().min(1).max(200),
-  codeVerifier: z.string().min(1).max(200),
+  code: z
+    .string()
+    .min(1)
+    .max(200)
+    .meta({ examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"] }),
+  codeVerifier: z
+    .string()
+    .min(1)
+    .max(200)
+    .meta({
+      description: "Of the `codeChallenge`.",
+      examples: ["dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"],
+    }),
 });
 
 export interface OAuthBackends {
@@ -57,14 +92,14 @@ export function registerOAuthRoutes(
     return reply;
   };
 
-  app.get("/auth/providers", { config: { auth: "public" } }, async (request) =>
+  app.get("/auth/providers", { config: { auth: "public", docs: oauthDocs.listProviders } }, async (request) =>
     success({ providers: await oauth.listProviders(request.call) }, "The identity providers."),
   );
 
   app.get(
     "/auth/:provider",
     {
-      config: { auth: "public", failurePage },
+      config: { auth: "public", failurePage, docs: oauthDocs.beginOAuthLogin },
       exposeHeadRoute: false,
       onRequest: notOurs,
       schema: { params: ProviderParams, querystring: BeginQuery },
@@ -83,7 +118,13 @@ export function registerOAuthRoutes(
     "/auth/:provider/callback",
     {
       // It makes users and sessions: the audit log has it, although it is a GET.
-      config: { auth: "public", action: "auth.oauth_login", hasEffect: true, failurePage },
+      config: {
+        auth: "public",
+        action: "auth.oauth_login",
+        hasEffect: true,
+        failurePage,
+        docs: oauthDocs.completeOAuthLogin,
+      },
       exposeHeadRoute: false,
       preValidation: refuseStrangers,
       schema: { params: ProviderParams, querystring: Answer },
@@ -113,7 +154,12 @@ export function registerOAuthRoutes(
     scope.post(
       "/auth/:provider/callback",
       {
-        config: { auth: "public", action: "auth.oauth_form_post", failurePage },
+        config: {
+          auth: "public",
+          action: "auth.oauth_form_post",
+          failurePage,
+          docs: oauthDocs.receiveOAuthForm,
+        },
         schema: { params: ProviderParams, body: Answer },
       },
       async (request, reply) => {
@@ -129,7 +175,10 @@ export function registerOAuthRoutes(
 
   app.post(
     "/auth/oauth/exchange",
-    { config: { auth: "public", action: "auth.oauth_exchange" }, schema: { body: ExchangeBody } },
+    {
+      config: { auth: "public", action: "auth.oauth_exchange", docs: oauthDocs.exchangeOAuthCode },
+      schema: { body: ExchangeBody },
+    },
     async (request, reply) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
       const result = await oauth.exchange(attempt, request.call);
@@ -148,7 +197,7 @@ export function registerOAuthRoutes(
 async function refuseStrangers(request: FastifyRequest): Promise<void> {
   const { state } = (request.query ?? {}) as { state?: unknown };
   const { browserToken } = browserTokenOf(request);
-  if (typeof state !== "string" || state.length !== 43 || browserToken === "") {
+  if (typeof state !== "string" || state.length !== STATE_CHARACTERS || browserToken === "") {
     throw new DomainError("oauth_state_invalid");
   }
 }

@@ -83,7 +83,7 @@ must ignore members that it does not know. This document and its pages are outsi
 "error": {"code": …, "requestId": …}}\`; with \`Accept: application/problem+json\` a failure is RFC 9457's problem details.
 Go by \`code\`, which is stable, never by \`message\`. The schema \`ErrorCode\` lists them all.
 
-**Methods.** \`HEAD\` answers as \`GET\` without the body, \`OPTIONS\` with \`Allow\`. A path that is not there is 404
+**Methods.** \`HEAD\` answers as \`GET\` without the body where nothing else is said, \`OPTIONS\` with \`Allow\`. A path that is not there is 404
 \`not_found\`, another method 405 \`method_not_allowed\` with \`Allow\`.
 
 **Limits.** 429 \`too_many_requests\` and 503 have \`Retry-After\` in seconds.
@@ -135,6 +135,7 @@ function operation(
   const parameters = [
     ...schemas.parameters(schema.params, "path"),
     ...schemas.parameters(schema.querystring, "query"),
+    ...Object.entries(config.docs.cookies ?? {}).map(cookieParameter),
   ];
   return {
     operationId,
@@ -147,6 +148,10 @@ function operation(
     responses: { ...successes(config.docs, schemas), ...failures(route, schemas, responses) },
     ...(config.action !== undefined && { "x-audit-action": config.action }),
   };
+}
+
+function cookieParameter([name, description]: [string, string]): object {
+  return { name, in: "cookie", required: true, description, ...headerText };
 }
 
 /** Any one of them lets a call in. */

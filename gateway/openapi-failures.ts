@@ -18,7 +18,7 @@ const ANY_REQUEST = [
   "service_unavailable",
 ] as const;
 const WITH_TOKEN = ["token_missing", "token_invalid", "token_expired"] as const;
-const WITH_BODY = ["payload_too_large", "unsupported_media_type", "audit_unavailable"] as const;
+const WITH_BODY = ["payload_too_large", "unsupported_media_type"] as const;
 
 /** Every code that a client can see, as `docs/errors.md` orders them. */
 export const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter(
@@ -27,12 +27,13 @@ export const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter
 
 /** The codes a route can answer, by status: those of its policy, and its own. */
 export function failuresOf({ method, config }: DocumentedRoute): Map<number, ErrorCode[]> {
-  const { auth, docs } = config;
+  const { auth, docs, hasEffect } = config;
   const possible = new Set<ErrorCode>([
     ...ANY_REQUEST,
     ...(auth === "public" ? [] : WITH_TOKEN),
     ...(typeof auth === "object" ? (["forbidden"] as const) : []),
     ...(isMutating(method) ? WITH_BODY : []),
+    ...((hasEffect ?? isMutating(method)) ? (["audit_unavailable"] as const) : []),
     ...(docs.codes ?? []),
   ]);
   const codes = CLIENT_CODES.filter((code) => possible.has(code));

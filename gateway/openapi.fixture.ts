@@ -7,6 +7,10 @@ import type { ManagedUser } from "./user-admin-client.ts";
 /** `Authorization` of a service that may introspect. */
 export const SERVICE_CREDENTIALS = "Basic c2VydmljZTpzZWNyZXQ=";
 
+const BROWSER_TOKEN = "b".repeat(43);
+/** `Cookie` of a browser that comes back from an identity provider. */
+export const BROWSER_COOKIE = `gatehouse_oauth=${BROWSER_TOKEN}`;
+
 const managed: ManagedUser = { ...ada, status: "active", mustChangePassword: false };
 const ended = { userId: USER_ID, endedSessionIds: [tokens.sessionId] };
 const logins = [
@@ -27,11 +31,14 @@ const call = {
   action: "auth.login",
   requestId: USER_ID,
   traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
+  sequence: 7,
+  receivedAt: time,
+  producer: "gateway",
 };
 const entries = [
-  { id: "1", kind: "intent", ...call },
+  { id: USER_ID, kind: "intent", ...call },
   {
-    id: "2",
+    id: USER_ID,
     kind: "outcome",
     ...call,
     outcome: "failure",
@@ -39,8 +46,11 @@ const entries = [
     httpStatus: 503,
     latencyUs: 41,
   },
-  { id: "3", kind: "event", ...call, actor: {}, outcome: "success", reason: "said so" },
+  { id: USER_ID, kind: "event", ...call, sequence: null, actor: {}, outcome: "success", reason: "said so" },
 ] as const;
+const proof = { leafData: "{}", leafHash: "AA==", inclusionProof: ["AA=="], checkpoint: "log\n7\nAA==\n" };
+const identity = { provider: "demo", email: ada.email, linkedAt: time };
+const returnTo = "https://app.example/signed-in";
 
 /** A gateway whose services answer, in turn, all that they can answer. */
 export function answeringGateway() {
@@ -110,7 +120,42 @@ export function answeringGateway() {
       ]),
       close,
     },
-    auditQuery: { search: give({ entries, nextCursor: null }, { entries: [], nextCursor: "next" }), close },
+    oauth: {
+      listProviders: give([{ name: "demo", displayName: "Demo" }], []),
+      begin: give(
+        {
+          authorizationUrl: "https://idp.example/a",
+          browserToken: BROWSER_TOKEN,
+          expiresInS: 600,
+          isSecure: true,
+        },
+        {
+          authorizationUrl: "http://idp.example/a",
+          browserToken: BROWSER_TOKEN,
+          expiresInS: 600,
+          isSecure: false,
+        },
+      ),
+      complete: give(
+        { returnTo, result: logins[0] },
+        { returnTo, result: logins[1] },
+        { returnTo, result: { code: "code", userId: USER_ID } },
+        { returnTo, result: { linked: identity, userId: USER_ID } },
+        { returnTo, result: { refused: "link_required" } },
+      ),
+      exchange: give(logins[0], logins[1]),
+      listIdentities: give([identity, { provider: "other", linkedAt: time }], []),
+      unlink: give([tokens.sessionId]),
+      close,
+    },
+    auditQuery: {
+      search: give({ entries, nextCursor: null }, { entries: [], nextCursor: "next" }),
+      get: give({ entry: entries[1], proof }, { entry: entries[2], proof: null }),
+      checkpoint: give({ checkpoint: proof.checkpoint, verifierKey: "log+00000000+AA" }),
+      proveInclusion: give({ leafHash: "AA==", proof: ["AA=="] }, { leafHash: "AA==", proof: [] }),
+      proveConsistency: give([], ["AA=="]),
+      close,
+    },
     jwks: { get: give({ json: '{"keys":[{"kty":"OKP","kid":"k","crv":"Ed25519","x":"AA"}]}', maxAgeS: 60 }) },
     introspectionClients: {
       authenticate: (header) => (header === SERVICE_CREDENTIALS ? "service" : undefined),

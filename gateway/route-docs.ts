@@ -5,6 +5,7 @@ import type { ErrorCode } from "../service-kit/errors.ts";
 export const TAGS = {
   Accounts: "Register, prove an address, change or delete an account.",
   Logins: "Log in, refresh, log out; the sessions of a user.",
+  "Identity providers": "Log in at one; the links of an account to them.",
   "Second factor": "TOTP codes and recovery codes.",
   Administration: "Users, for the role ADMIN.",
   "Audit log": "For the roles ADMIN and AUDITOR.",
@@ -34,6 +35,8 @@ export interface RouteDocs {
   codes?: readonly ErrorCode[];
   /** Media types of the request body; JSON unless it says otherwise. */
   bodyTypes?: readonly string[];
+  /** What a browser has to bring in cookies, by name. */
+  cookies?: Readonly<Record<string, string>>;
   /** Callers prove themselves as services, by HTTP Basic. */
   isForClients?: boolean;
 }

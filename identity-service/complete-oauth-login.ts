@@ -34,7 +34,7 @@ export type OAuthResult =
   | { kind: "refused"; code: ErrorCode };
 
 /** Failures that the client is told at the address it gave. Anything else is ours to answer for. */
-const TOLD: ReadonlySet<ErrorCode> = new Set([
+export const TOLD: ReadonlySet<ErrorCode> = new Set([
   "oauth_failed",
   "oauth_denied",
   "link_required",

@@ -3,7 +3,9 @@ import { resolve } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { HTTP_STATUS, INTERNAL_ONLY } from "../gateway/http-errors.ts";
+import { REDIRECTED_CODES } from "../gateway/oauth-docs.ts";
 import { answeringGateway } from "../gateway/openapi.fixture.ts";
+import { TOLD } from "../identity-service/complete-oauth-login.ts";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../service-kit/errors.ts";
 import { toRpcError } from "../service-kit/rpc-errors.ts";
 
@@ -27,8 +29,26 @@ test("docs/errors.md lists every code once, with its statuses and its sentence",
   expect(rows).toEqual(catalogue);
 });
 
-/** What no route of ours answers: another method, an upstream API; and `conflict` waits for its first route. */
-const OUTSIDE_OF_ROUTES = ["method_not_allowed", "conflict", "upstream_unavailable", "upstream_timeout"];
+/**
+ * What no route of ours answers as a status: what only a redirect tells, another method, an upstream API; and `conflict`
+ * waits for its first route.
+ */
+const OUTSIDE_OF_ROUTES = [
+  "oauth_failed",
+  "oauth_denied",
+  "method_not_allowed",
+  "link_required",
+  "conflict",
+  "upstream_unavailable",
+  "upstream_timeout",
+];
+
+test("the document names the failures that the end of a login at a provider tells by its redirect", async () => {
+  expect([...TOLD].sort()).toEqual([...REDIRECTED_CODES].sort());
+  const { paths } = await answeringGateway().document();
+  const callback = paths["/auth/{provider}/callback"]?.get;
+  for (const code of TOLD) expect(callback?.description).toContain(`\`${code}\``);
+});
 
 test("the OpenAPI document has every code that a client can see, with the page's statuses and sentences", async () => {
   const { components, paths, info } = await answeringGateway().document();

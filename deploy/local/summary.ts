@@ -26,6 +26,7 @@ export function summary(
     ]),
     "",
     `Mail is kept, not sent: http://127.0.0.1:${settings.MAILBOX_PORT} (as JSON at /email, SMTP on ${settings.SMTP_PORT})`,
+    `The API, to read and to try, in a browser: ${url}/docs`,
     `Log in at the demo identity provider, in a browser: ${url}/auth/demo`,
     ...administratorLines(administrator),
     "",

@@ -42,7 +42,7 @@ async function again(options: { arguments?: string[] } = {}): Promise<void> {
   system = await startSystem({ again: system, ...options });
 }
 
-test("what it prints says where everything is and how to try it", () => {
+test("what it prints says where everything is and how to try it", async () => {
   const output = system.output();
   expect(output).toContain(`Gatehouse ready: http://127.0.0.1:${system.ports.GATEWAY_PORT}`);
   expect([...pidsIn(output).keys()].sort()).toEqual(
@@ -58,6 +58,8 @@ test("what it prints says where everything is and how to try it", () => {
     ].sort(),
   );
   expect(output).toContain(ADMIN.email);
+  const page = await fetch(/http:\S+\/docs/.exec(output)?.[0] ?? "");
+  expect(await page.text()).toContain("<title>Gatehouse API</title>");
   expect(output.match(/curl /g)).toHaveLength(3);
 });
 

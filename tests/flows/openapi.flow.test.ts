@@ -37,6 +37,7 @@ async function call(operationId: string, { token, body, id = "", query = "" }: S
           ...(body !== undefined && { "content-type": "application/json" }),
         },
         ...(body !== undefined && { body: JSON.stringify(body) }),
+        redirect: "manual",
         signal: AbortSignal.timeout(15_000),
       });
       const text = await response.text();
@@ -122,4 +123,67 @@ test("what the real services answer is what the document says", async () => {
   const audit = await call("searchAuditLog", { ...asAdmin, query: "?limit=100" });
   const kinds = new Set(audit.body.data.entries.map(({ kind }: { kind: string }) => kind));
   expect([...kinds].sort()).toEqual(["event", "intent", "outcome"]);
+});
+
+test("what logins at providers and links answer is what the document says", async () => {
+  const { email, password, ...names } = person();
+  expect((await call("register", { body: { email, password, ...names } })).status).toBe(201);
+  const { accessToken: token } = (await call("logIn", { body: { email, password } })).body.data;
+  const secret = "s".repeat(43);
+  const statuses = {
+    listProviders: (await call("listProviders")).status,
+    beginOAuthLogin: (await call("beginOAuthLogin", { id: "demo" })).status,
+    beginElsewhere: (await call("beginOAuthLogin", { id: "nobody" })).status,
+    beginFrom: (await call("beginOAuthLogin", { id: "demo", query: "?returnTo=https://evil.test" })).status,
+    completeOAuthLogin: (await call("completeOAuthLogin", { id: "demo", query: `?state=${secret}` })).status,
+    receiveOAuthForm: (await call("receiveOAuthForm", { id: "demo", body: { state: secret } })).status,
+    exchangeOAuthCode: (await call("exchangeOAuthCode", { body: { code: secret, codeVerifier: secret } }))
+      .status,
+    listIdentities: (await call("listIdentities", { token })).status,
+    linkWithoutProof: (await call("linkIdentity", { token, id: "demo", body: {} })).status,
+    linkIdentity: (await call("linkIdentity", { token, id: "demo", body: { password } })).status,
+    unlinkIdentity: (await call("unlinkIdentity", { token, id: "demo", body: { password } })).status,
+  };
+  expect(statuses).toEqual({
+    listProviders: 200,
+    beginOAuthLogin: 302,
+    beginElsewhere: 404,
+    beginFrom: 400,
+    completeOAuthLogin: 400,
+    receiveOAuthForm: 303,
+    exchangeOAuthCode: 400,
+    listIdentities: 200,
+    linkWithoutProof: 403,
+    linkIdentity: 200,
+    unlinkIdentity: 404,
+  });
+});
+
+test("what proves the audit log is what the document says", async () => {
+  const { accessToken: token } = (await call("logIn", { body: ADMIN })).body.data;
+  const { entries } = (await call("searchAuditLog", { token, query: "?limit=1" })).body.data;
+  const [{ id }] = entries;
+  const proven = () => call("getAuditEntry", { token, id });
+  await expect.poll(async () => (await proven()).body.data.proof, { timeout: 10_000 }).not.toBeNull();
+  const { sequence } = (await proven()).body.data.entry;
+  const size = Number((await call("getAuditCheckpoint", { token })).body.data.checkpoint.split("\n")[1]);
+  const statuses = {
+    proveAuditInclusion: (
+      await call("proveAuditInclusion", { token, query: `?sequence=${sequence}&treeSize=${size}` })
+    ).status,
+    proveAuditConsistency: (await call("proveAuditConsistency", { token, query: `?from=1&to=${size}` }))
+      .status,
+    beyondTheLog: (
+      await call("proveAuditConsistency", { token, query: `?from=1&to=${Number.MAX_SAFE_INTEGER}` })
+    ).status,
+    turnedAround: (await call("proveAuditConsistency", { token, query: `?from=${size}&to=1` })).status,
+    missingEntry: (await call("getAuditEntry", { token, id: randomUUID() })).status,
+  };
+  expect(statuses).toEqual({
+    proveAuditInclusion: 200,
+    proveAuditConsistency: 200,
+    beyondTheLog: 404,
+    turnedAround: 400,
+    missingEntry: 404,
+  });
 });

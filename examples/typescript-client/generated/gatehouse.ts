@@ -16,7 +16,7 @@ export const servers = {
     server1: "/",
     theSameByVersion: "/v1"
 };
-export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "password_change_token_invalid" | "invalid_client" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "email_not_verified" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
+export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "password_change_token_invalid" | "invalid_client" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "link_required" | "already_linked" | "last_credential" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
 export type FieldProblem = {
     /** Dotted path in the request. */
     field: string;
@@ -89,6 +89,16 @@ export type Session = {
     /** How its user was authenticated (RFC 8176). */
     amr: string[];
 };
+export type IdentityProvider = {
+    name: string;
+    displayName: string;
+};
+export type LinkedIdentity = {
+    provider: string;
+    /** As the provider told it. */
+    email?: string;
+    linkedAt: string;
+};
 export type AuditEntry = {
     id: string;
     /** A call is an intent and its outcome; an event stands alone. */
@@ -117,6 +127,12 @@ export type AuditEntry = {
     /** Microseconds. */
     latencyUs?: number;
     reason?: string;
+    /** Its place in the log, from 1; null while it has none yet. */
+    sequence: number | null;
+    /** By the log's clock. */
+    receivedAt: string;
+    /** The service that sent it. */
+    producer: string;
 };
 export type ManagedUser = {
     id: string;
@@ -2159,6 +2175,755 @@ export function changeEmail(body: {
     }));
 }
 /**
+ * List the identity providers
+ */
+export function listProviders(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                providers: IdentityProvider[];
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>("/auth/providers", {
+        ...opts
+    });
+}
+/**
+ * Page: log in at an identity provider
+ */
+export function beginOAuthLogin(provider: string, { returnTo, codeChallenge }: {
+    returnTo?: string;
+    codeChallenge?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 302;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "provider_not_found" | "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>(`/auth/${encodeURIComponent(provider)}${QS.query(QS.explode({
+        returnTo,
+        codeChallenge
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Page: back from an identity provider
+ */
+export function completeOAuthLogin(provider: string, state: string, gatehouseOauth: string, { code, iss, error }: {
+    code?: string;
+    iss?: string;
+    error?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 302;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request" | "oauth_state_invalid";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "provider_not_found" | "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>(`/auth/${encodeURIComponent(provider)}/callback${QS.query(QS.explode({
+        code,
+        state,
+        iss,
+        error
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Form: back from an identity provider
+ */
+export function receiveOAuthForm(provider: string, body: {
+    code?: string;
+    state: string;
+    iss?: string;
+    error?: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 303;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>(`/auth/${encodeURIComponent(provider)}/callback`, oazapfts.form({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Turn the one-time code of a login into tokens
+ */
+export function exchangeOAuthCode(body: {
+    code: string;
+    /** Of the `codeChallenge`. */
+    codeVerifier: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: CompletedLogin | MfaRequired;
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request" | "oauth_code_invalid";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "email_not_verified";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    }>("/auth/oauth/exchange", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * List the accounts at identity providers that one can log in with
+ */
+export function listIdentities(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                identities: LinkedIdentity[];
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>("/auth/me/identities", {
+        ...opts
+    });
+}
+/**
+ * Link an account at an identity provider
+ */
+export function linkIdentity(provider: string, body: {
+    password?: string;
+    /** Where the browser goes at the end: exactly one of those that the operator allows. */
+    returnTo?: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                url: string;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "reauthentication_required";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "provider_not_found" | "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "already_linked";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>(`/auth/me/identities/${encodeURIComponent(provider)}`, oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Take an account at an identity provider away
+ */
+export function unlinkIdentity(provider: string, body?: {
+    password?: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "reauthentication_required";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "last_credential";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    }>(`/auth/me/identities/${encodeURIComponent(provider)}`, oazapfts.json({
+        ...opts,
+        method: "DELETE",
+        body
+    }));
+}
+/**
  * Search the audit log
  */
 export function searchAuditLog({ actor, action, resource, outcome, requestId, $from, to, cursor, limit }: {
@@ -2264,6 +3029,409 @@ export function searchAuditLog({ actor, action, resource, outcome, requestId, $f
         to,
         cursor,
         limit
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Read one entry, with the proof that it is in the log
+ */
+export function getAuditEntry(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                entry: AuditEntry;
+                /** Null while no checkpoint covers the entry: about a second. */
+                proof: {
+                    /** Canonical JSON whose hash is the leaf's. */
+                    leafData: string;
+                    /** Base64. */
+                    leafHash: string;
+                    /** From the leaf up (RFC 9162, section 2.1). */
+                    inclusionProof: string[];
+                    /** A signed note (C2SP tlog-checkpoint). */
+                    checkpoint: string;
+                } | null;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>(`/admin/audit/${encodeURIComponent(id)}`, {
+        ...opts
+    });
+}
+/**
+ * Read the latest signed checkpoint
+ */
+export function getAuditCheckpoint(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                /** A signed note (C2SP tlog-checkpoint). */
+                checkpoint: string;
+                verifierKey: string;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>("/admin/audit/checkpoint", {
+        ...opts
+    });
+}
+/**
+ * Prove that an entry is in the log
+ */
+export function proveAuditInclusion(sequence: number, treeSize: number, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                /** Base64. */
+                leafHash: string;
+                /** From the leaf up (RFC 9162, section 2.1). */
+                proof: string[];
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>(`/admin/audit/inclusion${QS.query(QS.explode({
+        sequence,
+        treeSize
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Prove that the log has only grown
+ */
+export function proveAuditConsistency($from: number, to: number, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                /** From the leaf up (RFC 9162, section 2.1). */
+                proof: string[];
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "forbidden";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    }>(`/admin/audit/consistency${QS.query(QS.explode({
+        "from": $from,
+        to
     }))}`, {
         ...opts
     });
