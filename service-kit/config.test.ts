@@ -119,15 +119,15 @@ function secretProblemsOf(environment: Record<string, string>): string[] {
 
 const PASSWORD = "correct-horse-s3cret";
 
-test.each([0o400, 0o600, 0o440, 0o640, 0o700])("a secret file of mode %o is read", (mode) => {
-  const path = secretFile(`mode-${mode}`, PASSWORD, mode);
+test.each(["400", "600", "440", "640", "700"])("a secret file of mode %s is read", (mode) => {
+  const path = secretFile(`mode-${mode}`, PASSWORD, Number.parseInt(mode, 8));
   expect(secretProblemsOf({ PASSWORD_FILE: path, TLS_KEY_FILE: path })).toEqual([]);
 });
 
-test.each([0o444, 0o644, 0o604, 0o602, 0o601, 0o660, 0o460, 0o777])(
-  "a secret file of mode %o is refused, by the variable's name and not its content",
+test.each(["444", "644", "604", "602", "601", "660", "460", "777"])(
+  "a secret file of mode %s is refused, by the variable's name and not its content",
   (mode) => {
-    const path = secretFile(`mode-${mode}`, PASSWORD, mode);
+    const path = secretFile(`mode-${mode}`, PASSWORD, Number.parseInt(mode, 8));
     const refusal = "the file is open to other users: make its mode 0400, or 0440 for a group";
     expect(secretProblemsOf({ PASSWORD_FILE: path, LINK_KEY_FILE: path, TLS_KEY_FILE: path })).toEqual([
       `  PASSWORD_FILE: ${refusal}`,
