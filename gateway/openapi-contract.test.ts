@@ -1,7 +1,7 @@
 import SwaggerParser from "@apidevtools/swagger-parser";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { DomainError, isErrorCode } from "../service-kit/errors.ts";
+import { DomainError, ERROR_CATALOGUE, isErrorCode } from "../service-kit/errors.ts";
 import { contractChecker } from "../tests/support/openapi-answers.ts";
 import { send, testGateway } from "./gateway.fixture.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
@@ -37,6 +37,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
       method,
       operationId,
       body,
+      action: operation["x-audit-action"],
       parameters: parameters as Parameter[],
       roles: (security as Record<string, string[]>[]).map(
         (way) => way.accessToken?.[0] ?? Object.keys(way)[0],
@@ -149,9 +150,10 @@ function encoded(body: unknown, mediaType: string): string {
 async function called(
   operation: Operation,
   call: { url: string; headers: Record<string, string>; body?: string },
+  at = app,
 ) {
   const method = operation.method.toUpperCase() as Method;
-  const response = await send(app, { ...call, method });
+  const response = await send(at, { ...call, method });
   const answer = {
     status: response.statusCode,
     contentType: response.headers["content-type"]?.toString(),
@@ -318,6 +320,45 @@ test.each(each)("%s: lets in whom the document names, and nobody else", async (_
 });
 
 const ID = "0199a000-0000-7000-8000-000000000001";
+const unrecorded = answeringGateway({
+  recorder: {
+    record: () => Promise.reject(new DomainError("audit_unavailable")),
+    enqueue: () => undefined,
+    assertReady: () => undefined,
+    close: async () => undefined,
+  },
+});
+
+/** The first example of each parameter of the query that has to be there. */
+function neededQuery({ parameters }: Operation): string {
+  const needed = parameters.filter((parameter) => parameter.in === "query" && parameter.required);
+  const entries = needed.map(({ name, schema }): [string, string] => [
+    name,
+    String([schema.examples].flat()[0]),
+  ]);
+  return new URLSearchParams(entries).toString();
+}
+
+test.each(each.filter(([, { action }]) => action !== undefined))(
+  "%s: is not carried out unless it can be recorded, and says so as documented",
+  async (_name, operation) => {
+    const mediaType = bodyTypeOf(operation);
+    const example = operation.body?.content[mediaType]?.example;
+    const call = {
+      url: `${concretePath(operation.path, ID)}?${neededQuery(operation)}`,
+      headers: { ...admission(operation), ...(example !== undefined && { "content-type": mediaType }) },
+      ...(example !== undefined && { body: encoded(example, mediaType) }),
+    };
+    const response = await called(operation, call, unrecorded.app);
+    expect([response.statusCode, operation.codes]).toEqual([
+      503,
+      expect.arrayContaining(["audit_unavailable"]),
+    ]);
+    // In JSON and on a page.
+    expect(response.body).toContain(ERROR_CATALOGUE.audit_unavailable);
+  },
+);
+
 const paths = Object.entries(document.paths).map(([path, methods]) => ({
   path,
   url: concretePath(path, ID),

@@ -52,8 +52,8 @@ const proof = { leafData: "{}", leafHash: "AA==", inclusionProof: ["AA=="], chec
 const identity = { provider: "demo", email: ada.email, linkedAt: time };
 const returnTo = "https://app.example/signed-in";
 
-/** A gateway whose services answer, in turn, all that they can answer. */
-export function answeringGateway() {
+/** A gateway whose services answer, in turn, all that they can answer; `overrides` are other parts of it. */
+export function answeringGateway(overrides: Partial<GatewayDeps> = {}) {
   let failing: DomainError | undefined;
   let turn = 0;
   const give = (...answers: unknown[]) => {
@@ -161,7 +161,7 @@ export function answeringGateway() {
       authenticate: (header) => (header === SERVICE_CREDENTIALS ? "service" : undefined),
     },
   };
-  const { app } = testGateway(services);
+  const { app } = testGateway({ ...services, ...overrides });
   return {
     app,
     /** What every service says from here on; undefined: it answers. */
