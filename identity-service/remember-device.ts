@@ -6,7 +6,7 @@ import type { DeviceTokens } from "./device-token.ts";
 import { inUtc } from "./in-utc.ts";
 import { knownAddress } from "./known-address.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
-import { networkOf } from "./network-of.ts";
+import { networkOf } from "../service-kit/network-of.ts";
 import type { User } from "./user.ts";
 import { findPasswordEpoch, lockDeviceOwner, noteFirstLogin } from "./user-store.ts";
 
