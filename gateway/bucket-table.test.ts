@@ -4,7 +4,7 @@ import { overflowMs } from "./bucket.ts";
 import { BucketTable } from "./bucket-table.ts";
 
 const limit = { calls: 5, perSeconds: 60 };
-const bucketOf = (name: string): Bucket => ({ key: `own login address ${name}`, scope: "address", limit });
+const bucketOf = (name: string): Bucket => ({ kind: "own login address", name, scope: "address", limit });
 
 function takes(table: BucketTable, name: string, nowMs: number): boolean {
   const [debtMs = 0] = table.take([bucketOf(name)], nowMs, 1);

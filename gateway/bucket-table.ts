@@ -10,7 +10,8 @@ const LOOKS_OF_A_SWEEP = 2_000;
 
 /** A bucket's state in this process. */
 export interface BucketState {
-  readonly key: string;
+  readonly kind: string;
+  readonly name: string;
   readonly scope: Bucket["scope"];
   /** As the last call had it: routes may change. */
   limit: Bucket["limit"];
@@ -26,7 +27,9 @@ export interface BucketState {
  * the crowd is limited, not the attacker freed.
  */
 export class BucketTable {
-  readonly #entries = new Map<string, BucketState>();
+  /** By kind and name: names are strings that are there already, so that nothing is put together to be looked for. */
+  readonly #kinds = new Map<string, Map<string, BucketState>>();
+  readonly #entries = new Set<BucketState>();
   readonly #crowd = new Map<string, BucketState>();
   readonly #maxEntries: number;
   #hand = this.#entries.values();
@@ -53,17 +56,19 @@ export class BucketTable {
     counted?: (state: BucketState) => void,
   ): number[] {
     const debtsMs: number[] = [];
+    const states: (BucketState | undefined)[] = [];
     let isRefused = false;
     for (const bucket of buckets) {
-      const emptyAtMs = this.#find(bucket, nowMs)?.emptyAtMs ?? 0;
-      const debtMs = Math.max(emptyAtMs - nowMs, 0) + intervalMs(bucket.limit, replicas);
+      const state = this.#find(bucket, nowMs);
+      const debtMs = Math.max((state?.emptyAtMs ?? 0) - nowMs, 0) + intervalMs(bucket.limit, replicas);
+      states.push(state);
       debtsMs.push(debtMs);
       isRefused ||= overflowMs(bucket.limit, debtMs) > 0;
     }
     if (isRefused) return debtsMs;
     for (let index = 0; index < buckets.length; index += 1) {
       const bucket = buckets[index] as Bucket;
-      const state = this.#find(bucket, nowMs) ?? this.#add(bucket);
+      const state = states[index] ?? this.#add(bucket);
       state.emptyAtMs = nowMs + (debtsMs[index] ?? 0);
       state.limit = bucket.limit;
       counted?.(state);
@@ -80,16 +85,30 @@ export class BucketTable {
   }
 
   #find(bucket: Bucket, nowMs: number): BucketState | undefined {
-    const known = this.#entries.get(bucket.key);
+    const known = this.#kinds.get(bucket.kind)?.get(bucket.name);
     if (known !== undefined || !this.#isFull) return known;
     this.#drop(LOOKS_FOR_A_PLACE, nowMs);
     return this.#isFull ? this.#crowd.get(crowdKey(bucket)) : undefined;
   }
 
-  #add({ key, scope, limit }: Bucket): BucketState {
-    const state = { scope, key: this.#isFull ? crowdKey({ key }) : key, limit, emptyAtMs: 0, untold: 0 };
-    (this.#isFull ? this.#crowd : this.#entries).set(state.key, state);
+  #add({ kind, name, scope, limit }: Bucket): BucketState {
+    const state: BucketState = { kind, name, scope, limit, emptyAtMs: 0, untold: 0 };
+    if (this.#isFull) {
+      const shared = { ...state, name: crowdName(name) };
+      this.#crowd.set(crowdKey({ kind, name }), shared);
+      return shared;
+    }
+    const names = this.#kinds.get(kind) ?? new Map<string, BucketState>();
+    this.#kinds.set(kind, names.set(name, state));
+    this.#entries.add(state);
     return state;
+  }
+
+  #delete(state: BucketState): void {
+    const names = this.#kinds.get(state.kind);
+    names?.delete(state.name);
+    if (names?.size === 0) this.#kinds.delete(state.kind);
+    this.#entries.delete(state);
   }
 
   get #isFull(): boolean {
@@ -101,7 +120,7 @@ export class BucketTable {
     for (let left = Math.min(looks, this.#entries.size); left > 0; left -= 1) {
       const next = this.#hand.next();
       if (next.done) this.#hand = this.#entries.values();
-      else if (isDroppable(next.value, nowMs)) this.#entries.delete(next.value.key);
+      else if (isDroppable(next.value, nowMs)) this.#delete(next.value);
     }
   }
 }
@@ -110,9 +129,12 @@ function isDroppable({ emptyAtMs, untold }: BucketState, nowMs: number): boolean
   return emptyAtMs <= nowMs && untold === 0;
 }
 
-/** Kinds are few: the part of a key before its last space. */
-function crowdKey({ key }: Pick<Bucket, "key">): string {
+function crowdName(name: string): string {
   let hash = 0;
-  for (let index = 0; index < key.length; index += 1) hash = (hash * 31 + key.charCodeAt(index)) | 0;
-  return `${key.slice(0, key.lastIndexOf(" "))} crowd:${(hash >>> 0) % CROWD_BUCKETS}`;
+  for (let index = 0; index < name.length; index += 1) hash = (hash * 31 + name.charCodeAt(index)) | 0;
+  return `crowd:${(hash >>> 0) % CROWD_BUCKETS}`;
+}
+
+function crowdKey({ kind, name }: Pick<Bucket, "kind" | "name">): string {
+  return `${kind} ${crowdName(name)}`;
 }

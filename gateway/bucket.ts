@@ -4,8 +4,10 @@ export type LimitScope = "address" | "user" | "total";
 
 /** What calls are counted in. */
 export interface Bucket {
-  /** The same in every gateway; holds an address or a user's id where the scope says so. */
-  key: string;
+  /** What calls it counts: few, and the same in every gateway. */
+  kind: string;
+  /** Whose calls: an address or a user's id where the scope says so, else empty. */
+  name: string;
   scope: LimitScope;
   limit: RateLimit;
 }

@@ -16,7 +16,7 @@ test("a gateway that is one of three has a third of the limits, and never nothin
   const limiter = createMemoryLimiter({ replicas: 3, now: () => nowMs });
   const admitted = (calls: number) => {
     const limit = { calls, perSeconds: 60 };
-    const bucket: Bucket = { key: `own login address ${calls}`, scope: "address", limit };
+    const bucket: Bucket = { kind: "own login address", name: `${calls}`, scope: "address", limit };
     return Array.from({ length: 20 }, () => limiter.takeHere([bucket])).filter(
       ({ refusedBy }) => refusedBy === undefined,
     ).length;

@@ -39,9 +39,10 @@ export function createMemoryLimiter({ replicas, now, maxEntries }: CallLimiterOp
 const KEY_PREFIX = "gatehouse:{limits}:";
 
 /** The name of a bucket in Redis. Addresses are digests there. */
-export function storedKey({ key, scope }: Pick<Bucket, "key" | "scope">): string {
-  if (scope !== "address") return KEY_PREFIX + key;
-  return `${KEY_PREFIX}a:${createHash("sha256").update(key).digest("base64url").slice(0, 22)}`;
+export function storedKey({ kind, name, scope }: Pick<Bucket, "kind" | "name" | "scope">): string {
+  const stored =
+    scope === "address" ? createHash("sha256").update(name).digest("base64url").slice(0, 22) : name;
+  return `${KEY_PREFIX}${kind} ${stored}`;
 }
 
 /** Begins a script: the time is Redis's own, the same for every gateway, unless a test gives one. */

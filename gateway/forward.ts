@@ -15,6 +15,8 @@ import type { CallEnd, Upstream } from "./upstream.ts";
 import { upstreamFailure } from "./upstream-error.ts";
 import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
 
+/** Cheaper to copy into one piece with the headers than to hand over as a piece of its own. */
+const MAX_COPIED_BYTES = 16_384;
 const SILENCE_MARGIN_MS = 5_000;
 
 export interface ForwardDeps {
@@ -83,6 +85,8 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
   #failure: Error | undefined;
   #total: NodeJS.Timeout | undefined;
   #hasBegun = false;
+  /** Bytes of the body that are still to come; NaN if the upstream did not say how many. */
+  #left = Number.NaN;
 
   constructor(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, deps: ForwardDeps) {
     const { route } = target;
@@ -151,7 +155,7 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
   onResponseStart(
     controller: Dispatcher.DispatchController,
     status: number,
-    { link }: IncomingHttpHeaders,
+    { link, "content-length": length }: IncomingHttpHeaders,
   ): void {
     const request = this.#request;
     const { raw } = this.#reply;
@@ -165,12 +169,20 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
     raw.writeHead(status, headers);
     this.#reply.hijack();
     this.#hasBegun = true;
+    this.#left = Number(length ?? Number.NaN);
     this.#upstream?.answered();
     this.#deps.completion.decided(request, this.#reply);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const { raw } = this.#reply;
+    this.#left -= chunk.length;
+    if (this.#left === 0) {
+      // The last of it: with the headers in one write, if there was nothing before.
+      if (chunk.length <= MAX_COPIED_BYTES) raw.end(chunk.toString("latin1"), "latin1");
+      else raw.end(chunk);
+      return;
+    }
     if (raw.write(chunk)) return;
     controller.pause();
     this.#deps.stalls.watchReader(raw);
@@ -183,8 +195,10 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
   onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
     const { raw } = this.#reply;
     this.#leave("answered");
-    if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers));
-    raw.end();
+    if (!raw.writableEnded) {
+      if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers));
+      raw.end();
+    }
     if (raw.writableNeedDrain) this.#deps.stalls.watchReader(raw);
   }
 
@@ -194,7 +208,8 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
     if (!isOurs && failure.isUnsent && this.#tryNext()) return;
     this.#leave(isOurs ? "abandoned" : "failed");
     if (this.#hasBegun) {
-      this.#reply.raw.destroy();
+      // What was ended was complete.
+      if (!this.#reply.raw.writableEnded) this.#reply.raw.destroy();
       return;
     }
     const wasSent = this.#controller !== undefined;

@@ -96,7 +96,6 @@ function limitsOf(request: FastifyRequest, { limitClasses }: Pick<RateLimitDeps,
   return limitClasses[request.routeOptions.config.limitClass ?? "document"];
 }
 
-/** The last space in a key comes before the name. */
 function bucketOf(
   request: FastifyRequest,
   deps: Pick<RateLimitDeps, "limitClasses">,
@@ -107,9 +106,9 @@ function bucketOf(
   if (target !== null) {
     const { perAddress, perUser, total } = target.route.rateLimit;
     const limit = scope === "address" ? perAddress : scope === "user" ? perUser : total;
-    return { key: `proxied ${target.route.prefix} ${scope} ${name}`, scope, limit };
+    return { kind: target.route.limitKinds[scope], name, scope, limit };
   }
   const limits = limitsOf(request, deps);
   const limit = (scope === "user" ? limits.user : limits[scope]) ?? limits.total;
-  return { key: `own ${request.routeOptions.config.limitClass} ${scope} ${name}`, scope, limit };
+  return { kind: `own ${request.routeOptions.config.limitClass} ${scope}`, name, scope, limit };
 }

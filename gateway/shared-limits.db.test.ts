@@ -24,7 +24,8 @@ afterEach(async () => {
 });
 
 const bucketOf = (calls: number, perSeconds = 600): Bucket => ({
-  key: "proxied /payments user 0199a000-0000-7000-8000-000000000001",
+  kind: "proxied /payments user",
+  name: "0199a000-0000-7000-8000-000000000001",
   scope: "user",
   limit: { calls, perSeconds },
 });
@@ -60,7 +61,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
   async function admittedExactly(count: number, shared: SharedRedis[], bucket: Bucket): Promise<number> {
     const limiters = shared.map((each) => createRedisLimiter(each, { replicas: GATEWAYS, now }));
     // So that Redis knows the script.
-    for (const limiter of limiters) await limiter.take([{ ...bucket, key: "own login total " }]);
+    for (const limiter of limiters) await limiter.take([{ ...bucket, kind: "own login total" }]);
     const calls = Array.from({ length: count }, (_, index) => limiters[index % limiters.length]);
     const verdicts = await Promise.all(calls.map((limiter) => limiter?.take([bucket])));
     return verdicts.filter((verdict) => verdict?.refusedBy === undefined).length;
@@ -168,7 +169,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
       const [one, other] = (await gateways()) as [ReconciledLimiter, ReconciledLimiter];
       const bucket = (index: number): Bucket => ({
         ...bucketOf(1),
-        key: `proxied /payments user ${index}`,
+        name: `${index}`,
       });
       for (let index = 0; index < 3_500; index += 1) one.take([bucket(index)]);
       await sleep(1_500);
