@@ -19,6 +19,7 @@ import { registerJsonParser } from "./json-parser.ts";
 import type { JwksCache } from "./jwks-cache.ts";
 import { registerJwksRoute } from "./jwks-route.ts";
 import { createKnownPaths, type KnownPaths } from "./known-paths.ts";
+import { limitClassOf } from "./limit-class.ts";
 import type { MfaClient } from "./mfa-client.ts";
 import { registerMfaRoutes } from "./mfa-routes.ts";
 import { createNotFoundHandler } from "./not-found.ts";
@@ -29,6 +30,7 @@ import type { DocumentedRoute } from "./openapi-document.ts";
 import { noteRoutes, registerOpenApiRoutes } from "./openapi-routes.ts";
 import { registerProxyRoutes } from "./proxy-routes.ts";
 import { type ProxyTable, VERSION_PREFIXES } from "./proxy-table.ts";
+import type { RateLimitDeps } from "./rate-limits.ts";
 import { addRequestHooks, createOnCompleted } from "./request-hooks.ts";
 import { requestIdOf } from "./request-id.ts";
 import type { GatewayApp } from "./request-state.ts";
@@ -43,7 +45,7 @@ import { validateRequest } from "./validate.ts";
 import { acceptUpgrades, asksForWebSocket, WebSockets } from "./websocket.ts";
 
 /** What the gateway is made of. */
-export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClients"> {
+export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClients">, RateLimitDeps {
   identity: IdentityClient;
   accounts: AccountClient;
   mfa: MfaClient;
@@ -77,7 +79,7 @@ const CHECK_INTERVAL_MS = 1_000;
 const MAX_REQUESTS_PER_SOCKET = 1_000;
 
 /**
- * The gateway's HTTP side, not yet listening. A request passes: guard, authentication and permission,
+ * The gateway's HTTP side, not yet listening. A request passes: guard, rate limits, authentication and permission,
  * validation, audit intent, handler; and leaves through `error-handler.ts` if one of them refuses.
  *
  * @throws if a route does not say who may call it, or lacks the name its audit entries need.
@@ -120,7 +122,9 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   app.setNotFoundHandler(notFound);
   app.addHook("onRoute", assertRoutePolicy);
   app.addHook("onRoute", (route) => {
-    if (!route.config?.isProxy) paths.add(route.url, [route.method].flat());
+    if (route.config?.isProxy) return;
+    paths.add(route.url, [route.method].flat());
+    route.config = { ...route.config, limitClass: limitClassOf(route.url) };
   });
   // Whether a body is wanted is known when the request has been let through.
   app.server.on("checkContinue", (request, response) => app.server.emit("request", request, response));

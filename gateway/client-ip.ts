@@ -8,6 +8,9 @@ const MAPPED_IPV4 = /^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i;
  * peer itself if that entry is no address.
  */
 export function clientIp(request: FastifyRequest): string {
-  const address = isIP(request.ip) === 0 ? (request.socket.remoteAddress ?? "") : request.ip;
-  return address.replace(MAPPED_IPV4, "");
+  const peer = request.socket.remoteAddress ?? "";
+  // Without a list there is nothing to walk.
+  const ip = request.headers["x-forwarded-for"] === undefined ? peer : request.ip;
+  const address = isIP(ip) === 0 ? peer : ip;
+  return address.startsWith(":") ? address.replace(MAPPED_IPV4, "") : address;
 }

@@ -9,9 +9,12 @@ import {
   integerSchema,
   processConfig,
   readableFileSchema,
+  redisConfig,
+  redisConfigProblem,
   tlsConfig,
 } from "../service-kit/config.ts";
 import { parseIntrospectionClients } from "./introspection-clients.ts";
+import { limitClassesSchema } from "./limit-class.ts";
 import { TOKEN_DELIVERIES } from "./oauth-redirect.ts";
 
 const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?$/;
@@ -91,32 +94,43 @@ const introspectionClientsSchema = readableFileSchema.transform((path, context) 
 });
 
 /** Everything the gateway reads from its environment. */
-export const configSchema = z.object({
-  ...processConfig,
-  ...tlsConfig,
-  ...spoolConfig,
-  /** HTTP for clients. TLS ends at the balancer in front. */
-  LISTEN_ADDRESS: addressSchema,
-  IDENTITY_SERVICE_ADDRESS: addressSchema,
-  TOKEN_SERVICE_ADDRESS: addressSchema,
-  AUDIT_SERVICE_ADDRESS: addressSchema,
-  /** YAML: the upstream APIs and who may call them. */
-  ROUTES_FILE: routesFileSchema,
-  /** YAML or JSON: the services that may introspect tokens (RFC 7662). Unset: nobody, the path is 404. */
-  INTROSPECTION_CLIENTS_FILE: introspectionClientsSchema.optional(),
-  /** How tokens come back from a login at an identity provider. `query` is unsafe: docs/providers.md says why. */
-  OAUTH_TOKEN_DELIVERY: z.enum(TOKEN_DELIVERIES).default("fragment"),
-  /** The names this gateway serves; a request with another `Host` is misdirected. */
-  ALLOWED_HOSTS: hostListSchema,
-  /** Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed. None unless told. */
-  TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
-  /** Open client connections; more are closed at once. */
-  MAX_CONNECTIONS: integerSchema(1, 100_000).default(10_000),
-  /** Of these, of one client address (IPv6: one /64); trusted proxies have no limit of their own. */
-  MAX_CONNECTIONS_PER_ADDRESS: integerSchema(1, 100_000).default(1_000),
-  /** Open WebSockets; one more is answered 503. */
-  MAX_WEBSOCKETS: integerSchema(0, 100_000).default(1_000),
-  /** Web pages whose scripts may call the gateway's own paths, as origins. For proxied paths: the routes file. */
-  ALLOWED_ORIGINS: originListSchema.optional(),
-});
+export const configSchema = z
+  .object({
+    ...processConfig,
+    ...tlsConfig,
+    ...spoolConfig,
+    /** HTTP for clients. TLS ends at the balancer in front. */
+    LISTEN_ADDRESS: addressSchema,
+    IDENTITY_SERVICE_ADDRESS: addressSchema,
+    TOKEN_SERVICE_ADDRESS: addressSchema,
+    AUDIT_SERVICE_ADDRESS: addressSchema,
+    /** YAML: the upstream APIs and who may call them. */
+    ROUTES_FILE: routesFileSchema,
+    /** YAML or JSON: the services that may introspect tokens (RFC 7662). Unset: nobody, the path is 404. */
+    INTROSPECTION_CLIENTS_FILE: introspectionClientsSchema.optional(),
+    /** How tokens come back from a login at an identity provider. `query` is unsafe: docs/providers.md says why. */
+    OAUTH_TOKEN_DELIVERY: z.enum(TOKEN_DELIVERIES).default("fragment"),
+    /** The names this gateway serves; a request with another `Host` is misdirected. */
+    ALLOWED_HOSTS: hostListSchema,
+    /** Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed. None unless told. */
+    TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
+    /** Open client connections; more are closed at once. */
+    MAX_CONNECTIONS: integerSchema(1, 100_000).default(10_000),
+    /** Of these, of one client address (IPv6: one /64); trusted proxies have no limit of their own. */
+    MAX_CONNECTIONS_PER_ADDRESS: integerSchema(1, 100_000).default(1_000),
+    /** Open WebSockets; one more is answered 503. */
+    MAX_WEBSOCKETS: integerSchema(0, 100_000).default(1_000),
+    /** Web pages whose scripts may call the gateway's own paths, as origins. For proxied paths: the routes file. */
+    ALLOWED_ORIGINS: originListSchema.optional(),
+    /** REDIS_URL lets gateways count calls together. Unset: each for itself, with its share of the limits. */
+    ...redisConfig,
+    /** Gateways: each gets its share of the rate limits while they cannot count together. */
+    RATE_LIMIT_REPLICAS: integerSchema(1, 1_000).default(1),
+    /** Changes to the rate limits of the gateway's own paths. For proxied paths: the routes file. */
+    RATE_LIMITS: limitClassesSchema.optional(),
+  })
+  .superRefine((config, context) => {
+    const message = redisConfigProblem(config);
+    if (message !== undefined) context.addIssue({ code: "custom", path: ["REDIS_URL"], message });
+  });
 export type Config = z.infer<typeof configSchema>;

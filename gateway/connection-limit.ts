@@ -1,5 +1,6 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
+import { networkOf } from "../service-kit/network-of.ts";
 import type { IsTrustedProxy } from "./trusted-proxies.ts";
 
 export interface ConnectionLimits {
@@ -34,14 +35,4 @@ export function limitConnections(
       else open.set(network, left);
     });
   });
-}
-
-/** An IPv4 address as it is; of an IPv6 address the part that a provider gives to one customer. */
-function networkOf(address: string): string {
-  if (!address.includes(":") || address.includes(".")) return address;
-  const [head = "", tail] = address.split("::", 2);
-  const groups = head === "" ? [] : head.split(":");
-  const after = tail === undefined || tail === "" ? [] : tail.split(":");
-  const zeros = tail === undefined ? 0 : 8 - groups.length - after.length;
-  return [...groups, ...Array.from({ length: zeros }, () => "0"), ...after].slice(0, 4).join(":");
 }

@@ -11,6 +11,8 @@ import { setStandardHeaders } from "./standard-headers.ts";
 const DEFAULT_RETRY_MS = 1_000;
 const RETRY_LATER: ReadonlySet<number> = new Set([429, 503]);
 
+const RATE_LIMIT_HEADERS = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
+
 const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: "payload_too_large",
   FST_ERR_CTP_INVALID_MEDIA_TYPE: "unsupported_media_type",
@@ -75,6 +77,8 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
   const { contentType, body } = failure(error, request.id, request.headers.accept);
   const challenge = CHALLENGE[code];
   setStandardHeaders(request, reply);
+  // A refusal tells of the limit that refuses and of no other.
+  for (const name of RATE_LIMIT_HEADERS) reply.removeHeader(name);
   if (challenge !== undefined) reply.header("www-authenticate", challenge);
   if (RETRY_LATER.has(status)) setRetryHeaders(error, reply);
   request.errorCode = code;

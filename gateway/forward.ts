@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
 import { DomainError } from "../service-kit/errors.ts";
@@ -16,6 +16,8 @@ import type { CallEnd, Upstream } from "./upstream.ts";
 import { upstreamFailure } from "./upstream-error.ts";
 import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
 
+/** Cheaper to copy into one piece with the headers than to hand over as a piece of its own. */
+const MAX_COPIED_BYTES = 16_384;
 const SILENCE_MARGIN_MS = 5_000;
 
 export interface ForwardDeps {
@@ -85,8 +87,9 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
   #failure: Error | undefined;
   #total: NodeJS.Timeout | undefined;
   #hasBegun = false;
-  /** Of an answer whose end waits for the audit log: until the chunk that completes it, if that is known. */
-  #remainingBytes = Number.POSITIVE_INFINITY;
+  /** Bytes of the body that are still to come; NaN if the upstream did not say how many. */
+  #left = Number.NaN;
+  /** The end of the body, while it waits for the audit log. */
   #last: Buffer | undefined;
 
   constructor(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, deps: ForwardDeps) {
@@ -168,18 +171,19 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
     addDownstreamHeaders(headers, controller.rawHeaders as Buffer[]);
     if (leavesUnread(request)) headers.push("connection", "close");
     raw.writeHead(status, headers);
-    if (request.audited !== null && length !== undefined) this.#remainingBytes = Number(length);
     this.#reply.hijack();
     this.#hasBegun = true;
+    this.#left = Number(length ?? Number.NaN);
     this.#upstream?.answered();
     this.#deps.completion.decided(request, this.#reply);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const { raw } = this.#reply;
-    this.#remainingBytes -= chunk.length;
-    if (this.#remainingBytes <= 0) {
-      this.#last = chunk;
+    this.#left -= chunk.length;
+    if (this.#left === 0) {
+      if (this.#request.audited === null) endWith(raw, chunk);
+      else this.#last = chunk;
       return;
     }
     if (raw.write(chunk)) return;
@@ -199,8 +203,11 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
 
   #end(trailers: IncomingHttpHeaders): void {
     const { raw } = this.#reply;
-    if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers));
-    raw.end(this.#last);
+    if (this.#last !== undefined) endWith(raw, this.#last);
+    else if (!raw.writableEnded) {
+      if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers));
+      raw.end();
+    }
     if (raw.writableNeedDrain) this.#deps.stalls.watchReader(raw);
   }
 
@@ -210,7 +217,8 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
     if (!isOurs && failure.isUnsent && this.#tryNext()) return;
     this.#leave(isOurs ? "abandoned" : "failed");
     if (this.#hasBegun) {
-      this.#reply.raw.destroy();
+      // What was ended was complete.
+      if (!this.#reply.raw.writableEnded) this.#reply.raw.destroy();
       return;
     }
     const wasSent = this.#controller !== undefined;
@@ -239,4 +247,10 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
     this.#upstream = undefined;
     clearTimeout(this.#total);
   }
+}
+
+/** The last of a body: with the headers in one write, if there was nothing before. */
+function endWith(raw: ServerResponse, chunk: Buffer): void {
+  if (chunk.length <= MAX_COPIED_BYTES) raw.end(chunk.toString("latin1"), "latin1");
+  else raw.end(chunk);
 }

@@ -7,9 +7,12 @@ import type { Principal, Role, Verification } from "../token-client/principal.ts
 import type { AccountClient } from "./account-client.ts";
 import { buildApp, type GatewayDeps } from "./app.ts";
 import type { AuditQueryClient } from "./audit-query-client.ts";
+import { createMemoryLimiter } from "./call-limiter.ts";
 import type { User } from "./identity-client.ts";
+import { defaultLimitClasses } from "./limit-class.ts";
 import type { OAuthClient } from "./oauth-client.ts";
 import { ProxyTable } from "./proxy-table.ts";
+import { ReconciledLimiter } from "./reconciled-limiter.ts";
 import type { GatewayApp } from "./request-state.ts";
 import type { UserAdminClient } from "./user-admin-client.ts";
 
@@ -162,6 +165,9 @@ export function testGateway({
       close: async () => undefined,
     },
     proxies: overrides.proxies ?? new ProxyTable(routes, metrics),
+    limitClasses: defaultLimitClasses(),
+    callLimiter: createMemoryLimiter({ replicas: 1, now: () => performance.now() }),
+    proxyLimiter: new ReconciledLimiter({ redis: undefined, replicas: 1 }),
     allowedOrigins: new Set(),
     maxWebSockets: 10,
     allowedHosts: new Set([HOST]),

@@ -4,18 +4,22 @@ import { openConfiguredSpool } from "../audit-client/audit-spool.ts";
 import { loadConfig, splitAddress } from "../service-kit/config.ts";
 import { bufferedOutput } from "../service-kit/logger.ts";
 import { startProcess } from "../service-kit/service-process.ts";
+import { openSharedRedis } from "../service-kit/shared-redis.ts";
 import { createTokenVerifier } from "../token-client/token-verifier.ts";
 import { createAccountClient } from "./account-client.ts";
 import { buildApp } from "./app.ts";
 import { createAuditQueryClient } from "./audit-query-client.ts";
+import { createMemoryLimiter, createRedisLimiter } from "./call-limiter.ts";
 import { configSchema } from "./config.ts";
 import { limitConnections } from "./connection-limit.ts";
 import { createIdentityClient } from "./identity-client.ts";
 import { createJwksCache } from "./jwks-cache.ts";
 import { createJwksClient } from "./jwks-client.ts";
+import { defaultLimitClasses } from "./limit-class.ts";
 import { createMfaClient } from "./mfa-client.ts";
 import { createOAuthClient } from "./oauth-client.ts";
 import { ProxyTable } from "./proxy-table.ts";
+import { ReconciledLimiter } from "./reconciled-limiter.ts";
 import { createSessionClient } from "./session-client.ts";
 import { trustedProxies } from "./trusted-proxies.ts";
 import { createUserAdminClient } from "./user-admin-client.ts";
@@ -56,6 +60,27 @@ if (config.OAUTH_TOKEN_DELIVERY === "query") {
     "OAUTH_TOKEN_DELIVERY=query is unsafe: tokens get into the logs and the history of whoever is on the way",
   );
 }
+const { REDIS_URL: redisUrl, RATE_LIMIT_REPLICAS: replicas } = config;
+const redis =
+  redisUrl === undefined
+    ? undefined
+    : openSharedRedis({
+        url: redisUrl,
+        password: config.REDIS_PASSWORD_FILE,
+        caFile: config.REDIS_CA_FILE,
+        name: "gatehouse-limits",
+        what: "calls are limited",
+        logger,
+      });
+metrics.gauge("gatehouse_rate_limits_shared", "1 while all gateways limit calls together.", [], (gauge) =>
+  gauge.set(redis?.isConnected ? 1 : 0),
+);
+const now = () => performance.now();
+const proxyLimiter = new ReconciledLimiter({ redis, replicas });
+lifecycle.onStop("rate limits", () => {
+  proxyLimiter.close();
+  redis?.close();
+});
 const proxies = new ProxyTable(config.ROUTES_FILE.routes, metrics);
 const isTrustedProxy = trustedProxies(config.TRUSTED_PROXIES);
 const routesWatch = watchRoutesFile({ ...config.ROUTES_FILE, proxies, logger, metrics });
@@ -70,7 +95,7 @@ const app = buildApp({
   users,
   sessions,
   auditQuery,
-  jwks: createJwksCache(jwks.fetch, () => performance.now()),
+  jwks: createJwksCache(jwks.fetch, now),
   verifier,
   recorder,
   proxies,
@@ -78,6 +103,12 @@ const app = buildApp({
   allowedHosts: config.ALLOWED_HOSTS,
   allowedOrigins: config.ALLOWED_ORIGINS ?? new Set(),
   maxWebSockets: config.MAX_WEBSOCKETS,
+  limitClasses: config.RATE_LIMITS ?? defaultLimitClasses(),
+  callLimiter:
+    redis === undefined
+      ? createMemoryLimiter({ replicas, now })
+      : createRedisLimiter(redis, { replicas, now }),
+  proxyLimiter,
   isTrustedProxy,
   logger,
   metrics,

@@ -1,5 +1,6 @@
 import type { MethodPolicy, UpstreamRoute } from "../routes-file/routes-file.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
+import type { LimitScope } from "./bucket.ts";
 import type { RequestPolicy } from "./route-policy.ts";
 import { Upstream } from "./upstream.ts";
 
@@ -15,6 +16,8 @@ export interface ProxyRoute extends UpstreamRoute {
   /** For `Allow`, sorted. */
   allow: readonly string[];
   allowedOriginSet: ReadonlySet<string>;
+  /** What its calls are counted as. */
+  limitKinds: Readonly<Record<LimitScope, string>>;
   /** Whose turn it is. */
   turn: number;
 }
@@ -127,6 +130,11 @@ function withUpstreams(
     origins: route.upstreams.map((origin) => upstreamFor(origin, route.connectTimeoutMs)),
     allow: [...methods, ...(methods.includes("GET") ? ["HEAD"] : [])].sort(),
     allowedOriginSet: new Set(route.allowedOrigins),
+    limitKinds: {
+      address: `proxied ${route.prefix} address`,
+      user: `proxied ${route.prefix} user`,
+      total: `proxied ${route.prefix} total`,
+    },
     turn: 0,
   };
 }

@@ -4,7 +4,7 @@ import { DomainError } from "../service-kit/errors.ts";
 const MAX_HEADERS = 100;
 const MAX_URL_CHARACTERS = 8_192;
 /** Headers of which two make a request ambiguous: another reader might take the other one. */
-const SINGLE = new Set([
+const SINGLE = [
   "host",
   "authorization",
   "content-type",
@@ -12,7 +12,8 @@ const SINGLE = new Set([
   "transfer-encoding",
   "origin",
   "cookie",
-]);
+];
+const BIT = new Map(SINGLE.map((name, index) => [name, 1 << index]));
 const NOT_PRINTABLE_ASCII = /[^\x21-\x7e]/;
 /** Encoded slash, backslash, dot and control characters: another reader might decode them before it routes. */
 const ENCODED_DELIMITER = /%(?:[01][0-9a-f]|2e|2f|5c|7f)/i;
@@ -40,14 +41,16 @@ export function guardRequest(request: RawRequest, allowedHosts: ReadonlySet<stri
 
 function guardHeaders(rawHeaders: readonly string[]): void {
   if (rawHeaders.length > 2 * MAX_HEADERS) throw new DomainError("headers_too_large");
-  const seen = new Set<string>();
+  let seen = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = (rawHeaders[index] ?? "").toLowerCase();
-    if (!SINGLE.has(name)) continue;
-    if (seen.has(name)) throw new DomainError("bad_request", `The header ${name} appears more than once.`);
-    seen.add(name);
+    const bit = BIT.get(name) ?? 0;
+    if ((seen & bit) !== 0)
+      throw new DomainError("bad_request", `The header ${name} appears more than once.`);
+    seen |= bit;
   }
-  if (!seen.has("host")) throw new DomainError("bad_request", "The header host is missing.");
+  if ((seen & (BIT.get("host") ?? 0)) === 0)
+    throw new DomainError("bad_request", "The header host is missing.");
 }
 
 function guardFraming({ method, httpVersion, headers }: RawRequest): void {
@@ -70,7 +73,8 @@ function guardTarget(url: string): void {
   if (NOT_PRINTABLE_ASCII.test(url) || url.includes("#")) {
     throw new DomainError("bad_request", "The request target has characters that a URL cannot have.");
   }
-  const [path = ""] = url.split("?", 1);
+  const query = url.indexOf("?");
+  const path = query === -1 ? url : url.slice(0, query);
   if (ENCODED_DELIMITER.test(path) || BROKEN_ESCAPE.test(path) || CONFUSING_PATH.test(path)) {
     throw new DomainError("bad_request", "The path is ambiguous.");
   }

@@ -13,6 +13,7 @@ import { createAuthenticate } from "./authenticate.ts";
 import type { Completion, OnCompleted } from "./completion.ts";
 import { corsHeadersFor } from "./cors.ts";
 import type { ProxyTable } from "./proxy-table.ts";
+import { createRateLimits, type RateLimitDeps } from "./rate-limits.ts";
 import { guardRequest } from "./request-guard.ts";
 import { createRequestLog } from "./request-log.ts";
 import type { GatewayApp, Upgrade } from "./request-state.ts";
@@ -20,7 +21,7 @@ import type { StallWatch } from "./stall-watch.ts";
 import { setStandardHeaders } from "./standard-headers.ts";
 import { closeIfUnread } from "./unread-body.ts";
 
-export interface HookDeps {
+export interface HookDeps extends RateLimitDeps {
   verifier: Pick<TokenVerifier, "verify">;
   recorder: AuditRecorder;
   recordOutcome: RecordOutcome;
@@ -45,7 +46,10 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     done();
   });
   app.addHook("onRequest", createGuard(deps.allowedHosts));
+  const limits = createRateLimits(deps);
+  app.addHook("onRequest", limits.beforeLogin);
   app.addHook("onRequest", createAuthenticate(deps.verifier));
+  app.addHook("onRequest", limits.afterLogin);
   app.addHook("preParsing", (request, reply, _payload, done) => {
     // The body is wanted. A forwarded call asks for it when it has been recorded.
     if (request.headers.expect !== undefined && request.target === null) reply.raw.writeContinue();

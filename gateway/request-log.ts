@@ -12,15 +12,12 @@ export function createRequestLog(logger: Logger, metrics: Metrics) {
     "route",
     "status",
   ]);
-  const series = new Map<string, Pick<Histogram.Internal<string>, "observe">>();
-  // Looked for once a series, not once a request. Methods, routes and statuses are few.
+  // Looked for once a series, not once a request. Routes, methods and statuses are few.
+  const series = new Map<string, Map<string, Map<number, Pick<Histogram.Internal<string>, "observe">>>>();
   const seriesOf = (method: string, route: string, status: number) => {
-    const key = `${method} ${status} ${route}`;
-    const known = series.get(key);
-    if (known !== undefined) return known;
-    const added = duration.labels({ method, route, status: String(status) });
-    series.set(key, added);
-    return added;
+    const byMethod = kept(series, route, () => new Map());
+    const byStatus = kept(byMethod, method, () => new Map());
+    return kept(byStatus, status, () => duration.labels({ method, route, status: String(status) }));
   };
   // These fields are chosen one by one; looking for secrets among them costs as much as all the rest of the line.
   const line = logger.child({}, { redact: [] });
@@ -45,4 +42,12 @@ export function createRequestLog(logger: Logger, metrics: Metrics) {
       "request",
     );
   };
+}
+
+function kept<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  map.set(key, made);
+  return made;
 }

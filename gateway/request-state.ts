@@ -9,6 +9,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { CallSpan } from "../service-kit/tracing.ts";
 import type { Principal } from "../token-client/principal.ts";
 import type { RouteAuth } from "../token-client/route-auth.ts";
+import type { LimitClass } from "./limit-class.ts";
 import type { ProxyTarget } from "./proxy-table.ts";
 import type { RouteDocs } from "./route-docs.ts";
 import type { RequestPolicy } from "./route-policy.ts";
@@ -25,6 +26,8 @@ declare module "fastify" {
     docs?: RouteDocs;
     /** How a refusal looks to a browser that shows a page; without it a refusal is JSON. */
     failurePage?: FailurePage;
+    /** What its calls are counted with; set as routes are registered. */
+    limitClass?: LimitClass;
     /** The route that takes what the routes file forwards; policies are in the file. */
     isProxy?: true;
   }

@@ -122,6 +122,7 @@ const NOT_DOWNSTREAM = new Set([
 /** Which origins may call is said in the routes file. */
 const CORS = /^access-control-/;
 const STANDARD = Object.entries(STANDARD_HEADERS);
+const STANDARD_NAMES = Object.keys(STANDARD_HEADERS);
 
 /**
  * Adds the headers of a forwarded answer, without those of the connection to the upstream; and ours, where the
@@ -132,15 +133,18 @@ const STANDARD = Object.entries(STANDARD_HEADERS);
  */
 export function addDownstreamHeaders(headers: string[], rawHeaders: readonly (string | Buffer)[]): void {
   const named = connectionNames(rawHeaders);
-  const ours = [...STANDARD];
+  let present = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = passableDown(text(rawHeaders[index] ?? ""));
     if (name === "" || named?.has(name)) continue;
     headers.push(name, text(rawHeaders[index + 1] ?? ""));
-    const replaced = ours.findIndex(([standard]) => standard === name);
-    if (replaced !== -1) ours.splice(replaced, 1);
+    const standard = STANDARD_NAMES.indexOf(name);
+    if (standard !== -1) present |= 1 << standard;
   }
-  for (const [name, value] of ours) headers.push(name, value);
+  for (let index = 0; index < STANDARD.length; index += 1) {
+    const [name, value] = STANDARD[index] as [string, string];
+    if ((present & (1 << index)) === 0) headers.push(name, value);
+  }
 }
 
 /** What may not come after a body, because it says how to read it (RFC 9110 §6.5.1). */

@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { networkOf } from "./network-of.ts";
+import { networkOf } from "../service-kit/network-of.ts";
 
 /** Keeps one network from filling the hash queue: what it may have running and waiting at once, in this process. */
 export interface HashShare {

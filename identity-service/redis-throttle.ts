@@ -1,9 +1,9 @@
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Redis } from "ioredis";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
-import { openRedis, type RedisSettings } from "../service-kit/redis-connection.ts";
+import type { RedisSettings } from "../service-kit/redis-connection.ts";
+import { openSharedRedis, redisScript } from "../service-kit/shared-redis.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import {
   accountKey,
@@ -33,14 +33,8 @@ export interface RedisThrottleOptions extends RedisSettings {
   metrics: Metrics;
 }
 
-/** A login has a second in all. */
-const ANSWER_TIMEOUT_MS = 150;
-/** After an answer that did not come in time, how long Redis is left alone. */
-const PAUSE_MS = 1_000;
 /** The braces put all keys into one slot: a script may touch no others, should this be a cluster's only node. */
 const KEY_PREFIX = "gatehouse:{throttle}:";
-/** What a node of a Redis Cluster says about keys that are another node's. */
-const CLUSTER_ERROR = /^(?:MOVED|ASK|CLUSTERDOWN|CROSSSLOT)\b/;
 /** Longer than an attempt takes: whoever dies during one keeps the next waiting no longer than this. */
 const TURN_LEASE_MS = 3_000;
 /** Only the first that waits in each replica asks. */
@@ -132,7 +126,7 @@ return { 'admitted' }
 const END_TURN =
   "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-const SCRIPT_SHA1 = createHash("sha1").update(SCRIPT).digest("hex");
+const runScript = redisScript(SCRIPT);
 
 type Operation = "take" | "succeed" | "giveBack";
 
@@ -141,44 +135,19 @@ type Operation = "take" | "succeed" | "giveBack";
  * limits: never without any. The log has one line when Redis is reached and one when it is lost.
  */
 export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
-  const { limits, now, logger } = options;
+  const { limits, now } = options;
   const local = createMemoryThrottle({ limits: shareOf(limits, options.replicas), now });
-  const redis = openRedis(options, "gatehouse-throttle");
-  let known: "nothing" | "connected" | "away" = "nothing";
-  let leftAloneUntilMs = 0;
-  let isClosed = false;
   const turns = createTurns();
   const unheard = new Set<string>();
-
-  function note(works: boolean, error?: unknown): void {
-    if (works) tellUnheard();
-    if (isClosed || known === (works ? "connected" : "away")) return;
-    known = works ? "connected" : "away";
-    if (works) logger.info("Redis connected: logins are throttled by all replicas together");
-    else if (error instanceof Error && CLUSTER_ERROR.test(error.message))
-      logger.error(
-        { err: error },
-        "REDIS_URL names a node of a Redis Cluster, which is not supported: logins are throttled by each replica for itself",
-      );
-    else logger.warn({ err: error }, "Redis away: logins are throttled by each replica for itself");
-  }
-
-  /** @returns undefined if Redis has no answer. */
-  async function ask<T>(work: () => Promise<T>): Promise<T | undefined> {
-    if (redis.status !== "ready" || performance.now() < leftAloneUntilMs) return undefined;
-    try {
-      const answer = await inTime(work());
-      note(true);
-      return answer;
-    } catch (error) {
-      leftAloneUntilMs = performance.now() + PAUSE_MS;
-      note(false, error);
-      return undefined;
-    }
-  }
+  const redis = openSharedRedis({
+    ...options,
+    name: "gatehouse-throttle",
+    what: "logins are throttled",
+    onAnswer: tellUnheard,
+  });
 
   const count = (operation: Operation, guess: Guess) =>
-    ask(() => run(redis, operation, countersOf(limits, guess), now()));
+    redis.ask((client) => run(client, operation, countersOf(limits, guess), now()));
 
   function tellUnheard(): void {
     const missed = [...unheard];
@@ -187,8 +156,8 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   }
 
   async function clear(account: string): Promise<void> {
-    const cleared = await ask(() =>
-      redis
+    const cleared = await redis.ask((client) =>
+      client
         .multi()
         .set(KEY_PREFIX + epochKey(account), randomUUID(), "PX", LADDER_MEMORY_MS)
         // For replicas of the version before, which know no epochs.
@@ -201,7 +170,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   /** Waits for other replicas. @returns whether the turn has come. */
   async function lease(key: string, id: string, untilMs: number): Promise<boolean> {
     for (;;) {
-      const taken = await ask(() => redis.set(key, id, "PX", TURN_LEASE_MS, "NX"));
+      const taken = await redis.ask((client) => client.set(key, id, "PX", TURN_LEASE_MS, "NX"));
       // Without Redis the turns of this replica must do: at worst a right password is counted as a failure.
       if (taken !== null) return true;
       if (performance.now() + TURN_POLL_MS > untilMs) return false;
@@ -209,18 +178,11 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
     }
   }
 
-  redis.on("error", (error) => note(false, error));
-  redis.on("close", () => note(false, new Error("the connection was closed")));
-  redis.on("ready", () => {
-    leftAloneUntilMs = 0;
-    note(true);
-  });
-  redis.connect().catch(() => undefined); // told by the events; tried again by itself
   options.metrics.gauge(
     "gatehouse_throttle_shared",
     "1 while logins are throttled by all replicas together.",
     [],
-    (gauge) => gauge.set(known === "connected" ? 1 : 0),
+    (gauge) => gauge.set(redis.isConnected ? 1 : 0),
   );
 
   return {
@@ -233,11 +195,11 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
         done();
         throw tooLong();
       }
-      return () => void ask(() => redis.eval(END_TURN, 1, KEY_PREFIX + turn, id)).finally(done);
+      return () => void redis.ask((client) => client.eval(END_TURN, 1, KEY_PREFIX + turn, id)).finally(done);
     },
     async spend(call: CostlyCall) {
       const buckets = bucketsOf(limits, call);
-      const answer = await ask(() => run(redis, "take", { buckets, ladders: [] }, now()));
+      const answer = await redis.ask((client) => run(client, "take", { buckets, ladders: [] }, now()));
       if (answer === undefined) return local.spend(call);
       return refusal(answer, buckets) ?? { kind: "admitted" };
     },
@@ -260,8 +222,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
       await Promise.all([clear(account), local.clear(account)]);
     },
     async close() {
-      isClosed = true;
-      redis.disconnect();
+      redis.close();
       await local.close();
     },
   };
@@ -287,9 +248,8 @@ function refusal([kind, ...over]: Answer, buckets: readonly LimitedBucket[]): Re
   );
 }
 
-/** By its digest; whole if Redis does not know it (any more). */
 async function run(
-  redis: Redis,
+  client: Parameters<typeof runScript>[0],
   operation: Operation,
   counters: {
     buckets: readonly LimitedBucket[];
@@ -313,22 +273,5 @@ async function run(
     ]),
   ];
   const given = [operation, nowMs, LADDER_MEMORY_MS, buckets.length, ...numbers];
-  try {
-    return (await redis.evalsha(SCRIPT_SHA1, keys.length, ...keys, ...given)) as Answer;
-  } catch (error) {
-    if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
-    return (await redis.eval(SCRIPT, keys.length, ...keys, ...given)) as Answer;
-  }
-}
-
-async function inTime<T>(work: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error("no answer in time")), ANSWER_TIMEOUT_MS);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  return (await runScript(client, keys, given)) as Answer;
 }

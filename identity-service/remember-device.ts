@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { v5 as uuidv5 } from "uuid";
+import { networkOf } from "../service-kit/network-of.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { describeBrowser } from "./describe-browser.ts";
 import type { DeviceTokens } from "./device-token.ts";
 import { inUtc } from "./in-utc.ts";
 import { knownAddress } from "./known-address.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
-import { networkOf } from "./network-of.ts";
 import type { User } from "./user.ts";
 import { findPasswordEpoch, lockDeviceOwner, noteFirstLogin } from "./user-store.ts";
 

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { DomainError } from "../service-kit/errors.ts";
-import { networkOf } from "./network-of.ts";
+import { networkOf } from "../service-kit/network-of.ts";
 
 /**
  * How failures on one thing slow down what comes next: none wait up to `freeFailures`, each further one doubles the

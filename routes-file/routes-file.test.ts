@@ -38,6 +38,11 @@ test("what is not said has a default", () => {
       bodyLimitBytes: 16_777_216,
       allowedOrigins: [],
       websocket: false,
+      rateLimit: {
+        perUser: { calls: 600, perSeconds: 60 },
+        perAddress: { calls: 6_000, perSeconds: 60 },
+        total: { calls: 120_000, perSeconds: 60 },
+      },
       methods: { GET: { auth: { roles: ["USER"] } } },
     },
   ]);
@@ -112,3 +117,32 @@ test.each(["routes: [", "routes: []\nroutes: []", "a: &x [*x]", ""])(
     expect(problemsOf(text).length).toBeGreaterThan(0);
   },
 );
+
+test("a rate limit says what it says, and leaves the others as they are", () => {
+  const limits = "rateLimit: { perUser: { calls: 5, perSeconds: 1 } }";
+  const [route] = parseRoutesFile(
+    `routes: [{ prefix: /a, upstream: 'http://a', ${limits}, methods: { GET: { auth: public } } }]`,
+  );
+  expect(route?.rateLimit.perUser).toEqual({ calls: 5, perSeconds: 1 });
+  expect(route?.rateLimit.total).toEqual({ calls: 120_000, perSeconds: 60 });
+});
+
+test("a rate limit that is none is refused with its line and key", () => {
+  const text = `
+routes:
+  - prefix: /a
+    upstream: http://a
+    methods: { GET: { auth: public } }
+    rateLimit:
+      perUser: { calls: 0, perSeconds: 60 }
+      perAddress: { calls: 10 }
+      total: 100
+      perToken: { calls: 1, perSeconds: 1 }
+`;
+  expect(problemsOf(text)).toEqual([
+    expect.stringMatching(/^line 7, routes\.0\.rateLimit\.perUser\.calls: /),
+    "line 8, routes.0.rateLimit.perAddress.perSeconds: is required",
+    expect.stringMatching(/^line 9, routes\.0\.rateLimit\.total: /),
+    "line 10, routes.0.rateLimit.perToken: is not known",
+  ]);
+});

@@ -45,6 +45,42 @@ function toPolicy({ roles, auth, action }: Access & { action?: string | undefine
   return { auth: roles === undefined ? (auth ?? { roles: [] }) : { roles }, ...(action && { action }) };
 }
 
+/** So many calls at once, and so many more over each period as it passes. */
+export interface RateLimit {
+  calls: number;
+  perSeconds: number;
+}
+
+/** Every call of a route is counted in each that concerns it. */
+export interface RouteRateLimits {
+  /** Of one user; of nobody where no token is asked for. */
+  perUser: RateLimit;
+  /** Of one client address (IPv6: one /64), whoever calls from there. */
+  perAddress: RateLimit;
+  /** Of everybody. */
+  total: RateLimit;
+}
+
+const DEFAULT_RATE_LIMITS: RouteRateLimits = {
+  perUser: { calls: 600, perSeconds: 60 },
+  perAddress: { calls: 6_000, perSeconds: 60 },
+  total: { calls: 120_000, perSeconds: 60 },
+};
+const MAX_CALLS = 1_000_000_000;
+const MAX_PERIOD_S = 3_600;
+
+export const rateLimitSchema = z.strictObject({
+  calls: z.int().min(1).max(MAX_CALLS),
+  perSeconds: z.int().min(1).max(MAX_PERIOD_S),
+});
+const rateLimits = z
+  .strictObject({
+    perUser: rateLimitSchema.default(DEFAULT_RATE_LIMITS.perUser),
+    perAddress: rateLimitSchema.default(DEFAULT_RATE_LIMITS.perAddress),
+    total: rateLimitSchema.default(DEFAULT_RATE_LIMITS.total),
+  })
+  .default(DEFAULT_RATE_LIMITS);
+
 const upstreamUrl = z
   .url({ protocol: /^https?$/, error: "must be an http or https URL", abort: true })
   .refine(isOrigin, "must be an origin only, such as http://payments:8080");
@@ -85,6 +121,7 @@ const upstreamRoute = z
       .refine((origins) => origins.length === 1 || !origins.includes("*"), "* must stand alone")
       .default([]),
     websocket: z.boolean().default(false),
+    rateLimit: rateLimits,
     /** A method that is not here is answered 405. HEAD goes with GET. */
     methods: z
       .strictObject({ GET: reading, POST: changing, PUT: changing, PATCH: changing, DELETE: changing })
@@ -124,6 +161,7 @@ export interface UpstreamRoute {
   allowedOrigins: readonly string[];
   /** Whether a GET may become a WebSocket. */
   websocket: boolean;
+  rateLimit: RouteRateLimits;
   methods: Readonly<Partial<Record<"GET" | "POST" | "PUT" | "PATCH" | "DELETE", MethodPolicy>>>;
 }
 

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { DomainError } from "./errors.ts";
@@ -39,4 +40,19 @@ test("an error keeps its code and its causes, and loses what libraries hang on i
     cause: { code: "ECONNREFUSED", message: "refused" },
   });
   expect(JSON.stringify(event)).not.toMatch(/canary/);
+});
+
+test("lines that are written together all come out when the process ends, as UTF-8, in order", () => {
+  const script = `
+    const { bufferedOutput, createLogger } = await import("./service-kit/logger.ts");
+    const logger = createLogger("test", "info", bufferedOutput());
+    for (let index = 0; index < 1_000; index += 1) logger.info({ index }, "Grüße");
+    process.exit(0);`;
+  const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
+  const events = stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(events.map(({ index }) => index)).toEqual(Array.from({ length: 1_000 }, (_, index) => index));
+  expect(events[999].msg).toBe("Grüße");
 });

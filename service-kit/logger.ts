@@ -25,6 +25,7 @@ const REDACTED_AT_TOP = ["code"];
 const BUFFERED_BYTES = 32_768;
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 const FLUSH_EVERY_MS = 100;
+const BYTES = { contentMode: "buffer" };
 
 /**
  * The process's logger: JSON lines on standard output, UTC, one object an event.
@@ -51,14 +52,22 @@ export function createLogger(name: string, level: string, destination?: Destinat
  * when the process ends. What a reader that has stopped cannot take is dropped, so that it neither stops nor fills us.
  */
 export function bufferedOutput(): DestinationStream {
-  return pino.destination({
+  const output = pino.destination({
     dest: 1,
     sync: false,
     minLength: BUFFERED_BYTES,
     maxWrite: 2 * BUFFERED_BYTES,
     maxLength: MAX_WAITING_BYTES,
     periodicFlush: FLUSH_EVERY_MS,
+    // Text would be measured anew as a whole with each line that is added to it.
+    ...BYTES,
   });
+  // Its types know nothing of bytes.
+  const bytes = output as unknown as { write(line: Buffer): boolean };
+  return Object.assign(
+    { write: (line: string) => void bytes.write(Buffer.from(line)) },
+    { flush: (done?: (error?: Error) => void) => output.flush(done), flushSync: () => output.flushSync() },
+  );
 }
 
 /** Many lines are of the same millisecond. */

@@ -1,5 +1,6 @@
 import {
   type Attributes,
+  ProxyTracerProvider,
   ROOT_CONTEXT,
   type Span,
   SpanKind,
@@ -31,6 +32,7 @@ export function startSpan(
   traceparent: string,
   attributes: Attributes = {},
 ): CallSpan {
+  if (!isExporting()) return { traceparent, end: () => undefined };
   const parent = trace.setSpanContext(ROOT_CONTEXT, {
     traceId: traceparent.slice(3, 35),
     spanId: traceparent.slice(36, 52),
@@ -39,6 +41,12 @@ export function startSpan(
   });
   const span = trace.getTracer("gatehouse").startSpan(name, { kind: KINDS[kind], attributes }, parent);
   return { traceparent: traceparentOf(span), end: (more, failure) => endSpan(span, more, failure) };
+}
+
+/** Whether `startTraceExport` has put something behind the API: without it a span would be made for nobody. */
+function isExporting(): boolean {
+  const provider = trace.getTracerProvider();
+  return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("") !== undefined;
 }
 
 /** Runs `work` in a step of its own, with the context that its calls are to carry. */

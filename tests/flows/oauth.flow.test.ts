@@ -177,9 +177,10 @@ describe("over plain HTTP", () => {
   });
 
   test("a callback with a random state is answered at once", async () => {
+    // No more than the limit of an address leaves room for: gateway/rate-limits.test.ts has what comes beyond.
     const handle = () => randomBytes(32).toString("base64url");
     const times: number[] = [];
-    for (let round = 0; round < 200; round += 1) {
+    for (let round = 0; round < 60; round += 1) {
       const startedMs = performance.now();
       const answer = await api.get(`/auth/demo/callback?code=c&state=${handle()}`, {
         headers: { cookie: `gatehouse_oauth=${handle()}` },
@@ -187,7 +188,7 @@ describe("over plain HTTP", () => {
       times.push(performance.now() - startedMs);
       expect(answer.body.error.code).toBe("oauth_state_invalid");
     }
-    expect(times.sort((a, b) => a - b)[100]).toBeLessThan(100);
+    expect(times.sort((a, b) => a - b)[30]).toBeLessThan(100);
   });
 });
 

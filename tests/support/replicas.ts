@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { openHome } from "../../deploy/local/home.ts";
 import { freePort } from "../../deploy/local/ports.ts";
@@ -10,6 +11,12 @@ import { readSettings } from "../../deploy/local/settings.ts";
 import type { System } from "./system.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
+
+const PLENTY = JSON.stringify(
+  Object.fromEntries(
+    ["perUser", "perAddress", "total"].map((scope) => [scope, { calls: 1_000_000, perSeconds: 60 }]),
+  ),
+);
 
 /** A process beside those of `npm start`, on the same databases and certificates. */
 export interface Replica {
@@ -72,8 +79,18 @@ export async function startReplica(
 export async function startThreeOfEach(system: System, redisUrl: string | undefined) {
   const redis = redisUrl === undefined ? {} : { REDIS_URL: redisUrl };
   const tokens = await Promise.all([0, 1, 2].map(() => startReplica(system, "token-service", redis)));
+  // Their load comes from one address, and as fast as it can.
+  const ROUTES_FILE = join(system.home, "routes-of-replicas.yaml");
+  const routes = await readFile(join(system.home, "routes.yaml"), "utf8");
+  await writeFile(ROUTES_FILE, routes.replace(/^( *)methods:/m, `$1rateLimit: ${PLENTY}\n$1methods:`));
+  const limits = {
+    ROUTES_FILE,
+    RATE_LIMITS: "login.address=1000000/60,account.address=1000000/60,account.user=1000000/60",
+  };
   const gateways = await Promise.all(
-    tokens.map(({ address }) => startReplica(system, "gateway", { TOKEN_SERVICE_ADDRESS: address })),
+    tokens.map(({ address }) =>
+      startReplica(system, "gateway", { TOKEN_SERVICE_ADDRESS: address, ...limits }),
+    ),
   );
   return {
     tokens,

@@ -11,8 +11,8 @@ const NETWORK_GROUPS = 4;
  * @returns `192.0.2.1`, `2001:db8:0:7::/64`, or `unknown` for what is no address.
  */
 export function networkOf(ip: string): string {
+  if (isIP(ip) === 4) return ip;
   const [address = ""] = ip.split("%");
-  if (isIP(address) === 4) return address;
   if (isIP(address) !== 6) return "unknown";
   const mapped = MAPPED_IPV4.exec(address)?.[1];
   if (mapped !== undefined) return mapped;

@@ -1,0 +1,82 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import type { Bucket } from "./bucket.ts";
+import type { CallLimiter } from "./call-limiter.ts";
+
+export interface LimiterUnderTest {
+  limiter: CallLimiter;
+  /** Moves its clock on. */
+  pass(ms: number): void;
+}
+
+const address = (name: string, calls: number, perSeconds = 60): Bucket => ({
+  kind: "own login address",
+  name,
+  scope: "address",
+  limit: { calls, perSeconds },
+});
+const total = (calls: number): Bucket => ({
+  kind: "own login total",
+  name: "",
+  scope: "total",
+  limit: { calls, perSeconds: 60 },
+});
+
+/** What every limiter promises. @param open gives one without any counts, whose clock stands. */
+export function testLimiterContract(name: string, open: () => Promise<LimiterUnderTest>): void {
+  describe(`${name}, as every limiter`, () => {
+    let limiter: CallLimiter;
+    let pass: (ms: number) => void;
+    beforeEach(async () => {
+      ({ limiter, pass } = await open());
+    });
+
+    async function admitted(count: number, ...buckets: Bucket[]): Promise<number> {
+      const verdicts = await Promise.all(Array.from({ length: count }, () => limiter.take(buckets)));
+      return verdicts.filter(({ refusedBy }) => refusedBy === undefined).length;
+    }
+
+    test("200 calls at once with a limit of 5: 5 get through", async () => {
+      expect(await admitted(200, address("a", 5))).toBe(5);
+      expect(await admitted(5, address("b", 5))).toBe(5);
+    });
+
+    test("room comes back call by call, and never more than the limit", async () => {
+      await admitted(5, address("a", 5));
+      pass(11_900);
+      expect(await admitted(2, address("a", 5))).toBe(0);
+      pass(200);
+      expect(await admitted(2, address("a", 5))).toBe(1);
+      pass(3_600_000);
+      expect(await admitted(20, address("a", 5))).toBe(5);
+    });
+
+    test("a call that one bucket refuses is counted in none", async () => {
+      await admitted(5, address("a", 5), total(10));
+      expect(await admitted(50, address("a", 5), total(10))).toBe(0);
+      expect(await admitted(50, address("b", 100), total(10))).toBe(5);
+    });
+
+    test("a refusal says what has no room, and when to come again; then there is room", async () => {
+      await admitted(5, address("a", 5), total(100));
+      const { refusedBy, waitMs } = await limiter.take([address("a", 5), total(100)]);
+      expect(refusedBy?.scope).toBe("address");
+      expect(waitMs).toBeGreaterThan(11_900);
+      expect(waitMs).toBeLessThanOrEqual(12_000);
+      pass(waitMs);
+      expect(await admitted(2, address("a", 5), total(100))).toBe(1);
+    });
+
+    test("the longest wait counts", async () => {
+      await admitted(1, address("a", 1), address("b", 1, 3_600));
+      const { refusedBy } = await limiter.take([address("a", 1), address("b", 1, 3_600)]);
+      expect(refusedBy?.name).toBe("b");
+    });
+
+    test("a caller learns how its own bucket stands, not how that of everybody does", async () => {
+      await admitted(2, address("a", 5), total(3));
+      const { own } = await limiter.take([address("a", 5), total(3)]);
+      expect(own).toEqual({ limit: 5, remaining: 2, resetS: 36 });
+      expect((await limiter.take([total(3)])).own).toBeUndefined();
+    });
+  });
+}

@@ -1,0 +1,77 @@
+import { z } from "zod";
+import { type RateLimit, rateLimitSchema } from "../routes-file/routes-file.ts";
+
+const perMinute = (calls: number): RateLimit => ({ calls, perSeconds: 60 });
+
+/**
+ * What is counted together, and how much of it may be. Of logins, registrations and mails identity-service counts
+ * accounts and failures besides, with budgets that are smaller; what stands here is counted before anything is recorded
+ * or asked of a service.
+ */
+const DEFAULT_CLASSES = {
+  /** With a password or a code, without a token. */
+  login: { address: perMinute(300), total: perMinute(12_000) },
+  /** With a token out of a mail. */
+  link: { address: perMinute(120), total: perMinute(12_000) },
+  /** On the way to an identity provider and back. */
+  provider: { address: perMinute(300), total: perMinute(12_000) },
+  refresh: { address: perMinute(600), total: perMinute(60_000) },
+  /** What users do once they are logged in. */
+  account: { address: perMinute(1_200), user: perMinute(300), total: perMinute(60_000) },
+  admin: { address: perMinute(600), user: perMinute(600), total: perMinute(6_000) },
+  /** By services, perhaps for each of their own calls. */
+  introspection: { address: perMinute(30_000), total: perMinute(120_000) },
+  /** From memory, so counted there. */
+  document: { address: perMinute(600), total: perMinute(60_000) },
+} satisfies Record<string, { address: RateLimit; user?: RateLimit; total: RateLimit }>;
+
+export type LimitClass = keyof typeof DEFAULT_CLASSES;
+export type LimitClasses = Record<LimitClass, { address: RateLimit; user?: RateLimit; total: RateLimit }>;
+
+const PATTERNS: readonly [RegExp, LimitClass][] = [
+  [/^\/auth\/refresh$/, "refresh"],
+  [/^\/auth\/(?:verify-email|reset-password|confirm-email-change|undo-email-change)$/, "link"],
+  [/^\/auth\/(?:providers|:provider|:provider\/callback|oauth\/exchange)$/, "provider"],
+  [/^\/auth\/(?:login|register|mfa\/verify|forgot-password|resend-verification)(?:\/|$)/, "login"],
+  [/^\/auth\//, "account"],
+  [/^\/admin\//, "admin"],
+  [/^\/oauth\/introspect$/, "introspection"],
+];
+
+/** @param pattern of the route, as it is registered. */
+export function limitClassOf(pattern: string): LimitClass {
+  const path = pattern.replace(/^\/v1(?=\/)/, "");
+  return PATTERNS.find(([route]) => route.test(path))?.[1] ?? "document";
+}
+
+const ENTRY = /^([a-z]+)\.([a-z]+)=(\d{1,10})\/(\d{1,4})$/;
+
+/**
+ * Reads changes to the limits: `login.address=100/60,refresh.total=5000/1`, as calls and seconds.
+ *
+ * It is a schema: its problems name the entry.
+ */
+export const limitClassesSchema = z.string().transform((text, context): LimitClasses => {
+  const classes: LimitClasses = structuredClone(DEFAULT_CLASSES);
+  for (const entry of text.split(",").map((part) => part.trim())) {
+    const problem = change(classes, entry);
+    if (problem !== undefined) context.addIssue({ code: "custom", message: `${entry}: ${problem}` });
+  }
+  return classes;
+});
+
+export function defaultLimitClasses(): LimitClasses {
+  return structuredClone(DEFAULT_CLASSES);
+}
+
+function change(classes: LimitClasses, entry: string): string | undefined {
+  const [, name = "", scope = "", calls, perSeconds] = ENTRY.exec(entry) ?? [];
+  if (calls === undefined) return "must be like login.address=100/60";
+  if (!Object.hasOwn(classes, name)) return `must be of ${Object.keys(classes).join(", ")}`;
+  const limits: Record<string, RateLimit> = classes[name as LimitClass];
+  if (!Object.hasOwn(limits, scope)) return `must be of ${Object.keys(limits).join(", ")}`;
+  const limit = { calls: Number(calls), perSeconds: Number(perSeconds) };
+  if (!rateLimitSchema.safeParse(limit).success) return "must be 1 to 1000000000 calls in 1 to 3600 seconds";
+  limits[scope] = limit;
+  return undefined;
+}

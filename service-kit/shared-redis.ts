@@ -1,0 +1,111 @@
+import { createHash } from "node:crypto";
+import type { Redis } from "ioredis";
+import type { Logger } from "./logger.ts";
+import { openRedis, type RedisSettings } from "./redis-connection.ts";
+
+/** Redis for counts that replicas share. It may be away at any time: whoever asks has an answer of its own ready. */
+export interface SharedRedis {
+  /** Whether the last that was heard of it was good. */
+  readonly isConnected: boolean;
+  /** @returns undefined if Redis has no answer in time. Never throws. */
+  ask<T>(work: (redis: Redis) => Promise<T>): Promise<T | undefined>;
+  close(): void;
+}
+
+export interface SharedRedisOptions extends RedisSettings {
+  /** How Redis's own lists call the connection. */
+  name: string;
+  /** What is counted, for the log: `logins are throttled`. */
+  what: string;
+  logger: Logger;
+  /** Called whenever Redis has answered. */
+  onAnswer?: () => void;
+}
+
+/** A client's call has a second in all. */
+const ANSWER_TIMEOUT_MS = 150;
+/** After an answer that did not come in time, how long Redis is left alone. */
+const PAUSE_MS = 1_000;
+/** What a node of a Redis Cluster says about keys that are another node's. */
+const CLUSTER_ERROR = /^(?:MOVED|ASK|CLUSTERDOWN|CROSSSLOT)\b/;
+
+/** Connects in the background. The log has one line when Redis is reached and one when it is lost. */
+export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
+  const { what, logger, onAnswer = () => undefined } = options;
+  const redis = openRedis(options, options.name);
+  let known: "nothing" | "connected" | "away" = "nothing";
+  let leftAloneUntilMs = 0;
+  let isClosed = false;
+
+  function note(works: boolean, error?: unknown): void {
+    if (works) onAnswer();
+    if (isClosed || known === (works ? "connected" : "away")) return;
+    known = works ? "connected" : "away";
+    if (works) logger.info(`Redis connected: ${what} by all replicas together`);
+    else if (error instanceof Error && CLUSTER_ERROR.test(error.message))
+      logger.error(
+        { err: error },
+        `REDIS_URL names a node of a Redis Cluster, which is not supported: ${what} by each replica for itself`,
+      );
+    else logger.warn({ err: error }, `Redis away: ${what} by each replica for itself`);
+  }
+
+  redis.on("error", (error) => note(false, error));
+  redis.on("close", () => note(false, new Error("the connection was closed")));
+  redis.on("ready", () => {
+    leftAloneUntilMs = 0;
+    note(true);
+  });
+  redis.connect().catch(() => undefined); // told by the events; tried again by itself
+
+  return {
+    get isConnected() {
+      return known === "connected";
+    },
+    async ask(work) {
+      if (redis.status !== "ready" || performance.now() < leftAloneUntilMs) return undefined;
+      try {
+        const answer = await inTime(work(redis));
+        note(true);
+        return answer;
+      } catch (error) {
+        leftAloneUntilMs = performance.now() + PAUSE_MS;
+        note(false, error);
+        return undefined;
+      }
+    },
+    close() {
+      isClosed = true;
+      redis.disconnect();
+    },
+  };
+}
+
+/** A script, run by its digest; sent whole if Redis does not know it (any more). */
+export function redisScript(text: string) {
+  const sha1 = createHash("sha1").update(text).digest("hex");
+  return async (
+    redis: Redis,
+    keys: readonly string[],
+    given: readonly (string | number)[],
+  ): Promise<unknown> => {
+    try {
+      return await redis.evalsha(sha1, keys.length, ...keys, ...given);
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+      return await redis.eval(text, keys.length, ...keys, ...given);
+    }
+  };
+}
+
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error("no answer in time")), ANSWER_TIMEOUT_MS);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
