@@ -72,9 +72,11 @@ const redis =
         what: "calls are limited",
         logger,
       });
-metrics.gauge("gatehouse_rate_limits_shared", "1 while all gateways limit calls together.", [], (gauge) =>
-  gauge.set(redis?.isConnected ? 1 : 0),
-);
+if (redis !== undefined) {
+  metrics.gauge("gatehouse_rate_limits_shared", "1 while all gateways limit calls together.", [], (gauge) =>
+    gauge.set(redis.isConnected ? 1 : 0),
+  );
+}
 const now = () => performance.now();
 const proxyLimiter = new ReconciledLimiter({ redis, replicas });
 lifecycle.onStop("rate limits", () => {

@@ -1,6 +1,7 @@
 import type { DomainError } from "../service-kit/errors.ts";
 import type { GatewayDeps } from "./app.ts";
 import { ada, send, testGateway, tokens, USER_ID } from "./gateway.fixture.ts";
+import { defaultLimitClasses, type LimitClasses } from "./limit-class.ts";
 import type { OpenApiDocument } from "./openapi-document.ts";
 import type { ManagedUser } from "./user-admin-client.ts";
 
@@ -66,6 +67,7 @@ export function answeringGateway(overrides: Partial<GatewayDeps> = {}) {
   };
   const close = () => undefined;
   const services: Partial<GatewayDeps> = {
+    limitClasses: withoutLimits(),
     identity: {
       register: give(ada),
       login: give(...logins),
@@ -170,4 +172,13 @@ export function answeringGateway(overrides: Partial<GatewayDeps> = {}) {
     },
     document: async (): Promise<OpenApiDocument> => (await send(app, { url: "/openapi.json" })).json(),
   };
+}
+
+/** More calls than a test makes. */
+function withoutLimits(): LimitClasses {
+  const many = { calls: 1_000_000_000, perSeconds: 1 };
+  const classes = Object.keys(defaultLimitClasses());
+  return Object.fromEntries(
+    classes.map((name) => [name, { address: many, user: many, total: many }]),
+  ) as LimitClasses;
 }

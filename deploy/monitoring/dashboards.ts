@@ -109,6 +109,18 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
               ["sum by (instance) (gatehouse_websockets)", "WebSockets {{instance}}"],
             ],
           },
+          {
+            title: "Calls over a rate limit",
+            unit: "reqps",
+            queries: [
+              ["sum by (limit, route) (rate(gatehouse_rate_limited_total[5m]))", "{{limit}} {{route}}"],
+            ],
+          },
+          {
+            title: "Counters of rate limits",
+            unit: "short",
+            queries: [["max by (calls) (gatehouse_rate_limit_entries)", "{{calls}}"]],
+          },
         ],
       },
     ],
