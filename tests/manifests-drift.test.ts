@@ -404,6 +404,12 @@ describe.skipIf(!isHere).each(OVERLAYS)("%s (skipped where there is no kubectl)"
     expect(THROTTLE_REPLICAS).toBeGreaterThanOrEqual(maxReplicas);
   });
 
+  test("gateways share rate limits among all there may be", () => {
+    const { RATE_LIMIT_REPLICAS } = configOf(overlay, programNamed(overlay, "gateway")) as GatewayConfig;
+    const { maxReplicas } = named(manifestsOf(overlay), "HorizontalPodAutoscaler", "gateway").spec;
+    expect(RATE_LIMIT_REPLICAS).toBeGreaterThanOrEqual(maxReplicas);
+  });
+
   test("what the gateway spools is on a claim that outlives the pod", () => {
     const gateway = programNamed(overlay, "gateway");
     const { spec } = gateway.workload.manifest;
@@ -473,6 +479,7 @@ test.skipIf(!isHere)("production: what crosses the border is what the picture ha
           (pod) => `${pod} -> 192.0.2.1${index}/32:5432/TCP`,
         ),
       ),
+      "gateway -> 192.0.2.20/32:6379/TCP",
       "identity-service -> 192.0.2.20/32:6379/TCP",
       "token-service -> 192.0.2.20/32:6379/TCP",
       "identity-service -> 192.0.2.30/32:587/TCP",
