@@ -37,7 +37,7 @@ export interface ThrottleLimits {
 }
 
 const LADDER: Ladder = { freeFailures: 4, maxFailures: 100, firstWaitMs: 30_000, maxWaitMs: 3_600_000 };
-/** Of one network or device: never shut, because neither a reset nor an administrator opens it again. */
+/** Of one network or device: never shut for good, because the owner may be the one behind it. */
 const WITHOUT_END: Ladder = { ...LADDER, maxFailures: 1_000_000_000 };
 const WINDOW_MS = 15 * 60_000;
 /** Of one network two kinds ask for mails: together they must not fill the 200 places of the work after answers. */
