@@ -4,6 +4,7 @@ import { orUnavailable } from "../service-kit/postgres.ts";
 import { lockAccount } from "./account-store.ts";
 import { type BeginSessionDeps, beginSession } from "./begin-session.ts";
 import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
+import { type HashNewPasswordDeps, hashNewPassword } from "./hash-new-password.ts";
 import type { CompletedLogin } from "./login.ts";
 import { mfaTokenHash } from "./mfa-token.ts";
 import {
@@ -12,18 +13,15 @@ import {
   findOpenPasswordChange,
   type OpenPasswordChange,
 } from "./password-change-store.ts";
-import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
-import { refuseKeptPassword } from "./refuse-kept-password.ts";
 import { replacePassword } from "./replace-password.ts";
 import type { SessionEnd } from "./session-end-store.ts";
 import { findSessionEpoch } from "./session-end-store.ts";
 import type { User } from "./user.ts";
 import { findUser } from "./user-store.ts";
 
-export interface ChangePasswordAtLoginDeps extends BeginSessionDeps, EndSessionsDeps {
+export interface ChangePasswordAtLoginDeps extends BeginSessionDeps, EndSessionsDeps, HashNewPasswordDeps {
   tokenService: BeginSessionDeps["tokenService"];
-  passwords: Pick<PasswordHasher, "hash" | "verify">;
   passwordPolicy: PasswordPolicy;
   /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
@@ -62,7 +60,6 @@ export async function changePasswordAtLogin(
   context: CallContext,
 ): Promise<CompletedLogin> {
   const { newPassword, clientIp, userAgent } = attempt;
-  const { deadlineMs } = context;
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw refused();
   const which = { tokenHash, now: deps.now(), maxTries: MAX_TRIES };
@@ -71,8 +68,8 @@ export async function changePasswordAtLogin(
   checkPassword(deps.passwordPolicy, newPassword, open.email, "newPassword");
   await refuseBreached(deps.passwordPolicy, newPassword);
   if (!(await orUnavailable(countPasswordChangeTry(deps.sql, which)))) throw refused();
-  await refuseKeptPassword(deps.passwords, open, newPassword, deadlineMs);
-  const passwordHash = await deps.passwords.hash(newPassword, deadlineMs);
+  const next = { ...open, newPassword, mustChangePassword: true, clientIp };
+  const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
   const { user, end, sessionEpoch } = await change(deps, { tokenHash, open, passwordHash, attempt }, context);
   deps.wakeMailWorker();
   // Before the new session, which must not be among them.
