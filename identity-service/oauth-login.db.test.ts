@@ -24,11 +24,13 @@ import { deleteExpiredOAuth } from "./delete-expired-oauth.ts";
 import { deleteUser } from "./delete-user.ts";
 import { exchangeOAuthCode } from "./exchange-oauth-code.ts";
 import { listIdentities } from "./external-identity-store.ts";
+import { forgotPassword } from "./forgot-password.ts";
 import { login } from "./login.ts";
 import { partyOf, settingsOf } from "./oauth.fixture.ts";
 import { challengeOf } from "./oauth-flow-secrets.ts";
 import type { IdentityOwner } from "./prove-owner.ts";
 import { register } from "./register.ts";
+import { resetPassword } from "./reset-password.ts";
 import { soon, testDeps } from "./test-deps.ts";
 import { unlinkIdentity } from "./unlink-identity.ts";
 
@@ -48,7 +50,7 @@ beforeAll(async () => {
   provider = await startHostileProvider();
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, oauth_flows, mail_outbox, session_ends cascade`;
+  await database.ownerSql`truncate users, oauth_flows, mail_outbox, session_ends, security_events cascade`;
   provider.lie({});
   for (const path of Object.keys(provider.counts)) delete provider.counts[path];
   logLines = [];
@@ -119,6 +121,19 @@ async function registered(email = "ada@example.com", isVerified = true) {
   await database.ownerSql`update users set email_verified = ${isVerified} where id = ${user.id}`;
   return user;
 }
+/** As who reads the mail of ada@example.com. */
+async function setPasswordByMail(): Promise<void> {
+  await forgotPassword(deps, { email: "ada@example.com" });
+  await deps.afterAnswer.drained();
+  const [mail] = await database.ownerSql`
+    select data from mail_outbox where template = 'reset-password' order by id desc limit 1`;
+  const link = new URL(deps.linkTokens.completed(mail?.data).link ?? "");
+  const token = link.searchParams.get("token") ?? "";
+  await resetPassword(deps, { token, newPassword: PASSWORD }, context());
+}
+const told = () =>
+  database.ownerSql`
+    select type, reason, user_id, actor_id, ip from security_events where type like 'identity_%' order by id`;
 const ownerOf = (userId: string, overrides: Partial<IdentityOwner> = {}): IdentityOwner => ({
   userId,
   sessionId: deps.newId(),
@@ -515,19 +530,19 @@ describe("an account with the same address", () => {
   test("that an attacker made in wait for its owner: the reset of its password takes the attacker's way in away", async () => {
     provider.lie({ claims: { sub: "attacker", email_verified: false } });
     const id = userIdOf(await flow());
-    const { forgotPassword } = await import("./forgot-password.ts");
-    const { resetPassword } = await import("./reset-password.ts");
-    await forgotPassword(deps, { email: "ada@example.com" });
-    await deps.afterAnswer.drained();
-    const [mail] = await database.ownerSql`select data from mail_outbox where template = 'reset-password'`;
-    const link = new URL(deps.linkTokens.completed(mail?.data).link ?? "");
-    await resetPassword(
-      deps,
-      { token: link.searchParams.get("token") ?? "", newPassword: PASSWORD },
-      context(),
-    );
+    await setPasswordByMail();
     expect(await listIdentities(database.sql, id)).toEqual([]);
+    provider.lie({ claims: { sub: "attacker", email_verified: false } });
     expect(await flow()).toEqual({ kind: "refused", code: "link_required" });
+  });
+
+  test("a reset proves the address: what its owner links after it stays at the next one", async () => {
+    const user = await registered("ada@example.com", false);
+    await setPasswordByMail();
+    expect(await users()).toMatchObject([{ email_verified: true }]);
+    expect((await flow({ linkTo: ownerOf(user.id) })).kind).toBe("linked");
+    await setPasswordByMail();
+    expect(await listIdentities(database.sql, user.id)).toHaveLength(1);
   });
 });
 
@@ -604,6 +619,18 @@ describe("linking and unlinking", () => {
       { template: "identity-linked", data: { provider: "Demo", ip: "192.0.2.1" } },
       { template: "identity-unlinked", data: { provider: "Demo" } },
     ]);
+    const event = { reason: "demo", user_id: user.id, actor_id: user.id, ip: "192.0.2.1" };
+    expect(await told()).toEqual([
+      { ...event, type: "identity_linked" },
+      { ...event, type: "identity_unlinked" },
+    ]);
+  });
+
+  test("the audit log is told of an account that is linked because its address is the same", async () => {
+    const user = await registered();
+    await flow();
+    await flow();
+    expect(await told()).toMatchObject([{ type: "identity_linked", reason: "demo", user_id: user.id }]);
   });
 
   test.each<[string, Partial<IdentityOwner>, string]>([

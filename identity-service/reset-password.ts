@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
-import { findAccountById } from "./account-store.ts";
+import { findAccountById, setEmailVerified } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
 import { deleteIdentitiesSince } from "./external-identity-store.ts";
 import { type HashNewPasswordDeps, hashNewPassword } from "./hash-new-password.ts";
@@ -23,8 +23,8 @@ export interface EndedSessions {
 }
 
 /**
- * Sets a new password by the link that was mailed. A refused password leaves the link usable. Every session of the user
- * has ended when this resolves; a second factor stays.
+ * Sets a new password by the link that was mailed, which proves the address too. A refused password leaves the link
+ * usable. Every session of the user has ended when this resolves; a second factor stays.
  *
  * @throws {DomainError} `reset_token_invalid`, `password_too_short`, `password_too_common`, `password_contains_email`,
  *   `password_unchanged` where the password must be changed, `validation_failed`, `too_many_requests`, `busy`;
@@ -49,6 +49,8 @@ export async function resetPassword(
     useLink(deps, "reset_password", link, async (tx, locked) => {
       // Who linked a provider before anybody proved the address may not be who reads its mail.
       if (!locked.emailVerified) await deleteIdentitiesSince(tx, locked.id, new Date(0));
+      // Who has the link reads the mail of the address.
+      await setEmailVerified(tx, locked.id, deps.now());
       return replacePassword(tx, deps, locked, { passwordHash, reason: "password_reset" }, context);
     }),
   );
