@@ -72,7 +72,9 @@ export function registerOAuthRoutes(
     async (request, reply) => {
       const { returnTo = "", codeChallenge = "" } = request.query;
       const browser = browserTokenOf(request);
-      const beginning = { ...request.params, returnTo, codeChallenge, ...browser, linkTo: undefined };
+      const { clientIp } = clientOf(request);
+      const asked = { ...request.params, returnTo, codeChallenge, clientIp };
+      const beginning = { ...asked, ...browser, linkTo: undefined };
       const departure = await oauth.begin(beginning, request.call);
       keepBrowserToken(reply, departure);
       return reply.code(HTTP_FOUND).header("location", departure.authorizationUrl).send();

@@ -26,12 +26,14 @@ import { exchangeOAuthCode } from "./exchange-oauth-code.ts";
 import { listIdentities } from "./external-identity-store.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import { login } from "./login.ts";
+import { createMemoryThrottle } from "./memory-throttle.ts";
 import { partyOf, settingsOf } from "./oauth.fixture.ts";
 import { challengeOf } from "./oauth-flow-secrets.ts";
 import type { IdentityOwner } from "./prove-owner.ts";
 import { register } from "./register.ts";
 import { resetPassword } from "./reset-password.ts";
 import { soon, testDeps } from "./test-deps.ts";
+import { throttleLimits } from "./throttle.ts";
 import { unlinkIdentity } from "./unlink-identity.ts";
 
 const RETURN_TO = "https://app.example/signed-in";
@@ -80,6 +82,7 @@ interface Beginning {
   returnTo?: string;
   browserToken?: string;
   linkTo?: IdentityOwner;
+  clientIp?: string;
 }
 const begin = ({
   name = "demo",
@@ -87,10 +90,11 @@ const begin = ({
   returnTo = "",
   browserToken = "",
   linkTo,
+  clientIp = from.clientIp,
 }: Beginning = {}) =>
   beginOAuthLogin(
     deps,
-    { provider: name, returnTo, codeChallenge, browserToken, isBrowserTokenSecure: true, linkTo },
+    { provider: name, returnTo, codeChallenge, browserToken, isBrowserTokenSecure: true, linkTo, clientIp },
     context(),
   );
 const complete = (browserToken: string, answer: Answer, name = "demo", isBrowserTokenSecure = true) =>
@@ -439,6 +443,15 @@ test("an attacker's code in the victim's callback is worth nothing", async () =>
   const result = (await complete(victim.browserToken, { ...own, code: stolen.code })).result;
   expect(result).toEqual({ kind: "refused", code: "oauth_failed" });
   expect(await users()).toEqual([]);
+});
+
+test("one network cannot fill the table of flows: beyond its budget it is refused, and others are not", async () => {
+  const limits = throttleLimits({ network: 10, everything: 100, callsOfNetwork: 1, calls: 100 });
+  deps.throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });
+  const codes = await Promise.all(Array.from({ length: 30 }, () => codeOf(begin())));
+  expect(codes.filter((code) => code === "too_many_requests")).toHaveLength(20);
+  expect(await database.ownerSql`select * from oauth_flows`).toHaveLength(10);
+  expect(await codeOf(begin({ clientIp: "198.51.100.7" }))).toBe("done");
 });
 
 test("`returnTo` is on the list, exactly, or the call is refused", async () => {
