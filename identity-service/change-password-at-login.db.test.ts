@@ -385,3 +385,20 @@ test("one network has its share of the hashes here too, with a session or withou
   deps.hashShare = { run: (ip, work) => (taken++ === 0 ? share : createHashShare(0)).run(ip, work) };
   expect(await codeOf(changePassword(deps, { ...own, ...FROM }, context()))).toBe("busy");
 });
+
+test("five look-ups of breaches for a login, and no more", async () => {
+  await demand();
+  const tempToken = await asked();
+  let asks = 0;
+  const isBreached = async () => {
+    asks += 1;
+    return true;
+  };
+  const passwordPolicy = { ...deps.passwordPolicy, breaches: { isBreached } };
+  const attempt = () =>
+    changePasswordAtLogin({ ...deps, passwordPolicy }, { tempToken, newPassword: NEW, ...FROM }, context());
+  const codes = await Promise.all(Array.from({ length: 20 }, () => codeOf(attempt())));
+  expect(codes.filter((code) => code === "password_too_common")).toHaveLength(5);
+  expect(codes.filter((code) => code === "password_change_token_invalid")).toHaveLength(15);
+  expect(asks).toBe(5);
+});

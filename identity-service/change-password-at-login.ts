@@ -47,8 +47,8 @@ interface Changed {
 
 /**
  * Completes a login to an account whose password must be changed: sets the new one, with all that a change of the
- * password does, and begins the session. A password that the policy refuses costs nothing; each that is held against
- * the present one is one of five tries. Of any number at once, one gets there.
+ * password does, and begins the session. A password that the policy refuses costs nothing; each that others are
+ * asked about, or that is held against the present one, is one of five tries. Of any number at once, one gets there.
  *
  * @throws {DomainError} `password_change_token_invalid` for a login that is unknown, over, was tried five times, or
  *   whose user's sessions were ended since; `password_unchanged`, the policy's codes, `validation_failed`, `busy`;
@@ -66,8 +66,8 @@ export async function changePasswordAtLogin(
   const open = await orUnavailable(findOpenPasswordChange(deps.sql, which));
   if (open === undefined) throw refused();
   checkPassword(deps.passwordPolicy, newPassword, open.email, "newPassword");
-  await refuseBreached(deps.passwordPolicy, newPassword);
   if (!(await orUnavailable(countPasswordChangeTry(deps.sql, which)))) throw refused();
+  await refuseBreached(deps.passwordPolicy, newPassword);
   const next = { ...open, newPassword, mustChangePassword: true, clientIp };
   const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
   const { user, end, sessionEpoch } = await change(deps, { tokenHash, open, passwordHash, attempt }, context);

@@ -42,7 +42,7 @@ export async function resetPassword(
   if (account === undefined) throw linkRefused("reset_password");
   checkPassword(deps.passwordPolicy, request.newPassword, account.email, "newPassword");
   await refuseBreached(deps.passwordPolicy, request.newPassword);
-  const { newPassword, clientIp } = request;
+  const { newPassword, clientIp = "" } = request;
   const next = { ...account, userId: account.id, newPassword, clientIp };
   const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
   const end = await orUnavailable(
@@ -51,7 +51,7 @@ export async function resetPassword(
       if (!locked.emailVerified) await deleteIdentitiesSince(tx, locked.id, new Date(0));
       // Who has the link reads the mail of the address.
       await setEmailVerified(tx, locked.id, deps.now());
-      return replacePassword(tx, deps, locked, { passwordHash, reason: "password_reset" }, context);
+      return replacePassword(tx, deps, locked, { passwordHash, reason: "password_reset", clientIp }, context);
     }),
   );
   deps.wakeMailWorker();
