@@ -15,7 +15,8 @@ export interface NewPassword {
   passwordHash: string | null;
   /** Where it must be changed the present one is refused. Elsewhere a user may set it again, and it would cost a hash. */
   mustChangePassword: boolean;
-  clientIp: string | undefined;
+  /** Empty (a gateway of an earlier version): not counted. */
+  clientIp: string;
 }
 
 /**
