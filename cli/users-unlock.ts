@@ -5,7 +5,7 @@ import type { Command } from "./command.ts";
 export const usersUnlock: Command = {
   name: "users unlock",
   summary: "Forget the failures that slow a user's logins down",
-  details: "Whether the user is disabled stays as it is; so does what a single network or device has failed.",
+  details: "Those of every network and device, too. Whether the user is disabled stays as it is.",
   positionals: ["id"],
   options: {},
   async run({ positionals }, backend) {

@@ -21,7 +21,7 @@ test.each([
 ])("%s has the browser keep the device token for %s", async (url, path) => {
   const answer = await send(gateway().app, { method: "POST", url, body: BODY });
   expect(answer.headers["set-cookie"]).toBe(
-    `gatehouse_device=1.user.device.123.proof_-; Max-Age=15552000; Path=${path}; HttpOnly; SameSite=Strict`,
+    `gatehouse_device=1.user.device.123.proof_-; Max-Age=15552000; Path=${path}; HttpOnly; SameSite=Lax`,
   );
   expect(answer.body).not.toContain("proof_-");
 });

@@ -17,7 +17,8 @@ export function deviceTokenOf(request: FastifyRequest): string {
 
 /**
  * Has a browser keep the device token. It opens nothing: its bearer's attempts are counted apart from strangers', so
- * that they cannot lock the owner out. Sent to our own `/auth` only, under the same version prefix.
+ * that they cannot lock the owner out. Sent to our own `/auth` only, under the same version prefix. `Lax`: the way back
+ * from a provider is a navigation from elsewhere, to which a `Strict` cookie would make every device an unknown one.
  */
 export function keepDeviceToken(request: FastifyRequest, reply: FastifyReply, token = ""): void {
   // Empty from a version that knows no devices.
@@ -27,6 +28,6 @@ export function keepDeviceToken(request: FastifyRequest, reply: FastifyReply, to
   const secure = request.protocol === "https" ? "; Secure" : "";
   reply.header(
     "set-cookie",
-    `${NAME}=${token}; Max-Age=${MAX_AGE_S}; Path=${path}; HttpOnly; SameSite=Strict${secure}`,
+    `${NAME}=${token}; Max-Age=${MAX_AGE_S}; Path=${path}; HttpOnly; SameSite=Lax${secure}`,
   );
 }

@@ -47,6 +47,7 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { oauth, verifier }:
         codeChallenge: "",
         ...browserTokenOf(request),
         linkTo,
+        clientIp: linkTo.clientIp,
       };
       const departure = await oauth.begin(beginning, request.call);
       keepBrowserToken(reply, departure);

@@ -42,6 +42,7 @@ export interface OAuthBeginning extends BrowserToken {
   codeChallenge: string;
   /** Undefined: a login. */
   linkTo: IdentityOwner | undefined;
+  clientIp: string;
 }
 
 /** The way to the provider. */

@@ -39,6 +39,7 @@ test("a login begins with a redirect, and a cookie that only this origin can set
     "cache-control": "no-store",
   });
   expect(begin.mock.lastCall?.[0]).toMatchObject({
+    clientIp: "127.0.0.1",
     provider: "google",
     returnTo: "https://app.example/",
     browserToken: "",
@@ -256,6 +257,7 @@ test("who is logged in sees, links and unlinks; what unlinking ends is refused h
   expect(linking.json().data).toEqual({ url: "https://id.example/authorize?x=y" });
   expect(linking.headers["set-cookie"]).toContain("__Host-gatehouse_oauth=");
   expect(begin.mock.lastCall?.[0]).toMatchObject({
+    clientIp: "127.0.0.1",
     provider: "google",
     linkTo: { userId: USER_ID, password: "p" },
   });

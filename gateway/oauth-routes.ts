@@ -11,12 +11,12 @@ import { addFormParser } from "./form-parser.ts";
 import { HTTP_FOUND, HTTP_SEE_OTHER } from "./http-errors.ts";
 import type { KnownPaths } from "./known-paths.ts";
 import { messagePage } from "./link-pages.ts";
+import { loginAnswer } from "./login-answer.ts";
 import type { OAuthClient, OAuthResult } from "./oauth-client.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
 import { oauthDocs } from "./oauth-docs.ts";
 import { oauthRedirect, type TokenDelivery } from "./oauth-redirect.ts";
 import type { FailurePage, GatewayApp } from "./request-state.ts";
-import { tokenResponse } from "./token-response.ts";
 
 /** Asking a provider takes 5 s at most; then there is a session to begin. */
 const CALLBACK_BUDGET_MS = 8_000;
@@ -107,7 +107,9 @@ export function registerOAuthRoutes(
     async (request, reply) => {
       const { returnTo = "", codeChallenge = "" } = request.query;
       const browser = browserTokenOf(request);
-      const beginning = { ...request.params, returnTo, codeChallenge, ...browser, linkTo: undefined };
+      const { clientIp } = clientOf(request);
+      const asked = { ...request.params, returnTo, codeChallenge, clientIp };
+      const beginning = { ...asked, ...browser, linkTo: undefined };
       const departure = await oauth.begin(beginning, request.call);
       keepBrowserToken(reply, departure);
       return reply.code(HTTP_FOUND).header("location", departure.authorizationUrl).send();
@@ -181,14 +183,7 @@ export function registerOAuthRoutes(
     },
     async (request, reply) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      const result = await oauth.exchange(attempt, request.call);
-      request.provenActor = actorOf(result);
-      if ("pending" in result) {
-        const { tempToken, methods } = result.pending;
-        return success({ requireMfa: true, tempToken, methods }, "A code of the second factor is needed.");
-      }
-      keepDeviceToken(request, reply, result.deviceToken);
-      return success({ ...tokenResponse(result.tokens), user: result.user }, "Logged in.");
+      return loginAnswer(request, reply, await oauth.exchange(attempt, request.call));
     },
   );
 }

@@ -1,11 +1,12 @@
+import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { TransactionSql } from "../service-kit/postgres.ts";
 import { lockAccount } from "./account-store.ts";
 import { findIdentityUser, insertIdentity } from "./external-identity-store.ts";
 import type { ExternalPerson } from "./external-person.ts";
-import { enqueueIdentityNotice } from "./identity-notice.ts";
 import type { CallOrigin, OAuthDeps } from "./oauth-deps.ts";
 import type { RelyingParty } from "./relying-party.ts";
+import { tellIdentityChange } from "./tell-identity-change.ts";
 import { type Account, findAccount, findAccountOfUser, insertUser, lockAddresses } from "./user-store.ts";
 
 /** A person, as a provider proved them, on their way in. */
@@ -22,20 +23,29 @@ export interface Arrival extends CallOrigin {
  * @throws {DomainError} `link_required` if there is an account that it must not get; `oauth_failed` if the account may
  *   not log in, or the provider tells no address for a new one.
  */
-export async function accountOfPerson(deps: OAuthDeps, arrival: Arrival): Promise<Account> {
-  const account = (await deps.sql.begin((tx) => findOrMake(tx, deps, arrival))) as Account;
+export async function accountOfPerson(
+  deps: OAuthDeps,
+  arrival: Arrival,
+  context: CallContext,
+): Promise<Account> {
+  const account = (await deps.sql.begin((tx) => findOrMake(tx, deps, arrival, context))) as Account;
   if (account.status !== "active") throw new DomainError("oauth_failed");
   return account;
 }
 
-async function findOrMake(tx: TransactionSql, deps: OAuthDeps, arrival: Arrival): Promise<Account> {
+async function findOrMake(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  context: CallContext,
+): Promise<Account> {
   const linked = await linkedAccount(tx, arrival);
   if (linked !== undefined) return linked;
   const { email } = arrival.person;
   if (email === undefined) throw new DomainError("oauth_failed", "the provider tells no address");
   const owner = await findAccount(tx, email);
   // The account's lock comes before the address's, as everywhere.
-  if (owner !== undefined) return linkByAddress(tx, deps, arrival, owner.user.id);
+  if (owner !== undefined) return linkByAddress(tx, deps, arrival, owner.user.id, context);
   await lockAddresses(tx, [email]);
   // Whoever came first is seen now: the same person in another tab, or a registration.
   const same = await linkedAccount(tx, arrival);
@@ -54,6 +64,7 @@ async function linkByAddress(
   deps: OAuthDeps,
   arrival: Arrival,
   userId: string,
+  context: CallContext,
 ): Promise<Account> {
   const { person, party } = arrival;
   const owner = await lockAccount(tx, userId);
@@ -64,13 +75,8 @@ async function linkByAddress(
   if (owner === undefined || !isTheirs) throw new DomainError("link_required");
   if (!owner.isActive) throw new DomainError("oauth_failed");
   if (!(await link(tx, deps, arrival, userId))) throw new DomainError("link_required");
-  const notice = {
-    userId,
-    email: owner.email,
-    provider: party.displayName,
-    template: "identity-linked",
-  } as const;
-  await enqueueIdentityNotice(tx, deps, notice, arrival);
+  const change = { userId, email: owner.email, provider: party, change: "linked" } as const;
+  await tellIdentityChange(tx, deps, change, arrival, context);
   return existing(await findAccountOfUser(tx, userId));
 }
 

@@ -8,8 +8,11 @@ import { insertFlow, type OAuthFlow } from "./oauth-store.ts";
 import { type IdentityOwner, type ProveOwnerDeps, proveOwner } from "./prove-owner.ts";
 import type { RelyingParty } from "./relying-party.ts";
 import { findSessionEpoch } from "./session-end-store.ts";
+import { spendOrRefuse, type Throttle } from "./throttle.ts";
 
 const FLOW_LIFETIME_S = 600;
+
+export type BeginOAuthLoginDeps = OAuthDeps & ProveOwnerDeps & { throttle: Pick<Throttle, "spend"> };
 
 /** Where a browser is about to go, and for what. */
 export interface OAuthBeginning {
@@ -24,6 +27,8 @@ export interface OAuthBeginning {
   isBrowserTokenSecure: boolean;
   /** Whose account the one at the provider is to be linked to. Undefined: a login. */
   linkTo: IdentityOwner | undefined;
+  /** Empty (a gateway of an earlier version): counted only against everybody's budget. */
+  clientIp: string;
 }
 
 /** The way to the provider. */
@@ -39,11 +44,11 @@ export interface OAuthDeparture {
  * Begins a login at an identity provider, or the linking of an account there: a row that a browser with the token
  * can use once, within ten minutes. Flows of one browser share its token, so that two tabs do not end each other.
  *
- * @throws {DomainError} `provider_not_found`; `validation_failed`; for linking `already_linked` and what `proveOwner`
+ * @throws {DomainError} `provider_not_found`; `validation_failed`; `too_many_requests`; for linking `already_linked` and what `proveOwner`
  *   throws; `service_unavailable` also while nothing is known of the provider.
  */
 export async function beginOAuthLogin(
-  deps: OAuthDeps & ProveOwnerDeps,
+  deps: BeginOAuthLoginDeps,
   beginning: OAuthBeginning,
   context: CallContext,
 ): Promise<OAuthDeparture> {
@@ -51,6 +56,7 @@ export async function beginOAuthLogin(
   const returnTo = allowedReturnTo(deps, beginning.returnTo);
   const codeChallenge = beginning.codeChallenge || null;
   if (codeChallenge !== null && handleHash(codeChallenge) === undefined) throw badField("codeChallenge");
+  await spendOrRefuse(deps.throttle, { kind: "oauth_login", clientIp: beginning.clientIp });
   const link = await linkOf(deps, party, beginning.linkTo, context);
   const state = newHandle(deps.randomBytes);
   const { browserToken, browserHash } = browserOf(deps, beginning);

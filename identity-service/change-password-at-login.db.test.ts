@@ -9,10 +9,12 @@ import { changePasswordAtLogin } from "./change-password-at-login.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
 import { confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
 import { endUserSessions } from "./end-user-sessions.ts";
+import { createHashShare } from "./hash-share.ts";
 import { createIdentityRpc } from "./identity-rpc.ts";
-import { knownDeviceToken } from "./known-device.ts";
+import { knownDevice } from "./known-device.ts";
 import { login } from "./login.ts";
 import { makeLink } from "./make-link.ts";
+import { reauthenticate } from "./reauthenticate.ts";
 import { register } from "./register.ts";
 import { rememberDevice } from "./remember-device.ts";
 import { resetPassword } from "./reset-password.ts";
@@ -329,9 +331,10 @@ test("a new password makes every device unknown, however it was set", async () =
     },
   ]) {
     const deviceToken = await rememberDevice(deps, origin);
-    expect(await knownDeviceToken(deps, deviceToken)).toBe(deviceToken);
+    const isKnown = async () => (await knownDevice(deps, deviceToken, EMAIL)) !== undefined;
+    expect(await isKnown()).toBe(true);
     await set();
-    expect(await knownDeviceToken(deps, deviceToken)).toBe("");
+    expect(await isKnown()).toBe(false);
     const next = await rememberDevice(deps, { ...origin, deviceToken });
     expect(deps.deviceTokens.read(next)?.id).not.toBe(deps.deviceTokens.read(deviceToken)?.id);
   }
@@ -366,4 +369,36 @@ test("who is erased while logging in gets no mail after it", async () => {
   });
   expect(await erased).toBe("");
   expect(await mails()).toEqual([]);
+});
+
+test("one network has its share of the hashes here too, with a session or without", async () => {
+  await demand();
+  const tempToken = await asked();
+  deps.hashShare = createHashShare(0);
+  expect(await codeOf(change(tempToken))).toBe("busy");
+  const again = { userId: anna.id, password: PASSWORD, ...FROM };
+  expect(await codeOf(reauthenticate(deps, again, soon()))).toBe("busy");
+  const own = { userId: anna.id, sessionId: deps.newId(), currentPassword: PASSWORD, newPassword: NEW };
+  const share = createHashShare(1);
+  // The present password is within the share, the new one is not.
+  let taken = 0;
+  deps.hashShare = { run: (ip, work) => (taken++ === 0 ? share : createHashShare(0)).run(ip, work) };
+  expect(await codeOf(changePassword(deps, { ...own, ...FROM }, context()))).toBe("busy");
+});
+
+test("five look-ups of breaches for a login, and no more", async () => {
+  await demand();
+  const tempToken = await asked();
+  let asks = 0;
+  const isBreached = async () => {
+    asks += 1;
+    return true;
+  };
+  const passwordPolicy = { ...deps.passwordPolicy, breaches: { isBreached } };
+  const attempt = () =>
+    changePasswordAtLogin({ ...deps, passwordPolicy }, { tempToken, newPassword: NEW, ...FROM }, context());
+  const codes = await Promise.all(Array.from({ length: 20 }, () => codeOf(attempt())));
+  expect(codes.filter((code) => code === "password_too_common")).toHaveLength(5);
+  expect(codes.filter((code) => code === "password_change_token_invalid")).toHaveLength(15);
+  expect(asks).toBe(5);
 });

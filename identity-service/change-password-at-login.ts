@@ -4,6 +4,7 @@ import { orUnavailable } from "../service-kit/postgres.ts";
 import { lockAccount } from "./account-store.ts";
 import { type BeginSessionDeps, beginSession } from "./begin-session.ts";
 import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
+import { type HashNewPasswordDeps, hashNewPassword } from "./hash-new-password.ts";
 import type { CompletedLogin } from "./login.ts";
 import { mfaTokenHash } from "./mfa-token.ts";
 import {
@@ -12,18 +13,15 @@ import {
   findOpenPasswordChange,
   type OpenPasswordChange,
 } from "./password-change-store.ts";
-import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
-import { refuseKeptPassword } from "./refuse-kept-password.ts";
 import { replacePassword } from "./replace-password.ts";
 import type { SessionEnd } from "./session-end-store.ts";
 import { findSessionEpoch } from "./session-end-store.ts";
 import type { User } from "./user.ts";
 import { findUser } from "./user-store.ts";
 
-export interface ChangePasswordAtLoginDeps extends BeginSessionDeps, EndSessionsDeps {
+export interface ChangePasswordAtLoginDeps extends BeginSessionDeps, EndSessionsDeps, HashNewPasswordDeps {
   tokenService: BeginSessionDeps["tokenService"];
-  passwords: Pick<PasswordHasher, "hash" | "verify">;
   passwordPolicy: PasswordPolicy;
   /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
@@ -49,8 +47,8 @@ interface Changed {
 
 /**
  * Completes a login to an account whose password must be changed: sets the new one, with all that a change of the
- * password does, and begins the session. A password that the policy refuses costs nothing; each that is held against
- * the present one is one of five tries. Of any number at once, one gets there.
+ * password does, and begins the session. A password that the policy refuses costs nothing; each that others are
+ * asked about, or that is held against the present one, is one of five tries. Of any number at once, one gets there.
  *
  * @throws {DomainError} `password_change_token_invalid` for a login that is unknown, over, was tried five times, or
  *   whose user's sessions were ended since; `password_unchanged`, the policy's codes, `validation_failed`, `busy`;
@@ -62,17 +60,16 @@ export async function changePasswordAtLogin(
   context: CallContext,
 ): Promise<CompletedLogin> {
   const { newPassword, clientIp, userAgent } = attempt;
-  const { deadlineMs } = context;
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw refused();
   const which = { tokenHash, now: deps.now(), maxTries: MAX_TRIES };
   const open = await orUnavailable(findOpenPasswordChange(deps.sql, which));
   if (open === undefined) throw refused();
   checkPassword(deps.passwordPolicy, newPassword, open.email, "newPassword");
-  await refuseBreached(deps.passwordPolicy, newPassword);
   if (!(await orUnavailable(countPasswordChangeTry(deps.sql, which)))) throw refused();
-  await refuseKeptPassword(deps.passwords, open, newPassword, deadlineMs);
-  const passwordHash = await deps.passwords.hash(newPassword, deadlineMs);
+  await refuseBreached(deps.passwordPolicy, newPassword);
+  const next = { ...open, newPassword, mustChangePassword: true, clientIp };
+  const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
   const { user, end, sessionEpoch } = await change(deps, { tokenHash, open, passwordHash, attempt }, context);
   deps.wakeMailWorker();
   // Before the new session, which must not be among them.

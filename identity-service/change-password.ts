@@ -3,9 +3,9 @@ import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import { lockAccount } from "./account-store.ts";
 import { endSessions } from "./end-sessions.ts";
+import { hashNewPassword } from "./hash-new-password.ts";
 import { checkPassword, refuseBreached } from "./password-policy.ts";
 import { isStill, type ReauthenticateDeps, reauthenticate } from "./reauthenticate.ts";
-import { refuseKeptPassword } from "./refuse-kept-password.ts";
 import { replacePassword } from "./replace-password.ts";
 import type { EndedSessions, ResetPasswordDeps } from "./reset-password.ts";
 
@@ -34,11 +34,8 @@ export async function changePassword(
   const checked = await reauthenticate(deps, claim, context.deadlineMs);
   checkPassword(deps.passwordPolicy, newPassword, checked.email, "newPassword");
   await refuseBreached(deps.passwordPolicy, newPassword);
-  if (checked.mustChangePassword) {
-    const kept = { userId, passwordHash: checked.passwordHash };
-    await refuseKeptPassword(deps.passwords, kept, newPassword, context.deadlineMs);
-  }
-  const passwordHash = await deps.passwords.hash(newPassword, context.deadlineMs);
+  const next = { ...checked, userId, newPassword, clientIp: request.clientIp };
+  const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
   const end = await orUnavailable(
     deps.sql.begin(async (tx) => {
       const account = await lockAccount(tx, userId);

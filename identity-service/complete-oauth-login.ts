@@ -102,9 +102,9 @@ async function completeFlow(
   const arrived: Arrival = { party, person, clientIp, userAgent };
   if (flow.linkUserId !== null && flow.linkSessionEpoch !== null) {
     const owner = { userId: flow.linkUserId, sessionEpoch: flow.linkSessionEpoch };
-    return { kind: "linked", identity: await orUnavailable(linkIdentity(deps, arrived, owner)) };
+    return { kind: "linked", identity: await orUnavailable(linkIdentity(deps, arrived, owner, context)) };
   }
-  const account = await orUnavailable(accountOfPerson(deps, arrived));
+  const account = await orUnavailable(accountOfPerson(deps, arrived, context));
   deps.wakeMailWorker();
   if (flow.codeChallenge !== null) return makeCode(deps, account, flow.codeChallenge);
   const { user, sessionEpoch } = account;

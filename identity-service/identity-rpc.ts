@@ -4,7 +4,6 @@ import { ACCOUNT_CALLERS, type AccountDeps, createAccountRpc } from "./account-r
 import { type ChangePasswordAtLoginDeps, changePasswordAtLogin } from "./change-password-at-login.ts";
 import { countRecoveryCodesLeft } from "./count-recovery-codes-left.ts";
 import { getUser } from "./get-user.ts";
-import { knownDeviceToken } from "./known-device.ts";
 import { createMfaRpc, MFA_CALLERS, type MfaRpcDeps } from "./mfa-rpc.ts";
 import { type NotifyDeps, notifyRefreshReuse } from "./notify-refresh-reuse.ts";
 import { createOAuthRpc, OAUTH_CALLERS, type OAuthRpcDeps } from "./oauth-rpc.ts";
@@ -41,11 +40,7 @@ export function createIdentityRpc(
       user: encodeUser(await register(deps, request, context.deadlineMs)),
     }),
     login: async (request, context) => {
-      const deviceToken = await knownDeviceToken(deps, request.deviceToken);
-      const result = await deps.countLogin(
-        "password",
-        throttleLogin(deps, { ...request, deviceToken }, context),
-      );
+      const result = await deps.countLogin("password", throttleLogin(deps, request, context));
       if ("passwordChange" in result) {
         return { result: { $case: "passwordChange", value: result.passwordChange } };
       }

@@ -1,10 +1,11 @@
+import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { TransactionSql } from "../service-kit/postgres.ts";
 import { type Arrival, keyOf } from "./account-of-person.ts";
 import { lockAccount } from "./account-store.ts";
 import { findIdentityUser, insertIdentity, type LinkedIdentity } from "./external-identity-store.ts";
-import { enqueueIdentityNotice } from "./identity-notice.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
+import { tellIdentityChange } from "./tell-identity-change.ts";
 import { findAccountOfUser } from "./user-store.ts";
 
 /**
@@ -18,8 +19,9 @@ export async function linkIdentity(
   deps: OAuthDeps,
   arrival: Arrival,
   owner: { userId: string; sessionEpoch: number },
+  context: CallContext,
 ): Promise<LinkedIdentity> {
-  const linked = await deps.sql.begin((tx) => link(tx, deps, arrival, owner));
+  const linked = await deps.sql.begin((tx) => link(tx, deps, arrival, owner, context));
   deps.wakeMailWorker();
   return linked as LinkedIdentity;
 }
@@ -29,6 +31,7 @@ async function link(
   deps: OAuthDeps,
   arrival: Arrival,
   { userId, sessionEpoch }: { userId: string; sessionEpoch: number },
+  context: CallContext,
 ): Promise<LinkedIdentity> {
   const { party, person } = arrival;
   const account = await lockAccount(tx, userId);
@@ -40,12 +43,7 @@ async function link(
   if (holder === userId) return identity;
   const isLinked = holder === undefined && (await insertIdentity(tx, { ...keyOf(arrival), ...identity }));
   if (!isLinked) throw new DomainError("already_linked");
-  const notice = {
-    userId,
-    email: account.email,
-    provider: party.displayName,
-    template: "identity-linked",
-  } as const;
-  await enqueueIdentityNotice(tx, deps, notice, arrival);
+  const change = { userId, email: account.email, provider: party, change: "linked" } as const;
+  await tellIdentityChange(tx, deps, change, arrival, context);
   return identity;
 }

@@ -140,6 +140,14 @@ test.each(["", "x", "x".repeat(43), "' or true --", "\u0000"])("%j is no link", 
   await expect(verifyEmail(deps, token)).rejects.toMatchObject({ code: "verification_token_invalid" });
 });
 
+test("the audit log is told where a reset came from", async () => {
+  const token = await askForReset();
+  await resetPassword(deps, { token, newPassword: NEW, clientIp: "192.0.2.1" }, context());
+  expect(
+    await database.ownerSql`select type, ip from security_events where user_id = ${userId}`,
+  ).toContainEqual({ type: "password_reset", ip: "192.0.2.1" });
+});
+
 test("a reset changes the password, ends every session, mails a notice, and owes nothing when it is done", async () => {
   deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1", "s2"]);
   expect(await reset(await askForReset())).toEqual({ userId, sessionIds: ["s1", "s2"] });

@@ -24,12 +24,16 @@ import { deleteExpiredOAuth } from "./delete-expired-oauth.ts";
 import { deleteUser } from "./delete-user.ts";
 import { exchangeOAuthCode } from "./exchange-oauth-code.ts";
 import { listIdentities } from "./external-identity-store.ts";
+import { forgotPassword } from "./forgot-password.ts";
 import { login } from "./login.ts";
+import { createMemoryThrottle } from "./memory-throttle.ts";
 import { partyOf, settingsOf } from "./oauth.fixture.ts";
 import { challengeOf } from "./oauth-flow-secrets.ts";
 import type { IdentityOwner } from "./prove-owner.ts";
 import { register } from "./register.ts";
+import { resetPassword } from "./reset-password.ts";
 import { soon, testDeps } from "./test-deps.ts";
+import { throttleLimits } from "./throttle.ts";
 import { unlinkIdentity } from "./unlink-identity.ts";
 
 const RETURN_TO = "https://app.example/signed-in";
@@ -48,7 +52,7 @@ beforeAll(async () => {
   provider = await startHostileProvider();
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, oauth_flows, mail_outbox, session_ends cascade`;
+  await database.ownerSql`truncate users, oauth_flows, mail_outbox, session_ends, security_events cascade`;
   provider.lie({});
   for (const path of Object.keys(provider.counts)) delete provider.counts[path];
   logLines = [];
@@ -78,6 +82,7 @@ interface Beginning {
   returnTo?: string;
   browserToken?: string;
   linkTo?: IdentityOwner;
+  clientIp?: string;
 }
 const begin = ({
   name = "demo",
@@ -85,10 +90,11 @@ const begin = ({
   returnTo = "",
   browserToken = "",
   linkTo,
+  clientIp = from.clientIp,
 }: Beginning = {}) =>
   beginOAuthLogin(
     deps,
-    { provider: name, returnTo, codeChallenge, browserToken, isBrowserTokenSecure: true, linkTo },
+    { provider: name, returnTo, codeChallenge, browserToken, isBrowserTokenSecure: true, linkTo, clientIp },
     context(),
   );
 const complete = (browserToken: string, answer: Answer, name = "demo", isBrowserTokenSecure = true) =>
@@ -119,6 +125,19 @@ async function registered(email = "ada@example.com", isVerified = true) {
   await database.ownerSql`update users set email_verified = ${isVerified} where id = ${user.id}`;
   return user;
 }
+/** As who reads the mail of ada@example.com. */
+async function setPasswordByMail(): Promise<void> {
+  await forgotPassword(deps, { email: "ada@example.com" });
+  await deps.afterAnswer.drained();
+  const [mail] = await database.ownerSql`
+    select data from mail_outbox where template = 'reset-password' order by id desc limit 1`;
+  const link = new URL(deps.linkTokens.completed(mail?.data).link ?? "");
+  const token = link.searchParams.get("token") ?? "";
+  await resetPassword(deps, { token, newPassword: PASSWORD }, context());
+}
+const told = () =>
+  database.ownerSql`
+    select type, reason, user_id, actor_id, ip from security_events where type like 'identity_%' order by id`;
 const ownerOf = (userId: string, overrides: Partial<IdentityOwner> = {}): IdentityOwner => ({
   userId,
   sessionId: deps.newId(),
@@ -426,6 +445,15 @@ test("an attacker's code in the victim's callback is worth nothing", async () =>
   expect(await users()).toEqual([]);
 });
 
+test("one network cannot fill the table of flows: beyond its budget it is refused, and others are not", async () => {
+  const limits = throttleLimits({ network: 10, everything: 100, callsOfNetwork: 1, calls: 100 });
+  deps.throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });
+  const codes = await Promise.all(Array.from({ length: 30 }, () => codeOf(begin())));
+  expect(codes.filter((code) => code === "too_many_requests")).toHaveLength(20);
+  expect(await database.ownerSql`select * from oauth_flows`).toHaveLength(10);
+  expect(await codeOf(begin({ clientIp: "198.51.100.7" }))).toBe("done");
+});
+
 test("`returnTo` is on the list, exactly, or the call is refused", async () => {
   const { authorizationUrl, browserToken } = await begin({ returnTo: OTHER });
   expect((await complete(browserToken, provider.authorize(authorizationUrl))).returnTo).toBe(OTHER);
@@ -515,19 +543,19 @@ describe("an account with the same address", () => {
   test("that an attacker made in wait for its owner: the reset of its password takes the attacker's way in away", async () => {
     provider.lie({ claims: { sub: "attacker", email_verified: false } });
     const id = userIdOf(await flow());
-    const { forgotPassword } = await import("./forgot-password.ts");
-    const { resetPassword } = await import("./reset-password.ts");
-    await forgotPassword(deps, { email: "ada@example.com" });
-    await deps.afterAnswer.drained();
-    const [mail] = await database.ownerSql`select data from mail_outbox where template = 'reset-password'`;
-    const link = new URL(deps.linkTokens.completed(mail?.data).link ?? "");
-    await resetPassword(
-      deps,
-      { token: link.searchParams.get("token") ?? "", newPassword: PASSWORD },
-      context(),
-    );
+    await setPasswordByMail();
     expect(await listIdentities(database.sql, id)).toEqual([]);
+    provider.lie({ claims: { sub: "attacker", email_verified: false } });
     expect(await flow()).toEqual({ kind: "refused", code: "link_required" });
+  });
+
+  test("a reset proves the address: what its owner links after it stays at the next one", async () => {
+    const user = await registered("ada@example.com", false);
+    await setPasswordByMail();
+    expect(await users()).toMatchObject([{ email_verified: true }]);
+    expect((await flow({ linkTo: ownerOf(user.id) })).kind).toBe("linked");
+    await setPasswordByMail();
+    expect(await listIdentities(database.sql, user.id)).toHaveLength(1);
   });
 });
 
@@ -604,6 +632,18 @@ describe("linking and unlinking", () => {
       { template: "identity-linked", data: { provider: "Demo", ip: "192.0.2.1" } },
       { template: "identity-unlinked", data: { provider: "Demo" } },
     ]);
+    const event = { reason: "demo", user_id: user.id, actor_id: user.id, ip: "192.0.2.1" };
+    expect(await told()).toEqual([
+      { ...event, type: "identity_linked" },
+      { ...event, type: "identity_unlinked" },
+    ]);
+  });
+
+  test("the audit log is told of an account that is linked because its address is the same", async () => {
+    const user = await registered();
+    await flow();
+    await flow();
+    expect(await told()).toMatchObject([{ type: "identity_linked", reason: "demo", user_id: user.id }]);
   });
 
   test.each<[string, Partial<IdentityOwner>, string]>([

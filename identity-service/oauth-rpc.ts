@@ -9,14 +9,13 @@ import type {
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { beginOAuthLogin } from "./begin-oauth-login.ts";
+import { type BeginOAuthLoginDeps, beginOAuthLogin } from "./begin-oauth-login.ts";
 import { completeOAuthLogin, type OAuthResult } from "./complete-oauth-login.ts";
 import type { EndSessionsDeps } from "./end-sessions.ts";
 import { exchangeOAuthCode } from "./exchange-oauth-code.ts";
 import { type LinkedIdentity, listIdentities } from "./external-identity-store.ts";
 import type { CompletedLogin } from "./login.ts";
-import type { OAuthDeps } from "./oauth-deps.ts";
-import type { IdentityOwner, ProveOwnerDeps } from "./prove-owner.ts";
+import type { IdentityOwner } from "./prove-owner.ts";
 import { type RememberDeviceDeps, rememberDevice } from "./remember-device.ts";
 import { unlinkIdentity } from "./unlink-identity.ts";
 import { encodeUser } from "./user-rpc.ts";
@@ -39,7 +38,7 @@ export const OAUTH_CALLERS: Pick<Callers<IdentityServiceServer>, OAuthMethods> =
   unlinkIdentity: ["gateway"],
 };
 
-export type OAuthRpcDeps = OAuthDeps & ProveOwnerDeps & EndSessionsDeps & RememberDeviceDeps;
+export type OAuthRpcDeps = BeginOAuthLoginDeps & EndSessionsDeps & RememberDeviceDeps;
 
 /** The device that a login came from. */
 interface Device {

@@ -2,14 +2,15 @@ import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { findAccountById, type LockedAccount } from "./account-store.ts";
 import { countGuess } from "./count-guess.ts";
+import type { HashShare } from "./hash-share.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
-import type { Throttle } from "./throttle.ts";
-import { reauthenticationOf } from "./throttle.ts";
+import { reauthenticationOf, type Throttle } from "./throttle.ts";
 
 export interface ReauthenticateDeps {
   sql: Sql;
   passwords: Pick<PasswordHasher, "verify">;
   throttle: Pick<Throttle, "turn" | "take" | "giveBack" | "succeed">;
+  hashShare: HashShare;
 }
 
 /** Who claims to be the user that is logged in. */
@@ -37,7 +38,9 @@ export async function reauthenticate(
     const account = await orUnavailable(findAccountById(deps.sql, claim.userId));
     const isKnown = account?.isActive === true && !isLocked;
     const credential = isKnown ? { user: { id: account.id }, passwordHash: account.passwordHash } : undefined;
-    const verdict = await deps.passwords.verify(credential, claim.password, deadlineMs);
+    const verdict = await deps.hashShare.run(claim.clientIp, () =>
+      deps.passwords.verify(credential, claim.password, deadlineMs),
+    );
     if (!isKnown || verdict === "mismatch") throw new DomainError("invalid_credentials");
     return account;
   });

@@ -8,7 +8,7 @@ import { inUtc } from "./in-utc.ts";
 import { knownAddress } from "./known-address.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
 import type { User } from "./user.ts";
-import { findPasswordEpoch, lockDeviceOwner, noteFirstLogin } from "./user-store.ts";
+import { findDeviceAccount, lockDeviceOwner, noteFirstLogin } from "./user-store.ts";
 
 export interface RememberDeviceDeps {
   sql: Sql;
@@ -42,8 +42,8 @@ export async function rememberDevice(deps: RememberDeviceDeps, origin: LoginOrig
   const { user } = origin;
   const known = deps.deviceTokens.read(origin.deviceToken);
   if (known?.userId === user.id) {
-    const epoch = await orUnavailable(findPasswordEpoch(deps.sql, user.id));
-    if (epoch === known.passwordEpoch) return deps.deviceTokens.issue(known);
+    const account = await orUnavailable(findDeviceAccount(deps.sql, user.id));
+    if (account?.passwordEpoch === known.passwordEpoch) return deps.deviceTokens.issue(known);
   }
   const browser = describeBrowser(origin.userAgent);
   const remembered = await orUnavailable(

@@ -14,6 +14,8 @@ export type SecurityEventType =
   | "mfa_reset"
   | "recovery_codes_renewed"
   | "recovery_code_used"
+  | "identity_linked"
+  | "identity_unlinked"
   | "sessions_ended"
   | "unlocked"
   | "account_deleted";

@@ -1,13 +1,12 @@
 import type { CallContext } from "../service-kit/call-context.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
 import { canonicalEmail } from "./canonical-email.ts";
 import { countGuess } from "./count-guess.ts";
-import type { DeviceTokens, KnownDevice } from "./device-token.ts";
+import type { DeviceTokens } from "./device-token.ts";
 import type { HashShare } from "./hash-share.ts";
+import { knownDevice } from "./known-device.ts";
 import { type LoginAttempt, type LoginDeps, type LoginRefusal, login } from "./login.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import type { Guess, Throttle } from "./throttle.ts";
-import { findUser } from "./user-store.ts";
 
 /** A login that was refused, for the audit log. */
 export interface FailedLogin {
@@ -68,18 +67,6 @@ function loginDeps(
     onRefused: ({ userId, reason }) =>
       deps.noteFailedLogin({ userId, reason: isLocked ? "locked" : reason, clientIp, userAgent }, context),
   };
-}
-
-/** The device, if it is this account's. Costs a look-up by the token's user, whoever's account is asked for. */
-async function knownDevice(
-  deps: ThrottleLoginDeps,
-  token: string,
-  account: string,
-): Promise<KnownDevice | undefined> {
-  const device = deps.deviceTokens.read(token);
-  if (device === undefined) return undefined;
-  const user = await orUnavailable(findUser(deps.sql, device.userId));
-  return user?.email === account ? device : undefined;
 }
 
 /** Does the work of a verification and never looks at the account's own hash. */

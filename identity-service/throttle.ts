@@ -37,12 +37,14 @@ export interface ThrottleLimits {
 }
 
 const LADDER: Ladder = { freeFailures: 4, maxFailures: 100, firstWaitMs: 30_000, maxWaitMs: 3_600_000 };
-/** Of one network or device: never shut, because neither a reset nor an administrator opens it again. */
+/** Of one network or device: never shut for good, because the owner may be the one behind it. */
 const WITHOUT_END: Ladder = { ...LADDER, maxFailures: 1_000_000_000 };
 const WINDOW_MS = 15 * 60_000;
 /** Of one network two kinds ask for mails: together they must not fill the 200 places of the work after answers. */
 export const CALLS_OF_NETWORK = 60;
 export const CALLS = 20_000;
+/** A login at a provider begins with a row for ten minutes, no hash and no mail, and an office begins its day with many. */
+const OAUTH_LOGIN_TIMES = 10;
 
 /** Each in 15 minutes. */
 export interface Budgets {
@@ -113,9 +115,9 @@ export interface Guess {
   deviceId?: string | undefined;
 }
 
-/** A call without a login that costs a hash or a mail. */
+/** A call without a login that costs a hash, a mail or a row. */
 export interface CostlyCall {
-  kind: "register" | "forgot_password" | "resend_verification" | "reset_password";
+  kind: "register" | "forgot_password" | "resend_verification" | "reset_password" | "oauth_login";
   /** The client's address. Empty or absent (a gateway of an earlier version): counted only against everybody's budget. */
   clientIp?: string | undefined;
 }
@@ -187,10 +189,12 @@ export function epochKey(account: string): string {
 
 /** The budgets of a call. */
 export function bucketsOf(limits: ThrottleLimits, { kind, clientIp = "" }: CostlyCall) {
-  const everybody = { key: `G:${kind}`, bucket: limits.calls };
+  const times = kind === "oauth_login" ? OAUTH_LOGIN_TIMES : 1;
+  const grown = ({ budget, windowMs }: Bucket): Bucket => ({ budget: budget * times, windowMs });
+  const everybody = { key: `G:${kind}`, bucket: grown(limits.calls) };
   if (clientIp === "") return [everybody];
   const key = `N:${kind}:${digest(networkOf(clientIp))}`;
-  return [{ key, bucket: limits.callsOfNetwork, isNetwork: true }, everybody];
+  return [{ key, bucket: grown(limits.callsOfNetwork), isNetwork: true }, everybody];
 }
 
 /** @param over the budgets that are used up, and how long each makes wait. */

@@ -4,11 +4,11 @@ import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
 import { type LockedAccount, lockAccount } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { deleteIdentity, listIdentities } from "./external-identity-store.ts";
-import { enqueueIdentityNotice } from "./identity-notice.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
 import { type IdentityOwner, type ProveOwnerDeps, proveOwner } from "./prove-owner.ts";
 import { isStill } from "./reauthenticate.ts";
 import type { SessionEnd } from "./session-end-store.ts";
+import { tellIdentityChange } from "./tell-identity-change.ts";
 
 type Deps = OAuthDeps & ProveOwnerDeps & EndSessionsDeps;
 
@@ -25,7 +25,9 @@ export async function unlinkIdentity(
   context: CallContext,
 ): Promise<readonly string[]> {
   const checked = await proveOwner(deps, owner, context.deadlineMs);
-  const end = await orUnavailable(deps.sql.begin((tx) => unlink(tx, deps, { owner, provider, checked })));
+  const end = await orUnavailable(
+    deps.sql.begin((tx) => unlink(tx, deps, { owner, provider, checked }, context)),
+  );
   deps.wakeMailWorker();
   return endSessions(deps, end, context);
 }
@@ -34,6 +36,7 @@ async function unlink(
   tx: TransactionSql,
   deps: Deps,
   { owner, provider, checked }: { owner: IdentityOwner; provider: string; checked: LockedAccount },
+  context: CallContext,
 ): Promise<SessionEnd> {
   const { userId, sessionId: exceptSessionId } = owner;
   const account = await lockAccount(tx, userId);
@@ -42,13 +45,9 @@ async function unlink(
   if (!identities.some((identity) => identity.provider === provider)) throw new DomainError("not_found");
   if (account.passwordHash === null && identities.length === 1) throw new DomainError("last_credential");
   await deleteIdentity(tx, { userId, provider });
-  const displayName = deps.relyingParties.get(provider)?.displayName ?? provider;
-  const notice = {
-    userId,
-    email: account.email,
-    provider: displayName,
-    template: "identity-unlinked",
-  } as const;
-  await enqueueIdentityNotice(tx, deps, notice, owner);
+  // It may not be configured any more.
+  const named = deps.relyingParties.get(provider) ?? { name: provider, displayName: provider };
+  const change = { userId, email: account.email, provider: named, change: "unlinked" } as const;
+  await tellIdentityChange(tx, deps, change, owner, context);
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "identity_unlinked" });
 }

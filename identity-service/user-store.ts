@@ -122,12 +122,15 @@ export interface DeviceOwner {
   firstLoginAt: Date | null;
 }
 
-/** Undefined if the user is gone. */
-export async function findPasswordEpoch(sql: Sql, userId: string): Promise<number | undefined> {
-  const [row] = await sql<
-    { epoch: number }[]
-  >`select password_epoch as epoch from users where id = ${userId}`;
-  return row?.epoch;
+/** What a device token is held against. Undefined if the user is gone. */
+export async function findDeviceAccount(
+  sql: Sql,
+  userId: string,
+): Promise<{ email: string; passwordEpoch: number } | undefined> {
+  const [row] = await sql<{ email: string; passwordEpoch: number }[]>`
+    select email, password_epoch as "passwordEpoch" from users where id = ${userId}
+  `;
+  return row;
 }
 
 /** Locked until the transaction ends, so that an erasure comes before or after. Undefined if the user is gone. */

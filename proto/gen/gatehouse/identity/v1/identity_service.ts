@@ -455,7 +455,11 @@ export interface BeginOAuthLoginRequest {
   /** Whether a cookie kept it that only this origin can have set. */
   isBrowserTokenSecure: boolean;
   /** Present: the account at the provider is to be linked to this user. */
-  linkTo: IdentityOwner | undefined;
+  linkTo:
+    | IdentityOwner
+    | undefined;
+  /** The client's address as the gateway sees it. Empty from a version that does not tell it. */
+  clientIp: string;
 }
 
 /** A logged-in user who changes how one logs in, and what proves that it is really them. */
@@ -3416,6 +3420,7 @@ function createBaseBeginOAuthLoginRequest(): BeginOAuthLoginRequest {
     browserToken: "",
     isBrowserTokenSecure: false,
     linkTo: undefined,
+    clientIp: "",
   };
 }
 
@@ -3438,6 +3443,9 @@ export const BeginOAuthLoginRequest: MessageFns<BeginOAuthLoginRequest> = {
     }
     if (message.linkTo !== undefined) {
       IdentityOwner.encode(message.linkTo, writer.uint32(50).fork()).join();
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(58).string(message.clientIp);
     }
     return writer;
   },
@@ -3501,6 +3509,14 @@ export const BeginOAuthLoginRequest: MessageFns<BeginOAuthLoginRequest> = {
             }
 
             message.linkTo = IdentityOwner.decode(reader, reader.uint32());
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.clientIp = reader.string();
             continue;
           }
         }

@@ -1,0 +1,42 @@
+import type { CallContext } from "../service-kit/call-context.ts";
+import type { TransactionSql } from "../service-kit/postgres.ts";
+import { describeBrowser } from "./describe-browser.ts";
+import { inUtc } from "./in-utc.ts";
+import { knownAddress } from "./known-address.ts";
+import { enqueueMail } from "./mail-outbox-store.ts";
+import type { CallOrigin } from "./oauth-deps.ts";
+import { type TellAuditDeps, tellAudit } from "./tell-audit.ts";
+
+/** A way to log in that an account has gained or lost. */
+export interface IdentityChange {
+  userId: string;
+  /** Of the account. */
+  email: string;
+  provider: { name: string; displayName: string };
+  change: "linked" | "unlinked";
+}
+
+/** Tells a user by mail, and the audit log, of a change of the ways to log in, in its transaction. */
+export async function tellIdentityChange(
+  tx: TransactionSql,
+  deps: TellAuditDeps,
+  { userId, email: recipient, provider, change }: IdentityChange,
+  { clientIp, userAgent }: CallOrigin,
+  context: CallContext,
+): Promise<void> {
+  const now = deps.now();
+  const data = {
+    provider: provider.displayName,
+    occurredAt: inUtc(now),
+    ip: knownAddress(clientIp),
+    browser: describeBrowser(userAgent),
+  };
+  await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: `identity-${change}`, data }, now);
+  const type = `identity_${change}` as const;
+  await tellAudit(
+    tx,
+    deps,
+    { type, userId, byOwner: true, reason: provider.name, clientIp, userAgent },
+    context,
+  );
+}
