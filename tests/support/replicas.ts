@@ -15,6 +15,8 @@ const ROOT = resolve(import.meta.dirname, "..", "..");
 export interface Replica {
   /** Where it serves: `host:port`. */
   address: string;
+  /** Its metrics, as text. */
+  metrics(): Promise<string>;
   child: ChildProcess;
   stop(): Promise<void>;
 }
@@ -25,8 +27,8 @@ export interface Replica {
  * @param environment what differs from the first replica's configuration, besides its ports.
  */
 export async function startReplica(
-  system: System,
-  name: "gateway" | "token-service",
+  system: Pick<System, "home" | "ports">,
+  name: "gateway" | "token-service" | "audit-service",
   environment: Record<string, string> = {},
 ): Promise<Replica> {
   const ports = Object.fromEntries(Object.entries(system.ports).map(([key, port]) => [key, String(port)]));
@@ -60,6 +62,7 @@ export async function startReplica(
   if (problem !== undefined) throw new Error(`${name} at ${address} is not ready: ${problem}`);
   return {
     address,
+    metrics: async () => (await fetch(`http://${operations}/metrics`)).text(),
     child,
     async stop() {
       child.kill("SIGTERM");
