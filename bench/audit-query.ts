@@ -127,6 +127,11 @@ async function fill(): Promise<void> {
   await owner.unsafe(`
     set synchronous_commit = off; set maintenance_work_mem = '256MB';
     select create_log_partition(month::date) from generate_series(now() - interval '13 months', now(), '1 month') as month`);
+  // An index is made several times faster of what is there than row by row.
+  const indexes = await owner<{ name: string; definition: string }[]>`
+    select indexname as name, indexdef as definition from pg_indexes where tablename = 'log_entries'
+  `;
+  for (const { name } of indexes) await owner.unsafe(`drop index ${name}`);
   for (let from = 0; from < ENTRIES; from += CHUNK) {
     await owner`
       with made as (
@@ -148,7 +153,8 @@ async function fill(): Promise<void> {
       insert into leaves select position + 1, position, received_at, sha256(position::text::bytea), sha256(position::text::bytea)
       from made`;
   }
-  await owner.unsafe("vacuum analyze log_entries; ").catch(() => undefined);
-  await owner.unsafe("analyze log_entries");
-  await owner.unsafe("analyze leaves");
+  // On the whole table, not ONLY the parent: so the partitions that are made later have them too.
+  for (const { definition } of indexes) await owner.unsafe(definition.replace(" ON ONLY ", " ON "));
+  await owner.unsafe("vacuum analyze log_entries");
+  await owner.unsafe("vacuum analyze leaves");
 }
