@@ -4,7 +4,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import { type ResendDeps, resendRun } from "./resend-run.ts";
 import { Spool } from "./spool.ts";
-import { type FormerRun, openSpoolDirectory, type SpoolDirectory } from "./spool-directory.ts";
+import { discardFile, type FormerRun, openSpoolDirectory, type SpoolDirectory } from "./spool-directory.ts";
 import { nodeFileSystem, type SpoolFileSystem } from "./spool-file-system.ts";
 
 export interface AuditSpoolOptions {
@@ -114,8 +114,8 @@ async function takeOverAgain(directory: SpoolDirectory, former: FormerRun[]): Pr
 }
 
 async function discard(files: SpoolFileSystem, run: FormerRun): Promise<void> {
-  for (const { file, path } of run) {
+  for (const { file, path, isDamaged } of run) {
     await file.close();
-    await files.remove(path);
+    await discardFile(files, path, isDamaged);
   }
 }

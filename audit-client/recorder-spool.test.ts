@@ -143,6 +143,27 @@ test("at the cap nothing new begins, the process is unready, and what has begun 
   expect(service.stored).toHaveLength(2 * begun + 1);
 });
 
+test("outcomes that a full queue refused keep no room in the spool", async () => {
+  service.state = "there";
+  await start({ maxBytes: 20 * MAX_ENTRY_BYTES, maxQueuedEntries: 12, reservedForOutcomes: 2 });
+  for (let index = 0; index < 30; index += 1) await durable(record());
+  let refused = 0;
+  for (let index = 0; index < 30; index += 1) {
+    try {
+      recorder.enqueue(sampleOutcome());
+    } catch {
+      refused += 1;
+    }
+  }
+  expect(refused).toBe(18);
+  await vi.advanceTimersByTimeAsync(1_000);
+  service.state = "away";
+  recorder.enqueue(sampleOutcome());
+  await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS + 60);
+  recorder.assertReady();
+  await durable(record());
+});
+
 test.each([
   ["a full disk", "write", "ENOSPC"],
   ["a failed fsync", "datasync", "EIO"],

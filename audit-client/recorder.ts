@@ -197,13 +197,14 @@ export class Recorder implements AuditEventRecorder {
 
   #add(entry: AuditEntry | AuditEvent): QueuedEntry {
     const { newEntryId, spool } = this.#deps;
+    // Also if it cannot be taken: nobody brings it again, and its room in the spool is free.
+    if (entry.kind === "outcome") this.#owedOutcomes = Math.max(0, this.#owedOutcomes - 1);
     if (this.#closing !== undefined) throw unavailable("The recorder is closed");
     if (this.#queue.length >= this.#capacityFor(entry.kind)) throw unavailable("The queue is full");
     const wire = toProto(entry, { id: newEntryId(), occurredAt: new Date() });
     const bytes = spool === undefined ? NO_BYTES : Entry.encode(wire).finish();
     if (this.#isAway && entry.kind !== "outcome") this.#assertSpoolTakes(recordBytes(bytes.length));
     if (entry.kind === "intent") this.#owedOutcomes += 1;
-    if (entry.kind === "outcome") this.#owedOutcomes = Math.max(0, this.#owedOutcomes - 1);
     const queued = { entry: wire, bytes, addedMs: performance.now(), waiter: undefined };
     this.#queue.push(queued);
     this.#queuedBytes += recordBytes(bytes.length);

@@ -1,11 +1,14 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { v4 as uuidv4 } from "uuid";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { createMetrics } from "../service-kit/metrics.ts";
+import { openAuditSpool } from "./audit-spool.ts";
+import type { RecordStream, RecordStreamHandlers } from "./record-stream.ts";
 import { Spool } from "./spool.ts";
 import { openSpoolDirectory, type SpoolDirectory } from "./spool-directory.ts";
 import { nodeFileSystem as files } from "./spool-file-system.ts";
@@ -142,6 +145,63 @@ test("files that are no spool files, or hold no whole record, are nothing to sen
   expect(runs.flat().map(({ lastSequence }) => lastSequence)).toEqual([4]);
   await closeAll(runs.flat());
 });
+
+test.each([
+  ["a record in the middle", "entry 3", [2]],
+  ["the first record", "entry 1", []],
+  ["the file's header", "GHSPOOL1", []],
+])(
+  "what lies behind damage of %s was promised to somebody: it is told of and kept, not cut off",
+  async (_part, text, readable) => {
+    await processWithEntries([[1, 9]]);
+    const [name = ""] = await readdir(path);
+    const [file = ""] = (await readdir(join(path, name))).filter((each) => each.endsWith(".spool"));
+    const bytes = await readFile(join(path, name, file));
+    bytes.write("X", bytes.indexOf(text), "latin1");
+    await writeFile(join(path, name, file), bytes);
+    child?.kill("SIGKILL");
+    await once(child as ChildProcess, "exit");
+
+    const told: unknown[] = [];
+    const log = pino({ level: "error" }, { write: (line) => void told.push(JSON.parse(line).msg) });
+    const spool = await openAuditSpool({
+      maxBytes: 1e6,
+      metrics: createMetrics("test"),
+      directory: path,
+      producerId: uuidv4(),
+      logger: log,
+    });
+    const end = new AbortController();
+    const sent: number[] = [];
+    const resending = spool.resendFormer({
+      openStream: acknowledging(sent),
+      random: () => 0,
+      signal: end.signal,
+    });
+    const kept = async () =>
+      (await readdir(path, { recursive: true })).filter((each) => each.endsWith(".damaged"));
+    await expect.poll(kept).toHaveLength(1);
+    end.abort();
+    await resending;
+    await spool.close();
+
+    expect(sent.at(-1)).toBe(readable[0]);
+    expect(told).toEqual(["audit entries in the spool cannot be read any more; their file is kept"]);
+    expect(await readFile(join(path, (await kept())[0] ?? ""))).toEqual(bytes);
+  },
+);
+
+/** A service that has everything at once. */
+function acknowledging(sent: number[]) {
+  return ({ onAcknowledged }: RecordStreamHandlers): RecordStream => ({
+    send({ entries }) {
+      sent.push(...entries.map(({ sequence }) => sequence));
+      setImmediate(() => onAcknowledged(entries.at(-1)?.sequence ?? 0));
+      return true;
+    },
+    cancel: () => undefined,
+  });
+}
 
 async function open(): Promise<SpoolDirectory> {
   return openSpoolDirectory({ files, path, producerId: uuidv4(), logger });

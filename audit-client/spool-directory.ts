@@ -53,14 +53,21 @@ export async function openSpoolDirectory({ files, path, producerId, logger }: De
       const isFormer = name.includes("/") && SPOOL_FILE.test(name);
       if (!isFormer) continue;
       const file = await files.open(join(own, name));
-      const { segment, cutBytes } = await recoverSegment(join(own, name), file);
+      const { segment, cutBytes, isDamaged } = await recoverSegment(join(own, name), file);
       if (cutBytes > 0) logger.warn({ file: name, cutBytes }, "the torn end of a spool file was cut off");
+      if (isDamaged) {
+        const fromSequence = segment === undefined ? undefined : segment.lastSequence + 1;
+        logger.error(
+          { file: name, fromSequence },
+          "audit entries in the spool cannot be read any more; their file is kept",
+        );
+      }
       if (segment !== undefined) {
         segments.push(segment);
         continue;
       }
       await file.close();
-      await files.remove(join(own, name));
+      await discardFile(files, join(own, name), isDamaged);
     }
     return segments;
   }
@@ -80,6 +87,12 @@ export async function openSpoolDirectory({ files, path, producerId, logger }: De
       if (left.length === 0) await files.remove(own);
     },
   };
+}
+
+/** Removes a file whose entries were all sent, or renames it if some can no longer be read. */
+export async function discardFile(files: SpoolFileSystem, path: string, isDamaged = false): Promise<void> {
+  if (isDamaged) await files.rename(path, `${path}.damaged`);
+  else await files.remove(path);
 }
 
 /** By producer and file, split where sequences are missing: those were acknowledged without the spool. */

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { discardFile } from "./spool-directory.ts";
 import type { SpoolFileSystem } from "./spool-file-system.ts";
 import { encodeFileHeader, encodeRecord, FILE_HEADER_BYTES, type SpoolRecord } from "./spool-record.ts";
 import { readRecords, type SpoolSegment } from "./spool-segment.ts";
@@ -127,8 +128,7 @@ export class Spool {
   async #discard(segment: SpoolSegment): Promise<void> {
     const { files } = this.#deps;
     await segment.file.close();
-    if (this.#damaged.delete(segment)) await files.rename(segment.path, `${segment.path}.damaged`);
-    else await files.remove(segment.path);
+    await discardFile(files, segment.path, this.#damaged.delete(segment));
   }
 
   async #readSegment(segment: SpoolSegment, from: number, limit: number): Promise<SpoolRecord[]> {

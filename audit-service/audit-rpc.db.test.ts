@@ -347,7 +347,7 @@ test("what was recorded is found by search, as it was recorded", async () => {
 
 test("identity-service erases a claimed address; the gateway may not", async () => {
   const recorder = recorderOf("gateway");
-  const claim = { claimedEmail: "ada@example.com" };
+  const claim = { claimedEmail: "Ada@Example.com" }; // as it was typed
   await recorder.record(outcome({ actor: claim }), Date.now() + 2_000);
   await recorder.record(outcome({ actor: { claimedEmail: "bob@example.com" } }), Date.now() + 2_000);
 

@@ -9,11 +9,14 @@ import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "./in
 const AFTER_S = 60;
 let database: TestDatabase;
 let clockMs: number;
+/** Of the database's clock. */
+let databaseAheadMs: number;
 let nextSequence: number;
 
 beforeEach(async () => {
   database = await createTestDatabase("audit-service");
   clockMs = 0;
+  databaseAheadMs = 0;
   nextSequence = 1;
 });
 
@@ -90,6 +93,31 @@ test("a replica that has just started, or stood still, or could not reach the da
   expect(await entriesOf("call-1")).toHaveLength(2);
 });
 
+test("when the database's clock steps ahead, producers at other replicas are not taken for gone", async () => {
+  const producer = crypto.randomUUID();
+  await intent("call-1", producer);
+  const [withStream, closer] = [replica([producer]), replica()];
+  await closer.watchFor(AFTER_S + 1);
+  await withStream.run();
+  await stepDatabaseClock(3_600);
+  await closer.watchFor(1); // before the other replica has come to note the producer again
+  expect(await entriesOf("call-1")).toHaveLength(1);
+  await withStream.run();
+  await closer.watchFor(AFTER_S + 1);
+  expect(await entriesOf("call-1")).toHaveLength(1);
+
+  await age(AFTER_S + 1); // and now it is gone
+  await closer.run();
+  expect(await entriesOf("call-1")).toHaveLength(2);
+});
+
+test("the database says what its clock says", async () => {
+  const [row] = await database.sql<{ now: Date }[]>`select now() as now`;
+  const noted = await upsertProducers(database.sql, []);
+  expect(noted.getTime() - (row?.now.getTime() ?? 0)).toBeGreaterThanOrEqual(0);
+  expect(noted.getTime() - (row?.now.getTime() ?? 0)).toBeLessThan(2_000);
+});
+
 test("an intent with its outcome is not closed, whether they came together or apart or by two replicas", async () => {
   const producer = crypto.randomUUID();
   await intent("apart", producer);
@@ -130,6 +158,7 @@ function replica(present: string[] = []) {
         throw new Error("away");
       }
       await upsertProducers(sql, ids);
+      return new Date(clockMs + databaseAheadMs);
     },
     selectAbandonedIntents: (afterS, limit) => selectAbandonedIntents(sql, afterS, limit),
     deleteOpenIntents: (callIds) => deleteOpenIntents(sql, callIds),
@@ -163,6 +192,12 @@ async function age(seconds: number): Promise<void> {
   await ownerSql`alter table log_entries disable trigger append_only`;
   await ownerSql`update log_entries set received_at = received_at - make_interval(secs => ${seconds})`;
   await ownerSql`update open_intents set received_at = received_at - make_interval(secs => ${seconds})`;
+}
+
+/** To it, everything that was noted is this much older from one moment to the next. */
+async function stepDatabaseClock(seconds: number): Promise<void> {
+  await age(seconds);
+  databaseAheadMs += seconds * 1_000;
 }
 
 function entry(callId: string, kind: "intent" | "outcome", producerId: string) {

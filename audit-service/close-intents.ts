@@ -10,12 +10,15 @@ const MAX_CLOSINGS = 200;
 export const CLOSE_INTERVAL_MS = 5_000;
 /** A pause this long was no pause of ours: the process was stopped. */
 const MAX_PAUSE_MS = 3 * CLOSE_INTERVAL_MS;
+/** More than a statement may take: the database's clock was set, or another server has taken over. */
+const MAX_CLOCK_STEP_MS = 5_000;
 
 interface Deps {
   /** How long a producer must have been gone. */
   afterS: number;
   present: () => string[];
-  upsertProducers: (producerIds: readonly string[]) => Promise<void>;
+  /** Resolves to the time by the database's clock. */
+  upsertProducers: (producerIds: readonly string[]) => Promise<Date>;
   selectAbandonedIntents: (afterS: number, limit: number) => Promise<AbandonedIntent[]>;
   deleteOpenIntents: (callIds: readonly string[]) => Promise<void>;
   storeEntries: (entries: readonly ProducedEntry[]) => Promise<number>;
@@ -28,20 +31,26 @@ interface Deps {
 /**
  * Closes intents whose outcome will not come with an outcome `unknown`, once their producer has had no stream to any
  * replica for `afterS`. While it has one, its calls may still run: an upload can take minutes. Nothing is closed before
- * this process has watched for as long: producers may have been there while nobody noted it.
+ * this process has watched for as long, by a clock that did not step: producers may have been there while nobody noted
+ * it, or what other replicas have noted may only look old.
  *
  * @returns the task, to be repeated.
  */
 export function createIntentCloser(deps: Deps): () => Promise<void> {
   let watchingSinceMs: number | undefined;
   let lastRunMs = Number.NEGATIVE_INFINITY;
+  /** Of the database's clock, against ours that never steps. */
+  let clockOffsetMs: number | undefined;
 
   return async () => {
     const startedMs = deps.monotonicMs();
     if (startedMs - lastRunMs > MAX_PAUSE_MS) watchingSinceMs = undefined;
     lastRunMs = startedMs;
     try {
-      await deps.upsertProducers(deps.present());
+      const offsetMs = (await deps.upsertProducers(deps.present())).getTime() - startedMs;
+      const stepMs = Math.abs(offsetMs - (clockOffsetMs ?? offsetMs));
+      clockOffsetMs = offsetMs;
+      if (stepMs > MAX_CLOCK_STEP_MS) watchingSinceMs = undefined;
     } catch (error) {
       watchingSinceMs = undefined;
       throw error;

@@ -1,15 +1,23 @@
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { columns, type EntryRow, fromRow, type StoredEntry } from "./entry-store.ts";
 
-/** Notes that producers are there, by the database's clock. @throws {DomainError} `service_unavailable`. */
-export async function upsertProducers(sql: Sql, producerIds: readonly string[]): Promise<void> {
-  if (producerIds.length === 0) return;
-  await orUnavailable(sql`
-    insert into producers (producer_id, last_seen_at)
-    select id, now() from unnest(${producerIds as string[]}::uuid[]) as id
-    order by id
-    on conflict (producer_id) do update set last_seen_at = excluded.last_seen_at
+/**
+ * Notes that producers are there, by the database's clock.
+ *
+ * @returns what that clock says.
+ * @throws {DomainError} `service_unavailable`.
+ */
+export async function upsertProducers(sql: Sql, producerIds: readonly string[]): Promise<Date> {
+  const [row] = await orUnavailable(sql<{ now: Date }[]>`
+    with noted as (
+      insert into producers (producer_id, last_seen_at)
+      select id, now() from unnest(${producerIds as string[]}::uuid[]) as id
+      order by id
+      on conflict (producer_id) do update set last_seen_at = excluded.last_seen_at
+    )
+    select now() as now
   `);
+  return row?.now ?? new Date(Number.NaN);
 }
 
 /** An intent whose producer is gone. */

@@ -175,7 +175,28 @@ test("the service cannot detach what no removal speaks of, or anything but a mon
   expect(await database.sql`select from leaves limit 1`).toHaveLength(1);
 });
 
-test("entries of a month wait for those of the month before whose transaction is still open", async () => {
+test("entries of a month wait for a transaction from before it: what that stores belongs to the month before", async () => {
+  await storeIn(thisMonth, 1);
+  await sequencer.catchUp();
+  const stored = Promise.withResolvers<void>();
+  const isOpen = Promise.withResolvers<void>();
+  const open = database.sql.begin(async (tx) => {
+    await tx`select now()`;
+    isOpen.resolve();
+    await stored.promise;
+  });
+  await isOpen.promise;
+  await storeIn(thisMonth + 1, 2);
+  await sequencer.catchUp();
+  const size = async () => (await database.sql`select from leaves`).length;
+  expect(await size()).toBe(1);
+  stored.resolve();
+  await open;
+  await sequencer.catchUp();
+  expect(await size()).toBe(3);
+});
+
+test("entries of a month that are seen before those of the month before are numbered after them", async () => {
   await storeIn(thisMonth - 2, 1);
   await sequencer.catchUp();
   await storeIn(thisMonth - 1, 3);

@@ -94,11 +94,12 @@ export async function selectLastPosition(sql: Sql): Promise<bigint> {
   return BigInt(row?.position ?? 0);
 }
 
-/** Whether a transaction of ours that began before this time is open: it may still store entries of that time. */
+/** Whether another transaction of ours that began before this time is open: it may still store entries of that time. */
 export async function hasTransactionFromBefore(sql: Sql, time: Date): Promise<boolean> {
   const [row] = await orUnavailable(sql<{ open: boolean }[]>`
     select exists (
-      select from pg_stat_activity where datname = current_database() and usename = current_user and xact_start < ${time}
+      select from pg_stat_activity
+      where datname = current_database() and usename = current_user and pid <> pg_backend_pid() and xact_start < ${time}
     ) as open
   `);
   return row?.open === true;

@@ -359,6 +359,41 @@ test("an export begins anywhere with what its first hash builds on, and ends wit
   ]);
 });
 
+test("an entry that the latest checkpoint does not cover comes with its leaf and without a proof", async () => {
+  const first = start();
+  await record(3);
+  await first.catchUp();
+  await first.close();
+  const renamed = start({ origin: "gatehouse.test/another" });
+  await record(2);
+  await renamed.catchUp();
+  const { leaf, covered } = await getEntry(database.sql, ORIGIN, { id: "", sequence: 5 });
+  expect(leaf?.hash).toHaveLength(32);
+  expect(covered).toBeUndefined();
+});
+
+test.each([
+  ["in the middle", 300, 300],
+  ["at the end", 400, 420],
+  ["for a whole chunk", 1, 300],
+])("an export of a log that has lost entries %s breaks off there", async (_where, from, to) => {
+  const sequencer = start();
+  await record(420);
+  await sequencer.catchUp();
+  await withoutTriggers(database.ownerSql, (tx) =>
+    tx.unsafe(`delete from log_entries where position in (
+      select position from leaves where sequence between ${from} and ${to})`),
+  );
+  const sequences: number[] = [];
+  const exporting = (async () => {
+    for await (const line of exportEntries(database.sql, ORIGIN, { first: 0, last: 0 })) {
+      if (line.kind === "entry") sequences.push(line.entry.entry.sequence);
+    }
+  })();
+  await expect(exporting).rejects.toMatchObject({ code: "not_found" });
+  expect(sequences).toEqual(Array.from({ length: from - 1 }, (_, index) => index + 1));
+});
+
 function start(options: Parameters<typeof testSequencer>[1] = {}): TestSequencer {
   const sequencer = testSequencer(database, options);
   cleanUps.push(() => sequencer.close());

@@ -26,7 +26,7 @@ export async function* exportedLines(
   client: AuditQueryServiceClient,
   request: ExportEntriesRequest,
 ): AsyncGenerator<readonly ExportLine[]> {
-  const so = { lastSequence: 0, lastLogged: 0, notes: new Set<string>(), hasLog: false };
+  const so = { lastSequence: 0, lastLogged: 0, lastNote: "", removals: new Set<string>(), hasLog: false };
   /** Whether the line was not there yet. */
   const isNew = (line: ExportLine): boolean => {
     if (line.type === "log") {
@@ -38,8 +38,14 @@ export async function* exportedLines(
       // Only what a new stream repeats is passed over: everything else is the verifier's to judge.
       if (cuts > 0 && line.entry.sequence <= so.lastSequence) return false;
       so.lastSequence = line.entry.sequence;
-    } else if (cuts > 0 && so.notes.has(line.note)) return false;
-    else so.notes.add(line.note);
+    } else if (line.type === "removal") {
+      if (cuts > 0 && so.removals.has(line.note)) return false;
+      so.removals.add(line.note);
+    } else {
+      // A new stream begins behind the last entry that came: of the checkpoints it can repeat the last one only.
+      if (cuts > 0 && line.note === so.lastNote) return false;
+      so.lastNote = line.note;
+    }
     return true;
   };
   let cuts = 0;

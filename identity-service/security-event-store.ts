@@ -83,12 +83,12 @@ export async function markEventRecorded(sql: Sql, id: string, now: Date): Promis
   await sql`update security_events set recorded_at = ${now}, erased_email = null where id = ${id}`;
 }
 
-/** How many audit-service has not taken. */
-export async function countDueEvents(sql: Sql): Promise<number> {
-  const [row] = await sql<{ count: number }[]>`
-    select count(*)::int as count from security_events where recorded_at is null
+/** What audit-service has not taken: how many, and when the oldest came about. */
+export async function selectWaitingEvents(sql: Sql): Promise<{ count: number; oldest: Date | undefined }> {
+  const [row] = await sql<{ count: number; oldest: Date | null }[]>`
+    select count(*)::int as count, min(occurred_at) as oldest from security_events where recorded_at is null
   `;
-  return row?.count ?? 0;
+  return { count: row?.count ?? 0, oldest: row?.oldest ?? undefined };
 }
 
 /** Forgets what was recorded before this moment. @returns how many, at most `limit`. */

@@ -4,10 +4,10 @@ import type { Sql } from "../service-kit/postgres.ts";
 import { type Repetition, repeat } from "../service-kit/repeat.ts";
 import {
   claimDueEvents,
-  countDueEvents,
   deleteRecordedEvents,
   markEventRecorded,
   type SecurityEvent,
+  selectWaitingEvents,
 } from "./security-event-store.ts";
 
 export interface SecurityEventWorkerDeps {
@@ -33,7 +33,7 @@ const KEPT_MS = 24 * 3_600_000;
 /** Brings security events to the audit log. Any number of replicas may. */
 export class SecurityEventWorker {
   readonly #deps: SecurityEventWorkerDeps;
-  #waiting = 0;
+  #waiting: { count: number; oldest: Date | undefined } = { count: 0, oldest: undefined };
   #polling: Repetition | undefined;
 
   constructor(deps: SecurityEventWorkerDeps, metrics: Metrics) {
@@ -42,7 +42,13 @@ export class SecurityEventWorker {
       "gatehouse_security_events_waiting",
       "Security events that audit-service has not taken.",
       [],
-      (gauge) => gauge.set(this.#waiting),
+      (gauge) => gauge.set(this.#waiting.count),
+    );
+    metrics.gauge(
+      "gatehouse_outbox_lag_seconds",
+      "Age of the oldest security event that was not delivered; 0 if all were.",
+      [],
+      (gauge) => gauge.set(this.#lagMs() / 1_000),
     );
   }
 
@@ -65,7 +71,12 @@ export class SecurityEventWorker {
       if (events.length < MAX_BATCH || delivered.includes(false)) break;
     }
     await deleteRecordedEvents(sql, new Date(now().getTime() - KEPT_MS), MAX_DELETED);
-    this.#waiting = await countDueEvents(sql);
+    this.#waiting = await selectWaitingEvents(sql);
+  }
+
+  #lagMs(): number {
+    const { oldest } = this.#waiting;
+    return oldest === undefined ? 0 : Math.max(0, this.#deps.now().getTime() - oldest.getTime());
   }
 
   async #deliver(event: SecurityEvent): Promise<boolean> {

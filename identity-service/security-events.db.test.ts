@@ -67,6 +67,28 @@ function worker(record = async (_event: SecurityEvent): Promise<void> => undefin
   return { recorded, erased, poll: () => new SecurityEventWorker(all, createMetrics("test")).poll() };
 }
 
+test("the age of the oldest event that the audit log has not taken is shown, as token-service shows its own", async () => {
+  const { sql, now, logger } = deps;
+  const metrics = createMetrics("test");
+  let isAway = true;
+  const record = async () => {
+    if (isAway) throw new Error("away");
+  };
+  const eraseClaimedEmail = async () => undefined;
+  const delivering = new SecurityEventWorker({ sql, record, eraseClaimedEmail, now, logger }, metrics);
+  const lag = async () => /^gatehouse_outbox_lag_seconds\{.*\} (\S+)$/m.exec(await metrics.render())?.[1];
+  await endUserSessions(deps, userId, asAdmin());
+  await delivering.poll();
+  nowMs += 60_000;
+  await endUserSessions(deps, userId, asAdmin());
+  await delivering.poll();
+  expect(await lag()).toBe("60");
+  isAway = false;
+  nowMs += 60_000;
+  await delivering.poll();
+  expect(await lag()).toBe("0");
+});
+
 test("what an administrator does names the administrator, the account and nothing personal", async () => {
   const mustChangePassword = true;
   await setUserAccess(deps, { userId, role: "AUDITOR", status: "disabled", mustChangePassword }, asAdmin());

@@ -22,6 +22,8 @@ const PLENTY = JSON.stringify(
 export interface Replica {
   /** Where it serves: `host:port`. */
   address: string;
+  /** Its metrics, as text. */
+  metrics(): Promise<string>;
   child: ChildProcess;
   stop(): Promise<void>;
 }
@@ -32,8 +34,8 @@ export interface Replica {
  * @param environment what differs from the first replica's configuration, besides its ports.
  */
 export async function startReplica(
-  system: System,
-  name: "gateway" | "token-service",
+  system: Pick<System, "home" | "ports">,
+  name: "gateway" | "token-service" | "audit-service",
   environment: Record<string, string> = {},
 ): Promise<Replica> {
   const ports = Object.fromEntries(Object.entries(system.ports).map(([key, port]) => [key, String(port)]));
@@ -67,6 +69,7 @@ export async function startReplica(
   if (problem !== undefined) throw new Error(`${name} at ${address} is not ready: ${problem}`);
   return {
     address,
+    metrics: async () => (await fetch(`http://${operations}/metrics`)).text(),
     child,
     async stop() {
       child.kill("SIGTERM");
