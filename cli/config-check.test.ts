@@ -35,7 +35,7 @@ async function check(service: string, environment: Record<string, string>, ...ar
 }
 
 function file(name: string, text: string): string {
-  writeFileSync(join(folder, name), text);
+  writeFileSync(join(folder, name), text, { mode: 0o600 });
   return join(folder, name);
 }
 

@@ -141,7 +141,7 @@ test("one network that guesses on many accounts gets 429 with a time, and no acc
   for (let round = 0; round < 130; round += 1) {
     const answer = await logIn({ email: `spray-${round}@example.com` }, "Password123!");
     statuses.push(answer.status);
-    if (answer.status === 429) refusal = answer;
+    if (answer.status === 429) refusal ??= answer; // later ones may be of the gateway's own limit
   }
   expect(statuses.filter((status) => status === 401).length).toBeLessThanOrEqual(110);
   expect(refusal?.body.error.code).toBe("too_many_requests");
