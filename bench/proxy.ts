@@ -151,8 +151,9 @@ async function silentAuditServer() {
   });
   server.add(
     AuditServiceService,
-    { record: ["gateway"] },
+    { record: ["gateway"], eraseClaimedEmail: [] },
     {
+      eraseClaimedEmail: async () => ({ erasedEntries: 0 }),
       async *record(requests: AsyncIterable<RecordRequest>) {
         for await (const _request of requests) yield { acknowledgedSequence: 0 };
       },

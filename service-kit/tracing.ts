@@ -7,7 +7,6 @@ import {
   SpanStatusCode,
   trace,
 } from "@opentelemetry/api";
-import type { CallContext } from "./call-context.ts";
 
 const KINDS = { server: SpanKind.SERVER, client: SpanKind.CLIENT } as const;
 
@@ -32,7 +31,7 @@ export function startSpan(
   traceparent: string,
   attributes: Attributes = {},
 ): CallSpan {
-  if (!isExporting()) return { traceparent, end: () => undefined };
+  if (!isExporting()) return { traceparent, end: doNothing };
   const parent = trace.setSpanContext(ROOT_CONTEXT, {
     traceId: traceparent.slice(3, 35),
     spanId: traceparent.slice(36, 52),
@@ -43,28 +42,12 @@ export function startSpan(
   return { traceparent: traceparentOf(span), end: (more, failure) => endSpan(span, more, failure) };
 }
 
+function doNothing(): void {}
+
 /** Whether `startTraceExport` has put something behind the API: without it a span would be made for nobody. */
 function isExporting(): boolean {
   const provider = trace.getTracerProvider();
   return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("") !== undefined;
-}
-
-/** Runs `work` in a step of its own, with the context that its calls are to carry. */
-export async function withSpan<C extends CallContext, R>(
-  kind: keyof typeof KINDS,
-  name: string,
-  context: C,
-  work: (context: C) => Promise<R>,
-): Promise<R> {
-  const span = startSpan(kind, name, context.traceparent);
-  try {
-    const result = await work({ ...context, traceparent: span.traceparent });
-    span.end();
-    return result;
-  } catch (error) {
-    span.end({}, failureOf(error));
-    throw error;
-  }
 }
 
 /** The code of an expected failure. Nothing of an unexpected one's text: it may hold what no trace may. */
