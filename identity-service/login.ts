@@ -9,7 +9,7 @@ import { canonicalEmail } from "./canonical-email.ts";
 import type { PasswordHasher, Verdict } from "./password-hasher.ts";
 import type { SessionTokens, TokenService } from "./token-service-client.ts";
 import type { User } from "./user.ts";
-import { type Account, findAccount, replacePasswordHash } from "./user-store.ts";
+import { type Account, findAccountForLogin, replacePasswordHash } from "./user-store.ts";
 
 export interface LoginDeps extends BeginMfaChallengeDeps {
   sql: Sql;
@@ -62,7 +62,7 @@ export async function login(
   context: CallContext,
 ): Promise<CompletedLogin | UnfinishedLogin> {
   const email = canonicalEmail(attempt.email);
-  const account = email === undefined ? undefined : await orUnavailable(findAccount(deps.sql, email));
+  const account = email === undefined ? undefined : await orUnavailable(findAccountForLogin(deps.sql, email));
   const verdict = await deps.passwords.verify(account, attempt.password, context.deadlineMs);
   // Judged after the hash: refusing before it would tell the states of an account apart by time.
   const reason = refusalOf(deps, account, verdict);

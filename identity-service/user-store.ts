@@ -86,6 +86,24 @@ export async function findAccount(sql: Sql | TransactionSql, email: string): Pro
   return row && toAccount(row);
 }
 
+/**
+ * The same for a login: an address without an account costs the database and us what another does, the row of some user
+ * included, which goes no further than here. Without it, who measured would tell the two apart by some 60 µs.
+ *
+ * @param email canonical.
+ */
+export async function findAccountForLogin(sql: Sql, email: string): Promise<Account | undefined> {
+  const [row] = await sql<AccountRow[]>`
+    select ${accountColumns(sql)} from users
+    where id = coalesce(
+      (select id from users where email = ${email}),
+      (select id from users order by id limit 1)
+    )
+  `;
+  const account = row && toAccount(row);
+  return account?.user.email === email ? account : undefined;
+}
+
 /** The same by its id. @param id UUID. */
 export async function findAccountOfUser(sql: Sql | TransactionSql, id: string): Promise<Account | undefined> {
   const [row] = await sql<AccountRow[]>`select ${accountColumns(sql)} from users where id = ${id}`;
