@@ -5,8 +5,8 @@ import { join } from "node:path";
 import type { SMTPServerOptions } from "smtp-server";
 import { afterEach, expect, test } from "vitest";
 import { createAuthority, issueCertificate } from "../deploy/local/certificate-pair.ts";
-import { freePort } from "../deploy/local/ports.ts";
 import { Secret } from "../service-kit/config.ts";
+import { freePort } from "../tests/support/free-port.ts";
 import { createMailSender, type MailSenderOptions } from "./mail-sender.ts";
 import { startTestSmtp, type TestSmtp } from "./test-smtp.ts";
 

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { freePort } from "../deploy/local/ports.ts";
 import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import type { Sql } from "../service-kit/postgres.ts";
+import { freePort } from "../tests/support/free-port.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { createLinkTokens } from "./links.ts";
 import { claimDueMails, enqueueMail } from "./mail-outbox-store.ts";

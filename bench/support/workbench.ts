@@ -3,10 +3,10 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import postgres from "postgres";
 import { startEmbeddedPostgres } from "../../deploy/local/embedded-postgres.ts";
-import { freePort } from "../../deploy/local/ports.ts";
 import { makePrivateDirectory, randomPassword } from "../../deploy/local/private-file.ts";
 import { provision, servicePasswordFile } from "../../deploy/local/provision.ts";
 import { databaseOf, type ServiceName } from "../../deploy/local/service-databases.ts";
+import { freePort } from "../../tests/support/free-port.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 

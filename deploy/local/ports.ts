@@ -27,17 +27,6 @@ export async function requireFreePorts(ports: readonly NamedPort[], graceMs: num
   }
 }
 
-/** A port of 127.0.0.1 which is free now. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (address === null || typeof address === "string") throw new Error("A TCP server has no port");
-  return address.port;
-}
-
 async function portProblem({ name, port }: NamedPort): Promise<string | undefined> {
   const server = createServer();
   try {

@@ -6,12 +6,12 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { freePort } from "../../deploy/local/ports.ts";
 import { untilReady } from "../../deploy/local/readiness.ts";
 import { IdentityServiceClient } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { callUnary, createRpcClient } from "../../service-kit/rpc-client.ts";
 import { createTestCertificates, type TestCertificates } from "../support/certificates.ts";
+import { freePort } from "../support/free-port.ts";
 import { allMails } from "../support/mailbox.ts";
 import { createTestDatabase, type TestDatabase } from "../support/postgres.ts";
 

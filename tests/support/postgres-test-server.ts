@@ -7,9 +7,9 @@ import {
   startEmbeddedPostgres,
 } from "../../deploy/local/embedded-postgres.ts";
 import { LockHeldError, takeLauncherLock } from "../../deploy/local/launcher-lock.ts";
-import { freePort } from "../../deploy/local/ports.ts";
 import { stopLeftoverPostgres } from "../../deploy/local/postgres-processes.ts";
 import { randomPassword } from "../../deploy/local/private-file.ts";
+import { freePort } from "./free-port.ts";
 
 const PREFIX = "gatehouse-test-postgres-";
 /** A folder this young may belong to a run that has not taken its lock yet. */

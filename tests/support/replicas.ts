@@ -4,10 +4,10 @@ import { createWriteStream } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { openHome } from "../../deploy/local/home.ts";
-import { freePort } from "../../deploy/local/ports.ts";
 import { processPlan } from "../../deploy/local/processes.ts";
 import { untilReady } from "../../deploy/local/readiness.ts";
 import { readSettings } from "../../deploy/local/settings.ts";
+import { freePort } from "./free-port.ts";
 import type { System } from "./system.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");

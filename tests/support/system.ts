@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { freePort } from "../../deploy/local/ports.ts";
+import { freePort } from "./free-port.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const START_TIMEOUT_MS = 60_000;
