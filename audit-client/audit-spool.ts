@@ -69,15 +69,23 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
 
   async function resendAll(deps: ResendDeps): Promise<void> {
     for (const run of [...former]) {
-      await resendRun(deps, run);
+      try {
+        await resendRun(deps, run);
+      } catch (error) {
+        if (deps.signal.aborted) throw error;
+        const facts = { err: error, formerProducer: run[0]?.producerId };
+        logger.error(facts, "spool files of a former process cannot be sent; it is tried again");
+        continue;
+      }
       const entries = runLength(run);
       recovered.inc(entries);
       logger.info(
         { entries, formerProducer: run[0]?.producerId },
         "audit entries of a former process were sent",
       );
-      await discard(files, run);
+      // First: what cannot be removed is sent again by the next process, and stored once.
       former = former.filter((other) => other !== run);
+      await discard(files, run);
     }
   }
 
@@ -92,7 +100,10 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
           former = await takeOverAgain(directory, former);
         } catch (error) {
           if (deps.signal.aborted) return;
-          logger.error({ err: error }, "spool files of a former process cannot be sent; it is tried again");
+          logger.error(
+            { err: error },
+            "spool files of a former process cannot be read or removed; it is tried again",
+          );
           await sleep(LOOK_AGAIN_MS, undefined, { signal: deps.signal, ref: false }).catch(() => undefined);
         }
       }

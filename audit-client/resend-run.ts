@@ -21,7 +21,7 @@ const ANSWER_TIMEOUT_MS = 5_000;
  * Sends what a former process has left, under that process' own producer id and numbers, until all of it is
  * acknowledged. What audit-service has already is stored once. One batch at a time: nobody waits for it.
  *
- * @throws what the file system says, or the reason of `signal`.
+ * @throws what the file system says, what audit-service refuses for good, or the reason of `signal`.
  */
 export async function resendRun(deps: ResendDeps, run: FormerRun): Promise<void> {
   for (let failures = 1; ; failures += 1) {
@@ -30,7 +30,7 @@ export async function resendRun(deps: ResendDeps, run: FormerRun): Promise<void>
       await sendOnce(deps, run);
       return;
     } catch (error) {
-      if (!(error instanceof DomainError)) throw error;
+      if (!(error instanceof DomainError) || !isPassing(error)) throw error;
     }
     await pause(retryDelayMs(failures, deps.random()), deps.signal);
   }
@@ -67,11 +67,21 @@ async function sendOnce({ openStream, signal }: ResendDeps, run: FormerRun): Pro
   }
 }
 
+/** What audit-service refuses now it refuses again: an operator must hear of it, and the next run goes on. */
+function isPassing({ code }: DomainError): boolean {
+  return code === "service_unavailable" || code === "audit_unavailable";
+}
+
 /** Ends early, without an error, when the signal comes. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    setTimeout(resolve, ms).unref();
-    signal.addEventListener("abort", () => resolve(), { once: true });
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms).unref();
+    signal.addEventListener("abort", end, { once: true });
   });
 }
 

@@ -1,5 +1,6 @@
 import type { Logger } from "../service-kit/logger.ts";
 import type { Sql } from "../service-kit/postgres.ts";
+import { withinDeadline } from "../service-kit/within-deadline.ts";
 import type { CheckpointSigner, TreeHead } from "./checkpoint.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
 import { selectFloor, selectLastCheckpoint } from "./checkpoint-store.ts";
@@ -38,6 +39,8 @@ export const SEQUENCER_SESSION = {
 export const SEQUENCER_INTERVAL_MS = 150;
 
 const MAX_BATCH_ENTRIES = 2_000;
+/** Of the session, that ends after 3 s of silence. */
+const FILE_TIMEOUT_MS = 1_000;
 const CHECKPOINT_INTERVAL_MS = 750;
 /** A log that does not fit its checkpoints is looked at again, and reported again. */
 const REFUSED_INTERVAL_MS = 10_000;
@@ -93,6 +96,12 @@ interface Term {
   checkpointSize: number;
 }
 
+interface NextEntries {
+  entries: StoredEntry[];
+  isAll: boolean;
+  lowest: bigint;
+}
+
 /**
  * Numbers stored entries without gaps and signs the tree of them. One replica at a time does, by a session lock; what
  * makes a second one harmless is that a number, and an entry's number, are unique in the database.
@@ -103,6 +112,7 @@ export function createSequencer(deps: Deps): Sequencer {
   let refusedUntilMs = 0;
   /** The last head this process has signed: it knows of a restored backup even without a file. */
   let lastSigned: TreeHead | undefined;
+  let isFileHung = false;
   const status: SequencerStatus = {
     isSequencer: false,
     refusal: undefined,
@@ -140,7 +150,10 @@ export function createSequencer(deps: Deps): Sequencer {
     const last = await selectLastCheckpoint(sql, signer.origin);
     status.refusal = await verifyHistory(sql, size, [
       { from: "the database's last checkpoint", head: last && { size: last.size, root: last.rootHash } },
-      { from: "CHECKPOINT_FILE", head: await file?.last(signer.origin) },
+      {
+        from: "CHECKPOINT_FILE",
+        head: file && (await withinDeadline(file.last(signer.origin), FILE_TIMEOUT_MS)),
+      },
       { from: "the last checkpoint of this process", head: lastSigned },
     ]);
     if (status.refusal !== undefined) {
@@ -187,36 +200,39 @@ export function createSequencer(deps: Deps): Sequencer {
     }
     const { ahead } = current;
     const isSettled = settle(ahead, writers);
-    const { entries, isAll } = await nextEntries(current);
+    const { entries, isAll, lowest } = await nextEntries(current);
     status.backlogEntries = entries.length;
     const batch: SequencedBatch = numberEntries(current.end, entries);
     const signed = sign(current);
     if (entries.length > 0 || signed !== undefined) await insertBatch(sql, { ...batch, checkpoint: signed });
     afterCommit(current, entries);
     if (signed !== undefined) await publish(current, signed);
-    if (isAll && isSettled) {
+    if (isSettled && (isAll || lowest > ahead.position)) {
       current.floor = ahead.position;
-      current.ahead = { position: await selectLastPosition(sql), writers: undefined };
+      // In a backlog no further than what has its number: the floor must follow, or each look reads everything above it again.
+      const position = isAll ? await selectLastPosition(sql) : (entries.at(-1)?.position ?? ahead.position);
+      current.ahead = { position, writers: undefined };
     }
     return entries.length > 0 && !isAll;
   }
 
   /**
    * Entries to be numbered next. Those of a month come before those of the next one, so that retention can take a
-   * partition away as one range of numbers.
+   * partition away as one range of numbers. `lowest` is the position of the first without a number, of whatever month.
    */
-  async function nextEntries({ floor, month }: Term): Promise<{ entries: StoredEntry[]; isAll: boolean }> {
+  async function nextEntries({ floor, month }: Term): Promise<NextEntries> {
     const entries = await selectUnnumbered(sql, floor, MAX_BATCH_ENTRIES, undefined);
     const isAll = entries.length < MAX_BATCH_ENTRIES;
+    const lowest = entries[0]?.position ?? floor;
     const later = entries.map(({ entry }) => monthOf(entry.receivedAt)).filter((each) => each > month);
-    if (later.length === 0) return { entries, isAll };
+    if (later.length === 0) return { entries, isAll, lowest };
     const next = Math.min(...later);
     const boundary = startOfMonth(next);
     const mayStillCome = await hasTransactionFromBefore(sql, boundary);
     const before = await selectUnnumbered(sql, floor, MAX_BATCH_ENTRIES, boundary);
-    if (before.length > 0 || mayStillCome) return { entries: before, isAll: false };
+    if (before.length > 0 || mayStillCome) return { entries: before, isAll: false, lowest };
     const ofNext = entries.filter(({ entry }) => monthOf(entry.receivedAt) === next);
-    return { entries: ofNext, isAll: isAll && ofNext.length === entries.length };
+    return { entries: ofNext, isAll: isAll && ofNext.length === entries.length, lowest };
   }
 
   function sign(current: Term): NonNullable<SequencedBatch["checkpoint"]> | undefined {
@@ -246,7 +262,18 @@ export function createSequencer(deps: Deps): Sequencer {
     current.checkpointSize = size;
     Object.assign(status, { checkpointSize: size, checkpointAt: now() });
     deps.publish(note, lastSigned);
-    await file?.append(note).catch(deps.onFileFailure);
+    await writeToFile(note).catch(deps.onFileFailure);
+  }
+
+  /** The file may lie on a mount that hangs: then numbering goes on without it, and one write waits, not one a second. */
+  async function writeToFile(note: string): Promise<void> {
+    if (file === undefined) return;
+    if (isFileHung) throw new Error("the write before has not ended");
+    isFileHung = true;
+    const written = file.append(note).finally(() => {
+      isFileHung = false;
+    });
+    await withinDeadline(written, FILE_TIMEOUT_MS);
   }
 
   return {

@@ -1,5 +1,6 @@
 import { trace } from "@opentelemetry/api";
 import type { Logger } from "./logger.ts";
+import { withinDeadline } from "./within-deadline.ts";
 
 export interface TraceExportConfig {
   OTEL_EXPORTER_OTLP_ENDPOINT?: string | undefined;
@@ -9,6 +10,7 @@ export interface TraceExportConfig {
 const MAX_QUEUED_SPANS = 2_048;
 const EXPORT_INTERVAL_MS = 2_000;
 const EXPORT_TIMEOUT_MS = 5_000;
+const SHUTDOWN_TIMEOUT_MS = 1_000;
 
 /** Who decides which traces are kept. */
 export type TraceOrigin =
@@ -57,5 +59,6 @@ export async function startTraceExport(
   });
   trace.setGlobalTracerProvider(provider);
   logger.info({ url }, "exporting traces");
-  return () => provider.shutdown();
+  // A collector that does not answer must not make a clean stop an unclean one.
+  return () => withinDeadline(provider.shutdown(), SHUTDOWN_TIMEOUT_MS);
 }
