@@ -19,6 +19,44 @@ export function networkOf(ip: string): string {
   return `${groupsOf(address).slice(0, NETWORK_GROUPS).join(":")}::/64`;
 }
 
+/** A network that an address belongs to, and how many times the smallest network's limit it may use. */
+export interface Network {
+  /** `192.0.2.1`, `2001:db8:0:7::/64`, `2001:db8:0::/48`, or `unknown`. */
+  name: string;
+  /** 1 for the smallest network; more for wider ones. */
+  times: number;
+}
+
+/** Prefix lengths in bits: a subscriber, a home or small site (RFC 6177 §2), a large site. */
+const WIDER_PREFIXES = [
+  { bits: 56, times: 4 },
+  { bits: 48, times: 16 },
+];
+
+/**
+ * The networks that an address is counted under, the smallest first: one for IPv4, the /64, /56 and /48 for IPv6.
+ * Whoever owns a /48 has 65,536 networks of the smallest size, so the smallest alone bounds nothing.
+ */
+export function networksOf(ip: string): [Network, ...Network[]] {
+  const smallest: Network = { name: networkOf(ip), times: 1 };
+  const [address = ""] = ip.split("%");
+  if (isIP(address) !== 6 || MAPPED_IPV4.test(address)) return [smallest];
+  const groups = groupsOf(address).map((group) => Number.parseInt(group, 16));
+  return [
+    smallest,
+    ...WIDER_PREFIXES.map(({ bits, times }) => ({ name: `${prefixOf(groups, bits)}::/${bits}`, times })),
+  ];
+}
+
+/** The groups of a prefix, with the bits behind it cleared. */
+function prefixOf(groups: readonly number[], bits: number): string {
+  const kept = groups.slice(0, Math.ceil(bits / 16));
+  const cleared = kept.length * 16 - bits;
+  return kept
+    .map((group, index) => (index === kept.length - 1 ? (group >> cleared) << cleared : group).toString(16))
+    .join(":");
+}
+
 /** The eight groups of an IPv6 address in lower case, without leading zeros. */
 function groupsOf(address: string): string[] {
   const [head = "", tail] = address.split("::").map(groupsIn);
