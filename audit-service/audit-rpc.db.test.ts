@@ -24,7 +24,7 @@ import {
 import { newCallContext } from "../service-kit/call-context.ts";
 import { Secret } from "../service-kit/config.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
-import { connectPostgres, type Sql } from "../service-kit/postgres.ts";
+import { connectPostgres, type Sql, transaction } from "../service-kit/postgres.ts";
 import { callUnary, createRpcClient, openBidiStream } from "../service-kit/rpc-client.ts";
 import { fromRpcError } from "../service-kit/rpc-errors.ts";
 import { createRpcServer, type RpcServer } from "../service-kit/rpc-server.ts";
@@ -137,7 +137,7 @@ test("what is sent again is acknowledged again and stored once", async () => {
 
 test("while the insert has not committed there is no acknowledgement", async () => {
   const stream = streamOf("gateway");
-  await database.ownerSql.begin(async (tx) => {
+  await transaction(database.ownerSql, async (tx) => {
     await tx`lock table log_entries in access exclusive mode`;
     stream.send({ producerId: crypto.randomUUID(), entries: wireEntries(1, 1) });
     expect(await Promise.race([stream.acknowledged(), sleep(300, "nothing")])).toBe("nothing");

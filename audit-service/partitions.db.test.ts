@@ -1,5 +1,6 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { transaction } from "../service-kit/postgres.ts";
 import { withoutTriggers } from "../tests/support/audit-log.ts";
 import { ORIGIN, signer, type TestSequencer, testSequencer } from "../tests/support/audit-sequencer.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
@@ -180,7 +181,7 @@ test("entries of a month wait for a transaction from before it: what that stores
   await sequencer.catchUp();
   const stored = Promise.withResolvers<void>();
   const isOpen = Promise.withResolvers<void>();
-  const open = database.sql.begin(async (tx) => {
+  const open = transaction(database.sql, async (tx) => {
     await tx`select now()`;
     isOpen.resolve();
     await stored.promise;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Sql } from "../service-kit/postgres.ts";
+import { type Sql, transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { type EntryFilter, selectEntries } from "./entry-store.ts";
 
@@ -50,7 +50,7 @@ test.each<[string, EntryFilter]>([
   ["a common action and a common outcome", { action: "action-1", outcome: "failure" }],
   ["a common action and a common outcome that never meet", { action: "always-ok", outcome: "failure" }],
 ])("a search for %s reads a small part of the log", async (_name, filter) => {
-  const read = await database.sql.begin(async (tx) => {
+  const read = await transaction(database.sql, async (tx) => {
     await selectEntries(tx as unknown as Sql, filter, LIMIT);
     const [row] = await tx<{ read: number }[]>`
       select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int as read

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { transaction } from "../service-kit/postgres.ts";
 import { withoutTriggers } from "../tests/support/audit-log.ts";
 import {
   KEY,
@@ -412,7 +413,7 @@ async function record(count: number, changes: Partial<Entry> = {}): Promise<void
 async function heldBack() {
   const stored = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();
-  const done = database.ownerSql.begin(async (tx) => {
+  const done = transaction(database.ownerSql, async (tx) => {
     const [key] = await tx<{ position: string }[]>`
       insert into entry_keys (producer_id, producer_sequence, id)
       values (gen_random_uuid(), 1, gen_random_uuid()) returning position`;

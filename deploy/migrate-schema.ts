@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Sql } from "postgres";
 import { migrate } from "../service-kit/migrate.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import type { ServiceDatabase } from "./local/service-databases.ts";
 
 /** A service's database as its owner, and where the migrations are. */
@@ -48,7 +49,7 @@ const ADVISORY_LOCK = 7_031_003;
 
 /** DDL takes no parameters; role names are constants of ours. */
 async function grant(owner: Sql, statements: string): Promise<void> {
-  await owner.begin(async (tx) => {
+  await transaction(owner, async (tx) => {
     await tx`select pg_advisory_xact_lock(${ADVISORY_LOCK})`;
     await tx.unsafe(statements);
   });

@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import type { TransactionSql } from "../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { lockAccount } from "./account-store.ts";
 import { findIdentityUser, insertIdentity } from "./external-identity-store.ts";
 import type { ExternalPerson } from "./external-person.ts";
@@ -28,7 +28,7 @@ export async function accountOfPerson(
   arrival: Arrival,
   context: CallContext,
 ): Promise<Account> {
-  const account = (await deps.sql.begin((tx) => findOrMake(tx, deps, arrival, context))) as Account;
+  const account = (await transaction(deps.sql, (tx) => findOrMake(tx, deps, arrival, context))) as Account;
   if (account.status !== "active") throw new DomainError("oauth_failed");
   return account;
 }

@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { lockAccount } from "./account-store.ts";
 import { replaceUnconfirmedSecret } from "./mfa-store.ts";
 import { qrCodeDataUrl } from "./qr-code.ts";
@@ -41,7 +41,7 @@ export async function beginTotpEnrollment(
   const secret = deps.randomBytes(TOTP_SECRET_BYTES);
   const sealed = sealTotpSecret(deps.mfaKeys, userId, secret);
   await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const account = await lockAccount(tx, userId);
       if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
       const isKept = await replaceUnconfirmedSecret(tx, { userId, createdAt: deps.now(), ...sealed });

@@ -1,7 +1,7 @@
 import type { Secret } from "../service-kit/config.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
-import type { Sql } from "../service-kit/postgres.ts";
+import { type Sql, transaction } from "../service-kit/postgres.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy } from "./password-policy.ts";
 import type { User } from "./user.ts";
@@ -47,7 +47,7 @@ export async function bootstrapAdmin(deps: BootstrapDeps, admin: FirstAdmin): Pr
     mfaEnabled: false,
     createdAt: deps.now(),
   };
-  const outcome = await sql.begin(async (tx) => {
+  const outcome = await transaction(sql, async (tx) => {
     await lockAdminBootstrap(tx);
     if (await hasAdmin(tx)) return "exists";
     await lockAddresses(tx, [user.email]);

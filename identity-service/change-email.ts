@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { isAddressTaken, lockAccount } from "./account-store.ts";
 import type { AfterAnswer } from "./after-answer.ts";
 import { canonicalEmail } from "./canonical-email.ts";
@@ -37,7 +37,7 @@ export async function changeEmail(
   const checked = await reauthenticate(deps, request, deadlineMs);
   deps.afterAnswer.run("change-email", async () => {
     const isMade = await orUnavailable(
-      deps.sql.begin(async (tx) => {
+      transaction(deps.sql, async (tx) => {
         const now = deps.now();
         const account = await lockAccount(tx, userId);
         const wanted = { userId, purpose: "confirm_email_change" as const, newEmail };

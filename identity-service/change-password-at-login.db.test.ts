@@ -2,6 +2,7 @@ import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import type { DomainError } from "../service-kit/errors.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
 import { changePassword } from "./change-password.ts";
@@ -78,7 +79,7 @@ async function enrolled(): Promise<string> {
   return secret;
 }
 async function resetLink(): Promise<string> {
-  const stored = await database.sql.begin((tx) =>
+  const stored = await transaction(database.sql, (tx) =>
     makeLink(tx, deps, { userId: anna.id, purpose: "reset_password" }),
   );
   return deps.linkTokens.tokenOf(stored.split(":")[1] ?? "");
@@ -361,7 +362,7 @@ test("the owner's old device is slowed down like a stranger's after a new passwo
 test("who is erased while logging in gets no mail after it", async () => {
   await rememberDevice(deps, { user: anna, ...FROM, deviceToken: "" });
   let erased: Promise<unknown> | undefined;
-  await database.ownerSql.begin(async (tx) => {
+  await transaction(database.ownerSql, async (tx) => {
     await tx`delete from mail_outbox where user_id = ${anna.id}`;
     await tx`delete from users where id = ${anna.id}`;
     erased = rememberDevice(deps, { user: anna, ...FROM, userAgent: "Firefox/1", deviceToken: "" });

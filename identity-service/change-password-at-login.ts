@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { lockAccount } from "./account-store.ts";
 import { type BeginSessionDeps, beginSession } from "./begin-session.ts";
 import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
@@ -93,7 +93,7 @@ async function change(
   const { tokenHash, open, passwordHash, attempt } = step;
   const { userId } = open;
   return orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const account = await lockAccount(tx, userId);
       const isUsed = await consumePasswordChange(tx, { tokenHash, now: deps.now() });
       // The policy and the old password were looked at for this address and this hash.

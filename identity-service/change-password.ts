@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { lockAccount } from "./account-store.ts";
 import { endSessions } from "./end-sessions.ts";
 import { hashNewPassword } from "./hash-new-password.ts";
@@ -37,7 +37,7 @@ export async function changePassword(
   const next = { ...checked, userId, newPassword, clientIp: request.clientIp };
   const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
   const end = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const account = await lockAccount(tx, userId);
       if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
       const reason = "password_changed";

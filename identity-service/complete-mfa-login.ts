@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import {
   type BeginPasswordChangeDeps,
   beginPasswordChange,
@@ -55,7 +55,9 @@ export async function completeMfaLogin(
 ): Promise<CompletedLogin | { passwordChange: PendingPasswordChange }> {
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw new DomainError("mfa_token_invalid");
-  const passed = await orUnavailable(deps.sql.begin((tx) => pass(tx, deps, { tokenHash, attempt, context })));
+  const passed = await orUnavailable(
+    transaction(deps.sql, (tx) => pass(tx, deps, { tokenHash, attempt, context })),
+  );
   // After the commit: the try is counted.
   if (passed === undefined) throw new DomainError("mfa_code_invalid");
   const { user, firstFactor, method, sessionEpoch, passwordChange } = passed;

@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { type EndSessionsDeps, owesSessionEnd } from "./end-sessions.ts";
 import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
@@ -48,7 +48,7 @@ export async function confirmTotpEnrollment(
   request: EnrollmentConfirmation,
   context: CallContext,
 ): Promise<ConfirmedEnrollment> {
-  const enabled = await orUnavailable(deps.sql.begin((tx) => enable(tx, deps, request, context)));
+  const enabled = await orUnavailable(transaction(deps.sql, (tx) => enable(tx, deps, request, context)));
   // After the commit: the try is counted.
   if (enabled === undefined) throw new DomainError("mfa_code_invalid");
   deps.wakeMailWorker();

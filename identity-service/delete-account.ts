@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { eraseUser, lockAccount, lockActiveAdmins } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { isStill, type ReauthenticateDeps, type Reauthentication, reauthenticate } from "./reauthenticate.ts";
@@ -24,7 +24,7 @@ export async function deleteAccount(
   const { userId } = request;
   const checked = await reauthenticate(deps, request, context.deadlineMs);
   const end = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       if (checked.isAdmin) {
         const admins = await lockActiveAdmins(tx);
         if (admins.length === 1 && admins[0] === userId) throw new DomainError("last_admin");

@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { eraseUser, lockAccount, lockActiveAdmins } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { isOnly } from "./set-user-access.ts";
@@ -21,7 +21,7 @@ export async function deleteUser(
 ): Promise<readonly string[]> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const end = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const admins = await lockActiveAdmins(tx);
       const account = await lockAccount(tx, userId);
       if (account === undefined) throw new DomainError("not_found");

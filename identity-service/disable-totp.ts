@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { type LockedAccount, lockAccount } from "./account-store.ts";
 import { checkMfaCode } from "./check-mfa-code.ts";
 import { type EndSessionsDeps, owesSessionEnd } from "./end-sessions.ts";
@@ -33,7 +33,9 @@ export async function disableTotp(
   context: CallContext,
 ): Promise<readonly string[]> {
   const checked = await reauthenticate(deps, request, context.deadlineMs);
-  const end = await orUnavailable(deps.sql.begin((tx) => disable(tx, deps, { request, checked, context })));
+  const end = await orUnavailable(
+    transaction(deps.sql, (tx) => disable(tx, deps, { request, checked, context })),
+  );
   // After the commit: the try is counted.
   if (end === undefined) throw new DomainError("mfa_code_invalid");
   deps.wakeMailWorker();

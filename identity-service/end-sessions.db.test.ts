@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { beginSession } from "./begin-session.ts";
 import { endSessions, owesSessionEnd } from "./end-sessions.ts";
@@ -23,7 +24,8 @@ afterEach(() => database.ownerSql`truncate users, mail_outbox, session_ends casc
 afterAll(() => database.drop());
 
 const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
-const owe = () => deps.sql.begin((tx) => owesSessionEnd(tx, deps, { userId, reason: "password_reset" }));
+const owe = () =>
+  transaction(deps.sql, (tx) => owesSessionEnd(tx, deps, { userId, reason: "password_reset" }));
 const owed = () => database.ownerSql`select * from session_ends`;
 const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + ms) });
 const newSession = () => ({

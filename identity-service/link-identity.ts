@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import type { TransactionSql } from "../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { type Arrival, keyOf } from "./account-of-person.ts";
 import { lockAccount } from "./account-store.ts";
 import { findIdentityUser, insertIdentity, type LinkedIdentity } from "./external-identity-store.ts";
@@ -21,7 +21,7 @@ export async function linkIdentity(
   owner: { userId: string; sessionEpoch: number },
   context: CallContext,
 ): Promise<LinkedIdentity> {
-  const linked = await deps.sql.begin((tx) => link(tx, deps, arrival, owner, context));
+  const linked = await transaction(deps.sql, (tx) => link(tx, deps, arrival, owner, context));
   deps.wakeMailWorker();
   return linked as LinkedIdentity;
 }

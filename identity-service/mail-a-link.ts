@@ -1,4 +1,4 @@
-import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { orUnavailable, type Sql, transaction } from "../service-kit/postgres.ts";
 import { type LockedAccount, lockAccountOf } from "./account-store.ts";
 import type { AfterAnswer } from "./after-answer.ts";
 import { canonicalEmail } from "./canonical-email.ts";
@@ -42,7 +42,7 @@ export async function mailALink(
     const email = canonicalEmail(asked.email);
     if (email === undefined) return;
     const isMade = await orUnavailable(
-      deps.sql.begin(async (tx) => {
+      transaction(deps.sql, async (tx) => {
         const account = await lockAccountOf(tx, email);
         if (account === undefined || !account.isActive || !isDue(account)) return false;
         const { purpose, template } = kind;

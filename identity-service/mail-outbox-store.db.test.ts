@@ -1,5 +1,6 @@
 import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import type { NewMail } from "./mail.ts";
 import {
@@ -30,7 +31,7 @@ const newMail = (): NewMail => ({
   data: { occurredAt: "then", ip: "203.0.113.7", browser: "curl" },
 });
 const enqueue = async (mail = newMail(), now = at(0)) => {
-  await database.sql.begin((tx) => enqueueMail(tx, mail, now));
+  await transaction(database.sql, (tx) => enqueueMail(tx, mail, now));
   return mail.id;
 };
 const claim = (nowS: number, leaseS = 120, limit = 100) =>
@@ -49,7 +50,7 @@ const one = async (mails: ReturnType<typeof claim>) => {
 };
 
 test("a mail is there when its cause is committed, and not when that is rolled back", async () => {
-  const cause = database.sql.begin(async (tx) => {
+  const cause = transaction(database.sql, async (tx) => {
     await enqueueMail(tx, newMail(), at(0));
     throw new Error("rolled back");
   });
@@ -57,9 +58,11 @@ test("a mail is there when its cause is committed, and not when that is rolled b
   expect(await rows()).toEqual([]);
 
   const mail = newMail();
-  expect(await database.sql.begin((tx) => enqueueMail(tx, mail, at(0)))).toBe(true);
+  expect(await transaction(database.sql, (tx) => enqueueMail(tx, mail, at(0)))).toBe(true);
   expect(
-    await database.sql.begin((tx) => enqueueMail(tx, { ...mail, recipient: "eve@example.com" }, at(1))),
+    await transaction(database.sql, (tx) =>
+      enqueueMail(tx, { ...mail, recipient: "eve@example.com" }, at(1)),
+    ),
   ).toBe(false);
   expect(await one(claim(0))).toEqual({
     id: mail.id,

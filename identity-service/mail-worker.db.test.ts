@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
-import type { Sql } from "../service-kit/postgres.ts";
+import { type Sql, transaction } from "../service-kit/postgres.ts";
 import { freePort } from "../tests/support/free-port.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { createLinkTokens } from "./links.ts";
@@ -46,7 +46,7 @@ async function enqueue(change: { data?: object; template?: string } = {}): Promi
     template: "refresh-reuse" as const,
     data: { occurredAt: "2031-01-02 03:04:05 UTC", ip: "203.0.113.7", browser: "Firefox on Linux" },
   };
-  await database.sql.begin((tx) => enqueueMail(tx, { ...mail, ...change } as typeof mail, now()));
+  await transaction(database.sql, (tx) => enqueueMail(tx, { ...mail, ...change } as typeof mail, now()));
   return mail.id;
 }
 

@@ -1,6 +1,6 @@
 import { validate as isUuid } from "uuid";
 import { DomainError, type FieldProblem } from "../service-kit/errors.ts";
-import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { orUnavailable, type Sql, transaction } from "../service-kit/postgres.ts";
 import { describeBrowser } from "./describe-browser.ts";
 import { inUtc } from "./in-utc.ts";
 import { knownAddress } from "./known-address.ts";
@@ -43,7 +43,7 @@ export async function notifyRefreshReuse(deps: NotifyDeps, event: RefreshReuse):
     browser: describeBrowser(event.userAgent),
   };
   const isNew = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const user = await findUser(tx, userId);
       if (user === undefined) return false;
       const mail: NewMail = { id: eventId, userId, recipient: user.email, template: "refresh-reuse", data };

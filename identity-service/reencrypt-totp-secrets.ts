@@ -1,6 +1,6 @@
 import type { EncryptionKey } from "../service-kit/key-cipher.ts";
 import type { Logger } from "../service-kit/logger.ts";
-import type { Sql } from "../service-kit/postgres.ts";
+import { type Sql, transaction } from "../service-kit/postgres.ts";
 import { lockSecretsOfKey, replaceEncryption } from "./mfa-store.ts";
 import { type MfaKeys, openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
 
@@ -43,7 +43,7 @@ function reencryptBatch(
   key: EncryptionKey,
   afterUserId: string | null,
 ): Promise<Batch> {
-  return sql.begin(async (tx) => {
+  return transaction(sql, async (tx) => {
     const secrets = await lockSecretsOfKey(tx, key.id, { afterUserId, limit: BATCH });
     let done = 0;
     for (const { userId, ...sealed } of secrets) {

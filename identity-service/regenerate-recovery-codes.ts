@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { checkMfaCode } from "./check-mfa-code.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
@@ -26,7 +26,7 @@ export async function regenerateRecoveryCodes(
 ): Promise<string[]> {
   const { userId, clientIp, userAgent } = request;
   const codes = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const user = await lockUserForMfa(tx, userId);
       if (user === undefined || !user.isActive) return undefined;
       const method = await checkMfaCode(tx, deps, user, request, context);

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { DomainError, type FieldProblem } from "../service-kit/errors.ts";
-import { orUnavailable, type Sql, type TransactionSql } from "../service-kit/postgres.ts";
+import { orUnavailable, type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { canonicalEmail } from "./canonical-email.ts";
 import type { HashShare } from "./hash-share.ts";
 import { inUtc } from "./in-utc.ts";
@@ -70,7 +70,7 @@ export async function register(deps: RegisterDeps, typed: Registration, deadline
   };
   const evenOut = deps.registrationDiscloses ? undefined : sleep(LEAST_WRITING_MS);
   const isNew = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       await lockAddresses(tx, [user.email]);
       const isInserted = await insertUser(tx, { ...user, passwordHash });
       if (isInserted) await mailLink(tx, deps, user);

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { v5 as uuidv5 } from "uuid";
 import { networkOf } from "../service-kit/network-of.ts";
-import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { orUnavailable, type Sql, transaction } from "../service-kit/postgres.ts";
 import { describeBrowser } from "./describe-browser.ts";
 import type { DeviceTokens } from "./device-token.ts";
 import { inUtc } from "./in-utc.ts";
@@ -47,7 +47,7 @@ export async function rememberDevice(deps: RememberDeviceDeps, origin: LoginOrig
   }
   const browser = describeBrowser(origin.userAgent);
   const remembered = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const owner = await lockDeviceOwner(tx, user.id);
       // Erased meanwhile: its mails are gone, and none comes after.
       if (owner === undefined) return undefined;

@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { deleteSecondFactor, lockUserForMfa } from "./mfa-store.ts";
@@ -26,7 +26,7 @@ export async function resetUserMfa(
 ): Promise<readonly string[]> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const end = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const user = await lockUserForMfa(tx, userId);
       if (user === undefined) throw new DomainError("not_found");
       if (!(await deleteSecondFactor(tx, userId))) return undefined;

@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { lockActiveAdmins } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { type AccountEvent, tellAudit } from "./tell-audit.ts";
@@ -40,7 +40,7 @@ export async function setUserAccess(
   const { userId } = access;
   if (!isUuid(userId)) throw new DomainError("not_found");
   const { user, end } = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const admins = await lockActiveAdmins(tx);
       const before = await lockManagedUser(tx, userId);
       if (before === undefined) throw new DomainError("not_found");

@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { type LockedAccount, lockAccount } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { deleteIdentity, listIdentities } from "./external-identity-store.ts";
@@ -26,7 +26,7 @@ export async function unlinkIdentity(
 ): Promise<readonly string[]> {
   const checked = await proveOwner(deps, owner, context.deadlineMs);
   const end = await orUnavailable(
-    deps.sql.begin((tx) => unlink(tx, deps, { owner, provider, checked }, context)),
+    transaction(deps.sql, (tx) => unlink(tx, deps, { owner, provider, checked }, context)),
   );
   deps.wakeMailWorker();
   return endSessions(deps, end, context);

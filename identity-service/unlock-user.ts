@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { orUnavailable, type Sql, transaction } from "../service-kit/postgres.ts";
 import { lockAccount } from "./account-store.ts";
 import { type TellAuditDeps, tellAudit } from "./tell-audit.ts";
 import { clearGuesses, type Throttle } from "./throttle.ts";
@@ -19,7 +19,7 @@ export interface UnlockUserDeps extends TellAuditDeps {
 export async function unlockUser(deps: UnlockUserDeps, userId: string, context: CallContext): Promise<void> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const account = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const locked = await lockAccount(tx, userId);
       if (locked === undefined) throw new DomainError("not_found");
       await tellAudit(tx, deps, { type: "unlocked", userId: locked.id }, context);

@@ -1,5 +1,5 @@
 import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
-import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { type LockedAccount, lockAccount } from "./account-store.ts";
 import { consumeLink, findOpenLink, type OpenLink } from "./link-store.ts";
 import { hashOfToken, type LinkPurpose } from "./links.ts";
@@ -46,7 +46,7 @@ export async function useLink<T>(
   effect: (tx: TransactionSql, account: LockedAccount) => Promise<T>,
 ): Promise<T> {
   // The cast undoes postgres.js's unwrapping of arrays of promises, which an effect never returns.
-  return deps.sql.begin(async (tx) => {
+  return transaction(deps.sql, async (tx) => {
     const account = await lockAccount(tx, link.userId);
     const isUsed = account?.isActive === true && (await consumeLink(tx, link.id, deps.now()));
     if (account === undefined || !isUsed) throw linkRefused(purpose);

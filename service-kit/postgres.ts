@@ -69,6 +69,65 @@ export function connectPostgres(
   return sql;
 }
 
+/**
+ * Does work in a transaction: commits what it did, or rolls it back when it throws.
+ *
+ * The only way to a transaction. The driver's own `begin` goes on writing to a connection that has been lost (its
+ * rollback, the next statement of the work), which throws outside every promise and ends the process.
+ *
+ * @param work must send its statements through what it is given. Statements after the connection was lost throw.
+ * @throws what the work threw; the driver's `CONNECTION_CLOSED` if the connection was lost. A commit under way at that
+ *   moment may or may not have happened.
+ */
+export function transaction<T>(sql: Sql, work: (tx: TransactionSql) => Promise<T>): Promise<T> {
+  let lost: unknown;
+  const result = sql.begin((tx) => doUnlessLost(tx, work, () => lost));
+  result.catch((error: unknown) => {
+    lost = error;
+  });
+  return result as Promise<T>; // the cast undoes the unwrapping of arrays of promises, which work never returns
+}
+
+const NEVER = new Promise<never>(() => {});
+
+/** Never settles once the connection is lost: the driver has answered its caller, and must not send its rollback. */
+async function doUnlessLost<T>(
+  tx: TransactionSql,
+  work: (tx: TransactionSql) => T | Promise<T>,
+  lostBy: () => unknown,
+): Promise<T> {
+  try {
+    return await work(guarded(tx, lostBy));
+  } catch (error) {
+    await new Promise(setImmediate); // the driver says that the connection was lost after it failed the statement
+    return lostBy() === undefined ? Promise.reject(error) : NEVER;
+  }
+}
+
+/** The transaction's connection, which throws once its connection is lost instead of writing to it. */
+function guarded(tx: TransactionSql, lostBy: () => unknown): TransactionSql {
+  const throwIfLost = () => {
+    const lost = lostBy();
+    if (lost !== undefined) throw lost;
+  };
+  const savepoint = (work: (inner: TransactionSql) => unknown) =>
+    tx.savepoint((inner) => doUnlessLost(inner, work, lostBy));
+  return new Proxy(tx, {
+    apply(target, self, parameters) {
+      throwIfLost();
+      return Reflect.apply(target, self, parameters);
+    },
+    get(target, name) {
+      const value = name === "savepoint" ? savepoint : Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      return (...parameters: unknown[]) => {
+        throwIfLost();
+        return Reflect.apply(value, target, parameters);
+      };
+    },
+  });
+}
+
 const connectionCounts = new WeakMap<Sql, () => number>();
 
 /** How many connections a pool of `connectPostgres` holds open now. */

@@ -110,6 +110,13 @@ test("SQL is in stores only", () => {
   expect(found.map(({ path }) => path)).toEqual([]);
 });
 
+test("transactions are made by service-kit alone: the driver's own end the process with their connection", () => {
+  const own = /\b(sql|ownerSql|tx|owner|admin|connection)\.(begin|reserve)\b/;
+  const isAllowed = (path: string) => ["service-kit/postgres.ts", "service-kit/migrate.ts"].includes(path);
+  const found = sourceFiles(...SOURCE_FOLDERS).filter(({ path, text }) => own.test(text) && !isAllowed(path));
+  expect(found.map(({ path }) => path)).toEqual([]);
+});
+
 test("a process's environment is read in main.ts and in launchers only", () => {
   const isAllowed = (path: string) => baseName(path) === "main.ts" || topFolder(path) === "deploy";
   const found = sourceFiles(...SOURCE_FOLDERS).filter(

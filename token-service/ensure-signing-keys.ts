@@ -1,5 +1,5 @@
 import { decrypt, type EncryptionKey, encrypt } from "../service-kit/key-cipher.ts";
-import { orUnavailable, type Sql, type TransactionSql } from "../service-kit/postgres.ts";
+import { orUnavailable, type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import type { Algorithm } from "./jws-signature.ts";
 import {
   deleteKeysRetiredBefore,
@@ -30,7 +30,7 @@ export interface SigningKeyDeps {
  */
 export async function ensureSigningKeys(deps: SigningKeyDeps): Promise<void> {
   await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       await lockKeys(tx);
       const keys = await listKeys(tx);
       for (const key of keys) await encryptAnew(tx, deps, key);

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
-import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { orUnavailable, type Sql, transaction } from "../service-kit/postgres.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
 import {
@@ -29,7 +29,7 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
   const now = deps.now();
   const session = newSession(deps, request, now);
   const ended = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       await lockUser(tx, session.userId);
       const live = await lockLiveSessions(tx, session.userId, now);
       const surplus = live

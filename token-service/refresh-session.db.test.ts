@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { TransactionSql } from "../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import {
   logIn,
@@ -204,7 +204,7 @@ async function refreshWhile(
   refresh: () => Promise<unknown>,
   change: (tx: TransactionSql) => Promise<void>,
 ): Promise<unknown> {
-  const { result } = await database.sql.begin(async (tx) => {
+  const { result } = await transaction(database.sql, async (tx) => {
     await lockSession(tx, sessionId);
     const waiting = refresh().catch((error: unknown) => error);
     await expect

@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listKeys } from "./key-store.ts";
 import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
@@ -74,7 +74,7 @@ async function banEveryKey(
   const keys = (await orUnavailable(listKeys(deps.sql))).filter(({ state }) => state !== "revoked");
   keys.sort((a, b) => Number(b.state === "next") - Number(a.state === "next"));
   await orUnavailable(
-    deps.sql.begin((tx) =>
+    transaction(deps.sql, (tx) =>
       insertRevocationEvent(tx, "all_sessions_revoked", { ...cause, reason }, deps.now()),
     ),
   );
@@ -89,7 +89,7 @@ async function endNext(
   { issuedBefore, beganAt, cursor }: { issuedBefore: Date; beganAt: Date; cursor: string | undefined },
 ): Promise<{ ended: number; cursor: string | undefined }> {
   return orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const which = { issuedBefore, cursor, limit: BATCH };
       const result = await revokeNextSessions(tx, which, REVOKED_REASON, deps.now());
       const since = beganAt.getTime() - CLOCK_ROOM_MS;

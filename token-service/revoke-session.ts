@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { orUnavailable, type Sql, transaction } from "../service-kit/postgres.ts";
 import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
@@ -37,7 +37,7 @@ export async function revokeSession(
   request: { sessionId: string; userId: string; reason: string; recordedAs?: RevocationCause },
 ): Promise<number> {
   const sequence = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       const session = await lockSession(tx, request.sessionId);
       // After the wait for the lock: a token may have been signed until now.
       const now = deps.now();
@@ -70,7 +70,7 @@ export async function revokeUserSessions(
   request: { userId: string; exceptSessionId?: string; reason: string },
 ): Promise<{ sessionIds: string[]; sequence: number }> {
   const result = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       await lockUser(tx, request.userId);
       const live = await lockLiveSessions(tx, request.userId, deps.now());
       const now = deps.now();

@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
 import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { listKeys, lockKeys, markKeyRevoked } from "./key-store.ts";
@@ -27,7 +27,7 @@ export async function revokeSigningKey(
   cause: KeyEventCause,
 ): Promise<number> {
   const sequence = await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       await lockKeys(tx);
       const keys = await listKeys(tx);
       const key = keys.find(({ id }) => id === keyId);

@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
 import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { activateNextKey, listKeys, lockKeys, retireActiveKey, type SigningKeyRow } from "./key-store.ts";
@@ -26,7 +26,7 @@ export async function rotateSigningKey(
   cause: KeyEventCause,
 ): Promise<SigningKeyRow> {
   return orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       await lockKeys(tx);
       const keys = await listKeys(tx);
       if (!options.force && !isPublishedLongEnough(deps, keys)) {
@@ -43,7 +43,7 @@ export async function rotateSigningKey(
 /** Rotates if the active key is due and the next one can take over. @returns whether it did. */
 export async function rotateSigningKeyWhenDue(deps: RotateSigningKeyDeps): Promise<boolean> {
   return orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       await lockKeys(tx);
       const keys = await listKeys(tx);
       const active = keys.find((key) => key.state === "active");

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { cleanUp } from "./housekeeping.ts";
@@ -135,7 +136,7 @@ test("clean-up removes what has ended, in batches, and waits for no lock", async
     from generate_series(1, 2500)
   `;
   const [held] = await database.sql<{ id: string }[]>`select id from sessions where idle_end < now() limit 1`;
-  await database.sql.begin(async (tx) => {
+  await transaction(database.sql, async (tx) => {
     await tx`select 1 from sessions where id = ${held?.id ?? ""} for update`;
     await cleanUp({ sql: database.sql, now: () => new Date(), logger: replica.deps.logger });
   });

@@ -1,4 +1,5 @@
 import postgres, { type Sql } from "postgres";
+import { transaction } from "../../service-kit/postgres.ts";
 import { migrateSchema } from "../migrate-schema.ts";
 import type { PostgresServer } from "./embedded-postgres.ts";
 import { scramVerifier } from "./scram-verifier.ts";
@@ -32,7 +33,7 @@ export async function ensureRoles(
     { role: wanted.ownerRole, password: passwords.owner },
     { role: wanted.serviceRole, password: passwords.service },
   ];
-  await admin.begin(async (tx) => {
+  await transaction(admin, async (tx) => {
     await tx`select pg_advisory_xact_lock(${ADVISORY_LOCK})`;
     for (const { role, password } of roles) {
       const [existing] = await tx`select from pg_roles where rolname = ${role}`;

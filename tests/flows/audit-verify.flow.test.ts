@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { transaction } from "../../service-kit/postgres.ts";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
 import { type System, startSystem } from "../support/system.ts";
 import { databaseOfSystem } from "../support/system-database.ts";
@@ -84,7 +85,7 @@ test("what was done is exported and proven; one changed row behind the log's bac
   expect(await gatehouse("audit", "verify", "--live", ...trust)).toMatchObject({ code: 0 });
 
   const sequence = Math.floor(size / 2);
-  await database.sql.begin(async (tx) => {
+  await transaction(database.sql, async (tx) => {
     const [row] = await tx<{ partition: string; position: string }[]>`
       select tableoid::regclass::text as partition, position from log_entries
       where position = (select position from leaves where sequence = ${sequence})

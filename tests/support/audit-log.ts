@@ -1,4 +1,4 @@
-import type { Sql } from "../../service-kit/postgres.ts";
+import { type Sql, transaction } from "../../service-kit/postgres.ts";
 
 const APPEND_ONLY = ["log_entries", "leaves", "subtrees", "checkpoints", "removals"];
 const BESIDE = ["entry_keys", "claimed_emails", "open_intents", "producers"];
@@ -17,7 +17,7 @@ export async function withoutTriggers(
     select distinct tgrelid::regclass::text as name from pg_trigger where tgname = 'append_only'`;
   const switchAll = (how: string) =>
     tables.map(({ name }) => `alter table ${name} ${how} trigger append_only`).join(";");
-  await ownerSql.begin(async (tx) => {
+  await transaction(ownerSql, async (tx) => {
     await tx.unsafe(switchAll("disable"));
     await work(tx);
     await tx.unsafe(switchAll("enable always"));
