@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 
-/** Something that stays the same for as long as this process runs. */
+/** Something that stays the same for a while, with the tag that says so. */
 export interface Cacheable {
   content: Buffer;
   mediaType: string;
@@ -10,7 +10,7 @@ export interface Cacheable {
 
 const HTTP_NOT_MODIFIED = 304;
 /** Then it is asked for again, and answered with 304 unless another version has started. */
-const CACHE_CONTROL = "public, max-age=300";
+const MAX_AGE_S = 300;
 
 export function cacheable(content: string | Buffer, mediaType: string): Cacheable {
   const bytes = Buffer.from(content);
@@ -19,9 +19,14 @@ export function cacheable(content: string | Buffer, mediaType: string): Cacheabl
 }
 
 /** Sends it, or that the client has it already. @see RFC 9110 §13.1.2. */
-export function sendCacheable(request: FastifyRequest, reply: FastifyReply, what: Cacheable): FastifyReply {
+export function sendCacheable(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  what: Cacheable,
+  maxAgeS = MAX_AGE_S,
+): FastifyReply {
   const { content, mediaType, etag } = what;
-  reply.headers({ etag, "cache-control": CACHE_CONTROL });
+  reply.headers({ etag, "cache-control": `public, max-age=${maxAgeS}` });
   if (hasIt(request.headers["if-none-match"], etag)) return reply.code(HTTP_NOT_MODIFIED).send();
   return reply.header("content-type", mediaType).send(content);
 }

@@ -10,6 +10,9 @@ test.each([
   ["30569309025904", "305693****5904"],
   ["a 5555555555554444 b 4012888888881881", "a 555555******4444 b 401288******1881"],
   ["x eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln y", "x [token] y"],
+  ["xeyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "x[token]"],
+  ["v1.eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "v1.[token]"],
+  ["eyJ.eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "eyJ.[token]"],
 ])("%s is kept as %s", (text, kept) => {
   expect(maskSecrets(text)).toBe(kept);
 });

@@ -1,11 +1,5 @@
 import { z } from "zod";
-import { type Answer, describeRoutes, HTML_TYPE, JSON_TYPE } from "./route-docs.ts";
-
-const headers = {
-  ETag: "Its version; `If-None-Match` asks for another one.",
-  "Cache-Control": "How long it may be kept.",
-};
-const unchanged: Answer = { description: "It is still what the client has.", headers };
+import { CACHE_HEADERS, describeRoutes, HTML_TYPE, JSON_TYPE, UNCHANGED } from "./route-docs.ts";
 
 export const openApiDocs = describeRoutes("This document", {
   getOpenApiDocument: {
@@ -14,9 +8,9 @@ export const openApiDocs = describeRoutes("This document", {
       200: {
         description: "This document.",
         content: { [JSON_TYPE]: z.looseObject({ openapi: z.string().meta({ examples: ["3.1.1"] }) }) },
-        headers,
+        headers: CACHE_HEADERS,
       },
-      304: unchanged,
+      304: UNCHANGED,
     },
   },
   getDocumentationPage: {
@@ -25,9 +19,9 @@ export const openApiDocs = describeRoutes("This document", {
       200: {
         description: "A page.",
         content: { [HTML_TYPE]: z.string().meta({ examples: ["<!doctype html>"] }) },
-        headers,
+        headers: CACHE_HEADERS,
       },
-      304: unchanged,
+      304: UNCHANGED,
     },
   },
 });

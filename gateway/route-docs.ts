@@ -69,3 +69,13 @@ export function enveloped(data: z.ZodType): z.ZodType {
 export function answersWith(description: string, data: z.ZodType = z.strictObject({})): RouteDocs["answers"] {
   return { 200: { description, content: { [JSON_TYPE]: enveloped(data) } } };
 }
+
+/** Of what a client may keep. */
+export const CACHE_HEADERS = {
+  ETag: "Its version; `If-None-Match` asks for another one.",
+  "Cache-Control": "How long it may be kept.",
+};
+export const UNCHANGED: Answer = {
+  description: "It is still what the client has.",
+  headers: CACHE_HEADERS,
+};

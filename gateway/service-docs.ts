@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { idField, roleField } from "./answer-fields.ts";
-import { describeRoutes, FORM_TYPE, JSON_TYPE } from "./route-docs.ts";
+import { CACHE_HEADERS, describeRoutes, FORM_TYPE, JSON_TYPE, UNCHANGED } from "./route-docs.ts";
 
 const seconds = z
   .int()
@@ -47,8 +47,9 @@ export const serviceDocs = describeRoutes("Services", {
       200: {
         description: "A JWK Set.",
         content: { "application/jwk-set+json": keySet },
-        headers: { "Cache-Control": "How long it may be kept." },
+        headers: CACHE_HEADERS,
       },
+      304: UNCHANGED,
     },
   },
   introspectToken: {

@@ -12,7 +12,9 @@ export interface Pepper {
 /** @see https://github.com/P-H-C/phc-string-format/blob/master/phc-sf-spec.md for `keyid`. */
 export function createPepper(key: EncryptionKey): Pepper {
   return {
-    id: Buffer.from(key.id, "hex").toString("base64").replace(/=+$/, ""),
+    id: Buffer.from(key.id, "hex")
+      .toString("base64")
+      .replace(/={1,2}$/, ""),
     apply: (text) => createHmac("sha256", key.bytes).update(text).digest("base64"),
   };
 }

@@ -52,7 +52,11 @@ export function readStoredHash(text: string): StoredHash | undefined {
 
 /** Base64 without padding whose spare bits are zero; argon2's decoder throws at others. */
 function isCanonical(base64: string): boolean {
-  return Buffer.from(base64, "base64").toString("base64").replace(/=+$/, "") === base64;
+  return (
+    Buffer.from(base64, "base64")
+      .toString("base64")
+      .replace(/={1,2}$/, "") === base64
+  );
 }
 
 /** A hash without the name of its pepper, as argon2 takes it. */

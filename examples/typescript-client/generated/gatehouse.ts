@@ -4097,6 +4097,8 @@ export function getKeys(opts?: Oazapfts.RequestOpts) {
         status: 200;
         data: JwkSet;
     } | {
+        status: 304;
+    } | {
         status: 400;
         data: Failure & {
             error: {

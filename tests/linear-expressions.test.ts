@@ -1,0 +1,81 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { checkSync } from "recheck";
+import { expect, test } from "vitest";
+import { parseAst } from "vitest/node";
+import { z } from "zod";
+
+// A client chooses the text that most expressions read. One that needs more than linear time lets a few kilobytes of the
+// right text hold the only thread of a process. All expressions are held to it, also those that read other text today.
+
+const ROOT = resolve(import.meta.dirname, "..");
+const FOLDERS = [
+  "gateway",
+  "identity-service",
+  "token-service",
+  "audit-service",
+  "token-client",
+  "audit-client",
+  "routes-file",
+  "service-kit",
+  "examples",
+];
+const CHECK_TIMEOUT_MS = 60_000;
+
+interface Expression {
+  where: string;
+  source: string;
+  flags: string;
+}
+
+function sourceFiles(folder: string): string[] {
+  return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".ts") && !/\.(?:test|fixture|contract)\.ts$|node_modules/.test(name))
+    .map((name) => join(folder, name));
+}
+
+/** Every literal `/…/` of a file. */
+function expressionsOf(path: string): Expression[] {
+  const found: Expression[] = [];
+  const visit = (node: unknown): void => {
+    if (Array.isArray(node)) node.forEach(visit);
+    else if (typeof node === "object" && node !== null) {
+      const { regex } = node as { regex?: { pattern: string; flags: string } };
+      if (regex !== undefined) found.push({ where: path, source: regex.pattern, flags: regex.flags });
+      else Object.values(node).forEach(visit);
+    }
+  };
+  visit(parseAst(readFileSync(join(ROOT, path), "utf8"), { lang: "ts" }).body);
+  return found;
+}
+
+/** What the validation library runs over fields of clients. */
+const VALIDATION: Expression[] = Object.entries({
+  uuid: z.regexes.uuid(),
+  datetime: z.regexes.datetime({ offset: true }),
+}).map(([name, { source, flags }]) => ({ where: `z.regexes.${name}`, source, flags }));
+const EXPRESSIONS = [...FOLDERS.flatMap(sourceFiles).flatMap(expressionsOf), ...VALIDATION];
+
+function complexityOf({ source, flags }: Expression): string {
+  const verdict = checkSync(source, flags, { timeout: CHECK_TIMEOUT_MS });
+  if (verdict.status === "safe") return "linear";
+  return verdict.status === "vulnerable" ? verdict.complexity.summary : `not known: ${verdict.error.kind}`;
+}
+
+test("the checker knows an expression that is not linear", () => {
+  expect(complexityOf({ where: "", source: "eyJ[\\w-]{5,}\\.[\\w-]*\\.[\\w-]*", flags: "g" })).toBe(
+    "2nd degree polynomial",
+  );
+});
+
+test("every expression is linear in the text it reads", () => {
+  expect(EXPRESSIONS.length).toBeGreaterThan(80);
+  const seen = new Map<string, string>();
+  const slow = EXPRESSIONS.flatMap((expression) => {
+    const key = `/${expression.source}/${expression.flags}`;
+    const complexity = seen.get(key) ?? complexityOf(expression);
+    seen.set(key, complexity);
+    return complexity === "linear" ? [] : [`${expression.where}: ${key} is ${complexity}`];
+  });
+  expect(slow).toEqual([]);
+}, 600_000);
