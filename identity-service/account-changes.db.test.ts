@@ -104,20 +104,22 @@ test("ten changes of one password race: one succeeds", async () => {
 });
 
 test("names change one by one or together, and are held to the same rules as at registration", async () => {
-  expect(await updateProfile(deps, { userId, firstName: "  Anne " })).toMatchObject({
+  expect(await updateProfile(deps, { userId, firstName: "  Anne " }, context())).toMatchObject({
     firstName: "Anne",
     lastName: "Smith",
   });
-  expect(await updateProfile(deps, { userId, lastName: "O'Brien" })).toMatchObject({
+  expect(await updateProfile(deps, { userId, lastName: "O'Brien" }, context())).toMatchObject({
     firstName: "Anne",
     lastName: "O'Brien",
   });
-  expect(await updateProfile(deps, { userId })).toMatchObject({ firstName: "Anne" });
-  await expect(updateProfile(deps, { userId, firstName: " ", lastName: "a\u0000" })).rejects.toMatchObject({
+  expect(await updateProfile(deps, { userId }, context())).toMatchObject({ firstName: "Anne" });
+  await expect(
+    updateProfile(deps, { userId, firstName: " ", lastName: "a\u0000" }, context()),
+  ).rejects.toMatchObject({
     code: "validation_failed",
     fields: [{ field: "firstName" }, { field: "lastName" }],
   });
-  await expect(updateProfile(deps, { userId: uuidv7(), firstName: "A" })).rejects.toMatchObject({
+  await expect(updateProfile(deps, { userId: uuidv7(), firstName: "A" }, context())).rejects.toMatchObject({
     code: "not_found",
   });
 });

@@ -6,6 +6,7 @@ import { findIdentityUser, insertIdentity } from "./external-identity-store.ts";
 import type { ExternalPerson } from "./external-person.ts";
 import type { CallOrigin, OAuthDeps } from "./oauth-deps.ts";
 import type { RelyingParty } from "./relying-party.ts";
+import { tellAudit } from "./tell-audit.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
 import { type Account, findAccount, findAccountOfUser, insertUser, lockAddresses } from "./user-store.ts";
 
@@ -50,7 +51,7 @@ async function findOrMake(
   // Whoever came first is seen now: the same person in another tab, or a registration.
   const same = await linkedAccount(tx, arrival);
   if (same !== undefined) return same;
-  return makeAccount(tx, deps, arrival, email);
+  return makeAccount(tx, deps, arrival, email, context);
 }
 
 async function linkedAccount(tx: TransactionSql, arrival: Arrival): Promise<Account | undefined> {
@@ -85,6 +86,7 @@ async function makeAccount(
   deps: OAuthDeps,
   arrival: Arrival,
   email: string,
+  context: CallContext,
 ): Promise<Account> {
   const { firstName, lastName, isEmailVerified: emailVerified } = arrival.person;
   const names = { firstName, lastName };
@@ -93,6 +95,10 @@ async function makeAccount(
   const facts = { role: "USER", emailVerified, mfaEnabled: false, passwordHash: null } as const;
   const isNew = await insertUser(tx, { id, email, ...names, createdAt, ...facts });
   if (!isNew || !(await link(tx, deps, arrival, id))) throw new DomainError("link_required");
+  const { clientIp, userAgent, party } = arrival;
+  const made = { userId: id, byOwner: true, reason: party.name, clientIp, userAgent } as const;
+  await tellAudit(tx, deps, { type: "user_registered", ...made }, context);
+  await tellAudit(tx, deps, { type: "identity_linked", ...made }, context);
   return existing(await findAccountOfUser(tx, id));
 }
 

@@ -63,7 +63,9 @@ export function createAccountRpc(
     },
     resetPassword: async (request, context) => encodeEnded(await resetPassword(deps, request, context)),
     changePassword: async (request, context) => encodeEnded(await changePassword(deps, request, context)),
-    updateProfile: async (request) => ({ user: await encodeUser(await updateProfile(deps, request)) }),
+    updateProfile: async (request, context) => ({
+      user: await encodeUser(await updateProfile(deps, request, context)),
+    }),
     deleteAccount: async (request, context) => encodeEnded(await deleteAccount(deps, request, context)),
     changeEmail: async (request, context) => {
       await changeEmail(deps, request, context.deadlineMs);

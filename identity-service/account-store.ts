@@ -119,10 +119,10 @@ export async function isAddressTaken(
 
 /** Names that are undefined stay. @returns false if the user is gone. */
 export async function setNames(
-  sql: Sql,
+  tx: TransactionSql,
   change: { userId: string; firstName: string | undefined; lastName: string | undefined; at: Date },
 ): Promise<boolean> {
-  const result = await sql`
+  const result = await tx`
     update users
     set first_name = coalesce(${change.firstName ?? null}, first_name),
       last_name = coalesce(${change.lastName ?? null}, last_name),

@@ -1,9 +1,11 @@
+import { newCallContext } from "../service-kit/call-context.ts";
 import type { Secret } from "../service-kit/config.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { type Sql, transaction } from "../service-kit/postgres.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy } from "./password-policy.ts";
+import { tellAudit } from "./tell-audit.ts";
 import type { User } from "./user.ts";
 import { hasAdmin, insertUser, lockAddresses, lockAdminBootstrap } from "./user-store.ts";
 
@@ -51,7 +53,10 @@ export async function bootstrapAdmin(deps: BootstrapDeps, admin: FirstAdmin): Pr
     await lockAdminBootstrap(tx);
     if (await hasAdmin(tx)) return "exists";
     await lockAddresses(tx, [user.email]);
-    return (await insertUser(tx, { ...user, passwordHash })) ? "created" : "address_taken";
+    if (!(await insertUser(tx, { ...user, passwordHash }))) return "address_taken";
+    const event = { type: "admin_bootstrapped", userId: user.id, reason: "by configuration" } as const;
+    await tellAudit(tx, deps, event, newCallContext());
+    return "created";
   });
   if (outcome === "created") logger.info({ userId: user.id }, "first administrator created");
   if (outcome === "address_taken") {

@@ -111,7 +111,7 @@ async function pass(
   return { user, firstFactor, method, sessionEpoch, passwordChange };
 }
 
-/** The gateway's entries of the call name nobody: whose login it is, only the challenge knows. */
+/** No actor: whoever typed the code has shown one factor only. Whose login it was is the resource. */
 async function tellFailure(
   tx: TransactionSql,
   deps: MfaDeps,
@@ -120,7 +120,7 @@ async function tellFailure(
   context: CallContext,
 ): Promise<void> {
   const failure = { reason: "wrong_mfa_code", errorCode: "mfa_code_invalid" } as const;
-  const event = { type: "login_failed", userId, byOwner: true, clientIp, userAgent, ...failure } as const;
+  const event = { type: "login_failed", userId, clientIp, userAgent, ...failure } as const;
   await tellAudit(tx, deps, event, context);
 }
 

@@ -37,7 +37,7 @@ export function createIdentityRpc(
 ): Implementation<IdentityServiceServer> {
   return {
     register: async (request, context) => ({
-      user: encodeUser(await register(deps, request, context.deadlineMs)),
+      user: encodeUser(await register(deps, request, context.deadlineMs, context)),
     }),
     login: async (request, context) => {
       const result = await deps.countLogin("password", throttleLogin(deps, request, context));

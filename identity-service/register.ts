@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { type CallContext, newCallContext } from "../service-kit/call-context.ts";
 import { DomainError, type FieldProblem } from "../service-kit/errors.ts";
 import { orUnavailable, type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { canonicalEmail } from "./canonical-email.ts";
@@ -10,6 +11,7 @@ import { noticeId } from "./notice-id.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
 import { personalName } from "./personal-name.ts";
+import { tellAudit } from "./tell-audit.ts";
 import { spendOrRefuse, type Throttle } from "./throttle.ts";
 import type { User } from "./user.ts";
 import { findAccount, insertUser, lockAddresses } from "./user-store.ts";
@@ -52,7 +54,12 @@ export interface Registration {
  *   `password_too_common`, `password_contains_email`, `email_already_registered`, `too_many_requests`, `busy`,
  *   `service_unavailable`.
  */
-export async function register(deps: RegisterDeps, typed: Registration, deadlineMs: number): Promise<User> {
+export async function register(
+  deps: RegisterDeps,
+  typed: Registration,
+  deadlineMs: number,
+  context: CallContext = newCallContext(),
+): Promise<User> {
   const person = validated(typed);
   checkPassword(deps.passwordPolicy, typed.password, person.email);
   await spendOrRefuse(deps.throttle, { kind: "register", clientIp: typed.clientIp });
@@ -73,8 +80,12 @@ export async function register(deps: RegisterDeps, typed: Registration, deadline
     transaction(deps.sql, async (tx) => {
       await lockAddresses(tx, [user.email]);
       const isInserted = await insertUser(tx, { ...user, passwordHash });
-      if (isInserted) await mailLink(tx, deps, user);
-      else if (!deps.registrationDiscloses) await mailOwner(tx, deps, user);
+      if (isInserted) {
+        await mailLink(tx, deps, user);
+        const { clientIp = "" } = typed;
+        // No actor: the address is not proven.
+        await tellAudit(tx, deps, { type: "user_registered", userId: user.id, clientIp }, context);
+      } else if (!deps.registrationDiscloses) await mailOwner(tx, deps, user);
       return isInserted;
     }),
   );

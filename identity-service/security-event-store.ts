@@ -1,6 +1,10 @@
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
 
 export type SecurityEventType =
+  | "user_registered"
+  | "admin_bootstrapped"
+  | "email_verified"
+  | "profile_updated"
   | "login_failed"
   | "password_changed"
   | "password_reset"

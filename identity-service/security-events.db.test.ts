@@ -1,10 +1,13 @@
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
+import { Secret } from "../service-kit/config.ts";
 import type { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { accountOfPerson } from "./account-of-person.ts";
 import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
+import { bootstrapAdmin } from "./bootstrap-admin.ts";
 import { changePassword } from "./change-password.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
 import { confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
@@ -20,6 +23,7 @@ import type { SecurityEvent } from "./security-event-store.ts";
 import { SecurityEventWorker } from "./security-event-worker.ts";
 import { setUserAccess } from "./set-user-access.ts";
 import { soon, testDeps } from "./test-deps.ts";
+import { updateProfile } from "./update-profile.ts";
 
 const EMAIL = "anna.smith@example.com";
 const PASSWORD = "Password123!";
@@ -43,6 +47,7 @@ beforeEach(async () => {
   deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
   userId = (await register(deps, registration, soon())).id;
+  await database.ownerSql`truncate security_events`;
 });
 afterAll(() => database.drop());
 
@@ -153,7 +158,7 @@ test("the second factor, its recovery codes and its wrong codes name whose they 
     expect.objectContaining({
       kind: "event",
       action: "user.login_failed",
-      actor: { userId },
+      actor: {},
       resource: userId,
       outcome: "failure",
       errorCode: "mfa_code_invalid",
@@ -246,4 +251,47 @@ test("a log that is away holds up no refusal, and what it lost is counted", asyn
     { action: "user.login_failed", actor: {}, resource: userId, reason: "wrong_password" },
     { action: "user.login_failed", actor: {}, resource: "", reason: "unknown_account" },
   ]);
+});
+
+test("an account that comes into being and a change of its profile are told with the transaction", async () => {
+  const registered = await register(
+    deps,
+    { email: "new@example.com", password: PASSWORD, firstName: "N", lastName: "W", clientIp: "192.0.2.9" },
+    soon(),
+  );
+  await updateProfile(deps, { userId: registered.id, firstName: "New" }, context());
+  const arrival = {
+    ...FROM,
+    party: { name: "demo", displayName: "Demo", issuer: "https://issuer.example" },
+    person: { subject: "s1", email: "fed@example.com", isEmailVerified: true, firstName: "F", lastName: "E" },
+  };
+  const { user } = await accountOfPerson(deps, arrival, context());
+  expect(await events()).toEqual([
+    { type: "user_registered", userId: registered.id, actorId: null, reason: "" },
+    { type: "profile_updated", userId: registered.id, actorId: registered.id, reason: "" },
+    { type: "user_registered", userId: user.id, actorId: user.id, reason: "demo" },
+    { type: "identity_linked", userId: user.id, actorId: user.id, reason: "demo" },
+  ]);
+});
+
+test("the first administrator is told once, by however many replicas", async () => {
+  const admin = { email: "admin@example.com", password: new Secret("first password of all") };
+  await Promise.all([bootstrapAdmin(deps, admin), bootstrapAdmin(deps, admin)]);
+  expect(await events()).toMatchObject([
+    { type: "admin_bootstrapped", actorId: null, reason: "by configuration" },
+  ]);
+});
+
+test("a wrong second factor names nobody as who typed it", async () => {
+  const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
+  const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
+  await confirmTotpEnrollment(deps, { userId, sessionId: ADMIN.sessionId, code, ...FROM }, context());
+  await database.ownerSql`truncate security_events`;
+  const pending = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  if (!("pending" in pending)) throw new Error("no second factor was asked for");
+  const attempt = { tempToken: pending.pending.tempToken, code: "000000", ...FROM };
+  await expect(completeMfaLogin(deps, attempt, context())).rejects.toMatchObject({
+    code: "mfa_code_invalid",
+  });
+  expect(await events()).toEqual([{ type: "login_failed", userId, actorId: null, reason: "wrong_mfa_code" }]);
 });

@@ -1,8 +1,10 @@
+import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { setNames } from "./account-store.ts";
 import { getUser } from "./get-user.ts";
 import { personalName } from "./personal-name.ts";
+import { type TellAuditDeps, tellAudit } from "./tell-audit.ts";
 import type { User } from "./user.ts";
 
 /**
@@ -11,8 +13,9 @@ import type { User } from "./user.ts";
  * @throws {DomainError} `validation_failed` with every failing field, `not_found`, `service_unavailable`.
  */
 export async function updateProfile(
-  deps: { sql: Sql; now: () => Date },
+  deps: TellAuditDeps & { sql: Sql },
   change: { userId: string; firstName?: string | undefined; lastName?: string | undefined },
+  context: CallContext,
 ): Promise<User> {
   const { userId } = change;
   const first = change.firstName === undefined ? undefined : personalName("firstName", change.firstName);
@@ -20,6 +23,11 @@ export async function updateProfile(
   const fields = [first?.problem, last?.problem].filter((problem) => problem !== undefined);
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
   const names = { userId, firstName: first?.name, lastName: last?.name, at: deps.now() };
-  if (!(await orUnavailable(setNames(deps.sql, names)))) throw new DomainError("not_found");
+  await orUnavailable(
+    deps.sql.begin(async (tx) => {
+      if (!(await setNames(tx, names))) throw new DomainError("not_found");
+      await tellAudit(tx, deps, { type: "profile_updated", userId, byOwner: true }, context);
+    }),
+  );
   return getUser(deps, userId);
 }
