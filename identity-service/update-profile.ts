@@ -1,6 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { orUnavailable, type Sql, transaction } from "../service-kit/postgres.ts";
 import { setNames } from "./account-store.ts";
 import { getUser } from "./get-user.ts";
 import { personalName } from "./personal-name.ts";
@@ -24,7 +24,7 @@ export async function updateProfile(
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
   const names = { userId, firstName: first?.name, lastName: last?.name, at: deps.now() };
   await orUnavailable(
-    deps.sql.begin(async (tx) => {
+    transaction(deps.sql, async (tx) => {
       if (!(await setNames(tx, names))) throw new DomainError("not_found");
       await tellAudit(tx, deps, { type: "profile_updated", userId, byOwner: true }, context);
     }),
