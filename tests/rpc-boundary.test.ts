@@ -43,6 +43,7 @@ const implementation: Implementation<TokenServiceServer> = {
         issuedAt: undefined,
         expiresAt: undefined,
       },
+      expiresInMs: 0,
     };
   },
   async *watchRevocations({ afterSequence }, { signal }) {
@@ -52,7 +53,15 @@ const implementation: Implementation<TokenServiceServer> = {
     });
     try {
       for (let sequence = afterSequence + 1; !signal.aborted; sequence += 1) {
-        yield { revocations: [], sequence, caughtUp: true };
+        yield {
+          revocations: [],
+          sequence,
+          caughtUp: true,
+          tip: "",
+          readAt: undefined,
+          keepS: 0,
+          rules: undefined,
+        };
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
     } finally {
@@ -233,7 +242,12 @@ test("a peer that is too slow is unavailable within the caller's budget", async 
 
 test("a stream ends on the server when its client goes", async () => {
   const client = clientOf("gateway");
-  const stream = openServerStream(client, client.watchRevocations, { afterSequence: 41 }, newCallContext());
+  const stream = openServerStream(
+    client,
+    client.watchRevocations,
+    { afterSequence: 41, tip: "" },
+    newCallContext(),
+  );
   const first = await new Promise<{ sequence: number }>((resolve) => stream.once("data", resolve));
   expect(first.sequence).toBe(42);
   stream.on("error", () => undefined);

@@ -54,7 +54,7 @@ export class RevocationWatch {
   }
 
   #open(): void {
-    const request: WatchRevocationsRequest = { afterSequence: this.#sequence };
+    const request: WatchRevocationsRequest = { afterSequence: this.#sequence, tip: "" };
     const stream = openServerStream(this.#client, this.#client.watchRevocations, request, newCallContext());
     this.#stream = stream;
     let hasEnded = false;

@@ -27,12 +27,17 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
     async verifyToken({ token }) {
       const verdict = await verifyToken(deps, token);
       return verdict.active
-        ? { active: true, reason: InactiveReason.UNSPECIFIED, principal: toPrincipalMessage(verdict.token) }
-        : { active: false, reason: toReason(verdict.refusal), principal: undefined };
+        ? {
+            active: true,
+            reason: InactiveReason.UNSPECIFIED,
+            principal: toPrincipalMessage(verdict.token),
+            expiresInMs: 0,
+          }
+        : { active: false, reason: toReason(verdict.refusal), principal: undefined, expiresInMs: 0 };
     },
     async *watchRevocations({ afterSequence }, { signal }) {
       for await (const batch of deps.revocations.watch(afterSequence, signal)) {
-        yield { ...batch, revocations: batch.revocations.map(toRevocationMessage) };
+        yield { ...batch, revocations: batch.revocations.map(toRevocationMessage), ...NOT_TOLD_YET };
       }
     },
     async getJwks() {
@@ -40,6 +45,8 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
     },
   };
 }
+
+const NOT_TOLD_YET = { tip: "", readAt: undefined, keepS: 0, rules: undefined };
 
 function toReason(refusal: Refusal): InactiveReason {
   if (refusal === "exp") return InactiveReason.EXPIRED;

@@ -29,30 +29,60 @@ class VerifyTokenRequest(_message.Message):
     def __init__(self, token: _Optional[str] = ...) -> None: ...
 
 class VerifyTokenResponse(_message.Message):
-    __slots__ = ("active", "reason", "principal")
+    __slots__ = ("active", "reason", "principal", "expires_in_ms")
     ACTIVE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_IN_MS_FIELD_NUMBER: _ClassVar[int]
     active: bool
     reason: InactiveReason
     principal: _principal_pb2.Principal
-    def __init__(self, active: _Optional[bool] = ..., reason: _Optional[_Union[InactiveReason, str]] = ..., principal: _Optional[_Union[_principal_pb2.Principal, _Mapping]] = ...) -> None: ...
+    expires_in_ms: int
+    def __init__(self, active: _Optional[bool] = ..., reason: _Optional[_Union[InactiveReason, str]] = ..., principal: _Optional[_Union[_principal_pb2.Principal, _Mapping]] = ..., expires_in_ms: _Optional[int] = ...) -> None: ...
 
 class WatchRevocationsRequest(_message.Message):
-    __slots__ = ("after_sequence",)
+    __slots__ = ("after_sequence", "tip")
     AFTER_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TIP_FIELD_NUMBER: _ClassVar[int]
     after_sequence: int
-    def __init__(self, after_sequence: _Optional[int] = ...) -> None: ...
+    tip: str
+    def __init__(self, after_sequence: _Optional[int] = ..., tip: _Optional[str] = ...) -> None: ...
 
 class WatchRevocationsResponse(_message.Message):
-    __slots__ = ("revocations", "sequence", "caught_up")
+    __slots__ = ("revocations", "sequence", "caught_up", "tip", "elapsed_ms", "read_at", "keep_s", "rules")
     REVOCATIONS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
+    TIP_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    READ_AT_FIELD_NUMBER: _ClassVar[int]
+    KEEP_S_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
     revocations: _containers.RepeatedCompositeFieldContainer[Revocation]
     sequence: int
     caught_up: bool
-    def __init__(self, revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., sequence: _Optional[int] = ..., caught_up: _Optional[bool] = ...) -> None: ...
+    tip: str
+    elapsed_ms: int
+    read_at: _timestamp_pb2.Timestamp
+    keep_s: int
+    rules: TokenRules
+    def __init__(self, revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., sequence: _Optional[int] = ..., caught_up: _Optional[bool] = ..., tip: _Optional[str] = ..., elapsed_ms: _Optional[int] = ..., read_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_s: _Optional[int] = ..., rules: _Optional[_Union[TokenRules, _Mapping]] = ...) -> None: ...
+
+class TokenRules(_message.Message):
+    __slots__ = ("issuer", "keys")
+    ISSUER_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    issuer: str
+    keys: _containers.RepeatedCompositeFieldContainer[VerificationKey]
+    def __init__(self, issuer: _Optional[str] = ..., keys: _Optional[_Iterable[_Union[VerificationKey, _Mapping]]] = ...) -> None: ...
+
+class VerificationKey(_message.Message):
+    __slots__ = ("key_id", "algorithm")
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    ALGORITHM_FIELD_NUMBER: _ClassVar[int]
+    key_id: str
+    algorithm: str
+    def __init__(self, key_id: _Optional[str] = ..., algorithm: _Optional[str] = ...) -> None: ...
 
 class Revocation(_message.Message):
     __slots__ = ("sequence", "session_id", "key_id", "expires_at")

@@ -52,13 +52,26 @@ export interface VerifyTokenResponse {
   /** Set when not active. */
   reason: InactiveReason;
   /** Set when active. */
-  principal: Principal | undefined;
+  principal:
+    | Principal
+    | undefined;
+  /**
+   * Set when active: milliseconds until the service refuses the token as expired, its allowance for
+   * clock skew included. Count it from before the call was sent, by a monotonic clock. 0 from a service
+   * that does not know the field.
+   */
+  expiresInMs: number;
 }
 
 /** Where to resume. */
 export interface WatchRevocationsRequest {
   /** The highest sequence the caller has applied; 0 to begin. */
   afterSequence: number;
+  /**
+   * `tip` that came with that sequence. A log that has another one there has lost entries since: then
+   * everything is sent again. Empty to go by the sequence alone.
+   */
+  tip: string;
 }
 
 /** A batch of revocations, possibly empty (a heartbeat). */
@@ -69,6 +82,51 @@ export interface WatchRevocationsResponse {
   sequence: number;
   /** False while the backlog is being sent: the caller's view is not complete yet. */
   caughtUp: boolean;
+  /** A random mark of the entry at `sequence`, to send back with it. */
+  tip: string;
+  /**
+   * Milliseconds, by the server's monotonic clock, from the begin of this stream to the begin of the read
+   * of the log that this message tells of. Counted from when the caller opened the stream, it gives a
+   * moment at or before that read: a delayed message does not count as fresh. Absent from a service that
+   * does not know the field.
+   */
+  elapsedMs?:
+    | number
+    | undefined;
+  /** The server's time at that read. */
+  readAt:
+    | Date
+    | undefined;
+  /**
+   * Seconds from receipt for which the caller keeps what it is told at least, by its own monotonic clock
+   * and whatever `expires_at` says: the longest life of an access token and the allowance for clock skew.
+   * 0 from a service that does not know the field: then 3,610.
+   */
+  keepS: number;
+  /** What tokens of this service look like now; absent while it has not changed on this stream. */
+  rules: TokenRules | undefined;
+}
+
+/**
+ * What tells a token of this service from any other text without a call. It proves nothing: a token that
+ * keeps these rules may still be forged. A service whose tokens have another form does not send it.
+ */
+export interface TokenRules {
+  /** `iss` and `aud` of access tokens. */
+  issuer: string;
+  /**
+   * The keys whose tokens may be accepted, in no order. The log's snapshot has them too: after a message
+   * whose read began later than a token was presented, a key that is not among them is no key.
+   */
+  keys: VerificationKey[];
+}
+
+/** A key as a token's header names it. */
+export interface VerificationKey {
+  /** `kid`. */
+  keyId: string;
+  /** `alg`. */
+  algorithm: string;
 }
 
 /** What stops being accepted. */
@@ -147,7 +205,7 @@ export const VerifyTokenRequest: MessageFns<VerifyTokenRequest> = {
 };
 
 function createBaseVerifyTokenResponse(): VerifyTokenResponse {
-  return { active: false, reason: 0, principal: undefined };
+  return { active: false, reason: 0, principal: undefined, expiresInMs: 0 };
 }
 
 export const VerifyTokenResponse: MessageFns<VerifyTokenResponse> = {
@@ -160,6 +218,9 @@ export const VerifyTokenResponse: MessageFns<VerifyTokenResponse> = {
     }
     if (message.principal !== undefined) {
       Principal.encode(message.principal, writer.uint32(26).fork()).join();
+    }
+    if (message.expiresInMs !== 0) {
+      writer.uint32(32).uint32(message.expiresInMs);
     }
     return writer;
   },
@@ -201,6 +262,14 @@ export const VerifyTokenResponse: MessageFns<VerifyTokenResponse> = {
             message.principal = Principal.decode(reader, reader.uint32());
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.expiresInMs = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -215,13 +284,16 @@ export const VerifyTokenResponse: MessageFns<VerifyTokenResponse> = {
 };
 
 function createBaseWatchRevocationsRequest(): WatchRevocationsRequest {
-  return { afterSequence: 0 };
+  return { afterSequence: 0, tip: "" };
 }
 
 export const WatchRevocationsRequest: MessageFns<WatchRevocationsRequest> = {
   encode(message: WatchRevocationsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.afterSequence !== 0) {
       writer.uint32(8).uint64(message.afterSequence);
+    }
+    if (message.tip !== "") {
+      writer.uint32(18).string(message.tip);
     }
     return writer;
   },
@@ -247,6 +319,14 @@ export const WatchRevocationsRequest: MessageFns<WatchRevocationsRequest> = {
             message.afterSequence = longToNumber(reader.uint64());
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.tip = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -261,7 +341,16 @@ export const WatchRevocationsRequest: MessageFns<WatchRevocationsRequest> = {
 };
 
 function createBaseWatchRevocationsResponse(): WatchRevocationsResponse {
-  return { revocations: [], sequence: 0, caughtUp: false };
+  return {
+    revocations: [],
+    sequence: 0,
+    caughtUp: false,
+    tip: "",
+    elapsedMs: undefined,
+    readAt: undefined,
+    keepS: 0,
+    rules: undefined,
+  };
 }
 
 export const WatchRevocationsResponse: MessageFns<WatchRevocationsResponse> = {
@@ -274,6 +363,21 @@ export const WatchRevocationsResponse: MessageFns<WatchRevocationsResponse> = {
     }
     if (message.caughtUp !== false) {
       writer.uint32(24).bool(message.caughtUp);
+    }
+    if (message.tip !== "") {
+      writer.uint32(34).string(message.tip);
+    }
+    if (message.elapsedMs !== undefined) {
+      writer.uint32(40).uint32(message.elapsedMs);
+    }
+    if (message.readAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.readAt), writer.uint32(50).fork()).join();
+    }
+    if (message.keepS !== 0) {
+      writer.uint32(56).uint32(message.keepS);
+    }
+    if (message.rules !== undefined) {
+      TokenRules.encode(message.rules, writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -313,6 +417,160 @@ export const WatchRevocationsResponse: MessageFns<WatchRevocationsResponse> = {
             }
 
             message.caughtUp = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.tip = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.elapsedMs = reader.uint32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.readAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.keepS = reader.uint32();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.rules = TokenRules.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseTokenRules(): TokenRules {
+  return { issuer: "", keys: [] };
+}
+
+export const TokenRules: MessageFns<TokenRules> = {
+  encode(message: TokenRules, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.issuer !== "") {
+      writer.uint32(10).string(message.issuer);
+    }
+    for (const v of message.keys) {
+      VerificationKey.encode(v!, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TokenRules {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTokenRules();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.issuer = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.keys.push(VerificationKey.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseVerificationKey(): VerificationKey {
+  return { keyId: "", algorithm: "" };
+}
+
+export const VerificationKey: MessageFns<VerificationKey> = {
+  encode(message: VerificationKey, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.keyId !== "") {
+      writer.uint32(10).string(message.keyId);
+    }
+    if (message.algorithm !== "") {
+      writer.uint32(18).string(message.algorithm);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): VerificationKey {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseVerificationKey();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.keyId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.algorithm = reader.string();
             continue;
           }
         }

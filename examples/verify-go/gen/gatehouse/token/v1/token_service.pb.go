@@ -129,7 +129,11 @@ type VerifyTokenResponse struct {
 	// Set when not active.
 	Reason InactiveReason `protobuf:"varint,2,opt,name=reason,proto3,enum=gatehouse.token.v1.InactiveReason" json:"reason,omitempty"`
 	// Set when active.
-	Principal     *Principal `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
+	Principal *Principal `protobuf:"bytes,3,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Set when active: milliseconds until the service refuses the token as expired, its allowance for
+	// clock skew included. Count it from before the call was sent, by a monotonic clock. 0 from a service
+	// that does not know the field.
+	ExpiresInMs   uint32 `protobuf:"varint,4,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -185,11 +189,21 @@ func (x *VerifyTokenResponse) GetPrincipal() *Principal {
 	return nil
 }
 
+func (x *VerifyTokenResponse) GetExpiresInMs() uint32 {
+	if x != nil {
+		return x.ExpiresInMs
+	}
+	return 0
+}
+
 // Where to resume.
 type WatchRevocationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The highest sequence the caller has applied; 0 to begin.
 	AfterSequence uint64 `protobuf:"varint,1,opt,name=after_sequence,json=afterSequence,proto3" json:"after_sequence,omitempty"`
+	// `tip` that came with that sequence. A log that has another one there has lost entries since: then
+	// everything is sent again. Empty to go by the sequence alone.
+	Tip           string `protobuf:"bytes,2,opt,name=tip,proto3" json:"tip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -231,6 +245,13 @@ func (x *WatchRevocationsRequest) GetAfterSequence() uint64 {
 	return 0
 }
 
+func (x *WatchRevocationsRequest) GetTip() string {
+	if x != nil {
+		return x.Tip
+	}
+	return ""
+}
+
 // A batch of revocations, possibly empty (a heartbeat).
 type WatchRevocationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -239,7 +260,22 @@ type WatchRevocationsResponse struct {
 	// The caller now knows everything up to this number, once `caught_up` is true.
 	Sequence uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// False while the backlog is being sent: the caller's view is not complete yet.
-	CaughtUp      bool `protobuf:"varint,3,opt,name=caught_up,json=caughtUp,proto3" json:"caught_up,omitempty"`
+	CaughtUp bool `protobuf:"varint,3,opt,name=caught_up,json=caughtUp,proto3" json:"caught_up,omitempty"`
+	// A random mark of the entry at `sequence`, to send back with it.
+	Tip string `protobuf:"bytes,4,opt,name=tip,proto3" json:"tip,omitempty"`
+	// Milliseconds, by the server's monotonic clock, from the begin of this stream to the begin of the read
+	// of the log that this message tells of. Counted from when the caller opened the stream, it gives a
+	// moment at or before that read: a delayed message does not count as fresh. Absent from a service that
+	// does not know the field.
+	ElapsedMs *uint32 `protobuf:"varint,5,opt,name=elapsed_ms,json=elapsedMs,proto3,oneof" json:"elapsed_ms,omitempty"`
+	// The server's time at that read.
+	ReadAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=read_at,json=readAt,proto3" json:"read_at,omitempty"`
+	// Seconds from receipt for which the caller keeps what it is told at least, by its own monotonic clock
+	// and whatever `expires_at` says: the longest life of an access token and the allowance for clock skew.
+	// 0 from a service that does not know the field: then 3,610.
+	KeepS uint32 `protobuf:"varint,7,opt,name=keep_s,json=keepS,proto3" json:"keep_s,omitempty"`
+	// What tokens of this service look like now; absent while it has not changed on this stream.
+	Rules         *TokenRules `protobuf:"bytes,8,opt,name=rules,proto3" json:"rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -295,6 +331,153 @@ func (x *WatchRevocationsResponse) GetCaughtUp() bool {
 	return false
 }
 
+func (x *WatchRevocationsResponse) GetTip() string {
+	if x != nil {
+		return x.Tip
+	}
+	return ""
+}
+
+func (x *WatchRevocationsResponse) GetElapsedMs() uint32 {
+	if x != nil && x.ElapsedMs != nil {
+		return *x.ElapsedMs
+	}
+	return 0
+}
+
+func (x *WatchRevocationsResponse) GetReadAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReadAt
+	}
+	return nil
+}
+
+func (x *WatchRevocationsResponse) GetKeepS() uint32 {
+	if x != nil {
+		return x.KeepS
+	}
+	return 0
+}
+
+func (x *WatchRevocationsResponse) GetRules() *TokenRules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+// What tells a token of this service from any other text without a call. It proves nothing: a token that
+// keeps these rules may still be forged. A service whose tokens have another form does not send it.
+type TokenRules struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `iss` and `aud` of access tokens.
+	Issuer string `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// The keys whose tokens may be accepted, in no order. The log's snapshot has them too: after a message
+	// whose read began later than a token was presented, a key that is not among them is no key.
+	Keys          []*VerificationKey `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenRules) Reset() {
+	*x = TokenRules{}
+	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenRules) ProtoMessage() {}
+
+func (x *TokenRules) ProtoReflect() protoreflect.Message {
+	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenRules.ProtoReflect.Descriptor instead.
+func (*TokenRules) Descriptor() ([]byte, []int) {
+	return file_gatehouse_token_v1_token_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *TokenRules) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *TokenRules) GetKeys() []*VerificationKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// A key as a token's header names it.
+type VerificationKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `kid`.
+	KeyId string `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// `alg`.
+	Algorithm     string `protobuf:"bytes,2,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerificationKey) Reset() {
+	*x = VerificationKey{}
+	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerificationKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerificationKey) ProtoMessage() {}
+
+func (x *VerificationKey) ProtoReflect() protoreflect.Message {
+	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerificationKey.ProtoReflect.Descriptor instead.
+func (*VerificationKey) Descriptor() ([]byte, []int) {
+	return file_gatehouse_token_v1_token_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *VerificationKey) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *VerificationKey) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
+	}
+	return ""
+}
+
 // What stops being accepted.
 type Revocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -315,7 +498,7 @@ type Revocation struct {
 
 func (x *Revocation) Reset() {
 	*x = Revocation{}
-	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[4]
+	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -327,7 +510,7 @@ func (x *Revocation) String() string {
 func (*Revocation) ProtoMessage() {}
 
 func (x *Revocation) ProtoReflect() protoreflect.Message {
-	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[4]
+	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -340,7 +523,7 @@ func (x *Revocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocation.ProtoReflect.Descriptor instead.
 func (*Revocation) Descriptor() ([]byte, []int) {
-	return file_gatehouse_token_v1_token_service_proto_rawDescGZIP(), []int{4}
+	return file_gatehouse_token_v1_token_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Revocation) GetSequence() uint64 {
@@ -409,7 +592,7 @@ type GetJwksRequest struct {
 
 func (x *GetJwksRequest) Reset() {
 	*x = GetJwksRequest{}
-	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[5]
+	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +604,7 @@ func (x *GetJwksRequest) String() string {
 func (*GetJwksRequest) ProtoMessage() {}
 
 func (x *GetJwksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[5]
+	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +617,7 @@ func (x *GetJwksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJwksRequest.ProtoReflect.Descriptor instead.
 func (*GetJwksRequest) Descriptor() ([]byte, []int) {
-	return file_gatehouse_token_v1_token_service_proto_rawDescGZIP(), []int{5}
+	return file_gatehouse_token_v1_token_service_proto_rawDescGZIP(), []int{7}
 }
 
 // The key set.
@@ -450,7 +633,7 @@ type GetJwksResponse struct {
 
 func (x *GetJwksResponse) Reset() {
 	*x = GetJwksResponse{}
-	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[6]
+	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +645,7 @@ func (x *GetJwksResponse) String() string {
 func (*GetJwksResponse) ProtoMessage() {}
 
 func (x *GetJwksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[6]
+	mi := &file_gatehouse_token_v1_token_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +658,7 @@ func (x *GetJwksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJwksResponse.ProtoReflect.Descriptor instead.
 func (*GetJwksResponse) Descriptor() ([]byte, []int) {
-	return file_gatehouse_token_v1_token_service_proto_rawDescGZIP(), []int{6}
+	return file_gatehouse_token_v1_token_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetJwksResponse) GetJwksJson() string {
@@ -498,17 +681,33 @@ const file_gatehouse_token_v1_token_service_proto_rawDesc = "" +
 	"\n" +
 	"&gatehouse/token/v1/token_service.proto\x12\x12gatehouse.token.v1\x1a\"gatehouse/token/v1/principal.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"*\n" +
 	"\x12VerifyTokenRequest\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"\xa6\x01\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"\xca\x01\n" +
 	"\x13VerifyTokenResponse\x12\x16\n" +
 	"\x06active\x18\x01 \x01(\bR\x06active\x12:\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\".gatehouse.token.v1.InactiveReasonR\x06reason\x12;\n" +
-	"\tprincipal\x18\x03 \x01(\v2\x1d.gatehouse.token.v1.PrincipalR\tprincipal\"@\n" +
+	"\tprincipal\x18\x03 \x01(\v2\x1d.gatehouse.token.v1.PrincipalR\tprincipal\x12\"\n" +
+	"\rexpires_in_ms\x18\x04 \x01(\rR\vexpiresInMs\"R\n" +
 	"\x17WatchRevocationsRequest\x12%\n" +
-	"\x0eafter_sequence\x18\x01 \x01(\x04R\rafterSequence\"\x95\x01\n" +
+	"\x0eafter_sequence\x18\x01 \x01(\x04R\rafterSequence\x12\x10\n" +
+	"\x03tip\x18\x02 \x01(\tR\x03tip\"\xdc\x02\n" +
 	"\x18WatchRevocationsResponse\x12@\n" +
 	"\vrevocations\x18\x01 \x03(\v2\x1e.gatehouse.token.v1.RevocationR\vrevocations\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12\x1b\n" +
-	"\tcaught_up\x18\x03 \x01(\bR\bcaughtUp\"\xa7\x01\n" +
+	"\tcaught_up\x18\x03 \x01(\bR\bcaughtUp\x12\x10\n" +
+	"\x03tip\x18\x04 \x01(\tR\x03tip\x12\"\n" +
+	"\n" +
+	"elapsed_ms\x18\x05 \x01(\rH\x00R\telapsedMs\x88\x01\x01\x123\n" +
+	"\aread_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06readAt\x12\x15\n" +
+	"\x06keep_s\x18\a \x01(\rR\x05keepS\x124\n" +
+	"\x05rules\x18\b \x01(\v2\x1e.gatehouse.token.v1.TokenRulesR\x05rulesB\r\n" +
+	"\v_elapsed_ms\"]\n" +
+	"\n" +
+	"TokenRules\x12\x16\n" +
+	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x127\n" +
+	"\x04keys\x18\x02 \x03(\v2#.gatehouse.token.v1.VerificationKeyR\x04keys\"F\n" +
+	"\x0fVerificationKey\x12\x15\n" +
+	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1c\n" +
+	"\talgorithm\x18\x02 \x01(\tR\talgorithm\"\xa7\x01\n" +
 	"\n" +
 	"Revocation\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1f\n" +
@@ -546,35 +745,40 @@ func file_gatehouse_token_v1_token_service_proto_rawDescGZIP() []byte {
 }
 
 var file_gatehouse_token_v1_token_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_gatehouse_token_v1_token_service_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_gatehouse_token_v1_token_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_gatehouse_token_v1_token_service_proto_goTypes = []any{
 	(InactiveReason)(0),              // 0: gatehouse.token.v1.InactiveReason
 	(*VerifyTokenRequest)(nil),       // 1: gatehouse.token.v1.VerifyTokenRequest
 	(*VerifyTokenResponse)(nil),      // 2: gatehouse.token.v1.VerifyTokenResponse
 	(*WatchRevocationsRequest)(nil),  // 3: gatehouse.token.v1.WatchRevocationsRequest
 	(*WatchRevocationsResponse)(nil), // 4: gatehouse.token.v1.WatchRevocationsResponse
-	(*Revocation)(nil),               // 5: gatehouse.token.v1.Revocation
-	(*GetJwksRequest)(nil),           // 6: gatehouse.token.v1.GetJwksRequest
-	(*GetJwksResponse)(nil),          // 7: gatehouse.token.v1.GetJwksResponse
-	(*Principal)(nil),                // 8: gatehouse.token.v1.Principal
-	(*timestamppb.Timestamp)(nil),    // 9: google.protobuf.Timestamp
+	(*TokenRules)(nil),               // 5: gatehouse.token.v1.TokenRules
+	(*VerificationKey)(nil),          // 6: gatehouse.token.v1.VerificationKey
+	(*Revocation)(nil),               // 7: gatehouse.token.v1.Revocation
+	(*GetJwksRequest)(nil),           // 8: gatehouse.token.v1.GetJwksRequest
+	(*GetJwksResponse)(nil),          // 9: gatehouse.token.v1.GetJwksResponse
+	(*Principal)(nil),                // 10: gatehouse.token.v1.Principal
+	(*timestamppb.Timestamp)(nil),    // 11: google.protobuf.Timestamp
 }
 var file_gatehouse_token_v1_token_service_proto_depIdxs = []int32{
-	0, // 0: gatehouse.token.v1.VerifyTokenResponse.reason:type_name -> gatehouse.token.v1.InactiveReason
-	8, // 1: gatehouse.token.v1.VerifyTokenResponse.principal:type_name -> gatehouse.token.v1.Principal
-	5, // 2: gatehouse.token.v1.WatchRevocationsResponse.revocations:type_name -> gatehouse.token.v1.Revocation
-	9, // 3: gatehouse.token.v1.Revocation.expires_at:type_name -> google.protobuf.Timestamp
-	1, // 4: gatehouse.token.v1.TokenService.VerifyToken:input_type -> gatehouse.token.v1.VerifyTokenRequest
-	3, // 5: gatehouse.token.v1.TokenService.WatchRevocations:input_type -> gatehouse.token.v1.WatchRevocationsRequest
-	6, // 6: gatehouse.token.v1.TokenService.GetJwks:input_type -> gatehouse.token.v1.GetJwksRequest
-	2, // 7: gatehouse.token.v1.TokenService.VerifyToken:output_type -> gatehouse.token.v1.VerifyTokenResponse
-	4, // 8: gatehouse.token.v1.TokenService.WatchRevocations:output_type -> gatehouse.token.v1.WatchRevocationsResponse
-	7, // 9: gatehouse.token.v1.TokenService.GetJwks:output_type -> gatehouse.token.v1.GetJwksResponse
-	7, // [7:10] is the sub-list for method output_type
-	4, // [4:7] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	0,  // 0: gatehouse.token.v1.VerifyTokenResponse.reason:type_name -> gatehouse.token.v1.InactiveReason
+	10, // 1: gatehouse.token.v1.VerifyTokenResponse.principal:type_name -> gatehouse.token.v1.Principal
+	7,  // 2: gatehouse.token.v1.WatchRevocationsResponse.revocations:type_name -> gatehouse.token.v1.Revocation
+	11, // 3: gatehouse.token.v1.WatchRevocationsResponse.read_at:type_name -> google.protobuf.Timestamp
+	5,  // 4: gatehouse.token.v1.WatchRevocationsResponse.rules:type_name -> gatehouse.token.v1.TokenRules
+	6,  // 5: gatehouse.token.v1.TokenRules.keys:type_name -> gatehouse.token.v1.VerificationKey
+	11, // 6: gatehouse.token.v1.Revocation.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 7: gatehouse.token.v1.TokenService.VerifyToken:input_type -> gatehouse.token.v1.VerifyTokenRequest
+	3,  // 8: gatehouse.token.v1.TokenService.WatchRevocations:input_type -> gatehouse.token.v1.WatchRevocationsRequest
+	8,  // 9: gatehouse.token.v1.TokenService.GetJwks:input_type -> gatehouse.token.v1.GetJwksRequest
+	2,  // 10: gatehouse.token.v1.TokenService.VerifyToken:output_type -> gatehouse.token.v1.VerifyTokenResponse
+	4,  // 11: gatehouse.token.v1.TokenService.WatchRevocations:output_type -> gatehouse.token.v1.WatchRevocationsResponse
+	9,  // 12: gatehouse.token.v1.TokenService.GetJwks:output_type -> gatehouse.token.v1.GetJwksResponse
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_gatehouse_token_v1_token_service_proto_init() }
@@ -583,7 +787,8 @@ func file_gatehouse_token_v1_token_service_proto_init() {
 		return
 	}
 	file_gatehouse_token_v1_principal_proto_init()
-	file_gatehouse_token_v1_token_service_proto_msgTypes[4].OneofWrappers = []any{
+	file_gatehouse_token_v1_token_service_proto_msgTypes[3].OneofWrappers = []any{}
+	file_gatehouse_token_v1_token_service_proto_msgTypes[6].OneofWrappers = []any{
 		(*Revocation_SessionId)(nil),
 		(*Revocation_KeyId)(nil),
 	}
@@ -593,7 +798,7 @@ func file_gatehouse_token_v1_token_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_gatehouse_token_v1_token_service_proto_rawDesc), len(file_gatehouse_token_v1_token_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
