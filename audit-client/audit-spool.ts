@@ -3,9 +3,11 @@ import { v4 as uuidv4 } from "uuid";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import { type ResendDeps, resendRun } from "./resend-run.ts";
+import { discardFile } from "./set-aside.ts";
 import { Spool } from "./spool.ts";
-import { discardFile, type FormerRun, openSpoolDirectory, type SpoolDirectory } from "./spool-directory.ts";
+import { type FormerRun, openSpoolDirectory, UNREADABLE_ENTRIES } from "./spool-directory.ts";
 import { nodeFileSystem, type SpoolFileSystem } from "./spool-file-system.ts";
+import type { LostEntries } from "./spool-segment.ts";
 
 export interface AuditSpoolOptions {
   /** Absolute path, on a local disk; several processes of one host may share it. */
@@ -24,7 +26,7 @@ export interface AuditSpool {
   producerId: string;
   spool: Spool;
   /** Sends what processes that live no more have left, now and whenever one dies beside us. Until the signal. */
-  resendFormer(deps: ResendDeps): Promise<void>;
+  resendFormer(deps: Omit<ResendDeps, "onDamage">): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -53,12 +55,19 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
   const spool = new Spool({
     files,
     directory: directory.own,
+    damagedDirectory: directory.damaged,
     producerId,
     maxBytes,
     bytesOfOthers: () => former.flat().reduce((sum, { bytes }) => sum + bytes, 0),
-    onDamage: (file, fromSequence, toSequence) =>
-      logger.error({ file, fromSequence, toSequence }, "audit entries in the spool cannot be read any more"),
+    onDamage: (file, fromSequence, toSequence) => tellDamage(file, { fromSequence, toSequence }),
   });
+  let damagedFiles = await directory.countDamaged().catch(() => Number.NaN);
+  metrics.gauge(
+    "gatehouse_audit_spool_damaged_files",
+    "Spool files with entries that cannot be read any more, set aside for people to look at.",
+    [],
+    (gauge) => gauge.set(damagedFiles),
+  );
   metrics.gauge("gatehouse_audit_spool_bytes", "Size of the spool files.", [], (gauge) =>
     gauge.set(spool.bytes),
   );
@@ -67,17 +76,21 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
     "Audit entries of former processes that were sent from their spool files.",
   );
 
+  function tellDamage(file: string, lost: LostEntries): void {
+    logger.error({ file, lost: [lost] }, UNREADABLE_ENTRIES);
+  }
+
   async function resendAll(deps: ResendDeps): Promise<void> {
     for (const run of [...former]) {
+      let entries: number;
       try {
-        await resendRun(deps, run);
+        entries = await resendRun(deps, run);
       } catch (error) {
         if (deps.signal.aborted) throw error;
         const facts = { err: error, formerProducer: run[0]?.producerId };
         logger.error(facts, "spool files of a former process cannot be sent; it is tried again");
         continue;
       }
-      const entries = runLength(run);
       recovered.inc(entries);
       logger.info(
         { entries, formerProducer: run[0]?.producerId },
@@ -85,24 +98,33 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
       );
       // First: what cannot be removed is sent again by the next process, and stored once.
       former = former.filter((other) => other !== run);
-      await discard(files, run);
+      await discard(run);
+    }
+  }
+
+  async function discard(run: FormerRun): Promise<void> {
+    for (const segment of run) {
+      await segment.file.close();
+      await discardFile(files, segment, directory.damaged);
     }
   }
 
   return {
     producerId,
     spool,
-    async resendFormer(deps) {
+    async resendFormer(given) {
+      const deps = { ...given, onDamage: tellDamage };
       while (!deps.signal.aborted) {
         try {
           await resendAll(deps);
+          damagedFiles = await directory.countDamaged();
           await sleep(LOOK_AGAIN_MS, undefined, { signal: deps.signal, ref: false });
-          former = await takeOverAgain(directory, former);
+          former = [...former, ...(await directory.takeOver())];
         } catch (error) {
           if (deps.signal.aborted) return;
           logger.error(
             { err: error },
-            "spool files of a former process cannot be read or removed; it is tried again",
+            "spool files of a former process cannot be removed; it is tried again",
           );
           await sleep(LOOK_AGAIN_MS, undefined, { signal: deps.signal, ref: false }).catch(() => undefined);
         }
@@ -114,19 +136,4 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
       await directory.close();
     },
   };
-}
-
-function runLength(run: FormerRun): number {
-  return (run.at(-1)?.lastSequence ?? 0) - (run[0]?.firstSequence ?? 0) + 1;
-}
-
-async function takeOverAgain(directory: SpoolDirectory, former: FormerRun[]): Promise<FormerRun[]> {
-  return former.length > 0 ? former : await directory.takeOver();
-}
-
-async function discard(files: SpoolFileSystem, run: FormerRun): Promise<void> {
-  for (const { file, path, isDamaged } of run) {
-    await file.close();
-    await discardFile(files, path, isDamaged);
-  }
 }

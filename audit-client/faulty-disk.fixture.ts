@@ -19,6 +19,8 @@ export interface FaultyDisk extends SpoolFileSystem {
   capacityBytes: number;
   /** Operations that fail, with which error, until deleted. */
   failing: Map<Operation, string>;
+  /** Offsets of bytes that cannot be read, by path. */
+  badBytes: Map<string, readonly number[]>;
   syncs: number;
   /**
    * The power goes: of each file, what was durable stays, with the first part of what was not.
@@ -37,7 +39,7 @@ export function faultyDisk(): FaultyDisk {
     if (code !== undefined) throw Object.assign(new Error(`${code}: ${operation}`), { code });
   };
 
-  const fileOf = (content: Content): SpoolFile => ({
+  const fileOf = (path: string, content: Content): SpoolFile => ({
     async write(bytes, position) {
       check("write");
       const free = disk.capacityBytes - used();
@@ -52,6 +54,8 @@ export function faultyDisk(): FaultyDisk {
     },
     async read(position, length) {
       check("read");
+      const isBad = disk.badBytes.get(path)?.some((at) => at >= position && at < position + length);
+      if (isBad === true) throw Object.assign(new Error("EIO: read"), { code: "EIO" });
       return content.bytes.subarray(position, position + length);
     },
     async datasync() {
@@ -72,18 +76,19 @@ export function faultyDisk(): FaultyDisk {
     files,
     capacityBytes: Number.POSITIVE_INFINITY,
     failing: new Map(),
+    badBytes: new Map(),
     syncs: 0,
     async create(path) {
       check("create");
       if (files.has(path)) throw Object.assign(new Error("EEXIST"), { code: "EEXIST" });
       const content = { bytes: Buffer.alloc(0), durable: Buffer.alloc(0), isPoisoned: false };
       files.set(path, content);
-      return fileOf(content);
+      return fileOf(path, content);
     },
     async open(path) {
       const content = files.get(path);
       if (content === undefined) throw Object.assign(new Error("ENOENT"), { code: "ENOENT" });
-      return fileOf(content);
+      return fileOf(path, content);
     },
     makeDirectory: async () => undefined,
     async syncDirectory(path) {

@@ -8,6 +8,7 @@ import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
 import type { RecordStreamHandlers } from "./record-stream.ts";
 import { Recorder } from "./recorder.ts";
 import { Spool } from "./spool.ts";
+import { FILE_HEADER_BYTES, recordBytes } from "./spool-record.ts";
 import { MAX_ENTRY_BYTES } from "./to-proto.ts";
 
 const PRODUCER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
@@ -220,6 +221,30 @@ test("entries that became unreadable on the disk do not hold up those behind the
   expect(service.stored).toEqual([1, 2, 3, 4, 5, 7]);
 });
 
+test("a disk that fails to read costs what lies on its bad blocks, and holds up nothing else", async () => {
+  await startAway();
+  for (let index = 0; index < 120; index += 1) await durable(record());
+  expect(disk.files.size).toBeGreaterThan(1);
+  const [first = ""] = disk.files.keys();
+  disk.badBytes.set(first, [5_000]);
+  service.state = "there";
+  await vi.advanceTimersByTimeAsync(10_000);
+  await durable(record());
+  const lost = 122 - service.stored.length;
+  expect(lost).toBeGreaterThan(0);
+  expect(lost).toBeLessThan(40); // those of one block
+  expect(service.stored).toEqual(service.stored.toSorted((a, b) => a - b));
+  expect([service.stored[0], service.stored.at(-1)]).toEqual([1, 122]);
+  expect([...disk.files.keys()].filter((path) => path.endsWith(".damaged"))).toHaveLength(1);
+  await expect(metrics.render()).resolves.toMatch(/^gatehouse_audit_queued_entries\{.*\} 0$/m);
+});
+
+test("an intent is taken with room for its own outcome, not without", async () => {
+  const outcomeBytes = FILE_HEADER_BYTES + 600; // of the first outcome, which startAway has written
+  await startAway({ maxBytes: FILE_HEADER_BYTES + outcomeBytes + recordBytes(MAX_ENTRY_BYTES) / 2 });
+  await expect(record()).rejects.toMatchObject({ code: "audit_unavailable" });
+});
+
 test("close leaves on the disk what nobody has acknowledged", async () => {
   await start();
   service.state = "silent";
@@ -255,6 +280,7 @@ async function start(options: Options = {}): Promise<void> {
   const spool = new Spool({
     files: disk,
     directory: "/spool",
+    damagedDirectory: "/spool/.damaged",
     producerId: PRODUCER,
     maxBytes,
     bytesOfOthers: () => 0,

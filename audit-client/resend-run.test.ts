@@ -3,7 +3,7 @@ import type { RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_servic
 import { Entry } from "../proto/gen/gatehouse/audit/v1/entry.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { sampleIntent } from "./entry.fixture.ts";
-import { faultyDisk } from "./faulty-disk.fixture.ts";
+import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
 import type { RecordStreamHandlers } from "./record-stream.ts";
 import { resendRun } from "./resend-run.ts";
 import type { FormerRun } from "./spool-directory.ts";
@@ -17,10 +17,14 @@ let streams: { requests: RecordRequest[]; isCancelled: boolean }[];
 /** What happens to a message: the number of messages before it, and how to answer. */
 let onMessage: (count: number, last: number, handlers: RecordStreamHandlers) => void;
 let abort: AbortController;
+let damages: unknown[];
+let disk: FaultyDisk;
 
 beforeEach(() => {
   vi.useFakeTimers();
   streams = [];
+  damages = [];
+  disk = faultyDisk();
   abort = new AbortController();
   onMessage = (_count, last, handlers) => handlers.onAcknowledged(last);
 });
@@ -54,6 +58,57 @@ test("a stream that fails or is silent is opened again, and all of it sent again
   expect(sent(streams[2]?.requests ?? [])).toEqual(numbers(1, 450));
 });
 
+test("a part of a message that is acknowledged is not all of it", async () => {
+  onMessage = (count, last, handlers) => {
+    if (count === 0) handlers.onAcknowledged(last - 1);
+    else handlers.onAcknowledged(last);
+  };
+  await resend(await runOf([1, 3]));
+  // The rest of the first message's answer never came: it was sent again over another stream.
+  expect(streams.map(({ requests }) => sent(requests))).toEqual([
+    [1, 2, 3],
+    [1, 2, 3],
+  ]);
+});
+
+test.each([
+  [
+    "a record in the middle",
+    5,
+    [
+      [1, 2, 3, 4],
+      [6, 7, 8, 9],
+    ],
+  ],
+  ["the first record", 1, [[2, 3, 4, 5, 6, 7, 8, 9]]],
+  ["the last record", 9, [[1, 2, 3, 4, 5, 6, 7, 8]]],
+])(
+  "%s rots after the file was taken over: it is told of, the others are sent, the file is kept",
+  async (_which, rotten, expected) => {
+    const run = await runOf([1, 9]);
+    const content = disk.files.get("/spool/0.spool");
+    if (content === undefined) throw new Error("no file");
+    content.bytes.write("X", content.bytes.indexOf(`entry-${rotten}`), "latin1");
+    const count = await resend(run);
+    expect(streams.map(({ requests }) => sent(requests))).toEqual(expected);
+    expect(damages).toEqual([{ fromSequence: rotten, toSequence: rotten }]);
+    expect(run[0]?.isDamaged).toBe(true);
+    expect(count).toBe(8);
+  },
+);
+
+test("a file that cannot be read any more keeps back none of the next one", async () => {
+  const run = await runOf([1, 400], [401, 402]);
+  const { length } = disk.files.get("/spool/0.spool")?.bytes ?? [];
+  disk.badBytes.set(
+    "/spool/0.spool",
+    Array.from({ length: (length ?? 0) / 512 }, (_, index) => index * 512),
+  );
+  await resend(run);
+  expect(streams.map(({ requests }) => sent(requests))).toEqual([[401, 402]]);
+  expect(damages).toEqual([{ fromSequence: 1, toSequence: 400 }]);
+});
+
 test("it ends with its signal, at once", async () => {
   onMessage = () => undefined;
   const resent = resend(await runOf([1, 3])).catch((error: unknown) => error);
@@ -62,7 +117,7 @@ test("it ends with its signal, at once", async () => {
   expect(await resent).toMatchObject({ message: "stopping" });
 });
 
-async function resend(run: FormerRun): Promise<void> {
+async function resend(run: FormerRun): Promise<number> {
   let messages = 0;
   const openStream = (handlers: RecordStreamHandlers) => {
     const stream = { requests: [] as RecordRequest[], isCancelled: false };
@@ -79,7 +134,10 @@ async function resend(run: FormerRun): Promise<void> {
       },
     };
   };
-  const resent = resendRun({ openStream, random: () => 1, signal: abort.signal }, run);
+  const resent = resendRun(
+    { openStream, random: () => 1, signal: abort.signal, onDamage: (_path, lost) => void damages.push(lost) },
+    run,
+  );
   resent.catch(() => undefined);
   await vi.advanceTimersByTimeAsync(20_000);
   return resent;
@@ -87,7 +145,6 @@ async function resend(run: FormerRun): Promise<void> {
 
 /** A file for each range. */
 async function runOf(...ranges: (readonly [number, number])[]): Promise<FormerRun> {
-  const disk = faultyDisk();
   const run: FormerRun = [];
   for (const [index, [first, last]] of ranges.entries()) {
     const file = await disk.create(`/spool/${index}.spool`);

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { pino } from "pino";
 import { v4 as uuidv4 } from "uuid";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -92,6 +92,7 @@ test("on a disk that is really full nothing is vouched for, and it goes on when 
     const spool = new Spool({
       files,
       directory: directory.own,
+      damagedDirectory: directory.damaged,
       producerId: uuidv4(),
       maxBytes: 1e9,
       bytesOfOthers: () => 0,
@@ -147,11 +148,11 @@ test("files that are no spool files, or hold no whole record, are nothing to sen
 });
 
 test.each([
-  ["a record in the middle", "entry 3", [2]],
-  ["the first record", "entry 1", []],
-  ["the file's header", "GHSPOOL1", []],
+  ["a record in the middle", "entry 3", [1, 2, 4, 5, 6, 7, 8, 9]],
+  ["the first record", "entry 1", [2, 3, 4, 5, 6, 7, 8, 9]],
+  ["the file's header", "GHSPOOL1", [1, 2, 3, 4, 5, 6, 7, 8, 9]],
 ])(
-  "what lies behind damage of %s was promised to somebody: it is told of and kept, not cut off",
+  "what lies behind damage of %s was promised to somebody: it is sent, and the file kept",
   async (_part, text, readable) => {
     await processWithEntries([[1, 9]]);
     const [name = ""] = await readdir(path);
@@ -178,18 +179,121 @@ test.each([
       random: () => 0,
       signal: end.signal,
     });
-    const kept = async () =>
-      (await readdir(path, { recursive: true })).filter((each) => each.endsWith(".damaged"));
+    const kept = () => readdir(join(path, ".damaged")).catch(() => []);
     await expect.poll(kept).toHaveLength(1);
     end.abort();
     await resending;
     await spool.close();
 
-    expect(sent.at(-1)).toBe(readable[0]);
+    expect(sent).toEqual(readable);
     expect(told).toEqual(["audit entries in the spool cannot be read any more; their file is kept"]);
-    expect(await readFile(join(path, (await kept())[0] ?? ""))).toEqual(bytes);
+    expect(await readFile(join(path, ".damaged", (await kept())[0] ?? ""))).toEqual(bytes);
   },
 );
+
+test("restarts do not nest what was taken over, damaged files in it or not", async () => {
+  const depthOf = (name: string) => name.split("/").length;
+  for (let restart = 0; restart < 5; restart += 1) {
+    await processWithEntries([[1, 4]]);
+    child?.kill("SIGKILL");
+    await once(child as ChildProcess, "exit");
+    const ours = await open();
+    await closeAll((await ours.takeOver()).flat());
+    const [file = ""] = (await readdir(ours.own, { recursive: true })).filter((each) =>
+      each.endsWith(".spool"),
+    );
+    await rename(join(ours.own, file), join(ours.own, `${file}.damaged`));
+    await ours.close();
+  }
+  const all = await readdir(path, { recursive: true });
+  expect(Math.max(...all.map(depthOf))).toBe(3); // our directory, theirs, its file
+  expect((await readdir(join(path, ".damaged"))).length).toBeGreaterThanOrEqual(4);
+});
+
+test("what older versions have nested is brought up, deeper than a path may be long", async () => {
+  let deepest = "";
+  for (let level = 0; level < 120; level += 1) {
+    // From the inside out, as restarts did: each directory moves into a newer one.
+    const newer = join(path, uuidv4());
+    await mkdir(newer, { recursive: true });
+    if (deepest !== "") await rename(deepest, join(newer, basename(deepest)));
+    else await writeFile(join(newer, "old.spool.damaged"), "looked at by nobody");
+    deepest = newer;
+  }
+  const ours = await open();
+  await closeAll((await ours.takeOver()).flat());
+  expect(await readdir(join(path, ".damaged"))).toEqual(["old.spool.damaged"]);
+  await ours.close();
+  expect(await readdir(path)).toEqual([".damaged"]);
+});
+
+test("a file that cannot be opened keeps no process from starting: it is set aside, and counted until people took it", async () => {
+  await processWithEntries([
+    [1, 4],
+    [5, 6],
+  ]);
+  child?.kill("SIGKILL");
+  await once(child as ChildProcess, "exit");
+  const metrics = createMetrics("test");
+  const unreadable = (name: string) => name.endsWith("-000001.spool");
+  const spool = await openAuditSpool({
+    maxBytes: 1e6,
+    metrics,
+    directory: path,
+    producerId: uuidv4(),
+    logger,
+    files: {
+      ...files,
+      open: (name) => (unreadable(name) ? Promise.reject(errorOf("EIO")) : files.open(name)),
+    },
+  });
+  expect(await metrics.render()).toMatch(/^gatehouse_audit_spool_damaged_files\{.*\} 1$/m);
+  const end = new AbortController();
+  const sent: number[] = [];
+  const resending = spool.resendFormer({
+    openStream: acknowledging(sent),
+    random: () => 0,
+    signal: end.signal,
+  });
+  await expect.poll(() => sent).toEqual([5, 6]);
+  end.abort();
+  await resending;
+  await spool.close();
+  expect(await readdir(join(path, ".damaged"))).toHaveLength(1);
+});
+
+test("a directory that can be neither listed nor moved keeps no process from starting", async () => {
+  await mkdir(path, { recursive: true });
+  for (const operation of ["listDirectories", "list", "rename"] as const) {
+    let isBroken = false;
+    await processWithEntries([[1, 4]]);
+    child?.kill("SIGKILL");
+    await once(child as ChildProcess, "exit");
+    const broken = (...[name = ""]: unknown[]) =>
+      isBroken
+        ? Promise.reject(errorOf("EIO"))
+        : (files[operation] as (...names: unknown[]) => unknown)(name);
+    const ours = await openSpoolDirectory({
+      files:
+        operation === "rename"
+          ? { ...files, rename: renamingUnlessFormer }
+          : { ...files, [operation]: broken },
+      path,
+      producerId: uuidv4(),
+      logger,
+    });
+    isBroken = true;
+    expect((await ours.takeOver()).flat()).toEqual([]);
+  }
+});
+
+function renamingUnlessFormer(from: string, to: string): Promise<void> {
+  return basename(from).startsWith(".") ? files.rename(from, to) : Promise.reject(errorOf("EACCES"));
+}
+
+function errorOf(code: string): Error {
+  return Object.assign(new Error(code), { code });
+}
 
 /** A service that has everything at once. */
 function acknowledging(sent: number[]) {
@@ -230,6 +334,7 @@ test("a spool on a real disk keeps and gives back what it was given", async () =
   const spool = new Spool({
     files,
     directory: directory.own,
+    damagedDirectory: directory.damaged,
     producerId,
     maxBytes: 1e6,
     bytesOfOthers: () => 0,

@@ -1,8 +1,12 @@
 import { basename, join } from "node:path";
 import type { Logger } from "../service-kit/logger.ts";
+import { DAMAGED_DIRECTORY, discardFile, isSetAside, setAside } from "./set-aside.ts";
 import type { SpoolFileSystem } from "./spool-file-system.ts";
 import { isLocked, lockDirectory } from "./spool-lock.ts";
 import { recoverSegment, type SpoolSegment } from "./spool-segment.ts";
+
+/** Logged when whole records lie behind bytes that are none. */
+export const UNREADABLE_ENTRIES = "audit entries in the spool cannot be read any more; their file is kept";
 
 /** Entries that one former process has left: files whose sequences follow each other without a gap, in order. */
 export type FormerRun = SpoolSegment[];
@@ -11,8 +15,15 @@ export type FormerRun = SpoolSegment[];
 export interface SpoolDirectory {
   /** Of this process. */
   own: string;
-  /** Takes over what processes that live no more have left, and reads it. Damaged tails are cut off. */
+  /** Shared: files with entries that cannot be read any more, for people to look at. */
+  damaged: string;
+  /**
+   * Takes over what processes that live no more have left, and reads what was not returned before. Torn tails are cut
+   * off; what cannot be read is set aside.
+   */
   takeOver(): Promise<FormerRun[]>;
+  /** How many files were set aside, and not looked after by people since. */
+  countDamaged(): Promise<number>;
   /** Removes our own directory if nothing is left in it, and gives up the lock. */
   close(): Promise<void>;
 }
@@ -37,49 +48,94 @@ export async function openSpoolDirectory({ files, path, producerId, logger }: De
   const lock = await lockDirectory(unfinished);
   await files.rename(unfinished, own);
   await files.syncDirectory(path);
+  const damaged = join(path, DAMAGED_DIRECTORY);
+  /** Files that could be neither read nor set aside. */
+  const stuck = new Set<string>();
+  /** Files that `takeOver` has returned. */
+  const taken = new Set<string>();
 
   /** One of several processes that try the same gets it: renaming is atomic. */
   async function takeOverDirectory(name: string): Promise<void> {
     try {
+      if (await isLocked(join(path, name))) return;
       await files.rename(join(path, name), join(own, name));
+      await flatten(name);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
+      logger.error({ err: error, directory: name }, "a former process' spool directory cannot be taken over");
     }
+  }
+
+  /** What its process had taken over comes up beside it, or paths would grow with every restart. */
+  async function flatten(name: string): Promise<void> {
+    for (const inner of await files.listDirectories(join(own, name))) {
+      await files.rename(join(own, name, inner), join(own, inner));
+      await flatten(inner);
+    }
+    const left = await files.list(join(own, name));
+    for (const file of left.filter(isSetAside)) await setAside(files, join(own, name, file), damaged);
+    if (!left.some((file) => SPOOL_FILE.test(file))) await files.remove(join(own, name));
   }
 
   async function readFormer(): Promise<SpoolSegment[]> {
     const segments: SpoolSegment[] = [];
     for (const name of await files.list(own)) {
       const isFormer = name.includes("/") && SPOOL_FILE.test(name);
-      if (!isFormer) continue;
-      const file = await files.open(join(own, name));
-      const { segment, cutBytes, isDamaged } = await recoverSegment(join(own, name), file);
-      if (cutBytes > 0) logger.warn({ file: name, cutBytes }, "the torn end of a spool file was cut off");
-      if (isDamaged) {
-        const fromSequence = segment === undefined ? undefined : segment.lastSequence + 1;
-        logger.error(
-          { file: name, fromSequence },
-          "audit entries in the spool cannot be read any more; their file is kept",
-        );
-      }
-      if (segment !== undefined) {
-        segments.push(segment);
-        continue;
-      }
-      await file.close();
-      await discardFile(files, join(own, name), isDamaged);
+      if (!isFormer || taken.has(name) || stuck.has(name)) continue;
+      const segment = await readFile(name).catch((error: unknown) => giveUp(name, error));
+      if (segment === undefined) continue;
+      taken.add(name);
+      segments.push(segment);
     }
     return segments;
   }
 
+  async function readFile(name: string): Promise<SpoolSegment | undefined> {
+    const filePath = join(own, name);
+    const file = await files.open(filePath);
+    try {
+      const { segment, cutBytes, isDamaged, lost } = await recoverSegment(filePath, file);
+      if (cutBytes > 0) logger.warn({ file: name, cutBytes }, "the torn end of a spool file was cut off");
+      if (isDamaged) logger.error({ file: name, lost }, UNREADABLE_ENTRIES);
+      if (segment !== undefined) return segment;
+      await discardFile(files, { path: filePath, isDamaged }, damaged);
+    } catch (error) {
+      await file.close().catch(() => undefined);
+      throw error;
+    }
+    await file.close();
+    return undefined;
+  }
+
+  /** A file that cannot be read keeps nobody from starting. */
+  async function giveUp(name: string, error: unknown): Promise<undefined> {
+    logger.error({ err: error, file: name }, "a spool file cannot be read; it is set aside");
+    try {
+      await setAside(files, join(own, name), damaged);
+    } catch (cause) {
+      stuck.add(name);
+      logger.error({ err: cause, file: name }, "a spool file cannot be set aside");
+    }
+  }
+
   return {
     own,
+    damaged,
     async takeOver() {
-      for (const name of await files.listDirectories(path)) {
-        if (UNFINISHED.test(name) || name === producerId || (await isLocked(join(path, name)))) continue;
-        await takeOverDirectory(name);
+      try {
+        for (const name of await files.listDirectories(path)) {
+          if (!UNFINISHED.test(name) && name !== producerId) await takeOverDirectory(name);
+        }
+        return runsOf(await readFormer());
+      } catch (error) {
+        logger.error({ err: error }, "spool directories of former processes cannot be listed");
+        return [];
       }
-      return runsOf(await readFormer());
+    },
+    async countDamaged() {
+      const directories = await files.listDirectories(path);
+      const kept = directories.includes(DAMAGED_DIRECTORY) ? await files.list(damaged) : [];
+      return kept.length + stuck.size;
     },
     async close() {
       const left = (await files.list(own)).filter((name) => name.includes(".spool"));
@@ -87,12 +143,6 @@ export async function openSpoolDirectory({ files, path, producerId, logger }: De
       if (left.length === 0) await files.remove(own);
     },
   };
-}
-
-/** Removes a file whose entries were all sent, or renames it if some can no longer be read. */
-export async function discardFile(files: SpoolFileSystem, path: string, isDamaged = false): Promise<void> {
-  if (isDamaged) await files.rename(path, `${path}.damaged`);
-  else await files.remove(path);
 }
 
 /** By producer and file, split where sequences are missing: those were acknowledged without the spool. */

@@ -11,6 +11,7 @@ const directory = await openSpoolDirectory({ files, path, producerId, logger: pi
 const spool = new Spool({
   files,
   directory: directory.own,
+  damagedDirectory: directory.damaged,
   producerId,
   maxBytes: 1_000_000,
   bytesOfOthers: () => 0,

@@ -76,7 +76,7 @@ test("records are read in order from any sequence, across files, in runs of at m
     next += run.length;
   }
   expect(read).toEqual(Array.from({ length: 30 }, (_, index) => index + 1));
-  expect((await spool.read(2, 2)).map(({ sequence }) => sequence)).toEqual([2, 3]); // again, after a reconnect
+  expect((await spool.read(2, 2))[0]?.sequence).toBe(2); // again, after a reconnect
   expect((await spool.read(17, 1)).map(({ sequence }) => sequence)).toEqual([17]);
 });
 
@@ -142,25 +142,63 @@ test("a new file whose name is not durable holds nothing", async () => {
   expect(disk.files.size).toBe(0);
 });
 
-test("records that cannot be read any more are told of and skipped; their file is kept", async () => {
+test("records that cannot be read any more are told of and skipped, those behind them are read; their file is kept", async () => {
   spool = newSpool({ segmentBytes: 100 });
-  await spool.append(records(1, 3));
-  await spool.append(records(4, 5));
+  await spool.append(records(1, 4));
+  await spool.append(records(5, 6));
   const [path, content] = [...disk.files][0] ?? [];
   if (path === undefined || content === undefined) throw new Error("no file");
   const second = FILE_HEADER_BYTES + recordBytes(ENTRY_BYTES);
   content.bytes[second + 20] = 0xee;
   expect((await spool.read(1, 10)).map(({ sequence }) => sequence)).toEqual([1]);
-  expect((await spool.read(2, 10)).map(({ sequence }) => sequence)).toEqual([4, 5]);
+  expect((await spool.read(2, 10)).map(({ sequence }) => sequence)).toEqual([3, 4]);
+  expect((await spool.read(5, 10)).map(({ sequence }) => sequence)).toEqual([5, 6]);
+  expect(damages).toEqual([[2, 2]]);
+  await spool.release(6);
+  expect([...disk.files.keys()]).toEqual([`/spool/.damaged/${path.slice("/spool/".length)}.damaged`]);
+});
+
+test("a bad block costs the records in it, not those of its file or of the next", async () => {
+  spool = newSpool({ segmentBytes: 12_000 });
+  const large = (sequence: number) => ({ sequence, entry: Buffer.alloc(3_000, sequence) });
+  await spool.append([1, 2, 3, 4, 5].map(large));
+  await spool.append([6].map(large));
+  const [path = ""] = disk.files.keys();
+  disk.badBytes.set(path, [4_100]); // the block from 4096 to 8191: parts of the records 2 and 3
+  const read: number[] = [];
+  for (let next = 1; next <= 6; next = (read.at(-1) ?? 0) + 1) {
+    read.push(...(await spool.read(next, 10)).map(({ sequence }) => sequence));
+  }
+  expect(read).toEqual([1, 4, 5, 6]);
   expect(damages).toEqual([[2, 3]]);
-  await spool.release(5);
-  expect([...disk.files.keys()]).toEqual([`${path}.damaged`]);
+});
+
+test("a file that cannot be read at all is passed over", async () => {
+  spool = newSpool({ segmentBytes: 1 });
+  await spool.append([{ sequence: 1, entry: Buffer.alloc(60_000, 1) }]);
+  await spool.append([{ sequence: 2, entry: Buffer.alloc(60_000, 1) }]);
+  await spool.append(records(3, 3));
+  const [first = "", second = ""] = disk.files.keys();
+  for (const path of [first, second]) {
+    disk.badBytes.set(
+      path,
+      Array.from({ length: 17 }, (_, block) => block * 4_096)
+        .slice(0, 15)
+        .concat(7),
+    );
+  }
+  expect((await spool.read(1, 10)).map(({ sequence }) => sequence)).toEqual([3]);
+  expect(damages).toEqual([
+    [1, 1],
+    [2, 2],
+  ]);
 });
 
 function newSpool(changes: Partial<SpoolDeps> = {}): Spool {
   return new Spool({
     files: disk,
     directory: "/spool",
+    damagedDirectory: "/spool/.damaged",
     producerId: PRODUCER,
     maxBytes: 1_000_000,
     bytesOfOthers: () => 0,

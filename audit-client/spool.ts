@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { discardFile } from "./spool-directory.ts";
+import { discardFile } from "./set-aside.ts";
 import type { SpoolFileSystem } from "./spool-file-system.ts";
 import { encodeFileHeader, encodeRecord, FILE_HEADER_BYTES, type SpoolRecord } from "./spool-record.ts";
 import { readRecords, type SpoolSegment } from "./spool-segment.ts";
@@ -8,13 +8,15 @@ export interface SpoolDeps {
   files: SpoolFileSystem;
   /** Exists, and nobody else writes into it. */
   directory: string;
+  /** Where files go of which entries can no longer be read. */
+  damagedDirectory: string;
   /** UUID. */
   producerId: string;
   /** Of this and of what former processes have left. */
   maxBytes: number;
   /** What those have left. */
   bytesOfOthers: () => number;
-  /** Called when records that were durable cannot be read any more. The file is kept beside, as `….damaged`. */
+  /** Called when records that were durable cannot be read any more. Their file is set aside. */
   onDamage: (path: string, fromSequence: number, toSequence: number) => void;
   /** A file is full at this size; a full one is removed as soon as all in it is released. */
   segmentBytes?: number;
@@ -31,7 +33,6 @@ export class Spool {
   #open: SpoolSegment | undefined;
   /** Written to at this moment: not to be released. */
   #appending: SpoolSegment | undefined;
-  readonly #damaged = new Set<SpoolSegment>();
   #files = 0;
   /** Reading and removing take turns. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -92,13 +93,20 @@ export class Spool {
       for (let from = sequence; ; ) {
         const segment = this.#segments.find(({ lastSequence }) => lastSequence >= from);
         if (segment === undefined) return [];
-        const records = await this.#readSegment(segment, from, limit);
+        // A disk that fails must not keep back what is whole in the next file.
+        const records = await this.#readSegment(segment, from, limit).catch(() => []);
+        const next = records[0]?.sequence ?? segment.lastSequence + 1;
+        const lost = Math.max(from, segment.firstSequence);
+        if (next > lost) this.#onDamage(segment, lost, next - 1);
         if (records.length > 0) return records;
-        this.#damaged.add(segment);
-        this.#deps.onDamage(segment.path, from, segment.lastSequence);
-        from = segment.lastSequence + 1;
+        from = next;
       }
     });
+  }
+
+  #onDamage(segment: SpoolSegment, fromSequence: number, toSequence: number): void {
+    segment.isDamaged = true;
+    this.#deps.onDamage(segment.path, fromSequence, toSequence);
   }
 
   /** Everything up to and including this sequence is stored elsewhere: files that hold nothing else are removed. */
@@ -126,29 +134,24 @@ export class Spool {
   }
 
   async #discard(segment: SpoolSegment): Promise<void> {
-    const { files } = this.#deps;
+    const { files, damagedDirectory } = this.#deps;
     await segment.file.close();
-    await discardFile(files, segment.path, this.#damaged.delete(segment));
+    await discardFile(files, segment, damagedDirectory);
   }
 
   async #readSegment(segment: SpoolSegment, from: number, limit: number): Promise<SpoolRecord[]> {
     const to = segment.bytes;
     const resumes = this.#cursor?.segment === segment && this.#cursor.sequence <= from;
     let position = resumes ? (this.#cursor?.position ?? 0) : FILE_HEADER_BYTES;
-    const wanted: SpoolRecord[] = [];
-    while (wanted.length < limit) {
-      const { records, nextPosition } = await readRecords(
-        segment,
-        { from: position, to },
-        limit - wanted.length,
-      );
+    for (;;) {
+      const { records, nextPosition } = await readRecords(segment, { from: position, to }, limit);
       const last = records.at(-1);
-      if (last === undefined) break;
-      wanted.push(...records.filter(({ sequence }) => sequence >= from));
+      if (last === undefined) return [];
       position = nextPosition;
       this.#cursor = { segment, position, sequence: last.sequence + 1 };
+      const wanted = records.filter(({ sequence }) => sequence >= from);
+      if (wanted.length > 0) return wanted;
     }
-    return wanted;
   }
 
   async #create(firstSequence: number): Promise<SpoolSegment> {
