@@ -469,7 +469,9 @@ test.skipIf(!isHere)("production: what crosses the border is what the picture ha
       "payments/payments-service -> token-service:50052",
       ...Object.entries(operations).map(([name, port]) => `monitoring/* -> ${name}:${port}`),
       ...pods.flatMap((pod) =>
-        ["UDP", "TCP"].map((protocol) => `${pod} -> kube-system/kube-dns:53/${protocol}`),
+        ["UDP", "TCP"].flatMap((protocol) =>
+          ["kube-system/kube-dns", "169.254.20.10/32"].map((dns) => `${pod} -> ${dns}:53/${protocol}`),
+        ),
       ),
       ...services.map((name) => `${name} -> observability/opentelemetry-collector:4318/TCP`),
       "identity-service -> 192.0.2.40/32:443/TCP",

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { named, ofKind, workloadsOf } from "../deploy/k8s/manifests.ts";
+import { type Container, named, ofKind, type Workload, workloadsOf } from "../deploy/k8s/manifests.ts";
 import { hasKubectl, type Manifest, OVERLAYS, renderFolder, renderOverlay } from "../deploy/k8s/render.ts";
 import { POLICIES, type Policy } from "./support/manifest-policies.ts";
 import { CUSTOM_KINDS, schemaProblems, unknownMembers } from "./support/manifest-schemas.ts";
@@ -15,6 +15,16 @@ const rendered: Readonly<Record<string, readonly Manifest[]>> = isHere
   ? Object.fromEntries([...OVERLAYS.map((name) => [name, renderOverlay(name)]), ["ingress", renderIngress()]])
   : {};
 const policies = Object.entries(POLICIES) as [keyof typeof POLICIES, Policy][];
+
+/** DATABASE_POOL_SIZE where nothing else is said. */
+const DEFAULT_POOL_SIZE = 10;
+
+/** What a pod asks for: the larger of its containers together and the largest that runs before them. */
+function podMilliCores({ pod }: Workload): number {
+  const milliCores = ({ resources }: Container) => Number(resources.requests.cpu.replace(/m$/, ""));
+  const together = pod.containers.map(milliCores).reduce((sum: number, part: number) => sum + part, 0);
+  return Math.max(together, ...(pod.initContainers ?? []).map(milliCores));
+}
 
 /** The component that no overlay has: only one way in at a time. */
 function renderIngress(): Manifest[] {
@@ -85,6 +95,47 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
       expect(policy(rendered[overlay] ?? [])).toEqual([]);
     });
   }
+
+  test("in production a drain of one node is no outage: two replicas at least beside each disruption budget", () => {
+    const scalers = ofKind(rendered.production ?? [], "HorizontalPodAutoscaler");
+    const budgets = ofKind(rendered.production ?? [], "PodDisruptionBudget");
+    expect(budgets.length).toBeGreaterThan(0);
+    const least = budgets.map(({ metadata }) => [
+      metadata.name,
+      scalers.find(({ spec }) => spec.scaleTargetRef.name === metadata.name)?.spec.minReplicas ?? 0,
+    ]);
+    expect(least.filter(([, replicas]) => replicas < 2)).toEqual([]);
+  });
+
+  test("development fits two cores beside a single-node control plane, with every rollout's surplus replica", () => {
+    const manifests = rendered.development ?? [];
+    // The example and what stands in for databases and mail are not what anybody rolls out.
+    const rolled = ["identity-service", "token-service", "audit-service"];
+    const asked = workloadsOf(manifests).map((workload) => {
+      const scaler = ofKind(manifests, "HorizontalPodAutoscaler").find(
+        ({ spec }) =>
+          spec.scaleTargetRef.kind === workload.kind && spec.scaleTargetRef.name === workload.name,
+      );
+      const replicas = scaler?.spec.maxReplicas ?? workload.manifest.spec.replicas ?? 1;
+      return (replicas + (rolled.includes(workload.name) ? 1 : 0)) * podMilliCores(workload);
+    });
+    // kubeadm's control plane, CoreDNS and a network plug-in ask for 950 of 2,000 thousandths of a core.
+    expect(asked.reduce((sum, milliCores) => sum + milliCores, 0)).toBeLessThanOrEqual(1050);
+  });
+
+  test.each(["identity-service", "token-service"])(
+    "the README says how many connections %s may open",
+    (name) => {
+      const manifests = rendered.production ?? [];
+      const scaler = ofKind(manifests, "HorizontalPodAutoscaler").find(
+        ({ spec }) => spec.scaleTargetRef.name === name,
+      );
+      const { maxSurge } = named(manifests, "Deployment", name).spec.strategy.rollingUpdate;
+      const readme = readFileSync(join(K8S, "README.md"), "utf8");
+      const said = new RegExp(`\\| \`${name}\` +\\| +(\\d+) +\\|`).exec(readme)?.[1];
+      expect(Number(said)).toBe((scaler?.spec.maxReplicas + maxSurge) * DEFAULT_POOL_SIZE);
+    },
+  );
 
   // biome-ignore lint/suspicious/noExplicitAny: each breaks Kubernetes' shapes in its own way
   type Break = (m: any) => void;
