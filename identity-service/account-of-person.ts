@@ -1,11 +1,13 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../service-kit/postgres.ts";
-import { lockAccount } from "./account-store.ts";
+import { findAccountById, type LockedAccount, lockAccount, setCredentialsProven } from "./account-store.ts";
+import { claimAccount } from "./claim-account.ts";
 import { findIdentityUser, insertIdentity } from "./external-identity-store.ts";
 import type { ExternalPerson } from "./external-person.ts";
 import type { CallOrigin, OAuthDeps } from "./oauth-deps.ts";
 import type { RelyingParty } from "./relying-party.ts";
+import type { SessionEnd } from "./session-end-store.ts";
 import { tellAudit } from "./tell-audit.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
 import { type Account, findAccount, findAccountOfUser, insertUser, lockAddresses } from "./user-store.ts";
@@ -16,10 +18,18 @@ export interface Arrival extends CallOrigin {
   person: ExternalPerson;
 }
 
+/** The account that a person has come to. */
+export interface OpenedAccount {
+  account: Account;
+  /** For `endSessions` before a new session begins: the person has claimed the account. */
+  end: SessionEnd | undefined;
+}
+
 /**
  * The account that a person's own at a provider opens. Whose it is was decided when it was linked: the address that the
- * provider tells today moves nothing. The first time it gets an account: a new one, or the one with the same address
- * if both sides have checked that the address is theirs.
+ * provider tells today moves nothing. The first time it gets an account: a new one, or the one with the same address if
+ * the provider has checked it. An account whose credentials were never proven with its mailbox is claimed then:
+ * everything that was there goes. An account with a privileged role is never linked or claimed that way.
  *
  * @throws {DomainError} `link_required` if there is an account that it must not get; `oauth_failed` if the account may
  *   not log in, or the provider tells no address for a new one.
@@ -28,10 +38,10 @@ export async function accountOfPerson(
   deps: OAuthDeps,
   arrival: Arrival,
   context: CallContext,
-): Promise<Account> {
-  const account = (await transaction(deps.sql, (tx) => findOrMake(tx, deps, arrival, context))) as Account;
-  if (account.status !== "active") throw new DomainError("oauth_failed");
-  return account;
+): Promise<OpenedAccount> {
+  const opened = await transaction(deps.sql, (tx) => findOrMake(tx, deps, arrival, context));
+  if (opened.account.status !== "active") throw new DomainError("oauth_failed");
+  return opened;
 }
 
 async function findOrMake(
@@ -39,9 +49,9 @@ async function findOrMake(
   deps: OAuthDeps,
   arrival: Arrival,
   context: CallContext,
-): Promise<Account> {
-  const linked = await linkedAccount(tx, arrival);
-  if (linked !== undefined) return linked;
+): Promise<OpenedAccount> {
+  const linkedTo = await findIdentityUser(tx, keyOf(arrival));
+  if (linkedTo !== undefined) return openLinked(tx, deps, arrival, linkedTo, context);
   const { email } = arrival.person;
   if (email === undefined) throw new DomainError("oauth_failed", "the provider tells no address");
   const owner = await findAccount(tx, email);
@@ -49,36 +59,77 @@ async function findOrMake(
   if (owner !== undefined) return linkByAddress(tx, deps, arrival, owner.user.id, context);
   await lockAddresses(tx, [email]);
   // Whoever came first is seen now: the same person in another tab, or a registration.
-  const same = await linkedAccount(tx, arrival);
-  if (same !== undefined) return same;
-  return makeAccount(tx, deps, arrival, email, context);
+  const same = await findIdentityUser(tx, keyOf(arrival));
+  if (same !== undefined) return openLinked(tx, deps, arrival, same, context);
+  return { account: await makeAccount(tx, deps, arrival, email, context), end: undefined };
 }
 
-async function linkedAccount(tx: TransactionSql, arrival: Arrival): Promise<Account | undefined> {
-  const userId = await findIdentityUser(tx, keyOf(arrival));
-  return userId === undefined ? undefined : findAccountOfUser(tx, userId);
+/** Opens the account that the identity is linked to. */
+async function openLinked(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  userId: string,
+  context: CallContext,
+): Promise<OpenedAccount> {
+  const seen = await findAccountById(tx, userId);
+  // Locked only where something is to change: most logins change nothing here.
+  const owner = seen && isClaimable(seen, arrival) ? await lockAccount(tx, userId) : undefined;
+  const isLinked = owner !== undefined && (await findIdentityUser(tx, keyOf(arrival))) === userId;
+  const isClaim = isLinked && owner.isActive && isClaimable(owner, arrival);
+  const end = isClaim ? await claim(tx, deps, arrival, owner, context) : undefined;
+  return { account: existing(await findAccountOfUser(tx, userId)), end };
 }
 
-/** A side that has not checked the address may be somebody else's: an account made in wait for its owner, say. */
+/** Links the identity to the account with the same address, if both are certainly the same person's. */
 async function linkByAddress(
   tx: TransactionSql,
   deps: OAuthDeps,
   arrival: Arrival,
   userId: string,
   context: CallContext,
-): Promise<Account> {
+): Promise<OpenedAccount> {
   const { person, party } = arrival;
   const owner = await lockAccount(tx, userId);
   // The same person in another tab may have been first.
-  const same = await linkedAccount(tx, arrival);
-  if (same !== undefined) return same;
-  const isTheirs = owner?.email === person.email && owner?.emailVerified === true && person.isEmailVerified;
-  if (owner === undefined || !isTheirs) throw new DomainError("link_required");
+  const same = await findIdentityUser(tx, keyOf(arrival));
+  if (same !== undefined) return openLinked(tx, deps, arrival, same, context);
+  const isTheirs = owner?.email === person.email && person.isEmailVerified;
+  if (owner === undefined || !isTheirs || owner.isPrivileged) throw new DomainError("link_required");
   if (!owner.isActive) throw new DomainError("oauth_failed");
+  const end = isClaimable(owner, arrival) ? await claim(tx, deps, arrival, owner, context) : undefined;
   if (!(await link(tx, deps, arrival, userId))) throw new DomainError("link_required");
-  const change = { userId, email: owner.email, provider: party, change: "linked" } as const;
-  await tellIdentityChange(tx, deps, change, arrival, context);
-  return existing(await findAccountOfUser(tx, userId));
+  if (end === undefined) {
+    const change = { userId, email: owner.email, provider: party, change: "linked" } as const;
+    await tellIdentityChange(tx, deps, change, arrival, context);
+  } else {
+    const { clientIp, userAgent } = arrival;
+    const linked = { type: "identity_linked", userId, reason: party.name } as const;
+    await tellAudit(tx, deps, { ...linked, byOwner: true, clientIp, userAgent }, context);
+  }
+  return { account: existing(await findAccountOfUser(tx, userId)), end };
+}
+
+/** The provider has checked the address, and nobody has shown to hold both the account's credentials and its mailbox. */
+function isClaimable(account: LockedAccount, { person }: Arrival): boolean {
+  const isTheirs = person.isEmailVerified && account.email === person.email;
+  return isTheirs && account.credentialsProvenAt === null && !account.isPrivileged;
+}
+
+async function claim(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  owner: LockedAccount,
+  context: CallContext,
+): Promise<SessionEnd> {
+  const { clientIp, userAgent, party } = arrival;
+  const by = "provider_claim";
+  const keptIdentity = keyOf(arrival);
+  const how = { by, provider: party, keptIdentity, clientIp, userAgent } as const;
+  const { end } = await claimAccount(tx, deps, owner, how, context);
+  await setCredentialsProven(tx, owner.id, deps.now());
+  return end;
 }
 
 async function makeAccount(
@@ -95,6 +146,7 @@ async function makeAccount(
   const facts = { role: "USER", emailVerified, mfaEnabled: false, passwordHash: null } as const;
   const isNew = await insertUser(tx, { id, email, ...names, createdAt, ...facts });
   if (!isNew || !(await link(tx, deps, arrival, id))) throw new DomainError("link_required");
+  if (emailVerified) await setCredentialsProven(tx, id, createdAt);
   const { clientIp, userAgent, party } = arrival;
   const made = { userId: id, byOwner: true, reason: party.name, clientIp, userAgent } as const;
   await tellAudit(tx, deps, { type: "user_registered", ...made }, context);

@@ -7,20 +7,32 @@ export interface LockedAccount {
   /** Canonical. */
   email: string;
   emailVerified: boolean;
+  /**
+   * When the credentials were last proven together with the mailbox of `email`: whoever held them could read its mail.
+   * Null: never, or with another address.
+   */
+  credentialsProvenAt: Date | null;
   isActive: boolean;
   isAdmin: boolean;
+  /** Has a role with more rights than everybody's. */
+  isPrivileged: boolean;
   /** PHC string; null if the account has no password. */
   passwordHash: string | null;
   /** The next login gives no session before the password was changed. */
   mustChangePassword: boolean;
 }
 
+const lockedAccountColumns = (sql: Sql | TransactionSql) => sql`
+  id, email, email_verified as "emailVerified",
+  case when credentials_proven_email = email then credentials_proven_at end as "credentialsProvenAt",
+  status = 'active' as "isActive", role = 'ADMIN' as "isAdmin", role <> 'USER' as "isPrivileged",
+  password_hash as "passwordHash", must_change_password as "mustChangePassword"
+`;
+
 /** An account by its id, locked until the transaction ends. Always the first lock of a transaction. */
 export async function lockAccount(tx: TransactionSql, userId: string): Promise<LockedAccount | undefined> {
   const [row] = await tx<LockedAccount[]>`
-    select id, email, email_verified as "emailVerified", status = 'active' as "isActive", role = 'ADMIN' as "isAdmin",
-      password_hash as "passwordHash", must_change_password as "mustChangePassword"
-    from users where id = ${userId} for update
+    select ${lockedAccountColumns(tx)} from users where id = ${userId} for update
   `;
   return row;
 }
@@ -28,19 +40,18 @@ export async function lockAccount(tx: TransactionSql, userId: string): Promise<L
 /** The same by its address. @param email canonical. */
 export async function lockAccountOf(tx: TransactionSql, email: string): Promise<LockedAccount | undefined> {
   const [row] = await tx<LockedAccount[]>`
-    select id, email, email_verified as "emailVerified", status = 'active' as "isActive", role = 'ADMIN' as "isAdmin",
-      password_hash as "passwordHash", must_change_password as "mustChangePassword"
-    from users where email = ${email} for update
+    select ${lockedAccountColumns(tx)} from users where email = ${email} for update
   `;
   return row;
 }
 
 /** An account by its id, as it is now. */
-export async function findAccountById(sql: Sql, userId: string): Promise<LockedAccount | undefined> {
+export async function findAccountById(
+  sql: Sql | TransactionSql,
+  userId: string,
+): Promise<LockedAccount | undefined> {
   const [row] = await sql<LockedAccount[]>`
-    select id, email, email_verified as "emailVerified", status = 'active' as "isActive", role = 'ADMIN' as "isAdmin",
-      password_hash as "passwordHash", must_change_password as "mustChangePassword"
-    from users where id = ${userId}
+    select ${lockedAccountColumns(sql)} from users where id = ${userId}
   `;
   return row;
 }
@@ -66,7 +77,29 @@ export async function setEmailVerified(tx: TransactionSql, userId: string, at: D
 }
 
 /**
- * Gives an account another, proven address. Nothing else can be done in the transaction if it fails.
+ * Under the lock of the account: whoever holds its credentials has just shown to read the mail of its address, which is
+ * verified with that.
+ */
+export async function setCredentialsProven(tx: TransactionSql, userId: string, at: Date): Promise<void> {
+  await tx`
+    update users
+    set email_verified = true, credentials_proven_email = email, credentials_proven_at = ${at},
+      updated_at = greatest(updated_at, ${at})
+    where id = ${userId}
+  `;
+}
+
+/** Under the lock of the account: nobody has shown to hold both its credentials and its mailbox. */
+export async function clearCredentialsProof(tx: TransactionSql, userId: string, at: Date): Promise<void> {
+  await tx`
+    update users
+    set credentials_proven_email = null, credentials_proven_at = null, updated_at = greatest(updated_at, ${at})
+    where id = ${userId}
+  `;
+}
+
+/**
+ * Gives an account another, verified address, with which its credentials are not proven. Nothing else can be done in the transaction if it fails.
  *
  * @returns false if the address has an account, or is kept for the one that had it.
  */

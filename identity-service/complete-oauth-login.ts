@@ -4,6 +4,7 @@ import { orUnavailable } from "../service-kit/postgres.ts";
 import { type Arrival, accountOfPerson } from "./account-of-person.ts";
 import type { PendingLogin } from "./begin-mfa-challenge.ts";
 import { relyingPartyOf } from "./begin-oauth-login.ts";
+import { endSessions } from "./end-sessions.ts";
 import type { LinkedIdentity } from "./external-identity-store.ts";
 import { finishOAuthLogin } from "./finish-oauth-login.ts";
 import { linkIdentity } from "./link-identity.ts";
@@ -104,8 +105,10 @@ async function completeFlow(
     const owner = { userId: flow.linkUserId, sessionEpoch: flow.linkSessionEpoch };
     return { kind: "linked", identity: await orUnavailable(linkIdentity(deps, arrived, owner, context)) };
   }
-  const account = await orUnavailable(accountOfPerson(deps, arrived, context));
+  const { account, end } = await orUnavailable(accountOfPerson(deps, arrived, context));
   deps.wakeMailWorker();
+  // Before the new session, which must not be among them.
+  if (end !== undefined) await endSessions(deps, end, context);
   if (flow.codeChallenge !== null) return makeCode(deps, account, flow.codeChallenge);
   const { user, sessionEpoch } = account;
   const login = await finishOAuthLogin(deps, { user, sessionEpoch, authTime: deps.now() }, arrival, context);

@@ -57,3 +57,18 @@ export async function deleteIdentity(
 export async function deleteIdentitiesSince(tx: TransactionSql, userId: string, since: Date): Promise<void> {
   await tx`delete from external_identities where user_id = ${userId} and linked_at >= ${since}`;
 }
+
+/** Under the lock of the account: all but one. @param kept null: all. @returns the names of their providers. */
+export async function deleteOtherIdentities(
+  tx: TransactionSql,
+  userId: string,
+  kept: { issuer: string; subject: string } | null,
+): Promise<string[]> {
+  const rows = await tx<{ provider: string }[]>`
+    delete from external_identities
+    where user_id = ${userId}
+      and (issuer, subject) is distinct from (${kept?.issuer ?? null}::text, ${kept?.subject ?? null}::text)
+    returning provider
+  `;
+  return rows.map(({ provider }) => provider).sort();
+}

@@ -19,6 +19,8 @@ export const MAILS = {
   "reset-password": ["link"],
   /** A password was set anew, by a link or by its owner. */
   "password-changed": ["occurredAt"],
+  /** The mailbox's owner has taken over an account whose credentials were never proven with it. Each value is a phrase. */
+  "account-claimed": ["occurredAt", "claim", "removed"],
   /** To the address that an account is to have. */
   "confirm-email-change": ["link"],
   /** To the address that an account had, with the way back. */

@@ -32,7 +32,7 @@ import { challengeOf } from "./oauth-flow-secrets.ts";
 import type { IdentityOwner } from "./prove-owner.ts";
 import { register } from "./register.ts";
 import { resetPassword } from "./reset-password.ts";
-import { soon, testDeps } from "./test-deps.ts";
+import { proveCredentials, soon, testDeps } from "./test-deps.ts";
 import { throttleLimits } from "./throttle.ts";
 import { unlinkIdentity } from "./unlink-identity.ts";
 
@@ -122,7 +122,7 @@ function userIdOf(result: OAuthResult): string {
 async function registered(email = "ada@example.com", isVerified = true) {
   const person = { email, password: PASSWORD, firstName: "A", lastName: "L" };
   const user = await register(deps, person, soon());
-  await database.ownerSql`update users set email_verified = ${isVerified} where id = ${user.id}`;
+  if (isVerified) await proveCredentials(database.ownerSql, user.id);
   return user;
 }
 /** As who reads the mail of ada@example.com. */
@@ -524,19 +524,19 @@ describe("the one-time code", () => {
 
 describe("an account with the same address", () => {
   test.each([
-    { local: true, external: true, expected: "completed" },
-    { local: true, external: false, expected: "link_required" },
-    { local: false, external: true, expected: "link_required" },
-    { local: false, external: false, expected: "link_required" },
-  ])("proven here: $local, there: $external: $expected", async ({ local, external, expected }) => {
+    { local: true, external: true, expected: "completed", mails: ["identity-linked"] },
+    { local: true, external: false, expected: "link_required", mails: [] },
+    { local: false, external: true, expected: "completed", mails: ["account-claimed"] },
+    { local: false, external: false, expected: "link_required", mails: [] },
+  ])("proven here: $local, there: $external: $expected", async ({ local, external, expected, mails }) => {
     const user = await registered("ada@example.com", local);
     provider.lie({ claims: { email_verified: external, email: "ADA@example.com" } });
     const result = await flow();
     expect(result.kind === "refused" ? result.code : result.kind).toBe(expected);
     expect(await listIdentities(database.sql, user.id)).toHaveLength(expected === "completed" ? 1 : 0);
-    const mails =
-      await database.ownerSql`select recipient from mail_outbox where template = 'identity-linked'`;
-    expect(mails).toEqual(expected === "completed" ? [{ recipient: "ada@example.com" }] : []);
+    expect(
+      await database.ownerSql`select template, recipient from mail_outbox where template <> 'verify-email'`,
+    ).toEqual(mails.map((template) => ({ template, recipient: "ada@example.com" })));
     expect(await users()).toHaveLength(1);
   });
 

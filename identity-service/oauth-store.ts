@@ -1,4 +1,4 @@
-import type { Sql } from "../service-kit/postgres.ts";
+import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
 
 /** A browser that is away at a provider. */
 export interface OAuthFlow {
@@ -74,6 +74,12 @@ export async function takeCode(
       session_epoch as "sessionEpoch", auth_time as "authTime", expires_at as "expiresAt"
   `;
   return row;
+}
+
+/** Ends what a user has begun at providers: linkings under way, and logins that wait for the exchange of their code. */
+export async function deleteFlowsOfUser(tx: TransactionSql, userId: string): Promise<void> {
+  await tx`delete from oauth_flows where link_user_id = ${userId}`;
+  await tx`delete from oauth_codes where user_id = ${userId}`;
 }
 
 /** @returns how many rows, at most twice `limit`. */

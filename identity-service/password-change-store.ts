@@ -82,6 +82,11 @@ export async function consumePasswordChange(
   return result.count === 1;
 }
 
+/** Ends the logins of a user that wait for a new password. */
+export async function deletePasswordChangesOfUser(tx: TransactionSql, userId: string): Promise<void> {
+  await tx`delete from password_change_challenges where user_id = ${userId}`;
+}
+
 /** Deletes challenges that ended before; at most `limit`. */
 export async function deleteEndedPasswordChanges(
   sql: Sql | TransactionSql,

@@ -1,11 +1,18 @@
 import type { CallContext } from "../service-kit/call-context.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
-import { findAccountById, setEmailVerified } from "./account-store.ts";
+import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
+import {
+  findAccountById,
+  type LockedAccount,
+  setCredentialsProven,
+  setPasswordHash,
+} from "./account-store.ts";
+import { claimAccount } from "./claim-account.ts";
 import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
-import { deleteIdentitiesSince } from "./external-identity-store.ts";
 import { type HashNewPasswordDeps, hashNewPassword } from "./hash-new-password.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
 import { replacePassword } from "./replace-password.ts";
+import type { SessionEnd } from "./session-end-store.ts";
+import { tellAudit } from "./tell-audit.ts";
 import { clearGuesses, spendOrRefuse, type Throttle } from "./throttle.ts";
 import { linkRefused, openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 
@@ -23,8 +30,10 @@ export interface EndedSessions {
 }
 
 /**
- * Sets a new password by the link that was mailed, which proves the address too. A refused password leaves the link
- * usable. Every session of the user has ended when this resolves; a second factor stays.
+ * Sets a new password by the link that was mailed. The password and the mailbox are the same person's from now on. If
+ * that was never shown before, what was set up so far may be somebody else's: all of it goes. Otherwise identities and
+ * a second factor stay: access to the mailbox alone must not remove a factor. A refused password leaves the link usable.
+ * Every session of the user has ended when this resolves.
  *
  * @throws {DomainError} `reset_token_invalid`, `password_too_short`, `password_too_common`, `password_contains_email`,
  *   `password_unchanged` where the password must be changed, `validation_failed`, `too_many_requests`, `busy`;
@@ -47,14 +56,30 @@ export async function resetPassword(
   const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
   const end = await orUnavailable(
     useLink(deps, "reset_password", link, async (tx, locked) => {
-      // Who linked a provider before anybody proved the address may not be who reads its mail.
-      if (!locked.emailVerified) await deleteIdentitiesSince(tx, locked.id, new Date(0));
-      // Who has the link reads the mail of the address.
-      await setEmailVerified(tx, locked.id, deps.now());
-      return replacePassword(tx, deps, locked, { passwordHash, reason: "password_reset", clientIp }, context);
+      const change = { passwordHash, reason: "password_reset", clientIp } as const;
+      const end =
+        locked.credentialsProvenAt === null
+          ? await claimByReset(tx, deps, locked, change, context)
+          : await replacePassword(tx, deps, locked, change, context);
+      await setCredentialsProven(tx, locked.id, deps.now());
+      return end;
     }),
   );
   deps.wakeMailWorker();
   await clearGuesses(deps.throttle, { userId: account.id, email: account.email });
   return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
+}
+
+async function claimByReset(
+  tx: TransactionSql,
+  deps: ResetPasswordDeps,
+  account: LockedAccount,
+  { passwordHash, reason, clientIp }: { passwordHash: string; reason: "password_reset"; clientIp: string },
+  context: CallContext,
+): Promise<SessionEnd> {
+  const { id: userId } = account;
+  const { end } = await claimAccount(tx, deps, account, { by: reason, clientIp }, context);
+  await setPasswordHash(tx, { userId, passwordHash, at: deps.now() });
+  await tellAudit(tx, deps, { type: reason, userId, byOwner: true, clientIp }, context);
+  return end;
 }

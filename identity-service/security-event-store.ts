@@ -22,6 +22,7 @@ export type SecurityEventType =
   | "identity_unlinked"
   | "sessions_ended"
   | "unlocked"
+  | "account_claimed"
   | "account_deleted";
 
 /** Something that the audit log must be told. */

@@ -31,6 +31,14 @@ export function newTestKey(): EncryptionKey {
   return key;
 }
 
+/** Makes an account one whose owner has verified the address with the password at hand. */
+export async function proveCredentials(ownerSql: Sql, userId: string): Promise<void> {
+  await ownerSql`
+    update users set email_verified = true, credentials_proven_email = email, credentials_proven_at = created_at
+    where id = ${userId}
+  `;
+}
+
 /** Long after any test. */
 export const soon = () => Date.now() + 60_000;
 
