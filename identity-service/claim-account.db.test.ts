@@ -125,7 +125,7 @@ test("what is to stay stays: the identity that was just used, and the way back t
 
 test("a claim is one mail, which says what was removed, and one event", async () => {
   await withEveryWayIn();
-  await database.ownerSql`truncate mail_outbox`;
+  await database.ownerSql`truncate mail_outbox, security_events`;
   await transaction(database.sql, async (tx) => {
     const locked = await lockAccount(tx, userId);
     if (locked === undefined) throw new Error("no account");
@@ -151,7 +151,8 @@ test("a claim is one mail, which says what was removed, and one event", async ()
 
 test("credentials are proven with the address that the account has, and with no other", async () => {
   await proveCredentials(database.ownerSql, userId);
-  const proof = () => transaction(database.sql, async (tx) => (await lockAccount(tx, userId))?.credentialsProvenAt);
+  const proof = () =>
+    transaction(database.sql, async (tx) => (await lockAccount(tx, userId))?.credentialsProvenAt);
   expect(await proof()).toEqual(at(0));
   // As a version does that knows nothing of the proof.
   await database.ownerSql`update users set email = 'other@example.com'`;

@@ -265,7 +265,7 @@ test("an account that comes into being and a change of its profile are told with
     party: { name: "demo", displayName: "Demo", issuer: "https://issuer.example" },
     person: { subject: "s1", email: "fed@example.com", isEmailVerified: true, firstName: "F", lastName: "E" },
   };
-  const { user } = await accountOfPerson(deps, arrival, context());
+  const { user } = (await accountOfPerson(deps, arrival, context())).account;
   expect(await events()).toEqual([
     { type: "user_registered", userId: registered.id, actorId: null, reason: "" },
     { type: "profile_updated", userId: registered.id, actorId: registered.id, reason: "" },
