@@ -26,6 +26,7 @@ import { createNotFoundHandler } from "./not-found.ts";
 import type { OAuthClient } from "./oauth-client.ts";
 import type { TokenDelivery } from "./oauth-redirect.ts";
 import { registerOAuthRoutes } from "./oauth-routes.ts";
+import { OpenExchanges } from "./open-exchanges.ts";
 import type { DocumentedRoute } from "./openapi-document.ts";
 import { noteRoutes, registerOpenApiRoutes } from "./openapi-routes.ts";
 import { registerProxyRoutes } from "./proxy-routes.ts";
@@ -133,11 +134,13 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   const stalls = new StallWatch();
   const completion = createCompletion(createOnCompleted(deps));
   const recordOutcome = createRecordOutcome(deps.recorder, deps.logger);
-  const webSockets = new WebSockets({ ...deps, completion });
+  const exchanges = new OpenExchanges(deps);
+  const webSockets = new WebSockets({ ...deps, exchanges, completion });
   addRequestHooks(app, { ...deps, stalls, completion, recordOutcome, upgradeOf: acceptUpgrades(app) });
   app.addHook("preClose", async () => webSockets.close());
   app.addHook("onClose", async () => {
     stalls.close();
+    exchanges.close();
     await deps.proxies.close();
   });
   const documented: DocumentedRoute[] = [];
@@ -152,7 +155,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     );
   }
   app.register(async (scope: GatewayApp) =>
-    registerProxyRoutes(scope, { stalls, completion, recordOutcome, webSockets, notFound }),
+    registerProxyRoutes(scope, { stalls, exchanges, completion, recordOutcome, webSockets, notFound }),
   );
   return app;
 }

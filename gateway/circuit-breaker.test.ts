@@ -49,3 +49,30 @@ test("what fails late, of calls from before it opened, does not lengthen the pau
   breaker.failed(900);
   expect(breaker.letThrough(1_000)).toBe(true);
 });
+
+test("one caller's failures count twice, so that a request that always fails opens it for nobody else", () => {
+  const breaker = new CircuitBreaker();
+  for (let failure = 0; failure < 100; failure += 1) breaker.failed(0, "one");
+  for (let failure = 0; failure < 100; failure += 1) breaker.failed(0, "another");
+  expect(breaker.state).toBe("closed");
+  breaker.failed(0, "a third");
+  expect(breaker.state).toBe("open");
+});
+
+test("a caller whose failures count no more does not lengthen the pause, and leaves the try to the next", () => {
+  const breaker = new CircuitBreaker();
+  for (const caller of ["one", "one", "two", "two", "three"]) breaker.failed(0, caller);
+  expect(breaker.letThrough(1_000)).toBe(true);
+  breaker.failed(1_000, "one");
+  expect(breaker.letThrough(1_000)).toBe(true);
+});
+
+test("a success starts the count of each caller anew", () => {
+  const breaker = new CircuitBreaker();
+  for (const caller of ["one", "one", "two", "two"]) breaker.failed(0, caller);
+  breaker.succeeded();
+  for (const caller of ["one", "one", "two", "two"]) breaker.failed(0, caller);
+  expect(breaker.state).toBe("closed");
+  breaker.failed(0, "three");
+  expect(breaker.state).toBe("open");
+});

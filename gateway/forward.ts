@@ -7,32 +7,36 @@ import { ClientGone } from "./client-gone.ts";
 import type { Completion } from "./completion.ts";
 import { HTTP_EARLY_HINTS } from "./http-errors.ts";
 import { limitedBody } from "./limited-body.ts";
+import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
 import type { ProxyRoute, ProxyTarget } from "./proxy-table.ts";
 import type { Exchange } from "./request-state.ts";
 import type { StallWatch } from "./stall-watch.ts";
 import { answerHeaders } from "./standard-headers.ts";
 import { leavesUnread } from "./unread-body.ts";
 import type { CallEnd, Upstream } from "./upstream.ts";
-import { upstreamFailure } from "./upstream-error.ts";
+import { isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
 import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
 
 /** Cheaper to copy into one piece with the headers than to hand over as a piece of its own. */
 const MAX_COPIED_BYTES = 16_384;
 const SILENCE_MARGIN_MS = 5_000;
+const IDEMPOTENT: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
 export interface ForwardDeps {
   completion: Pick<Completion, "decided">;
   recordOutcome: RecordOutcome;
   stalls: StallWatch;
+  exchanges: OpenExchanges;
 }
 
 /**
  * Sends a request on to an upstream and its answer back, both as streams. It answers by itself, or gives the
- * error to the reply: `payload_too_large`, `request_timeout`, `upstream_unavailable`, `upstream_timeout`,
- * `service_unavailable`, or ClientGone.
+ * error to the reply: `payload_too_large`, `request_timeout`, `too_many_requests`, `upstream_unavailable`,
+ * `upstream_timeout`, `service_unavailable`, `token_invalid`, `token_expired`, or ClientGone.
  *
- * Nothing that an upstream may have seen is tried twice. Where no connection came about, the next upstream is
- * asked. A client that leaves takes its upstream call with it.
+ * Where no connection came about, the next upstream is asked. A GET or HEAD is sent once more where a kept-alive
+ * connection was closed before its answer (RFC 9110 §9.2.2). Nothing else that an upstream may have seen is tried twice.
+ * A client that leaves takes its upstream call with it.
  */
 export function forward(
   request: FastifyRequest,
@@ -48,11 +52,10 @@ export function forward(
 }
 
 /** @throws {DomainError} `payload_too_large` if the body announces that it is. */
-function bodyOf({ raw, headers }: FastifyRequest, maxBytes: number) {
+function announcesBody({ headers }: FastifyRequest, maxBytes: number): boolean {
   const length = Number(headers["content-length"] ?? 0);
   if (length > maxBytes) throw new DomainError("payload_too_large");
-  const hasBody = length > 0 || headers["transfer-encoding"] !== undefined;
-  return hasBody ? limitedBody(raw, maxBytes) : null;
+  return length > 0 || headers["transfer-encoding"] !== undefined;
 }
 
 /** The path and query to ask for, as the client wrote them. */
@@ -75,7 +78,19 @@ export function enterUpstream(route: ProxyRoute, except?: Upstream): Upstream {
   throw new DomainError(isFull ? "service_unavailable" : "upstream_unavailable");
 }
 
-class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
+/** Calls that the upstreams of a route have room for, in all. */
+export function freePlaces({ origins }: ProxyRoute): number {
+  let free = 0;
+  for (const upstream of origins) free += upstream.freePlaces;
+  return free;
+}
+
+/** Who a call counts as when its upstream fails: of the networks of an address the widest. */
+export function breakerCaller(request: FastifyRequest): string {
+  return callersOf(request).at(-1)?.name ?? "";
+}
+
+class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
   readonly #request: FastifyRequest;
   readonly #reply: FastifyReply;
   readonly #route: ProxyRoute;
@@ -84,6 +99,8 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
   #upstream: Upstream | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #triesLeft: number;
+  #mayRepeat: boolean;
+  readonly #hasBody: boolean;
   #failure: Error | undefined;
   #total: NodeJS.Timeout | undefined;
   #hasBegun = false;
@@ -99,25 +116,31 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
     this.#route = route;
     this.#deps = deps;
     this.#triesLeft = route.origins.length - 1;
+    this.#hasBody = announcesBody(request, route.bodyLimitBytes);
+    this.#mayRepeat = !this.#hasBody && IDEMPOTENT.has(request.method);
     this.#options = {
       path: upstreamPath(target, request.raw.url ?? ""),
       method: request.method as Dispatcher.HttpMethod,
       headers: upstreamHeaders(request.raw.rawHeaders, request),
-      body: bodyOf(request, route.bodyLimitBytes),
+      body: null,
       headersTimeout: route.headersTimeoutMs,
       bodyTimeout: route.idleTimeoutMs,
     };
   }
 
-  /** @throws {DomainError} if no upstream takes the call. */
+  /** @throws {DomainError} if the caller has its share open, or if no upstream takes the call. */
   begin(): void {
-    const { totalTimeoutMs } = this.#route;
+    const { totalTimeoutMs, bodyLimitBytes, limitKinds, maxOpenPerCaller: max } = this.#route;
+    const callers = callersOf(this.#request);
+    const free = freePlaces(this.#route);
+    this.#deps.exchanges.enter(this, { kind: limitKinds.user, callers, max, free });
     this.#upstream = enterUpstream(this.#route);
     this.#allowSilence();
     if (totalTimeoutMs !== undefined) {
       this.#total = setTimeout(() => this.fail(new DomainError("upstream_timeout")), totalTimeoutMs);
     }
-    if (this.#options.body !== null) {
+    if (this.#hasBody) {
+      this.#options.body = limitedBody(this.#request.raw, bodyLimitBytes);
       if (this.#request.headers.expect !== undefined) this.#reply.raw.writeContinue();
     }
     this.#upstream.dispatch(this.#options, this);
@@ -137,13 +160,32 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
     return this.#route.idleTimeoutMs;
   }
 
+  get minBytesPerS(): number {
+    return this.#route.minBodyBytesPerS;
+  }
+
+  get accessToken(): string {
+    return this.#request.accessToken;
+  }
+
+  get startedMs(): number {
+    return this.#request.startedMs;
+  }
+
+  get isWaiting(): boolean {
+    return !this.#hasBegun;
+  }
+
   abandon(): void {
-    if (this.#upstream === undefined || this.#reply.raw.writableFinished) return;
-    this.#stop(new ClientGone());
+    if (this.#upstream === undefined) this.#deps.exchanges.leave(this);
+    else if (!this.#reply.raw.writableFinished) this.#stop(new ClientGone());
   }
 
   fail(error: DomainError): void {
+    const { raw } = this.#reply;
     if (this.#upstream !== undefined) this.#stop(error);
+    // The upstream is done; the client has not taken all of it.
+    else if (this.#hasBegun && !raw.writableFinished) raw.destroy();
   }
 
   #stop(error: Error): void {
@@ -163,6 +205,7 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
   ): void {
     const request = this.#request;
     const { raw } = this.#reply;
+    this.#mayRepeat = false;
     if (status < 200) {
       if (status === HTTP_EARLY_HINTS && link !== undefined) raw.writeEarlyHints({ link });
       return;
@@ -188,7 +231,7 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
     }
     if (raw.write(chunk)) return;
     controller.pause();
-    this.#deps.stalls.watchReader(raw);
+    this.#deps.stalls.watchReader(raw, this.minBytesPerS);
     raw.once("drain", () => {
       this.#deps.stalls.readerGoesOn(raw);
       controller.resume();
@@ -208,17 +251,18 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
       if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers));
       raw.end();
     }
-    if (raw.writableNeedDrain) this.#deps.stalls.watchReader(raw);
+    if (raw.writableNeedDrain) this.#deps.stalls.watchReader(raw, this.minBytesPerS);
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, thrown: Error): void {
     const failure = upstreamFailure(thrown);
     const isOurs = this.#failure !== undefined || thrown instanceof DomainError;
     if (!isOurs && failure.isUnsent && this.#tryNext()) return;
-    this.#leave(isOurs ? "abandoned" : "failed");
+    if (!isOurs && this.#mayRepeat && isClosedBeforeAnswer(thrown) && this.#repeat()) return;
+    this.#leave(isOurs ? "abandoned" : "failed", failure.isUnsent);
     if (this.#hasBegun) {
       // What was ended was complete.
-      if (!this.#reply.raw.writableEnded) this.#reply.raw.destroy();
+      if (!this.#reply.raw.writableEnded) this.#breakOff(this.#failure ?? failure.error);
       return;
     }
     const wasSent = this.#controller !== undefined;
@@ -226,14 +270,32 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
     this.#reply.send(this.#failure ?? failure.error);
   }
 
+  /** The client has a part of the answer. Of a call that changes something nobody saw how it ended. */
+  #breakOff(error: unknown): void {
+    if (error instanceof DomainError) {
+      this.#request.isEffectUncertain = true;
+      this.#request.errorCode ??= error.code;
+    }
+    this.#reply.raw.destroy();
+  }
+
   /** Nothing was sent yet: the next upstream may do it. */
   #tryNext(): boolean {
     if (this.#triesLeft === 0) return false;
-    const failed = this.#upstream;
     this.#triesLeft -= 1;
+    return this.#sendAgain("failed", this.#upstream);
+  }
+
+  /** The upstream closed a connection that it had kept, perhaps without having read the call: that says nothing of it. */
+  #repeat(): boolean {
+    this.#mayRepeat = false;
+    return this.#sendAgain("abandoned");
+  }
+
+  #sendAgain(end: CallEnd, except?: Upstream): boolean {
     try {
-      const next = enterUpstream(this.#route, failed);
-      failed?.leave("failed");
+      const next = enterUpstream(this.#route, except);
+      this.#upstream?.leave(end);
       this.#upstream = next;
       next.dispatch(this.#options, this);
       return true;
@@ -242,10 +304,12 @@ class ForwardedCall implements Exchange, Dispatcher.DispatchHandler {
     }
   }
 
-  #leave(end: CallEnd): void {
-    this.#upstream?.leave(end);
+  #leave(end: CallEnd, isUnsent = false): void {
+    this.#upstream?.leave(end, end === "failed" && !isUnsent ? breakerCaller(this.#request) : undefined);
     this.#upstream = undefined;
     clearTimeout(this.#total);
+    // Otherwise the client is still to take the answer.
+    if (this.#request.isClosed) this.#deps.exchanges.leave(this);
   }
 }
 

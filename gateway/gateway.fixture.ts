@@ -61,6 +61,20 @@ const VERDICTS: Record<string, Verification> = {
   "revoked-token": { kind: "inactive", reason: "revoked" },
 };
 
+/** A verifier to which each token is a user of its own, until `verdicts` says otherwise. */
+export function verifierOfUsers(verdicts: ReadonlyMap<string, Verification | Error> = new Map()) {
+  return {
+    verify(token: string): Verification | Promise<Verification> {
+      const verdict = verdicts.get(token);
+      if (verdict instanceof Error) return Promise.reject(verdict);
+      return verdict ?? { kind: "active", principal: { ...principalWith("USER"), userId: token } };
+    },
+    refuseSession: () => undefined,
+    assertReady: () => undefined,
+    close: () => undefined,
+  };
+}
+
 const absentAccount = () => Promise.reject(new Error("not part of this test"));
 
 /** Accounts that are no part of a test. */

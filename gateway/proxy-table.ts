@@ -18,6 +18,8 @@ export interface ProxyRoute extends UpstreamRoute {
   allowedOriginSet: ReadonlySet<string>;
   /** What its calls are counted as. */
   limitKinds: Readonly<Record<LimitScope, string>>;
+  /** What its open WebSockets are counted as. */
+  webSocketKind: string;
   /** Whose turn it is. */
   turn: number;
 }
@@ -135,6 +137,7 @@ function withUpstreams(
       user: `proxied ${route.prefix} user`,
       total: `proxied ${route.prefix} total`,
     },
+    webSocketKind: `proxied ${route.prefix} websockets`,
     turn: 0,
   };
 }

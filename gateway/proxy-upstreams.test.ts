@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createMetrics } from "../service-kit/metrics.ts";
-import { HOST, routesOf, testGateway } from "./gateway.fixture.ts";
+import { HOST, routesOf, testGateway, verifierOfUsers } from "./gateway.fixture.ts";
 import { ProxyTable } from "./proxy-table.ts";
 
 const open: { close(): unknown }[] = [];
@@ -94,9 +94,16 @@ test("an upstream that failed five times is not asked for a while: 502 at once",
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   open.unshift({ close: () => server.closeAllConnections() ?? server.close() });
-  const { call } = await serve({ upstream: `http://127.0.0.1:${portOf(server)}` }, hosts());
-  for (let turn = 0; turn < 8; turn += 1) expect((await call()).status).toBe(502);
-  expect(answered).toHaveLength(5);
+  const { call } = await serve(
+    { upstream: `http://127.0.0.1:${portOf(server)}` },
+    { ...hosts(), verifier: verifierOfUsers() },
+  );
+  const as = (user: string) => call("/a", { headers: { authorization: `Bearer ${user}` } });
+  for (let turn = 0; turn < 12; turn += 1) expect((await as("same")).status).toBe(502);
+  // One user's failures are no reason to refuse the others.
+  expect(answered).toHaveLength(12);
+  for (const user of ["b", "c", "d", "e", "f"]) expect((await as(user)).status).toBe(502);
+  expect(answered).toHaveLength(15);
   isBroken = false;
   await expect.poll(async () => (await call()).status, { timeout: 5_000 }).toBe(200);
 });
@@ -112,6 +119,72 @@ test("a call that an upstream has seen is not tried at the next one", async () =
   const { call } = await serve({ upstreams }, hosts());
   expect((await call()).status).toBe(502);
   expect(answered).toEqual(["1"]);
+});
+
+describe("a kept-alive connection that the upstream closes with a call on it", () => {
+  /** Answers one call a connection, and closes it with the next one unread or unanswered. */
+  async function closing(how: "end" | "reset"): Promise<{ url: string; calls: string[] }> {
+    const calls: string[] = [];
+    const server = createTcpServer((socket) => {
+      let seen = 0;
+      socket.on("error", () => undefined);
+      socket.on("data", (bytes) => {
+        calls.push(bytes.toString("latin1").split(" ", 1)[0] ?? "");
+        seen += 1;
+        if (seen === 1) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        else if (how === "end") socket.end();
+        else socket.resetAndDestroy();
+      });
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    open.unshift({ close: () => server.close() });
+    return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls };
+  }
+
+  test.each(["end", "reset"] as const)("a GET is sent once more (%s)", async (how) => {
+    const { url, calls } = await closing(how);
+    const { call } = await serve({ upstream: url }, hosts());
+    for (const _ of [1, 2, 3]) expect((await call()).status).toBe(200);
+    // The second came twice: over the connection that was closed, and over another.
+    expect(calls).toEqual(["GET", "GET", "GET", "GET"]);
+  });
+
+  test("a call that changes something is not", async () => {
+    const { url, calls } = await closing("end");
+    const methods = {
+      GET: ROLES,
+      POST: { ...ROLES, action: "a.make" },
+      DELETE: { ...ROLES, action: "a.end" },
+    };
+    const { call } = await serve({ upstream: url, methods }, hosts());
+    expect((await call()).status).toBe(200);
+    expect((await call("/a", { method: "DELETE" })).status).toBe(502);
+    expect((await call()).status).toBe(200);
+    expect((await call("/a", { method: "POST", body: "x" })).status).toBe(502);
+    expect(calls).toEqual(["GET", "DELETE", "GET", "POST"]);
+  });
+
+  test("a GET is not sent a third time", async () => {
+    const calls: number[] = [];
+    const server = createTcpServer((socket) => {
+      socket.on("error", () => undefined);
+      socket.on("data", () => {
+        calls.push(0);
+        // From the second call on each has a byte of an answer, and no more.
+        if (calls.length === 1) socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        else socket.end("H");
+      });
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    open.unshift({ close: () => server.close() });
+    const { call } = await serve(
+      { upstream: `http://127.0.0.1:${(server.address() as AddressInfo).port}` },
+      hosts(),
+    );
+    expect((await call()).status).toBe(200);
+    expect((await call()).status).toBe(502);
+    expect(calls.length).toBeLessThanOrEqual(3);
+  });
 });
 
 test("an upstream sees the path without the prefix where the route says so", async () => {

@@ -71,6 +71,8 @@ declare module "fastify" {
 export interface Exchange {
   /** Longest pause within a body. */
   readonly idleTimeoutMs: number;
+  /** A request's body must come, and its answer be taken, at this rate on average. */
+  readonly minBytesPerS: number;
   /** The client has gone. */
   abandon(): void;
   /** Ends it with an error, or breaks off the answer that has begun. */

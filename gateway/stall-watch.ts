@@ -6,10 +6,11 @@ import { answerClientError } from "./client-error.ts";
 const SWEEP_MS = 1_000;
 /** For the whole body of a request that is not forwarded. */
 const OWN_BODY_MS = 10_000;
-/** After so long a body must have come at this rate on average. */
+/** What is left of a body that nobody reads any more: its call was answered. */
+const LEFT_BODY_MS = 10_000;
+/** After so long a body must have come at the route's rate on average. */
 const RATE_AFTER_MS = 10_000;
-const MIN_BYTES_PER_S = 500;
-/** An answer of which nothing was taken for so long. */
+/** An answer of which nothing was taken for so long; after waiting so long in all it must be taken at the route's rate. */
 const READER_MS = 30_000;
 
 interface Body {
@@ -21,6 +22,16 @@ interface Body {
   movedMs: number;
   /** How long it was the client that was waited for. */
   waitedMs: number;
+  /** When its call was seen to be over. */
+  overMs?: number;
+}
+
+interface Reader {
+  /** Since when it is waited for, if it is. */
+  sinceMs: number | undefined;
+  waitedMs: number;
+  firstBytes: number;
+  minBytesPerS: number;
 }
 
 /**
@@ -29,7 +40,7 @@ interface Body {
  */
 export class StallWatch {
   readonly #bodies = new Set<Body>();
-  readonly #readers = new Map<ServerResponse, number>();
+  readonly #readers = new Map<ServerResponse, Reader>();
   readonly #timer: NodeJS.Timeout;
   readonly #readerMs: number;
 
@@ -53,13 +64,17 @@ export class StallWatch {
     });
   }
 
-  /** The client does not take what was written. */
-  watchReader(response: ServerResponse): void {
-    this.#readers.set(response, performance.now());
+  /** The client does not take what was written. @param minBytesPerS that it must take on average. */
+  watchReader(response: ServerResponse, minBytesPerS: number): void {
+    const sinceMs = performance.now();
+    const known = this.#readers.get(response);
+    if (known !== undefined) known.sinceMs = sinceMs;
+    else this.#readers.set(response, { sinceMs, waitedMs: 0, firstBytes: takenOf(response), minBytesPerS });
   }
 
   readerGoesOn(response: ServerResponse): void {
-    this.#readers.delete(response);
+    const reader = this.#readers.get(response);
+    if (reader !== undefined) reader.sinceMs = undefined;
   }
 
   close(): void {
@@ -67,29 +82,46 @@ export class StallWatch {
   }
 
   #sweep(nowMs: number): void {
-    for (const [response, sinceMs] of this.#readers) {
+    for (const [response, reader] of this.#readers) {
       if (response.destroyed || response.writableFinished) this.#readers.delete(response);
-      else if (nowMs - sinceMs > this.#readerMs) response.destroy();
+      else if (this.#isStalled(response, reader, nowMs)) response.destroy();
     }
     for (const body of this.#bodies) {
-      const { raw, isClosed } = body.request;
-      if (raw.complete || isClosed || raw.socket.destroyed) this.#bodies.delete(body);
+      const { raw } = body.request;
+      if (raw.complete || raw.socket.destroyed) this.#bodies.delete(body);
       else check(body, nowMs);
     }
   }
+
+  #isStalled(response: ServerResponse, reader: Reader, nowMs: number): boolean {
+    if (reader.sinceMs === undefined) return false;
+    reader.waitedMs += SWEEP_MS;
+    if (nowMs - reader.sinceMs > this.#readerMs) return true;
+    if (reader.waitedMs < this.#readerMs) return false;
+    return takenOf(response) - reader.firstBytes < (reader.waitedMs / 1_000) * reader.minBytesPerS;
+  }
+}
+
+/** Bytes that the kernel has taken for a client. */
+function takenOf({ socket }: ServerResponse): number {
+  return socket === null ? 0 : socket.bytesWritten - socket.writableLength;
 }
 
 function check(body: Body, nowMs: number): void {
-  const { raw, exchange, isDecided } = body.request;
+  const { raw, exchange, isClosed } = body.request;
+  if (exchange === null) {
+    if (nowMs - body.startedMs > OWN_BODY_MS) cutOff(body);
+    return;
+  }
+  if (isClosed) {
+    body.overMs ??= nowMs;
+    if (nowMs - body.overMs > LEFT_BODY_MS) raw.socket.destroy();
+    return;
+  }
   const { bytesRead } = raw.socket;
   if (bytesRead !== body.bytes) {
     body.bytes = bytesRead;
     body.movedMs = nowMs;
-  }
-  if (exchange === null || isDecided) {
-    if (nowMs - body.startedMs > OWN_BODY_MS && exchange === null) cutOff(body);
-    else if (nowMs - body.movedMs > OWN_BODY_MS) cutOff(body);
-    return;
   }
   const isIdle = nowMs - body.movedMs > exchange.idleTimeoutMs;
   // The upstream does not take what has come.
@@ -99,11 +131,17 @@ function check(body: Body, nowMs: number): void {
   }
   body.waitedMs += SWEEP_MS;
   const isSlow =
-    body.waitedMs > RATE_AFTER_MS && body.bytes - body.firstBytes < (body.waitedMs / 1_000) * MIN_BYTES_PER_S;
+    body.waitedMs >= RATE_AFTER_MS &&
+    body.bytes - body.firstBytes < (body.waitedMs / 1_000) * exchange.minBytesPerS;
   if (isIdle || isSlow) exchange.fail(new DomainError("request_timeout"));
 }
 
 function cutOff({ request }: Body): void {
+  if (request.isClosed) {
+    // It has its answer.
+    request.raw.socket.destroy();
+    return;
+  }
   const timeout = Object.assign(new Error("the body came too slowly"), { code: "ERR_HTTP_REQUEST_TIMEOUT" });
   answerClientError(timeout, request.raw.socket);
 }

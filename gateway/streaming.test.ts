@@ -28,6 +28,7 @@ beforeAll(async () => {
   gateway = testGateway({
     routes: routesOf([
       { ...route, prefix: "/a", timeoutMs: 2_000 },
+      { ...route, prefix: "/slow", timeoutMs: 2_000, minBodyBytesPerS: 500 },
       { ...route, prefix: "/events", timeoutMs: 1_000, idleTimeoutMs: 120_000 },
     ]),
     recorder: {
@@ -106,7 +107,7 @@ test("an upload may take longer than any single time-out while it goes on", asyn
     request.once("end", () => response.end(`got ${received}`));
   };
   const connection = dial();
-  connection.socket.write(head("POST", "/a", "Content-Length: 26000"));
+  connection.socket.write(head("POST", "/slow", "Content-Length: 26000"));
   for (let part = 0; part < 13; part += 1) {
     connection.socket.write("x".repeat(2_000));
     await sleep(1_000);
@@ -125,13 +126,55 @@ test("a body that stops is 408 once it was idle for as long as the route says", 
   expect(gateway.entries[1]).toMatchObject({ outcome: "unknown", errorCode: "request_timeout" });
 }, 15_000);
 
-test("a body that trickles is 408, though it is never idle", async () => {
+test.each([
+  { what: "trickles", bytes: 1, everyMs: 200 },
+  { what: "comes at 5 KB a second", bytes: 1_000, everyMs: 200 },
+])(
+  "a body that $what is 408 after ten seconds, though it is never idle",
+  async ({ bytes, everyMs }) => {
+    const connection = dial();
+    connection.socket.write(head("POST", "/a", "Content-Length: 1000000"));
+    const trickle = setInterval(() => connection.socket.write("x".repeat(bytes)), everyMs);
+    await expect.poll(() => connection.isClosed, { timeout: 20_000 }).toBe(true);
+    clearInterval(trickle);
+    expect(statuses(connection.text)).toEqual([408]);
+  },
+  30_000,
+);
+
+test("headers that trickle end after three seconds", async () => {
   const connection = dial();
-  connection.socket.write(head("POST", "/a", "Content-Length: 100000"));
-  const trickle = setInterval(() => connection.socket.write("x"), 200);
-  await expect.poll(() => connection.isClosed, { timeout: 20_000 }).toBe(true);
+  connection.socket.write("GET /a HTTP/1.1\r\nX-");
+  const trickle = setInterval(() => connection.socket.write("a"), 500);
+  await expect.poll(() => connection.isClosed, { timeout: 10_000 }).toBe(true);
   clearInterval(trickle);
   expect(statuses(connection.text)).toEqual([408]);
+}, 15_000);
+
+test.each(["/a", "/auth/logout"])(
+  "what is left of a refused call's body to %s may take ten seconds to come, and no longer",
+  async (path) => {
+    const connection = dial();
+    connection.socket.write(
+      `POST ${path} HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n`,
+    );
+    const trickle = setInterval(() => connection.socket.write("x"), 200);
+    await expect.poll(() => statuses(connection.text)).toEqual([401]);
+    await expect.poll(() => connection.isClosed, { timeout: 20_000 }).toBe(true);
+    clearInterval(trickle);
+    expect(statuses(connection.text)).toEqual([401]);
+  },
+  30_000,
+);
+
+test("what is left of a forwarded body after an early answer may take ten seconds to come", async () => {
+  serve = (_request, response) => void response.writeHead(403, { "content-length": 0 }).end();
+  const connection = dial();
+  connection.socket.write(head("POST", "/a", "Content-Length: 1000"));
+  const trickle = setInterval(() => connection.socket.write("x"), 200);
+  await expect.poll(() => statuses(connection.text)).toEqual([403]);
+  await expect.poll(() => connection.isClosed, { timeout: 20_000 }).toBe(true);
+  clearInterval(trickle);
 }, 30_000);
 
 test("our own paths wait ten seconds for a whole body, however it trickles", async () => {

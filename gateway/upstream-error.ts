@@ -43,6 +43,23 @@ export function upstreamFailure(thrown: unknown): UpstreamFailure {
   return { error, isEffectUncertain: !isUnsent, isUnsent };
 }
 
+/** How a connection ends that the other side has closed. */
+const CLOSED = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
+
+/** Whether a kept-alive connection, over which there were answers before, was closed with the call on it. */
+export function isClosedBeforeAnswer(thrown: unknown): boolean {
+  const {
+    code = "",
+    socket,
+    bytesRead,
+  } = (thrown ?? {}) as {
+    code?: string;
+    socket?: { bytesRead?: number };
+    bytesRead?: number;
+  };
+  return CLOSED.has(code) && (socket?.bytesRead ?? bytesRead ?? 0) > 0;
+}
+
 /** The codes of an error and of those it stands for: a name with several addresses fails with several. */
 function codesOf(thrown: unknown): string[] {
   const { code, errors = [] } = (thrown ?? {}) as { code?: string; errors?: unknown[] };

@@ -1,4 +1,4 @@
-import { type Dispatcher, Pool } from "undici";
+import { buildConnector, type Dispatcher, Pool } from "undici";
 import { CircuitBreaker } from "./circuit-breaker.ts";
 
 /** Calls to one upstream at a time. There is no queue behind it. */
@@ -21,7 +21,7 @@ export class Upstream {
       connections: MAX_OPEN_CALLS,
       pipelining: 1,
       maxHeaderSize: MAX_RESPONSE_HEADERS_BYTES,
-      connect: { timeout: connectTimeoutMs },
+      connect: connectorWithin(connectTimeoutMs),
     });
   }
 
@@ -31,6 +31,10 @@ export class Upstream {
 
   get isFull(): boolean {
     return this.#openCalls >= MAX_OPEN_CALLS;
+  }
+
+  get freePlaces(): number {
+    return MAX_OPEN_CALLS - this.#openCalls;
   }
 
   /** Takes a place for a call, to be given back by `leave`; false if there is none, or while the upstream fails. */
@@ -45,9 +49,10 @@ export class Upstream {
     this.#breaker.succeeded();
   }
 
-  leave(end: CallEnd): void {
+  /** @param caller whose call it was; undefined if no connection came about, which is nobody's doing. */
+  leave(end: CallEnd, caller?: string): void {
     this.#openCalls -= 1;
-    if (end === "failed") this.#breaker.failed(performance.now());
+    if (end === "failed") this.#breaker.failed(performance.now(), caller);
     else if (end === "abandoned") this.#breaker.abandoned();
   }
 
@@ -59,4 +64,16 @@ export class Upstream {
   close(): Promise<void> {
     return this.#pool.close();
   }
+}
+
+/** Errors of a connection say how much had been read from it: undici does so for some of them only. */
+function connectorWithin(timeoutMs: number): buildConnector.connector {
+  const connect = buildConnector({ timeout: timeoutMs });
+  return (options, callback) =>
+    connect(options, (...result) => {
+      const [, socket] = result;
+      // Before undici's own listener, which passes the error on.
+      socket?.on("error", (error) => Object.assign(error, { bytesRead: socket.bytesRead }));
+      callback(...result);
+    });
 }

@@ -1,11 +1,14 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { HOST, principalWith, routesOf, testGateway } from "./gateway.fixture.ts";
 import { statuses } from "./raw-socket.fixture.ts";
 
 const revoked = new Set<string>();
+/** Tokens whose verification fails. */
+const unknowable = new Set<string>();
 let gateway: ReturnType<typeof testGateway>;
 let port = 0;
 let asked: IncomingMessage[] = [];
@@ -22,9 +25,16 @@ upstream.on("upgrade", (request: IncomingMessage, socket: Socket) => {
   socket.pipe(socket);
 });
 
+/** It never answers a handshake. */
+const silent = createServer().on("upgrade", (_request, socket: Socket) => {
+  socket.on("error", () => undefined);
+});
+
 beforeAll(async () => {
   upstream.listen(0, "127.0.0.1");
-  await once(upstream, "listening");
+  silent.listen(0, "127.0.0.1");
+  await Promise.all([once(upstream, "listening"), once(silent, "listening")]);
+  const silentOrigin = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
   const route = {
     upstream: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
     methods: { GET: { roles: ["USER"], action: "chat.open" } },
@@ -34,12 +44,18 @@ beforeAll(async () => {
       { ...route, prefix: "/chat", websocket: true, allowedOrigins: ["https://app.example.com"] },
       { ...route, prefix: "/short", websocket: true, idleTimeoutMs: 300 },
       { ...route, prefix: "/plain" },
+      { ...route, prefix: "/silent", upstream: silentOrigin, websocket: true, timeoutMs: 2_000 },
     ]),
     verifier: {
       verify: (token) =>
-        revoked.has(token) || token === "bad"
-          ? { kind: "inactive", reason: "revoked" }
-          : { kind: "active", principal: principalWith(token === "admin" ? "ADMIN" : "USER") },
+        unknowable.has(token)
+          ? Promise.reject(new Error("token-service is away"))
+          : revoked.has(token) || token === "bad"
+            ? { kind: "inactive", reason: "revoked" }
+            : {
+                kind: "active",
+                principal: { ...principalWith(token === "admin" ? "ADMIN" : "USER"), userId: token },
+              },
       refuseSession: () => undefined,
       assertReady: () => undefined,
       close: () => undefined,
@@ -57,8 +73,10 @@ beforeEach(() => {
 
 afterAll(async () => {
   await gateway.app.close();
-  upstream.closeAllConnections();
-  upstream.close();
+  for (const server of [upstream, silent]) {
+    server.closeAllConnections();
+    server.close();
+  }
 });
 
 function open(path: string, token: string, ...headers: string[]) {
@@ -148,10 +166,37 @@ test("a session that ends takes its WebSocket with it", async () => {
 test("an idle WebSocket ends, and no more are open than allowed", async () => {
   const idle = open("/short", "user");
   await expect.poll(() => idle.isClosed, { timeout: 3_000 }).toBe(true);
-  const three = [1, 2, 3].map(() => open("/chat", "user"));
+  const three = ["a", "b", "c"].map((user) => open("/chat", user));
   for (const each of three) await expect.poll(() => statuses(each.text)).toEqual([101]);
   const fourth = open("/chat", "user");
   await expect.poll(() => statuses(fourth.text)).toEqual([503]);
   for (const each of three) each.socket.destroy();
+  await expect.poll(() => upstreamSockets.size).toBe(0);
+});
+
+test("a handshake under way has its place, and a user never takes the last one", async () => {
+  const mine = [open("/silent", "one"), open("/silent", "one")];
+  await sleep(100);
+  const more = open("/silent", "one");
+  await expect.poll(() => statuses(more.text)).toEqual([429]);
+  const other = open("/chat", "two");
+  await expect.poll(() => statuses(other.text)).toEqual([101]);
+  const beyond = open("/chat", "three");
+  await expect.poll(() => statuses(beyond.text)).toEqual([503]);
+  for (const { text } of mine) expect(text).toBe("");
+  for (const each of mine) {
+    await expect.poll(() => statuses(each.text), { timeout: 6_000 }).toEqual([504]);
+  }
+  const again = open("/chat", "four");
+  await expect.poll(() => statuses(again.text)).toEqual([101]);
+  for (const { socket } of [other, again]) socket.destroy();
+  await expect.poll(() => upstreamSockets.size).toBe(0);
+}, 15_000);
+
+test("what cannot be verified any more does not stay open", async () => {
+  const connection = open("/chat", "soon-unknowable");
+  await expect.poll(() => statuses(connection.text)).toEqual([101]);
+  unknowable.add("soon-unknowable");
+  await expect.poll(() => connection.isClosed, { timeout: 3_000 }).toBe(true);
   await expect.poll(() => upstreamSockets.size).toBe(0);
 });

@@ -4,37 +4,26 @@ import type { Duplex } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
 import { DomainError } from "../service-kit/errors.ts";
-import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
-import type { TokenVerifier } from "../token-client/principal.ts";
 import { ClientGone } from "./client-gone.ts";
 import type { Completion } from "./completion.ts";
 import { isOriginAllowed } from "./cors.ts";
-import { enterUpstream, upstreamPath } from "./forward.ts";
+import { breakerCaller, enterUpstream, upstreamPath } from "./forward.ts";
 import { HTTP_SWITCHING_PROTOCOLS } from "./http-errors.ts";
+import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
 import type { ProxyTable, ProxyTarget } from "./proxy-table.ts";
-import type { GatewayApp, Upgrade } from "./request-state.ts";
+import type { Exchange, GatewayApp, Upgrade } from "./request-state.ts";
 import { answerHeaders } from "./standard-headers.ts";
 import type { Upstream } from "./upstream.ts";
 import { upstreamFailure } from "./upstream-error.ts";
 import { addDownstreamHeaders, upstreamHeaders } from "./upstream-headers.ts";
 
-const CHECK_MS = 1_000;
-
 export interface WebSocketDeps {
   completion: Completion;
-  verifier: Pick<TokenVerifier, "verify">;
+  exchanges: OpenExchanges;
   metrics: Metrics;
-  logger: Logger;
-  /** Open at a time; one more is refused. */
+  /** Open at a time, handshakes included; one more is refused. */
   maxWebSockets: number;
-}
-
-interface OpenSocket {
-  client: Socket;
-  upstream: Duplex;
-  /** Empty on public routes. */
-  accessToken: string;
 }
 
 /** Whether a request asks for a WebSocket where the routes file allows one. Other upgrades are not taken. */
@@ -68,125 +57,115 @@ export function acceptUpgrades(app: GatewayApp): (request: IncomingMessage) => U
   return (request) => upgrades.get(request) ?? null;
 }
 
-/** The WebSockets that are open: each as long as its access token is good. */
+/** The WebSockets of this gateway. `OpenExchanges` sees to it that each ends with its access token. */
 export class WebSockets {
   readonly #deps: WebSocketDeps;
-  readonly #open = new Set<OpenSocket>();
-  readonly #timer: NodeJS.Timeout;
+  readonly #open = new Set<WebSocketExchange>();
 
   constructor(deps: WebSocketDeps) {
     this.#deps = deps;
-    this.#timer = setInterval(() => this.#check(), CHECK_MS);
-    this.#timer.unref();
     deps.metrics.gauge("gatehouse_websockets", "Open WebSockets.", [], (gauge) => gauge.set(this.#open.size));
   }
 
   /** Forwards a request for a WebSocket, and then what goes over it. @throws {DomainError} */
   connect(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, upgrade: Upgrade): void {
     if (upgrade.socket.destroyed) throw new ClientGone();
-    if (target.route.allowedOrigins.length > 0 && request.headers.origin !== undefined) {
+    const { route } = target;
+    if (route.allowedOrigins.length > 0 && request.headers.origin !== undefined) {
       if (!isOriginAllowed(request)) throw new DomainError("forbidden");
     }
-    if (this.#open.size >= this.#deps.maxWebSockets) throw new DomainError("service_unavailable");
-    const upstream = enterUpstream(target.route);
-    const handshake = new Handshake(request, reply, upstream, (headers, other) => {
-      this.#join(request, reply, headers, other, target.route.idleTimeoutMs, upgrade);
+    const { maxWebSockets, exchanges, completion } = this.#deps;
+    const free = maxWebSockets - this.#open.size;
+    if (free <= 0) throw new DomainError("service_unavailable");
+    const exchange = new WebSocketExchange(request, reply, target, upgrade, completion, () => {
+      exchanges.leave(exchange);
+      this.#open.delete(exchange);
     });
-    upstream.dispatch(
-      {
-        path: upstreamPath(target, request.raw.url ?? ""),
-        method: "GET",
-        headers: upstreamHeaders(request.raw.rawHeaders, request),
-        upgrade: "websocket",
-        headersTimeout: target.route.headersTimeoutMs,
-      },
-      handshake,
-    );
+    const callers = callersOf(request);
+    exchanges.enter(exchange, {
+      kind: route.webSocketKind,
+      callers,
+      max: route.maxWebSocketsPerCaller,
+      free,
+    });
+    this.#open.add(exchange);
+    exchange.begin();
   }
 
   /** Ends all: clients connect anew, elsewhere. */
   close(): void {
-    clearInterval(this.#timer);
-    for (const { client } of this.#open) client.destroy();
-  }
-
-  #join(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    rawHeaders: readonly (string | Buffer)[],
-    upstream: Duplex,
-    idleMs: number,
-    { socket: client, head }: Upgrade,
-  ): void {
-    const { raw } = reply.hijack();
-    const headers = answerHeaders(request);
-    addDownstreamHeaders(headers, rawHeaders);
-    raw.detachSocket(client);
-    raw.statusCode = HTTP_SWITCHING_PROTOCOLS;
-    client.write(switchingProtocols(headers));
-    const open = { client, upstream, accessToken: request.accessToken };
-    this.#open.add(open);
-    const end = () => {
-      this.#open.delete(open);
-      client.destroy();
-      upstream.destroy();
-    };
-    client.setTimeout(idleMs, end);
-    client.once("close", end);
-    upstream.once("close", end).on("error", end);
-    if (head.length > 0) upstream.write(head);
-    client.pipe(upstream).pipe(client);
-    this.#deps.completion.decided(request, reply);
-    this.#deps.completion.closed(request, reply);
-  }
-
-  #check(): void {
-    for (const { client, accessToken } of this.#open) {
-      if (accessToken === "") continue;
-      const verdict = this.#deps.verifier.verify(accessToken);
-      if (!(verdict instanceof Promise)) {
-        if (verdict.kind !== "active") client.destroy();
-        continue;
-      }
-      // What cannot be known is not allowed, here as everywhere.
-      verdict.then(
-        ({ kind }) => kind === "active" || client.destroy(),
-        () => client.destroy(),
-      );
-    }
+    for (const exchange of this.#open) exchange.fail(new DomainError("service_unavailable"));
   }
 }
 
-/** The request for a WebSocket on its way to an upstream. */
-class Handshake implements Dispatcher.DispatchHandler {
+/** A WebSocket from the request for it, on its way to an upstream, to the end of the connection. */
+class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
   readonly idleTimeoutMs = 0;
+  readonly minBytesPerS = 0;
+  readonly accessToken: string;
+  readonly startedMs: number;
   readonly #request: FastifyRequest;
   readonly #reply: FastifyReply;
-  readonly #upstream: Upstream;
-  readonly #join: (rawHeaders: readonly (string | Buffer)[], socket: Duplex) => void;
+  readonly #target: ProxyTarget;
+  readonly #upgrade: Upgrade;
+  readonly #completion: Completion;
+  readonly #onEnd: () => void;
+  #upstream: Upstream | undefined;
   #controller: Dispatcher.DispatchController | undefined;
-  #isOver = false;
+  #state: "handshake" | "open" | "over" = "handshake";
   #failure: Error | undefined;
 
   constructor(
     request: FastifyRequest,
     reply: FastifyReply,
-    upstream: Upstream,
-    join: (rawHeaders: readonly (string | Buffer)[], socket: Duplex) => void,
+    target: ProxyTarget,
+    upgrade: Upgrade,
+    completion: Completion,
+    onEnd: () => void,
   ) {
+    this.accessToken = request.accessToken;
+    this.startedMs = request.startedMs;
     this.#request = request;
     this.#reply = reply;
-    this.#upstream = upstream;
-    this.#join = join;
+    this.#target = target;
+    this.#upgrade = upgrade;
+    this.#completion = completion;
+    this.#onEnd = onEnd;
     request.exchange = this;
   }
 
+  /** @throws {DomainError} if no upstream takes the call. */
+  begin(): void {
+    const { route } = this.#target;
+    try {
+      this.#upstream = enterUpstream(route);
+    } catch (error) {
+      this.#end();
+      throw error;
+    }
+    this.#upstream.dispatch(
+      {
+        path: upstreamPath(this.#target, this.#request.raw.url ?? ""),
+        method: "GET",
+        headers: upstreamHeaders(this.#request.raw.rawHeaders, this.#request),
+        upgrade: "websocket",
+        headersTimeout: route.headersTimeoutMs,
+      },
+      this,
+    );
+  }
+
+  get isWaiting(): boolean {
+    return this.#state === "handshake";
+  }
+
   abandon(): void {
-    this.fail(new ClientGone());
+    if (this.#state === "handshake") this.fail(new ClientGone());
   }
 
   fail(error: Error): void {
-    if (this.#isOver) return;
+    if (this.#state === "open") this.#upgrade.socket.destroy();
+    if (this.#state !== "handshake") return;
     this.#failure ??= error;
     this.#controller?.abort(error);
   }
@@ -200,18 +179,18 @@ class Handshake implements Dispatcher.DispatchHandler {
     controller: Dispatcher.DispatchController,
     _status: number,
     _headers: unknown,
-    socket: Duplex,
+    upstream: Duplex,
   ): void {
-    this.#isOver = true;
-    this.#upstream.answered();
-    this.#upstream.leave("answered");
-    this.#join(controller.rawHeaders as Buffer[], socket);
+    this.#state = "open";
+    this.#upstream?.answered();
+    this.#upstream?.leave("answered");
+    this.#join(controller.rawHeaders as Buffer[], upstream);
   }
 
   /** The upstream has answered, but opens no WebSocket. */
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
     if (status < 200) return;
-    this.#upstream.answered();
+    this.#upstream?.answered();
     this.#failure ??= new DomainError("upstream_unavailable");
     controller.abort(this.#failure);
   }
@@ -221,12 +200,43 @@ class Handshake implements Dispatcher.DispatchHandler {
   onResponseEnd(): void {}
 
   onResponseError(_controller: Dispatcher.DispatchController, thrown: Error): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#upstream.leave(this.#failure === undefined ? "failed" : "abandoned");
-    const { error, isEffectUncertain } = upstreamFailure(thrown);
+    if (this.#state !== "handshake") return;
+    const { error, isEffectUncertain, isUnsent } = upstreamFailure(thrown);
+    const isFailed = this.#failure === undefined;
+    const caller = isFailed && !isUnsent ? breakerCaller(this.#request) : undefined;
+    this.#upstream?.leave(isFailed ? "failed" : "abandoned", caller);
+    this.#end();
     this.#request.isEffectUncertain = isEffectUncertain;
     this.#reply.send(this.#failure ?? error);
+  }
+
+  #join(rawHeaders: readonly (string | Buffer)[], upstream: Duplex): void {
+    const { socket: client, head } = this.#upgrade;
+    const request = this.#request;
+    const { raw } = this.#reply.hijack();
+    const headers = answerHeaders(request);
+    addDownstreamHeaders(headers, rawHeaders);
+    raw.detachSocket(client);
+    raw.statusCode = HTTP_SWITCHING_PROTOCOLS;
+    client.write(switchingProtocols(headers));
+    const end = () => {
+      this.#end();
+      client.destroy();
+      upstream.destroy();
+    };
+    client.setTimeout(this.#target.route.idleTimeoutMs, end);
+    client.once("close", end);
+    upstream.once("close", end).on("error", end);
+    if (head.length > 0) upstream.write(head);
+    client.pipe(upstream).pipe(client);
+    this.#completion.decided(request, this.#reply);
+    this.#completion.closed(request, this.#reply);
+  }
+
+  #end(): void {
+    if (this.#state === "over") return;
+    this.#state = "over";
+    this.#onEnd();
   }
 }
 

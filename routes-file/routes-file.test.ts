@@ -34,7 +34,11 @@ test("what is not said has a default", () => {
       connectTimeoutMs: 2_000,
       headersTimeoutMs: 10_000,
       idleTimeoutMs: 10_000,
-      totalTimeoutMs: undefined,
+      totalTimeoutMs: 120_000,
+      streaming: false,
+      minBodyBytesPerS: 10_240,
+      maxOpenPerCaller: 32,
+      maxWebSocketsPerCaller: 8,
       bodyLimitBytes: 16_777_216,
       allowedOrigins: [],
       websocket: false,
@@ -46,6 +50,16 @@ test("what is not said has a default", () => {
       methods: { GET: { auth: { roles: ["USER"] } } },
     },
   ]);
+});
+
+test.each([
+  { said: "streaming: true", expected: undefined },
+  { said: "streaming: true, totalTimeoutMs: 5000", expected: 5_000 },
+  { said: "totalTimeoutMs: 5000", expected: 5_000 },
+  { said: "headersTimeoutMs: 200000", expected: 210_000 },
+])("with $said a call as a whole may take $expected ms", ({ said, expected }) => {
+  const text = `routes: [{ prefix: /a, upstream: 'http://a', ${said}, methods: { GET: { roles: [USER] } } }]`;
+  expect(parseRoutesFile(text)[0]?.totalTimeoutMs).toBe(expected);
 });
 
 test("every problem is reported at once, with its line and key", () => {

@@ -5,6 +5,13 @@ import { parseYamlFile } from "../service-kit/yaml-file.ts";
 const OWN_PATHS = /^\/(?:auth|admin|oauth|docs|openapi|healthz|readyz|metrics|v\d+)(?:\/|$)/;
 const DEFAULT_TIMEOUT_MS = 10_000;
 const DEFAULT_BODY_LIMIT_BYTES = 16 * 1024 * 1024;
+/** A call as a whole, unless the route says otherwise or is for streams. */
+const DEFAULT_TOTAL_TIMEOUT_MS = 120_000;
+const DEFAULT_MIN_BODY_BYTES_PER_S = 10_240;
+const DEFAULT_MAX_OPEN_PER_CALLER = 32;
+const DEFAULT_MAX_WEBSOCKETS_PER_CALLER = 8;
+const MAX_OPEN = 100_000;
+const MAX_BYTES_PER_S = 1_000_000_000;
 
 const MAX_UPSTREAMS = 64;
 const MAX_TIMEOUT_MS = 3_600_000;
@@ -113,6 +120,13 @@ const upstreamRoute = z
     headersTimeoutMs: timeoutMs.optional(),
     idleTimeoutMs: timeoutMs.optional(),
     totalTimeoutMs: timeoutMs.optional(),
+    /** Whether its calls may last: events, long downloads and uploads. */
+    streaming: z.boolean().default(false),
+    /** A request's body must come, and its answer be taken, at this rate on average. 0 for any. */
+    minBodyBytesPerS: z.int().min(0).max(MAX_BYTES_PER_S).default(DEFAULT_MIN_BODY_BYTES_PER_S),
+    /** Calls that a user, or a network on public methods, may have open at a gateway. */
+    maxOpenPerCaller: z.int().min(1).max(MAX_OPEN).default(DEFAULT_MAX_OPEN_PER_CALLER),
+    maxWebSocketsPerCaller: z.int().min(1).max(MAX_OPEN).default(DEFAULT_MAX_WEBSOCKETS_PER_CALLER),
     /** A longer request body is refused, or cut off where its length was not announced. */
     bodyLimitBytes: z.int().min(0).default(DEFAULT_BODY_LIMIT_BYTES),
     allowedOrigins: z
@@ -156,6 +170,13 @@ export interface UpstreamRoute {
   idleTimeoutMs: number;
   /** Longest call as a whole; undefined if a call may last. */
   totalTimeoutMs: number | undefined;
+  streaming: boolean;
+  /** Least average rate of a request's body, and of an answer as its client takes it. */
+  minBodyBytesPerS: number;
+  /** Open calls of one user, or of one network on public methods, at one gateway. */
+  maxOpenPerCaller: number;
+  /** Open WebSockets, likewise. */
+  maxWebSocketsPerCaller: number;
   bodyLimitBytes: number;
   /** Origins of web pages whose scripts may call; `*` alone for all. */
   allowedOrigins: readonly string[];
@@ -186,9 +207,17 @@ function toRoute({ upstream, upstreams, timeoutMs, methods, ...route }: WrittenR
     connectTimeoutMs: route.connectTimeoutMs ?? Math.min(timeoutMs, DEFAULT_CONNECT_TIMEOUT_MS),
     headersTimeoutMs: route.headersTimeoutMs ?? timeoutMs,
     idleTimeoutMs: route.idleTimeoutMs ?? timeoutMs,
-    totalTimeoutMs: route.totalTimeoutMs,
+    totalTimeoutMs: route.totalTimeoutMs ?? (route.streaming ? undefined : defaultTotalMs(route, timeoutMs)),
     methods: Object.fromEntries(Object.entries(methods).filter(([, policy]) => policy !== undefined)),
   };
+}
+
+/** Never less than a call that is as slow as its other time-outs allow. */
+function defaultTotalMs(
+  { headersTimeoutMs, idleTimeoutMs }: Pick<WrittenRoute, "headersTimeoutMs" | "idleTimeoutMs">,
+  timeoutMs: number,
+): number {
+  return Math.max(DEFAULT_TOTAL_TIMEOUT_MS, (headersTimeoutMs ?? timeoutMs) + (idleTimeoutMs ?? timeoutMs));
 }
 
 const routesFile = z.strictObject({

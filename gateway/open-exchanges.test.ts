@@ -1,0 +1,221 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Verification } from "../token-client/principal.ts";
+import { HOST, routesOf, testGateway, verifierOfUsers } from "./gateway.fixture.ts";
+import { statuses } from "./raw-socket.fixture.ts";
+
+/** A sweep each second, and what a busy machine adds. */
+const BOUND_MS = 2_500;
+const REVOKED: Verification = { kind: "inactive", reason: "revoked" };
+const EXPIRED: Verification = { kind: "inactive", reason: "expired" };
+
+let serve: (request: IncomingMessage, response: ServerResponse) => void;
+let gateway: ReturnType<typeof testGateway>;
+let port = 0;
+const verdicts = new Map<string, Verification | Error>();
+const sockets = new Set<Socket>();
+const underWay = new Set<ServerResponse>();
+const upstream = createServer((request, response) => {
+  underWay.add(response);
+  response.once("close", () => underWay.delete(response));
+  serve(request, response);
+});
+
+beforeEach(async () => {
+  verdicts.clear();
+  upstream.listen(0, "127.0.0.1");
+  await once(upstream, "listening");
+  const methods = { GET: { roles: ["USER"] }, POST: { roles: ["USER"], action: "a.make" } };
+  const route = { upstream: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`, methods };
+  const rateLimit = {
+    perUser: { calls: 100_000, perSeconds: 1 },
+    perAddress: { calls: 100_000, perSeconds: 1 },
+  };
+  gateway = testGateway({
+    routes: routesOf([
+      { ...route, prefix: "/a", rateLimit, timeoutMs: 60_000, streaming: true },
+      { ...route, prefix: "/few", rateLimit, maxOpenPerCaller: 2 },
+      { ...route, prefix: "/open", rateLimit, methods: { GET: { auth: "public" } }, maxOpenPerCaller: 2 },
+    ]),
+    verifier: verifierOfUsers(verdicts),
+    isTrustedProxy: () => true,
+  });
+  await gateway.app.listen({ port: 0, host: "127.0.0.1" });
+  port = (gateway.app.server.address() as AddressInfo).port;
+});
+
+afterEach(async () => {
+  for (const socket of sockets) socket.destroy();
+  sockets.clear();
+  upstream.closeAllConnections();
+  upstream.close();
+  await gateway.app.close();
+});
+
+/** An event each 50 ms, without end. */
+function events(_request: IncomingMessage, response: ServerResponse): void {
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  const timer = setInterval(() => response.write("data: x\n\n"), 50);
+  response.once("close", () => clearInterval(timer));
+}
+
+function call(method: string, path: string, user: string, ...headers: string[]) {
+  const socket = connect({ port, host: "127.0.0.1" });
+  sockets.add(socket);
+  const connection = { socket, text: "", isClosed: false };
+  socket.on("error", () => undefined);
+  socket.on("data", (chunk) => {
+    connection.text += chunk.toString("latin1");
+  });
+  socket.on("close", () => {
+    connection.isClosed = true;
+  });
+  const lines = [`${method} ${path} HTTP/1.1`, `Host: ${HOST}`, ...headers];
+  if (user !== "") lines.push(`Authorization: Bearer ${user}`);
+  socket.write(`${lines.join("\r\n")}\r\n\r\n`);
+  return connection;
+}
+
+describe("an answer that streams ends with its token", () => {
+  test.each([
+    { why: "is revoked", verdict: REVOKED },
+    { why: "expires", verdict: EXPIRED },
+    { why: "cannot be verified", verdict: new Error("token-service is away") },
+  ])("when it $why", async ({ verdict }) => {
+    serve = events;
+    const mine = call("GET", "/a/events", "one");
+    const other = call("GET", "/a/events", "two");
+    await expect.poll(() => [mine.text, other.text].every((text) => text.includes("data"))).toBe(true);
+    await sleep(1_200);
+    expect(mine.isClosed).toBe(false);
+    verdicts.set("one", verdict);
+    await expect.poll(() => mine.isClosed, { timeout: BOUND_MS }).toBe(true);
+    await expect.poll(() => underWay.size).toBe(1);
+    expect(other.isClosed).toBe(false);
+    await expect.poll(() => gateway.app.server.listening).toBe(true);
+  });
+
+  test("a call that changes something and is cut this way has the outcome unknown", async () => {
+    serve = events;
+    const connection = call("POST", "/a", "one", "Content-Length: 0");
+    await expect.poll(() => connection.text).toContain("data");
+    verdicts.set("one", REVOKED);
+    await expect.poll(() => connection.isClosed, { timeout: BOUND_MS }).toBe(true);
+    await expect.poll(() => gateway.entries.length).toBe(2);
+    expect(gateway.entries[1]).toMatchObject({ outcome: "unknown", errorCode: "token_invalid" });
+  });
+
+  test("a download whose end waits for its client ends likewise", async () => {
+    serve = (_request, response) => void response.end(Buffer.alloc(30_000_000));
+    const connection = call("GET", "/a/file", "one");
+    connection.socket.pause();
+    await sleep(500);
+    verdicts.set("one", REVOKED);
+    await expect.poll(() => underWay.size, { timeout: BOUND_MS }).toBe(0);
+    connection.socket.resume();
+    await expect.poll(() => connection.isClosed, { timeout: BOUND_MS }).toBe(true);
+    expect(connection.text.length).toBeLessThan(30_000_000);
+  });
+
+  test("a call that waits for its answer is 401 when its token is revoked", async () => {
+    serve = () => undefined;
+    const connection = call("POST", "/a", "one", "Content-Length: 0");
+    await expect.poll(() => underWay.size).toBe(1);
+    verdicts.set("one", REVOKED);
+    await expect.poll(() => statuses(connection.text), { timeout: BOUND_MS }).toEqual([401]);
+    await expect.poll(() => gateway.entries.length).toBe(2);
+    expect(gateway.entries[1]).toMatchObject({ outcome: "unknown", errorCode: "token_invalid" });
+  });
+
+  test("a token that expires while its call waits for an answer does not end the call", async () => {
+    serve = (_request, response) => void setTimeout(() => response.end("ok"), 3_000);
+    const connection = call("GET", "/a", "one");
+    await expect.poll(() => underWay.size).toBe(1);
+    verdicts.set("one", EXPIRED);
+    await expect.poll(() => statuses(connection.text), { timeout: 6_000 }).toEqual([200]);
+  });
+
+  test("a public route's streams go on", async () => {
+    serve = events;
+    const connection = call("GET", "/open", "");
+    await expect.poll(() => connection.text).toContain("data");
+    verdicts.set("", REVOKED);
+    await sleep(2_200);
+    expect(connection.isClosed).toBe(false);
+  });
+});
+
+describe("a caller's share of what is open", () => {
+  test("a user with 1,200 slow uploads leaves room for another, and gets its own back", async () => {
+    serve = (request, response) => {
+      if (request.method === "GET") response.end("ok");
+      else request.resume().once("end", () => response.end("ok"));
+    };
+    const uploads = Array.from({ length: 1_200 }, () => call("POST", "/a", "one", "Content-Length: 100000"));
+    for (const { socket } of uploads) socket.write("x");
+    await expect.poll(() => uploads.filter(({ isClosed }) => !isClosed).length, { timeout: 20_000 }).toBe(32);
+    // Some answers are lost with their connections: what the client goes on sending resets them.
+    expect(new Set(uploads.flatMap(({ text }) => statuses(text)))).toEqual(new Set([429]));
+    const other = call("GET", "/a", "two");
+    await expect.poll(() => statuses(other.text)).toEqual([200]);
+    await expect.poll(() => underWay.size).toBe(32);
+    for (const { socket } of uploads) socket.destroy();
+    await expect.poll(() => underWay.size, { timeout: 10_000 }).toBe(0);
+    const again = call("GET", "/a", "one");
+    await expect.poll(() => statuses(again.text)).toEqual([200]);
+  }, 60_000);
+
+  test("a call has its place until its client has taken the answer", async () => {
+    serve = (_request, response) => void response.end(Buffer.alloc(30_000_000));
+    const slow = [1, 2].map(() => call("GET", "/few", "one"));
+    for (const { socket } of slow) socket.pause();
+    await sleep(500);
+    const third = call("GET", "/few", "one");
+    await expect.poll(() => statuses(third.text)).toEqual([429]);
+    expect(third.text).toMatch(/retry-after: 1/i);
+    for (const { socket } of slow) socket.resume();
+    await expect
+      .poll(() => slow.map(({ text }) => text.length > 30_000_000), { timeout: 10_000 })
+      .toEqual([true, true]);
+    const fourth = call("GET", "/few", "one");
+    await expect.poll(() => statuses(fourth.text)).toEqual([200]);
+  }, 30_000);
+
+  test("on public methods it is the network's, and a wide IPv6 network has one too", async () => {
+    serve = events;
+    const from = (address: string) => call("GET", "/open", "", `X-Forwarded-For: ${address}`);
+    const open = async (addresses: string[]) => {
+      const all: number[] = [];
+      for (const address of addresses) {
+        const connection = from(address);
+        await expect.poll(() => connection.text).not.toBe("");
+        all.push(...statuses(connection.text));
+      }
+      return all;
+    };
+    expect(await open(["192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.2"])).toEqual([200, 200, 429, 200]);
+    const networks = Array.from({ length: 10 }, (_, index) => `2001:db8:1:${index.toString(16)}::1`);
+    // Ten /64s of one /56, which has four times as much as one /64.
+    expect((await open(networks)).filter((status) => status === 200)).toHaveLength(8);
+  });
+
+  test.each([
+    { what: "answered", expected: 200 },
+    { what: "too large", expected: 413 },
+    { what: "broken off by its upstream", expected: 502 },
+  ])("a call that was $what gives its place back", async ({ expected }) => {
+    serve = (request, response) => {
+      if (expected === 200) response.end("ok");
+      else request.socket.destroy();
+    };
+    for (let turn = 0; turn < 5; turn += 1) {
+      const length = expected === 413 ? "Content-Length: 99999999" : "Content-Length: 0";
+      const connection = call("POST", "/few", "one", length, "Connection: close");
+      await expect.poll(() => connection.isClosed).toBe(true);
+      expect(statuses(connection.text)).toEqual([expected]);
+    }
+  });
+});

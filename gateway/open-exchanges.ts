@@ -1,0 +1,135 @@
+import type { FastifyRequest } from "fastify";
+import { DomainError } from "../service-kit/errors.ts";
+import type { Metrics } from "../service-kit/metrics.ts";
+import { type Network, networksOf } from "../service-kit/network-of.ts";
+import type { TokenVerifier, Verification } from "../token-client/principal.ts";
+import { clientIp } from "./client-ip.ts";
+
+const SWEEP_MS = 1_000;
+/** Clients renew their token while calls are under way: one that waits for its answer may outlive its token this long. */
+const MAY_OUTLIVE_TOKEN_MS = 10_000;
+const RETRY_AFTER_MS = 1_000;
+
+/** A call or a WebSocket between a client and an upstream. */
+export interface OpenExchange {
+  /** Empty on public routes: there is nothing to check again. */
+  readonly accessToken: string;
+  /** When its request began, by `performance.now()`. */
+  readonly startedMs: number;
+  /** Whether the upstream has not begun to answer. */
+  readonly isWaiting: boolean;
+  /** Answers with the error, or breaks off the answer that has begun. */
+  fail(error: DomainError): void;
+}
+
+/** What one caller may have open of one kind. */
+export interface Share {
+  /** What is counted together: a route's calls, or its WebSockets. */
+  kind: string;
+  /** Who it is counted under: see `callersOf`. */
+  callers: readonly Network[];
+  max: number;
+  /** Places that are free for everybody. */
+  free: number;
+}
+
+/** The user who calls; the networks of the client's address where nobody is known. */
+export function callersOf(request: FastifyRequest): readonly Network[] {
+  const { principal } = request;
+  return principal === null ? networksOf(clientIp(request)) : [{ name: principal.userId, times: 1 }];
+}
+
+/**
+ * Everything that is open between clients and upstreams. Once a second each access token is verified again, from
+ * memory like that of any call: what was revoked, has expired or cannot be known ends. And no caller has more than its
+ * share open.
+ */
+export class OpenExchanges {
+  readonly #verifier: Pick<TokenVerifier, "verify">;
+  readonly #open = new Map<OpenExchange, readonly string[]>();
+  readonly #counts = new Map<string, number>();
+  readonly #timer: NodeJS.Timeout;
+  readonly #countEnd: (code: string) => void;
+
+  constructor({ verifier, metrics }: { verifier: Pick<TokenVerifier, "verify">; metrics: Metrics }) {
+    this.#verifier = verifier;
+    this.#timer = setInterval(() => this.#sweep(performance.now()), SWEEP_MS);
+    this.#timer.unref();
+    const ends = metrics.counter(
+      "gatehouse_exchanges_ended_total",
+      "Forwarded calls and WebSockets ended because their token was no longer good, or could not be verified.",
+      ["code"],
+    );
+    this.#countEnd = (code) => ends.inc({ code });
+    metrics.gauge("gatehouse_open_exchanges", "Open forwarded calls and WebSockets.", [], (gauge) =>
+      gauge.set(this.#open.size),
+    );
+  }
+
+  /**
+   * Takes a place, to be given back by `leave`. A caller may have as many as its share says, and never more than are
+   * left free: a hundred callers who take what they can still leave a hundredth for the next one.
+   *
+   * @throws {DomainError} `too_many_requests`.
+   */
+  enter(exchange: OpenExchange, { kind, callers, max, free }: Share): void {
+    const keys: string[] = [];
+    for (const { name, times } of callers) {
+      const key = `${kind} ${name}`;
+      if ((this.#counts.get(key) ?? 0) >= Math.min(max * times, Math.max(free, 1))) {
+        throw new DomainError("too_many_requests", undefined, { retryAfterMs: RETRY_AFTER_MS });
+      }
+      keys.push(key);
+    }
+    for (const key of keys) this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
+    this.#open.set(exchange, keys);
+  }
+
+  /** Gives the place back. May be called again. */
+  leave(exchange: OpenExchange): void {
+    const keys = this.#open.get(exchange);
+    if (keys === undefined) return;
+    this.#open.delete(exchange);
+    for (const key of keys) {
+      const left = (this.#counts.get(key) ?? 1) - 1;
+      if (left === 0) this.#counts.delete(key);
+      else this.#counts.set(key, left);
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #sweep(nowMs: number): void {
+    for (const exchange of this.#open.keys()) {
+      if (exchange.accessToken !== "") void this.#check(exchange, nowMs);
+    }
+  }
+
+  /** Never rejects. */
+  async #check(exchange: OpenExchange, nowMs: number): Promise<void> {
+    try {
+      const verdict = this.#verifier.verify(exchange.accessToken);
+      // Without a turn of the event loop where the answer is in memory.
+      this.#settle(exchange, verdict instanceof Promise ? await verdict : verdict, nowMs);
+    } catch (error) {
+      // What cannot be known is not allowed, here as everywhere.
+      this.#end(exchange, new DomainError("service_unavailable", undefined, { cause: error }));
+    }
+  }
+
+  #settle(exchange: OpenExchange, verdict: Verification, nowMs: number): void {
+    if (verdict.kind === "active") return;
+    const isExpired = verdict.reason === "expired";
+    if (isExpired && exchange.isWaiting && nowMs - exchange.startedMs < MAY_OUTLIVE_TOKEN_MS) return;
+    this.#end(exchange, new DomainError(isExpired ? "token_expired" : "token_invalid"));
+  }
+
+  #end(exchange: OpenExchange, error: DomainError): void {
+    // It may have ended while its token was asked for.
+    if (!this.#open.has(exchange)) return;
+    this.#countEnd(error.code);
+    exchange.fail(error);
+  }
+}
