@@ -6,7 +6,7 @@ import type { MfaClient } from "./mfa-client.ts";
 
 const absent = () => Promise.reject(new Error("not part of this test"));
 const TEMP_TOKEN = "t".repeat(43);
-const CODE = "123 456";
+const CODE = "123456";
 const RECOVERY_CODES = ["ABCD-EFGH-IJKL-MNOP"];
 
 /** A gateway whose `mfa` notes what it is asked for. */
@@ -133,7 +133,17 @@ test.each(["setup", "enable", "disable", "recovery-codes"])("%s needs an access 
 test.each<{ path: string; body: unknown; fields: string[] }>([
   { path: "verify", body: {}, fields: ["tempToken", "code"] },
   { path: "verify", body: { tempToken: "t", code: 123456 }, fields: ["code"] },
-  { path: "verify", body: { tempToken: "t", code: "1", x: 1 }, fields: ["x"] },
+  { path: "verify", body: { tempToken: "t", code: CODE, x: 1 }, fields: ["x"] },
+  ...[
+    " 123456",
+    "123456\n",
+    "123 456",
+    "12345",
+    "1234567",
+    "\u0661\u0662\u0663\u0664\u0665\u0666",
+    "1e5",
+    "ABCD-EFGH-IJKL-MNO0",
+  ].map((code) => ({ path: "verify", body: { tempToken: "t", code }, fields: ["code"] })),
   {
     path: "verify",
     body: { tempToken: "t".repeat(201), code: "1".repeat(65) },
@@ -141,7 +151,7 @@ test.each<{ path: string; body: unknown; fields: string[] }>([
   },
   { path: "setup", body: {}, fields: ["password"] },
   { path: "enable", body: { code: "" }, fields: ["code"] },
-  { path: "disable", body: { code: "1" }, fields: ["password"] },
+  { path: "disable", body: { code: CODE }, fields: ["password"] },
   { path: "recovery-codes", body: { code: null }, fields: ["code"] },
 ])("$path refuses $body before anything is done", async ({ path, body, fields }) => {
   const { app, asked, entries } = withMfa({});
@@ -151,6 +161,17 @@ test.each<{ path: string; body: unknown; fields: string[] }>([
   expect(found.sort()).toEqual(fields.sort());
   expect([asked, entries]).toEqual([[], []]);
 });
+
+test.each(["000000", "abcd efgh-ijkl - mnop", "ABCDEFGHIJKLMNOP"])(
+  "%s has the form of a code",
+  async (code) => {
+    const { app, asked } = withMfa({ completeLogin: new DomainError("mfa_code_invalid") });
+    const body = { tempToken: TEMP_TOKEN, code };
+    const response = await send(app, { method: "POST", url: "/auth/mfa/verify", body });
+    expect(response.statusCode).toBe(401);
+    expect(asked).toHaveLength(1);
+  },
+);
 
 test("me says how many recovery codes are left, only with a second factor", async () => {
   const account = { ...ada, mfaEnabled: true, recoveryCodesLeft: 9 };

@@ -10,11 +10,12 @@ import { mfaDocs } from "./mfa-docs.ts";
 import { principalOf } from "./principal.ts";
 import type { GatewayApp } from "./request-state.ts";
 
-/** Six digits or a recovery code, with spaces and dashes; what is neither is `mfa_code_invalid`. */
+/** Six digits, or a recovery code: 16 letters and digits, between which may be spaces and dashes. */
+const CODE = /^(?:[0-9]{6}|[A-Za-z2-7](?:[ \p{Pd}]{0,3}[A-Za-z2-7]){15})$/u;
 const codeField = z
   .string()
-  .min(1)
-  .max(64)
+  .max(64, { abort: true })
+  .regex(CODE, "must be six digits or a recovery code")
   .meta({ examples: ["492039"] });
 const VerifyBody = z.strictObject({ tempToken: tempTokenField, code: codeField });
 const SetupBody = z.strictObject({ password: passwordField });

@@ -7,7 +7,7 @@ import {
   type PendingPasswordChange,
 } from "./begin-password-change.ts";
 import { type BeginSessionDeps, beginSession } from "./begin-session.ts";
-import { checkMfaCode, type MfaMethod } from "./check-mfa-code.ts";
+import { checkMfaCode, type DeviceShown, type MfaMethod } from "./check-mfa-code.ts";
 import type { CompletedLogin } from "./login.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import {
@@ -45,12 +45,12 @@ interface Passed {
  * also when token-service then cannot give a session: the user logs in again, with the next code.
  *
  * @throws {DomainError} `mfa_token_invalid` for a login that is unknown, over, was tried five times, or whose user's
- *   sessions were ended since; `mfa_code_invalid`; `too_many_requests` after ten wrong codes of the account in 15
- *   minutes; `service_unavailable`.
+ *   sessions were ended since; `mfa_code_invalid`; `validation_failed` for what is no code; `too_many_requests` for an
+ *   app's code after ten wrong codes in 15 minutes, 20 in a day or 100 in a row; `service_unavailable`.
  */
 export async function completeMfaLogin(
   deps: MfaDeps & BeginSessionDeps & BeginPasswordChangeDeps,
-  attempt: TypedCode & { tempToken: string },
+  attempt: TypedCode & DeviceShown & { tempToken: string },
   context: CallContext,
 ): Promise<CompletedLogin | { passwordChange: PendingPasswordChange }> {
   const tokenHash = mfaTokenHash(attempt.tempToken);
@@ -79,7 +79,7 @@ export async function completeMfaLogin(
 async function pass(
   tx: TransactionSql,
   deps: MfaDeps & BeginPasswordChangeDeps,
-  step: { tokenHash: Buffer; attempt: TypedCode; context: CallContext },
+  step: { tokenHash: Buffer; attempt: TypedCode & DeviceShown; context: CallContext },
 ): Promise<Passed | undefined> {
   const { tokenHash, attempt, context } = step;
   const challenge = await findChallenge(tx, tokenHash);
@@ -90,7 +90,7 @@ async function pass(
   const now = deps.now();
   const isOpen = await countChallengeTry(tx, { tokenHash, sessionEpoch, now, maxTries: MAX_TRIES });
   if (!isOpen) throw new DomainError("mfa_token_invalid");
-  const method = await checkMfaCode(tx, deps, locked, attempt, context);
+  const method = await checkMfaCode(tx, deps, locked, attempt, attempt, context);
   if (method === undefined) {
     await tellFailure(tx, deps, locked.id, attempt, context);
     return undefined;

@@ -5,14 +5,15 @@ import { type EndSessionsDeps, owesSessionEnd } from "./end-sessions.ts";
 import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import { endWrongRows } from "./mfa-guessing-store.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { confirmTotpCredential, consumeTotpStep, findTotpCredential, lockUserForMfa } from "./mfa-store.ts";
 import { assertTriesLeft, noteWrongCode } from "./mfa-tries.ts";
-import { normalCode } from "./recovery-code.ts";
 import type { SessionEnd } from "./session-end-store.ts";
 import { tellAudit } from "./tell-audit.ts";
 import { totpStep } from "./totp.ts";
 import { openTotpSecret } from "./totp-secret.ts";
+import { parseCode } from "./typed-code.ts";
 
 /** How long a secret may wait for its first code. */
 const ENROLLMENT_TTL_MS = 15 * 60_000;
@@ -71,18 +72,22 @@ async function enable(
   if (credential !== undefined && credential.confirmedAt !== null) {
     throw new DomainError("mfa_already_enabled");
   }
-  await assertTriesLeft(tx, deps, userId);
+  const origin = { userId, isKnownDevice: true };
+  await assertTriesLeft(tx, deps, origin);
   const isFresh =
     credential !== undefined && now.getTime() - credential.createdAt.getTime() < ENROLLMENT_TTL_MS;
-  const step = isFresh
-    ? totpStep(openTotpSecret(deps.mfaKeys, userId, credential), normalCode(request.code), now)
-    : undefined;
+  const code = parseCode(request.code);
+  const step =
+    isFresh && code.kind === "totp"
+      ? totpStep(openTotpSecret(deps.mfaKeys, userId, credential), code.digits, now)
+      : undefined;
   // The code is used up: it will not log in as well.
   if (step === undefined || !(await consumeTotpStep(tx, userId, step))) {
-    await noteWrongCode(tx, deps, userId);
+    await noteWrongCode(tx, deps, origin);
     return undefined;
   }
   await confirmTotpCredential(tx, userId, now);
+  await endWrongRows(tx, userId);
   const recoveryCodes = await giveRecoveryCodes(tx, deps, userId);
   await enqueueMfaNotice(tx, deps, user, "mfa-enabled", request);
   const { clientIp, userAgent } = request;

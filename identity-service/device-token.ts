@@ -18,12 +18,14 @@ export interface KnownDevice {
   userId: string;
   /** The account's at that login: with a new password every device is unknown. */
   passwordEpoch: number;
+  /** When it was last logged in on, in whole seconds since the epoch. */
+  issuedAtS: number;
 }
 
 /** Makes and reads device tokens. One opens nothing: it only says that its bearer has logged in before. */
 export interface DeviceTokens {
   /** @returns a token that counts for 180 days. Its epoch is the first, 0, unless said. */
-  issue(device: Omit<KnownDevice, "passwordEpoch"> & Partial<KnownDevice>): string;
+  issue(device: Pick<KnownDevice, "id" | "userId"> & Partial<KnownDevice>): string;
   /** Undefined for anything that is not one of ours, or has ended. Whether its epoch is the present one: `known-device.ts`. */
   read(token: string): KnownDevice | undefined;
 }
@@ -49,7 +51,8 @@ export function createDeviceTokens(key: Buffer, now: () => Date): DeviceTokens {
       const expected = proofOf([version, userId, id, epoch, end].join("."));
       const given = Buffer.from(proof, "base64url");
       if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined;
-      return Number(end) > nowS() ? { id, userId, passwordEpoch: Number(epoch) } : undefined;
+      const issuedAtS = Number(end) - DEVICE_TOKEN_TTL_S;
+      return Number(end) > nowS() ? { id, userId, passwordEpoch: Number(epoch), issuedAtS } : undefined;
     },
   };
 }

@@ -53,7 +53,7 @@ async function disable(
   if (!isStill(checked, await lockAccount(tx, userId))) throw new DomainError("invalid_credentials");
   const user = await lockUserForMfa(tx, userId);
   if (user === undefined) throw new DomainError("invalid_credentials");
-  const method = await checkMfaCode(tx, deps, user, request, context);
+  const method = await checkMfaCode(tx, deps, user, request, "session", context);
   if (method === undefined) return undefined;
   await deleteSecondFactor(tx, userId);
   await enqueueMfaNotice(tx, deps, user, "mfa-disabled", request);

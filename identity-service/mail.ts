@@ -13,6 +13,8 @@ export const MAILS = {
   "recovery-codes-renewed": ["occurredAt", "ip", "browser"],
   /** One of them was used. */
   "recovery-code-used": ["occurredAt", "ip", "browser", "codesLeft"],
+  /** Somebody who has the password gives wrong codes of the second factor. */
+  "mfa-guessed": ["occurredAt", "ip", "browser"],
   /** An account was made with this address. `link` is kept as `links.ts` says, and completed when the mail is sent. */
   "verify-email": ["link"],
   /** Somebody forgot a password. */

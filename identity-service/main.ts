@@ -30,6 +30,7 @@ import { createLinkTokens } from "./links.ts";
 import { createMailSender } from "./mail-sender.ts";
 import { MailWorker } from "./mail-worker.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
+import { deleteOldWrongCodes } from "./mfa-tries.ts";
 import { createNoteFailedLogin } from "./note-failed-login.ts";
 import { createFlowSecrets } from "./oauth-flow-secrets.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
@@ -228,6 +229,13 @@ securityEventWorker.start();
 lifecycle.onStop("security events", () => securityEventWorker.stop());
 const linkCleaning = repeat("links", LINK_CLEANING_INTERVAL_MS, () => deleteOldLinks(deps), logger);
 lifecycle.onStop("link cleaning", () => linkCleaning.stop());
+const codeCleaning = repeat(
+  "wrong codes",
+  LINK_CLEANING_INTERVAL_MS,
+  () => deleteOldWrongCodes(deps),
+  logger,
+);
+lifecycle.onStop("wrong code cleaning", () => codeCleaning.stop());
 const oauthCleaning = repeat("flows", LINK_CLEANING_INTERVAL_MS, () => deleteExpiredOAuth(deps), logger);
 lifecycle.onStop("flow cleaning", () => oauthCleaning.stop());
 

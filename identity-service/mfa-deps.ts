@@ -1,10 +1,12 @@
 import type { Sql } from "../service-kit/postgres.ts";
+import type { DeviceTokens } from "./device-token.ts";
 import type { MfaKeys } from "./totp-secret.ts";
 
 /** What checking a code needs. */
 export interface MfaDeps {
   sql: Sql;
   mfaKeys: MfaKeys;
+  deviceTokens: Pick<DeviceTokens, "read">;
   now: () => Date;
   /** A new UUIDv7. */
   newId: () => string;

@@ -16,6 +16,8 @@ export interface LockedUser {
   sessionEpoch: number;
   /** No session before the password was changed. */
   mustChangePassword: boolean;
+  /** Goes up with each new password. */
+  passwordEpoch: number;
 }
 
 /** A user's TOTP secret, confirmed or not. */
@@ -48,7 +50,7 @@ export interface MfaChallenge {
 export async function lockUserForMfa(tx: TransactionSql, userId: string): Promise<LockedUser | undefined> {
   const [row] = await tx<LockedUser[]>`
     select id, email, status = 'active' as "isActive", session_epoch as "sessionEpoch",
-      must_change_password as "mustChangePassword"
+      must_change_password as "mustChangePassword", password_epoch as "passwordEpoch"
     from users where id = ${userId} for no key update
   `;
   return row;
@@ -155,13 +157,15 @@ export async function countRecoveryCodes(sql: Sql | TransactionSql, userId: stri
   return row?.count ?? 0;
 }
 
-/** Removes a user's second factor: secret, recovery codes and waiting logins. @returns false if none was on. */
+/** Removes a user's second factor: secret, recovery codes, waiting logins and what was counted of wrong codes. @returns false if none was on. */
 export async function deleteSecondFactor(tx: TransactionSql, userId: string): Promise<boolean> {
   const removed = await tx<{ wasOn: boolean }[]>`
     delete from totp_credentials where user_id = ${userId} returning confirmed_at is not null as "wasOn"
   `;
   await tx`delete from recovery_codes where user_id = ${userId}`;
   await tx`delete from mfa_challenges where user_id = ${userId}`;
+  await tx`delete from mfa_failures where user_id = ${userId}`;
+  await tx`delete from mfa_guessing where user_id = ${userId}`;
   return removed[0]?.wasOn === true;
 }
 
@@ -213,23 +217,4 @@ export async function deleteEndedChallenges(sql: Sql, endedBefore: Date, limit: 
       order by expires_at limit ${limit} for update skip locked
     )
   `;
-}
-
-/** When the wrong codes of a user since then came, oldest first. */
-export async function listMfaFailures(tx: TransactionSql, userId: string, since: Date): Promise<Date[]> {
-  const rows = await tx<{ failedAt: Date }[]>`
-    select failed_at as "failedAt" from mfa_failures
-    where user_id = ${userId} and failed_at > ${since} order by failed_at
-  `;
-  return rows.map(({ failedAt }) => failedAt);
-}
-
-/** Notes a wrong code, and forgets those that no longer count. */
-export async function insertMfaFailure(
-  tx: TransactionSql,
-  failure: { id: string; userId: string; failedAt: Date; forgetUntil: Date },
-): Promise<void> {
-  const { id, userId, failedAt, forgetUntil } = failure;
-  await tx`delete from mfa_failures where user_id = ${userId} and failed_at <= ${forgetUntil}`;
-  await tx`insert into mfa_failures (id, user_id, failed_at) values (${id}, ${userId}, ${failedAt})`;
 }

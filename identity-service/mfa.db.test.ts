@@ -3,17 +3,24 @@ import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
+import { changePassword } from "./change-password.ts";
+import { type CodeSource, checkMfaCode } from "./check-mfa-code.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
 import { confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
 import { countRecoveryCodesLeft } from "./count-recovery-codes-left.ts";
+import { createDeviceTokens } from "./device-token.ts";
 import { disableTotp } from "./disable-totp.ts";
 import { getUser } from "./get-user.ts";
 import { login } from "./login.ts";
+import { lockUserForMfa } from "./mfa-store.ts";
+import { deleteOldWrongCodes } from "./mfa-tries.ts";
 import { reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
 import { regenerateRecoveryCodes } from "./regenerate-recovery-codes.ts";
 import { register } from "./register.ts";
+import { rememberDevice } from "./remember-device.ts";
 import { newTestKey, soon, testDeps } from "./test-deps.ts";
 
 const EMAIL = "anna.smith@example.com";
@@ -32,7 +39,8 @@ beforeAll(async () => {
 beforeEach(async () => {
   await database.ownerSql`truncate users, session_ends, mail_outbox cascade`;
   nowMs = Date.parse("2031-01-02T03:04:05.678Z");
-  deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
+  const now = () => new Date(nowMs);
+  deps = { ...(await testDeps(database.sql)), now, deviceTokens: createDeviceTokens(randomBytes(32), now) };
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
   userId = (await register(deps, registration, soon())).id;
   await database.ownerSql`truncate mail_outbox`;
@@ -45,8 +53,8 @@ const pass = (seconds: number) => {
 };
 const codeOf = (secret: string, shiftS = 0) =>
   generateSync({ secret, epoch: Math.floor(nowMs / 1_000) + shiftS });
-/** No code of any step: a TOTP code has digits only, and a recovery code 16 characters. */
-const WRONG = "ABCDEF";
+/** No code of any step, nor, but once in 2^80, a recovery code. */
+const WRONG = "AAAA-AAAA-AAAA-AAAA";
 
 const setUp = (password = PASSWORD) => beginTotpEnrollment(deps, { userId, password, ...FROM }, soon());
 const enable = (code: string) =>
@@ -54,8 +62,8 @@ const enable = (code: string) =>
 const disable = (code: string, password = PASSWORD) =>
   disableTotp(deps, { userId, sessionId: SESSION, password, code, ...FROM }, context());
 const renew = (code: string) => regenerateRecoveryCodes(deps, { userId, code, ...FROM }, context());
-async function verify(tempToken: string, code: string) {
-  const result = await completeMfaLogin(deps, { tempToken, code, ...FROM }, context());
+async function verify(tempToken: string, code: string, deviceToken = "") {
+  const result = await completeMfaLogin(deps, { tempToken, code, deviceToken, ...FROM }, context());
   if (!("tokens" in result)) throw new Error("asked for another password");
   return result;
 }
@@ -323,33 +331,216 @@ test("fifty wrong codes at once on one challenge: five are tried", async () => {
   });
 });
 
-test("an account takes ten wrong codes in 15 minutes, over challenges, restarts and whatever asks for a code", async () => {
+const spentFor = (retryAfterMs: number) => ({ code: "too_many_requests", retryAfterMs });
+const inRow = async () =>
+  (await database.ownerSql`select unknown_in_a_row, known_in_a_row from mfa_guessing`)[0];
+
+/** What one code comes to, without the cost of a login's password. */
+async function tryCode(code: string, source: CodeSource): Promise<string> {
+  const work = transaction(database.sql, async (tx) => {
+    const user = await lockUserForMfa(tx, userId);
+    if (user === undefined) throw new Error("no user");
+    return (await checkMfaCode(tx, deps, user, { code, ...FROM }, source, context())) ?? "wrong";
+  });
+  return work.catch((error: unknown) => (error instanceof DomainError ? error.code : Promise.reject(error)));
+}
+const UNKNOWN = { deviceToken: "" };
+/** Of a login with the second factor. */
+async function knownDevice(secret: string): Promise<{ deviceToken: string }> {
+  const { user } = await verify(await logIn(), codeOf(secret));
+  const deviceToken = await rememberDevice(deps, { user, deviceToken: "", ...FROM });
+  pass(30);
+  return { deviceToken };
+}
+
+test("an account takes ten wrong codes in 15 minutes, over challenges and restarts; its recovery codes work all the same", async () => {
   const { secret, recoveryCodes } = await enrolled();
   const wrong = { code: "mfa_code_invalid" };
-  for (let count = 0; count < 4; count += 1) {
+  for (let count = 0; count < 5; count += 1) {
     await expect(verify(await logIn(), WRONG)).rejects.toMatchObject(wrong);
   }
   // Another process, which has nothing in memory.
   const { mfaKeys } = deps;
   deps = { ...(await testDeps(database.sql)), mfaKeys, now: () => new Date(nowMs) };
-  for (let count = 0; count < 4; count += 1) {
+  for (let count = 0; count < 5; count += 1) {
     await expect(verify(await logIn(), WRONG)).rejects.toMatchObject(wrong);
   }
-  await expect(renew(WRONG)).rejects.toMatchObject(wrong);
-  await expect(disable(WRONG)).rejects.toMatchObject(wrong);
-
   pass(60);
-  const spent = { code: "too_many_requests", retryAfterMs: 14 * 60_000 };
-  await expect(verify(await logIn(), codeOf(secret))).rejects.toMatchObject(spent);
-  await expect(verify(await logIn(), recoveryCodes[0] ?? "")).rejects.toMatchObject(spent);
-  await expect(renew(codeOf(secret))).rejects.toMatchObject(spent);
-  await expect(disable(codeOf(secret))).rejects.toMatchObject(spent);
-  expect(await left()).toBe(10);
-
-  const waiting = await logIn();
-  await expect(verify(waiting, WRONG)).rejects.toMatchObject(spent);
+  await expect(verify(await logIn(), codeOf(secret))).rejects.toMatchObject(spentFor(14 * 60_000));
+  await expect(verify(await logIn(), WRONG)).rejects.toMatchObject(spentFor(14 * 60_000));
+  expect(await verify(await logIn(), recoveryCodes[0] ?? "")).toMatchObject({ user: { id: userId } });
   pass(14 * MINUTE_S);
   expect(await verify(await logIn(), codeOf(secret))).toMatchObject({ user: { id: userId } });
+});
+
+test("who guesses with the password does not use up what the owner's device and sessions have", async () => {
+  const { secret } = await enrolled();
+  const device = await knownDevice(secret);
+  for (let count = 0; count < 10; count += 1) {
+    await expect(verify(await logIn(), WRONG)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  }
+  await expect(verify(await logIn(), codeOf(secret))).rejects.toMatchObject({ code: "too_many_requests" });
+  expect(await verify(await logIn(), codeOf(secret), device.deviceToken)).toMatchObject({
+    user: { id: userId },
+  });
+  pass(30);
+  expect(await renew(codeOf(secret))).toHaveLength(10);
+});
+
+test("what sessions and known devices guess is bounded as well", async () => {
+  const { secret } = await enrolled();
+  const device = await knownDevice(secret);
+  for (let count = 0; count < 5; count += 1) expect(await tryCode(WRONG, device)).toBe("wrong");
+  for (let count = 0; count < 4; count += 1) {
+    await expect(renew(WRONG)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  }
+  await expect(disable(WRONG)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  expect(await tryCode(codeOf(secret), device)).toBe("too_many_requests");
+  await expect(renew(codeOf(secret))).rejects.toMatchObject({ code: "too_many_requests" });
+  expect(await tryCode(codeOf(secret), UNKNOWN)).toBe("totp");
+});
+
+test("a device is known from its first login with the second factor, another's or an older password's never", async () => {
+  const before = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  if (!("user" in before)) throw new Error("no session");
+  const early = { deviceToken: await rememberDevice(deps, { user: before.user, deviceToken: "", ...FROM }) };
+  pass(1);
+  const { secret } = await enrolled();
+  const strangers = deps.deviceTokens.issue({ id: deps.newId(), userId: deps.newId() });
+  const old = deps.deviceTokens.issue({ id: deps.newId(), userId, passwordEpoch: 7 });
+  for (let count = 0; count < 10; count += 1) expect(await tryCode(WRONG, UNKNOWN)).toBe("wrong");
+  for (const source of [early, { deviceToken: strangers }, { deviceToken: old }, { deviceToken: "x" }]) {
+    expect(await tryCode(codeOf(secret), source)).toBe("too_many_requests");
+  }
+});
+
+test("a day of guessing on every way in tries so few codes that it gets in with less than 1 in 10,000", async () => {
+  const { secret } = await enrolled();
+  const device = await knownDevice(secret);
+  let tried = 0;
+  for (let minute = 0; minute < 24 * 60; minute += 5) {
+    for (const source of [UNKNOWN, device, "session"] as const) {
+      while ((await tryCode(WRONG, source)) === "wrong") tried += 1;
+    }
+    pass(5 * MINUTE_S);
+  }
+  expect(tried).toBe(40);
+  // Two codes of a million are accepted at any time.
+  expect((tried * 2) / 1_000_000).toBeLessThan(1e-4);
+});
+
+test("a right code of the owner's ends the row of wrong ones, and gives the guesser none of the day's tries back", async () => {
+  const { secret } = await enrolled();
+  const device = await knownDevice(secret);
+  let tried = 0;
+  for (let quarter = 0; quarter < 4 * 24; quarter += 1) {
+    while ((await tryCode(WRONG, UNKNOWN)) === "wrong") tried += 1;
+    expect(await tryCode(codeOf(secret), device)).toBe("totp");
+    expect(await inRow()).toEqual({ unknown_in_a_row: 0, known_in_a_row: 0 });
+    pass(15 * MINUTE_S);
+  }
+  expect(tried).toBe(20);
+});
+
+test("after a hundred wrong codes in a row the app's codes are no more tried, until a recovery code or a new password", async () => {
+  const { secret, recoveryCodes } = await enrolled();
+  const guessUntilShut = async () => {
+    let tried = 0;
+    for (let step = 0; step < 20; step += 1) {
+      while ((await tryCode(WRONG, UNKNOWN)) === "wrong") tried += 1;
+      pass(12 * 60 * MINUTE_S);
+    }
+    return tried;
+  };
+  expect(await guessUntilShut()).toBe(100);
+  pass(30 * 24 * 60 * MINUTE_S);
+  expect(await tryCode(codeOf(secret), UNKNOWN)).toBe("too_many_requests");
+  expect(await tryCode(recoveryCodes[0] ?? "", UNKNOWN)).toBe("recovery_code");
+  expect(await tryCode(codeOf(secret), UNKNOWN)).toBe("totp");
+
+  expect(await guessUntilShut()).toBe(100);
+  const change = { userId, sessionId: SESSION, currentPassword: PASSWORD, newPassword: "another long one" };
+  await changePassword(deps, { ...change, clientIp: "" }, context());
+  expect(await tryCode(codeOf(secret), UNKNOWN)).toBe("totp");
+});
+
+test("a new password gives the day's tries back, at most once a day", async () => {
+  const { secret } = await enrolled();
+  const spend = async () => {
+    let tried = 0;
+    for (const minutes of [15, 15, 0]) {
+      while ((await tryCode(WRONG, UNKNOWN)) === "wrong") tried += 1;
+      pass(minutes * MINUTE_S);
+    }
+    return tried;
+  };
+  const change = async (currentPassword: string, newPassword: string) => {
+    const request = { userId, sessionId: SESSION, currentPassword, newPassword, clientIp: "" };
+    await changePassword(deps, request, context());
+  };
+  expect(await spend()).toBe(20);
+  await change(PASSWORD, "another long one");
+  expect(await spend()).toBe(20);
+  await change("another long one", "a third long one");
+  expect(await spend()).toBe(0);
+  expect(await tryCode(codeOf(secret), UNKNOWN)).toBe("too_many_requests");
+});
+
+test("the owner is told at the fifth wrong code in a row, at most once a day", async () => {
+  const { secret } = await enrolled();
+  await database.ownerSql`truncate mail_outbox`;
+  for (let count = 0; count < 4; count += 1) await tryCode(WRONG, UNKNOWN);
+  expect(await tryCode(codeOf(secret), UNKNOWN)).toBe("totp");
+  for (let count = 0; count < 4; count += 1) await tryCode(WRONG, UNKNOWN);
+  expect(await mails()).toEqual([]);
+  await tryCode(WRONG, UNKNOWN);
+  expect(await mails()).toEqual(["mfa-guessed"]);
+  pass(15 * MINUTE_S);
+  for (let count = 0; count < 10; count += 1) await tryCode(WRONG, UNKNOWN);
+  expect(await mails()).toEqual(["mfa-guessed"]);
+  pass(24 * 60 * MINUTE_S);
+  await tryCode(WRONG, UNKNOWN);
+  expect(await mails()).toEqual(["mfa-guessed", "mfa-guessed"]);
+});
+
+test.each([
+  " 123456",
+  "123456 ",
+  "123 456",
+  "12345",
+  "1234567",
+  "\u0661\u0662\u0663\u0664\u0665\u0666",
+  "1e5",
+  "123456\n",
+  "ABCDEF",
+])("%j is no code: refused, and not counted", async (code) => {
+  await enrolled();
+  expect(await tryCode(code, UNKNOWN)).toBe("validation_failed");
+  await expect(renew(code)).rejects.toMatchObject({ code: "validation_failed" });
+  await expect(verify(await logIn(), code)).rejects.toMatchObject({ code: "validation_failed" });
+  expect(await inRow()).toBeUndefined();
+  expect(await database.ownerSql`select attempts from mfa_challenges`).toEqual([{ attempts: 0 }]);
+});
+
+test("the eleventh wrong code of a set-up is not tried", async () => {
+  const { secret } = await setUp();
+  for (let count = 0; count < 10; count += 1) {
+    await expect(enable(WRONG)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  }
+  await expect(enable(codeOf(secret))).rejects.toMatchObject({ code: "too_many_requests" });
+  expect(await getUser(deps, userId)).toMatchObject({ mfaEnabled: false });
+  expect(await mails()).toEqual([]);
+});
+
+test("wrong codes are forgotten after a day, also of users who give none any more", async () => {
+  await enrolled();
+  await tryCode(WRONG, UNKNOWN);
+  pass(24 * 60 * MINUTE_S - 1);
+  await deleteOldWrongCodes(deps);
+  expect(await database.ownerSql`select from mfa_failures`).toHaveLength(1);
+  pass(2);
+  await deleteOldWrongCodes(deps);
+  expect(await database.ownerSql`select from mfa_failures`).toHaveLength(0);
 });
 
 test("a challenge is over after five minutes", async () => {

@@ -29,7 +29,7 @@ export async function regenerateRecoveryCodes(
     transaction(deps.sql, async (tx) => {
       const user = await lockUserForMfa(tx, userId);
       if (user === undefined || !user.isActive) return undefined;
-      const method = await checkMfaCode(tx, deps, user, request, context);
+      const method = await checkMfaCode(tx, deps, user, request, "session", context);
       if (method === undefined) return undefined;
       const given = await giveRecoveryCodes(tx, deps, userId);
       await enqueueMfaNotice(tx, deps, user, "recovery-codes-renewed", request);

@@ -5,6 +5,7 @@ import { type EndSessionsDeps, owesSessionEnd } from "./end-sessions.ts";
 import { inUtc } from "./in-utc.ts";
 import { killLinks } from "./link-store.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
+import { forgiveWrongCodesFor } from "./mfa-tries.ts";
 import type { SessionEnd } from "./session-end-store.ts";
 import { tellAudit } from "./tell-audit.ts";
 
@@ -29,6 +30,7 @@ export async function replacePassword(
   const { id: userId, email: recipient } = account;
   const { passwordHash, clientIp = "", userAgent = "", ...end } = change;
   await setPasswordHash(tx, { userId, passwordHash, at: now });
+  await forgiveWrongCodesFor(tx, deps, userId);
   await killLinks(tx, { userId, purposes: ["reset_password", "confirm_email_change"], now });
   const data = { occurredAt: inUtc(now) };
   await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: "password-changed", data }, now);

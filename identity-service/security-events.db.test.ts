@@ -143,7 +143,7 @@ test("the second factor, its recovery codes and its wrong codes name whose they 
   if (!("pending" in result)) throw new Error("not asked for a code");
   const { tempToken } = result.pending;
   const verify = (typed = "") => completeMfaLogin(deps, { tempToken, code: typed, ...FROM }, context());
-  await expect(verify("ABCDEF")).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  await expect(verify("000000")).rejects.toMatchObject({ code: "mfa_code_invalid" });
   await verify(recoveryCodes[0]);
   await resetUserMfa(deps, userId, asAdmin());
   expect(await told()).toEqual([
