@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     include: ["**/*.test.ts"],
-    exclude: ["**/node_modules/**", ".gatehouse/**"],
+    exclude: ["**/node_modules/**", ".gatehouse/**", ".stryker-tmp/**"],
     globalSetup: ["tests/support/postgres-global-setup.ts"],
     pool: "forks",
     maxWorkers: 2,

@@ -1,0 +1,187 @@
+/** A part of the code that carries a promise, and the tests that must notice when one line of it changes. */
+export interface MutationModule {
+  /** Files to mutate, from the root. */
+  mutate: readonly string[];
+  /** Test files that hold them, from the root. Few and fast ones: each mutant runs those that reach it. */
+  tests: readonly string[];
+}
+
+const identity = (...names: string[]) => names.map((name) => `identity-service/${name}.ts`);
+const gateway = (...names: string[]) => names.map((name) => `gateway/${name}.ts`);
+const token = (...names: string[]) => names.map((name) => `token-service/${name}.ts`);
+const testsIn = (folder: string, ...names: string[]) => names.map((name) => `${folder}/${name}*.test.ts`);
+
+export const MODULES: Readonly<Record<string, MutationModule>> = {
+  "token-service": {
+    mutate: token(
+      "access-token",
+      "compact-jws",
+      "housekeeping",
+      "issue-session",
+      "key-ring",
+      "leaf-marker",
+      "refresh-session",
+      "refresh-token",
+      "revocation-feed",
+      "revocation-store",
+      "revoke-all-sessions",
+      "revoke-session",
+      "revoke-signing-key",
+      "rotate-signing-key",
+      "session-store",
+      "sign-pair",
+      "verify-token",
+    ),
+    tests: ["token-service/*.test.ts"],
+  },
+  "token-client": {
+    mutate: ["token-client/*.ts", "!token-client/*.test.ts", "!token-client/*.fixture.ts"],
+    tests: ["token-client/*.test.ts"],
+  },
+  login: {
+    mutate: identity(
+      "begin-mfa-challenge",
+      "begin-password-change",
+      "begin-session",
+      "change-password-at-login",
+      "complete-mfa-login",
+      "login",
+      "register",
+      "throttle-login",
+    ),
+    tests: testsIn(
+      "identity-service",
+      "login",
+      "throttle-login",
+      "register",
+      "mfa",
+      "change-password-at-login",
+    ),
+  },
+  links: {
+    mutate: identity(
+      "change-email",
+      "confirm-email-change",
+      "link-store",
+      "links",
+      "mail-a-link",
+      "make-link",
+      "reset-password",
+      "undo-email-change",
+      "use-link",
+      "verify-email",
+    ),
+    tests: testsIn("identity-service", "links", "mail-links", "account-changes", "address"),
+  },
+  mfa: {
+    mutate: identity(
+      "begin-totp-enrollment",
+      "check-mfa-code",
+      "complete-mfa-login",
+      "confirm-totp-enrollment",
+      "disable-totp",
+      "mfa-store",
+      "mfa-token",
+      "mfa-tries",
+      "recovery-code",
+      "regenerate-recovery-codes",
+      "totp",
+      "totp-secret",
+    ),
+    tests: testsIn("identity-service", "mfa", "totp", "totp-secret", "recovery-code"),
+  },
+  oauth: {
+    mutate: identity(
+      "account-of-person",
+      "begin-oauth-login",
+      "complete-oauth-login",
+      "exchange-oauth-code",
+      "external-identity-store",
+      "finish-oauth-login",
+      "link-identity",
+      "oauth-store",
+      "outbound-http",
+      "unlink-identity",
+    ),
+    tests: testsIn("identity-service", "oauth", "outbound-http"),
+  },
+  throttle: {
+    mutate: identity("count-guess", "hash-share", "memory-throttle", "throttle", "turns"),
+    tests: testsIn("identity-service", "throttle", "memory-throttle", "hash-share", "turns"),
+  },
+  guard: {
+    mutate: gateway("client-ip", "mask-secrets", "request-guard", "trusted-proxies"),
+    tests: testsIn(
+      "gateway",
+      "request-guard",
+      "client-ip",
+      "mask-secrets",
+      "raw-requests",
+      "trusted-proxies",
+    ),
+  },
+  "upstream-headers": {
+    mutate: gateway("upstream-headers"),
+    tests: testsIn("gateway", "upstream-headers", "proxy"),
+  },
+  limits: {
+    mutate: gateway(
+      "bucket",
+      "bucket-table",
+      "call-limiter",
+      "connection-limit",
+      "limit-class",
+      "rate-limits",
+    ),
+    tests: testsIn("gateway", "bucket", "call-limiter", "connection-limit", "limit-class", "rate-limits"),
+  },
+  recorder: {
+    mutate: [
+      "audit-client/recorder.ts",
+      "audit-client/resend-run.ts",
+      "audit-client/unacknowledged-queue.ts",
+    ],
+    tests: testsIn("audit-client", "recorder", "resend-run", "unacknowledged-queue"),
+  },
+  spool: {
+    mutate: [
+      "audit-client/spool*.ts",
+      "audit-client/set-aside.ts",
+      "!audit-client/*.test.ts",
+      "!audit-client/*.fixture.ts",
+    ],
+    tests: testsIn("audit-client", "spool", "recorder-spool"),
+  },
+  sequencer: {
+    mutate: [
+      "audit-service/sequencer.ts",
+      "audit-service/sequencer-store.ts",
+      "audit-service/number-entries.ts",
+      "audit-service/merkle-tree.ts",
+      "audit-service/checkpoint.ts",
+    ],
+    tests: testsIn("audit-service", "sequencer", "merkle-tree", "leaf", "checkpoint"),
+  },
+  retention: {
+    mutate: [
+      "audit-service/remove-old-partitions.ts",
+      "audit-service/retention-store.ts",
+      "audit-service/keep-tidy.ts",
+      "audit-service/maintain-log.ts",
+    ],
+    tests: testsIn("audit-service", "partitions", "retention", "maintain-log", "keep-tidy"),
+  },
+  "rpc-server": {
+    mutate: ["service-kit/rpc-server.ts", "service-kit/rpc-errors.ts", "service-kit/call-context.ts"],
+    tests: testsIn("service-kit", "rpc", "call-context"),
+  },
+  lifecycle: { mutate: ["service-kit/lifecycle.ts"], tests: testsIn("service-kit", "lifecycle") },
+  postgres: {
+    mutate: ["service-kit/postgres.ts", "service-kit/within-deadline.ts"],
+    tests: testsIn("service-kit", "postgres", "within-deadline"),
+  },
+  verifier: {
+    mutate: ["cli/audit-verifier/*.ts", "!cli/audit-verifier/*.test.ts", "!cli/audit-verifier/*.fixture.ts"],
+    tests: ["cli/audit-verifier/*.test.ts", "cli/audit-commands.test.ts"],
+  },
+};

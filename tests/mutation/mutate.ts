@@ -1,0 +1,123 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { MODULES, type MutationModule } from "./modules.ts";
+import { mutateSql } from "./mutate-sql.ts";
+
+/**
+ * `npm run mutate [module…]`: changes one line at a time in the modules that carry a promise, runs the tests that hold
+ * them, and writes the share of changes that a test noticed into docs/mutation.md. Slow: minutes to an hour a module.
+ */
+
+const ROOT = resolve(import.meta.dirname, "..", "..");
+const PAPER = join(ROOT, "docs", "mutation.md");
+/** A mutant that loops is killed after this and the usual time of its tests together. */
+const MUTANT_TIMEOUT_MS = 30_000;
+
+/** What became of one change. */
+export interface Mutant {
+  /** `file:line`, from the root. */
+  place: string;
+  /** What was changed, on one line. */
+  change: string;
+  /** `noCoverage`: no test reaches the line. */
+  outcome: "killed" | "survived" | "noCoverage";
+}
+
+interface StrykerReport {
+  files: Record<
+    string,
+    {
+      source: string;
+      mutants: {
+        mutatorName: string;
+        replacement?: string;
+        status: string;
+        location: { start: { line: number; column: number }; end: { line: number; column: number } };
+      }[];
+    }
+  >;
+}
+
+function mutateCode(module: MutationModule): Mutant[] {
+  const folder = mkdtempSync(join(tmpdir(), "gatehouse-mutation-"));
+  const report = join(folder, "report.json");
+  const config = join(folder, "stryker.config.json");
+  writeFileSync(
+    config,
+    JSON.stringify({
+      testRunner: "vitest",
+      plugins: ["@stryker-mutator/vitest-runner"],
+      vitest: { configFile: "tests/mutation/vitest.config.ts", related: false },
+      coverageAnalysis: "perTest",
+      mutate: module.mutate,
+      concurrency: 2,
+      timeoutMS: MUTANT_TIMEOUT_MS,
+      // TypeScript 7 has no programming interface for Stryker to rewrite the file with; nothing here needs it.
+      tsconfigFile: "none.json",
+      tempDirName: ".stryker-tmp",
+      reporters: ["progress-append-only", "json"],
+      jsonReporter: { fileName: report },
+    }),
+  );
+  try {
+    const { status } = spawnSync(process.execPath, [join(ROOT, "node_modules/.bin/stryker"), "run", config], {
+      cwd: ROOT,
+      stdio: ["ignore", "inherit", "inherit"],
+      env: { ...process.env, MUTATION_TESTS: module.tests.join(",") },
+    });
+    if (status !== 0) throw new Error(`stryker ended with ${status}`);
+    return mutantsIn(JSON.parse(readFileSync(report, "utf8")) as StrykerReport);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const OUTCOMES: Readonly<Record<string, Mutant["outcome"]>> = {
+  Killed: "killed",
+  Timeout: "killed",
+  Survived: "survived",
+  NoCoverage: "noCoverage",
+};
+
+/** Mutants that do not compile or that Stryker leaves out say nothing about the tests. */
+function mutantsIn(report: StrykerReport): Mutant[] {
+  return Object.entries(report.files).flatMap(([file, { source, mutants }]) =>
+    mutants.flatMap(({ status, location, mutatorName, replacement = "" }) => {
+      const outcome = OUTCOMES[status];
+      if (outcome === undefined) return [];
+      const line = source.split("\n")[location.start.line - 1]?.trim() ?? "";
+      const change = `${mutatorName}: ${line.slice(0, 80)} => ${replacement.replaceAll(/\s+/g, " ").slice(0, 60)}`;
+      return [{ place: `${file}:${location.start.line}`, change, outcome }];
+    }),
+  );
+}
+
+/** Writes a module's line of the table; the rest of the page stays as it is. */
+function writeScore(name: string, mutants: readonly Mutant[]): void {
+  const killed = mutants.filter(({ outcome }) => outcome === "killed").length;
+  const score = ((100 * killed) / mutants.length).toFixed(1);
+  const row = `| ${name} | ${mutants.length} | ${killed} | ${score} % |`;
+  const paper = readFileSync(PAPER, "utf8");
+  const old = new RegExp(`^\\| ${name} \\|.*$`, "m");
+  if (!old.test(paper)) throw new Error(`docs/mutation.md has no line for ${name}`);
+  writeFileSync(PAPER, paper.replace(old, row));
+  process.stdout.write(`${row}\n`);
+}
+
+function main(names: readonly string[]): void {
+  const unknown = names.filter((name) => MODULES[name] === undefined);
+  if (unknown.length > 0)
+    throw new Error(`no module ${unknown.join(", ")}: ${Object.keys(MODULES).join(", ")}`);
+  for (const [name, module] of Object.entries(MODULES)) {
+    if (names.length > 0 && !names.includes(name)) continue;
+    const mutants = [...mutateSql(ROOT, module), ...mutateCode(module)];
+    for (const { place, change, outcome } of mutants) {
+      if (outcome !== "killed") process.stdout.write(`${outcome} ${place} ${change}\n`);
+    }
+    writeScore(name, mutants);
+  }
+}
+
+main(process.argv.slice(2));
