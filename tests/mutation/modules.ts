@@ -122,7 +122,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   "upstream-headers": {
     mutate: gateway("upstream-headers"),
-    tests: testsIn("gateway", "upstream-headers", "proxy"),
+    tests: testsIn("gateway", "upstream-headers"),
   },
   limits: {
     mutate: gateway(
