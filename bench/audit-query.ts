@@ -23,12 +23,12 @@ const NOW_MS = Date.now();
 
 const workbench = await startWorkbench();
 const service = await workbench.connect("audit-service", 1);
-const { host, port } = service.options as unknown as { host: string[]; port: number[] };
+const { host, port } = await workbench.login("audit-service");
 const secret = async (name: string) =>
   (await readFile(join(workbench.folder, "secrets", name), "utf8")).trim();
 const owner = postgres({
-  host: host[0] ?? "",
-  port: port[0] ?? 0,
+  host,
+  port,
   database: "audit",
   username: "gatehouse_audit_owner",
   password: await secret("db-audit-owner-password"),
@@ -41,7 +41,7 @@ await fill();
 console.log(`${ENTRIES} entries filled in ${((performance.now() - startedMs) / 1_000).toFixed(0)} s`);
 
 const config = {
-  DATABASE_URL: `postgres://gatehouse_audit@${host[0]}:${port[0]}/audit`,
+  DATABASE_URL: `postgres://gatehouse_audit@${host}:${port}/audit`,
   DATABASE_PASSWORD_FILE: new Secret(await secret("db-audit-password")),
   DATABASE_POOL_SIZE: 1,
 };

@@ -33,10 +33,10 @@ const tls = join(workbench.folder, "tls");
 await makePrivateDirectory(tls);
 await ensureCertificates(tls, new Date());
 const sql = await workbench.connect("audit-service", 2);
-const { host, port } = sql.options as unknown as { host: string[]; port: number[] };
+const { host, port } = await workbench.login("audit-service");
 const owner = postgres({
-  host: host[0] ?? "",
-  port: port[0] ?? 0,
+  host,
+  port: port,
   database: "audit",
   username: "gatehouse_audit_owner",
   password: (await readFile(join(workbench.folder, "secrets", "db-audit-owner-password"), "utf8")).trim(),
@@ -173,7 +173,7 @@ async function startService(): Promise<ChildProcess> {
       TLS_CERT_FILE: files.certFile,
       TLS_KEY_FILE: files.keyFile,
       TLS_CA_FILE: files.caFile,
-      DATABASE_URL: `postgres://gatehouse_audit@${host[0]}:${port[0]}/audit`,
+      DATABASE_URL: `postgres://gatehouse_audit@${host}:${port}/audit`,
       DATABASE_PASSWORD_FILE: join(workbench.folder, "secrets", "db-audit-password"),
       CHECKPOINT_KEY_FILE: keyFile,
       CHECKPOINT_ORIGIN: "gatehouse.bench/audit",

@@ -5,6 +5,7 @@
  *   npm run bench:refresh
  */
 import { randomUUID } from "node:crypto";
+import postgres from "postgres";
 import { logIn, startTokenReplica } from "../tests/support/token-service.ts";
 import { refreshSession } from "../token-service/refresh-session.ts";
 import { quantile, runMany, startWorkbench } from "./support/workbench.ts";
@@ -16,6 +17,7 @@ const ROUNDS = 5;
 
 const workbench = await startWorkbench();
 const sql = await workbench.connect("token-service");
+const driver = postgres({ ...(await workbench.login("token-service")), max: 10, onnotice: () => undefined });
 const replica = await startTokenReplica(sql);
 const origin = { ip: "192.0.2.1", userAgent: "bench", requestId: "", traceId: "" };
 const leaves: { sessionId: string; refreshToken: string }[] = [];
@@ -29,7 +31,7 @@ async function refresh(index: number): Promise<void> {
 
 async function bare(index: number): Promise<void> {
   const id = leaves[index % SESSIONS]?.sessionId ?? "";
-  await sql.begin(async (tx) => {
+  await driver.begin(async (tx) => {
     await tx`select * from sessions where id = ${id} for update`;
     await tx`update sessions set last_used_at = ${new Date()}, rotated_at = rotated_at, ip = ${origin.ip} where id = ${id}`;
   });
@@ -48,5 +50,5 @@ console.log(`refresh: ${quantile(rates.refresh, 0.5).toFixed(0)}/s`);
 const ratios = rates.refresh.map((value, index) => value / (rates.bare[index] ?? Number.NaN));
 console.log(`ratio, median of ${ROUNDS} rounds: ${quantile(ratios, 0.5).toFixed(2)} (aim: at least 0.7)`);
 replica.stop();
-await sql.end();
+await Promise.all([sql.end(), driver.end()]);
 await workbench.stop();

@@ -1,7 +1,6 @@
 import { join } from "node:path";
-import type { Sql } from "postgres";
 import { migrate } from "../service-kit/migrate.ts";
-import { transaction } from "../service-kit/postgres.ts";
+import { type Sql, transaction } from "../service-kit/postgres.ts";
 import type { ServiceDatabase } from "./local/service-databases.ts";
 
 /** A service's database as its owner, and where the migrations are. */

@@ -1,6 +1,6 @@
-import postgres from "postgres";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Identity } from "../deploy/local/certificates.ts";
+import { connectTo } from "../deploy/local/ensure-database.ts";
 import {
   IdentityServiceClient,
   IdentityServiceService,
@@ -65,10 +65,10 @@ test.each(["", "me", "019a0000-0000-7000-8000-000000000000", "' or true --"])(
 );
 
 test("without its database every call is unavailable, never wrong", async () => {
-  const nowhere = postgres("postgres://gatehouse_identity@127.0.0.1:1/identity", {
-    max: 1,
-    connect_timeout: 1,
-  });
+  const nowhere = connectTo(
+    { host: "127.0.0.1", port: 1, username: "gatehouse_identity", password: "any" },
+    "identity",
+  );
   const rpc = createIdentityRpc(await testDeps(nowhere));
   const unavailable = { code: "service_unavailable", retryAfterMs: 1_000 };
   const attempt = {

@@ -192,12 +192,12 @@ test("a disabled account gets no link, and one that it has is not good any more"
 });
 
 test("asking is answered before anything is looked up, alike for every address", async () => {
-  const begin = vi.spyOn(deps.sql, "begin");
+  const hold = vi.spyOn(deps.sql.pool, "hold");
   const asked = [ANNA.email, "nobody@example.com", "not an address"].map((email) =>
     forgotPassword(deps, { email }),
   );
   expect(await Promise.all(asked)).toEqual([undefined, undefined, undefined]);
-  expect(begin).not.toHaveBeenCalled();
+  expect(hold).not.toHaveBeenCalled();
   await deps.afterAnswer.drained();
   expect(await tokens("reset-password")).toHaveLength(1);
   expect(deps.logLines.join("")).not.toContain("failed");

@@ -1,6 +1,6 @@
-import postgres from "postgres";
 import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { connectTo } from "../deploy/local/ensure-database.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { createMailSender } from "./mail-sender.ts";
@@ -135,10 +135,10 @@ test.each([
 });
 
 test("without its database the caller is told to come back, so that nothing is lost", async () => {
-  const nowhere = postgres("postgres://gatehouse_identity@127.0.0.1:1/identity", {
-    max: 1,
-    connect_timeout: 1,
-  });
+  const nowhere = connectTo(
+    { host: "127.0.0.1", port: 1, username: "gatehouse_identity", password: "any" },
+    "identity",
+  );
   const told = notifyRefreshReuse({ ...deps, sql: nowhere }, event());
   await expect(told).rejects.toMatchObject({ code: "service_unavailable", retryAfterMs: 1_000 });
   await nowhere.end();

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Sql } from "./postgres.ts";
+import { onOneConnection, type Session, type Sql } from "./postgres.ts";
 
 /** Arbitrary, and the same in every version: migrations of one database run one at a time. */
 const ADVISORY_LOCK = 7_031_001;
@@ -23,33 +23,34 @@ export async function migrate(options: {
   log?: (message: string) => void;
 }): Promise<string[]> {
   const files = await readMigrations(options.directory);
-  const connection = await options.sql.reserve();
-  try {
-    await connection`set statement_timeout = 0`;
-    await connection`set lock_timeout = '30s'`;
-    await connection`select pg_advisory_lock(${ADVISORY_LOCK})`;
+  return onOneConnection(options.sql, async (session) => {
+    await session`set statement_timeout = 0`;
+    await session`set lock_timeout = '30s'`;
+    await session`select pg_advisory_lock(${ADVISORY_LOCK})`;
     try {
-      await connection`create table if not exists schema_migrations (
+      await session`create table if not exists schema_migrations (
         name text primary key, sha256 text not null, ran_at timestamptz not null default now())`;
-      const pending = await pendingOf(connection, files);
+      const pending = await pendingOf(session, files);
       for (const file of pending) {
         options.log?.(`migration ${file.name}`);
-        await connection.unsafe("begin");
-        try {
-          await connection.unsafe(file.text);
-          await connection`insert into schema_migrations (name, sha256) values (${file.name}, ${file.sha256})`;
-          await connection.unsafe("commit");
-        } catch (error) {
-          await connection.unsafe("rollback");
-          throw new Error(`migration ${file.name} failed`, { cause: error });
-        }
+        await runMigration(session, file);
       }
       return pending.map((file) => file.name);
     } finally {
-      await connection`select pg_advisory_unlock(${ADVISORY_LOCK})`;
+      await session`select pg_advisory_unlock(${ADVISORY_LOCK})`;
     }
-  } finally {
-    connection.release();
+  });
+}
+
+async function runMigration(session: Session, file: MigrationFile): Promise<void> {
+  await session.unsafe("begin");
+  try {
+    await session.unsafe(file.text);
+    await session`insert into schema_migrations (name, sha256) values (${file.name}, ${file.sha256})`;
+    await session.unsafe("commit");
+  } catch (error) {
+    await session.unsafe("rollback").catch(() => undefined); // with the connection lost, the server does it by itself
+    throw new Error(`migration ${file.name} failed`, { cause: error });
   }
 }
 
@@ -64,7 +65,7 @@ export async function pendingMigrations(options: { sql: Sql; directory: string }
   return pending.map((file) => file.name);
 }
 
-async function pendingOf(sql: Sql, files: MigrationFile[]): Promise<MigrationFile[]> {
+async function pendingOf(sql: Session, files: MigrationFile[]): Promise<MigrationFile[]> {
   const ran = await sql<{ name: string; sha256: string }[]>`select name, sha256 from schema_migrations`;
   const known = new Map(ran.map((row) => [row.name, row.sha256]));
   for (const file of files) {

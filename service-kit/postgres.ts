@@ -1,12 +1,29 @@
 import { readFileSync } from "node:fs";
-import { connect, type Socket } from "node:net";
-import postgres from "postgres";
+import type postgres from "postgres";
 import type { Secret } from "./config.ts";
+import {
+  ConnectionPool,
+  type ConnectionPoolOptions,
+  createDriver,
+  type DriverQuery,
+  type Handler,
+  handlerOf,
+  type PooledConnection,
+} from "./connection-pool.ts";
 import { DomainError } from "./errors.ts";
 import type { Logger } from "./logger.ts";
 import { withinDeadline } from "./within-deadline.ts";
 
-export type Sql = postgres.Sql;
+/** Statements outside of a transaction: each has a connection of the pool for itself. */
+export interface Sql extends postgres.ISql {
+  readonly pool: ConnectionPool;
+  /** Lets what is under way end for `timeout` seconds (5 if absent), then cuts it. */
+  end(options?: { timeout?: number }): Promise<void>;
+}
+
+/** Statements of one connection, one after the other. */
+export type Session = postgres.ISql;
+
 /** As a parameter type it says: only inside a transaction. */
 export type TransactionSql = postgres.TransactionSql;
 
@@ -17,20 +34,24 @@ export interface DatabaseConfig {
   DATABASE_POOL_SIZE: number;
 }
 
-const CONNECT_TIMEOUT_S = 2;
-const CONNECTION_LIFETIME_S = 30 * 60;
-const IDLE_TIMEOUT_S = 10;
+const CONNECT_TIMEOUT_MS = 2_000;
+const CONNECTION_LIFETIME_MS = 30 * 60_000;
+const IDLE_TIMEOUT_MS = 10_000;
 /**
  * A server that lives says something within `statement_timeout`, and a connection that idles is closed before: silence
  * for this long is a connection whose other end is gone.
  */
 const SILENT_CONNECTION_MS = 15_000;
-const SILENCE_CHECK_INTERVAL_MS = 2_500;
 /** Longer than any statement may take at the server, for when no server answers. */
 const ANSWER_TIMEOUT_MS = 2_500;
+const MAX_WAIT_MS = 2_000;
+/** Statements take a few milliseconds: who is further back in the queue would not be served in time. */
+const MAX_WAITING_PER_CONNECTION = 100;
+const END_TIMEOUT_S = 5;
 
 /**
- * A pool of connections. Connects when first used; every statement, lock and idle transaction has a time-out.
+ * A pool of connections. Connects when first used; every statement, lock, idle transaction and wait for a connection
+ * has a time-out. A connection that is lost fails what was under way on it, and nothing else.
  *
  * @param session more run-time parameters of every connection.
  */
@@ -40,135 +61,128 @@ export function connectPostgres(
   logger: Logger,
   session: Readonly<Record<string, string | number>> = {},
 ): Sql {
-  let open = 0;
-  const onSocket = (change: 1 | -1) => {
-    open += change;
-  };
-  const sql = postgres(config.DATABASE_URL, {
-    password: config.DATABASE_PASSWORD_FILE.reveal(),
-    max: config.DATABASE_POOL_SIZE,
-    connect_timeout: CONNECT_TIMEOUT_S,
-    max_lifetime: CONNECTION_LIFETIME_S,
-    idle_timeout: IDLE_TIMEOUT_S,
-    ...({ socket: (target: SocketTarget) => openSocket(target, onSocket) } as object), // an option that the driver has and its types have not
-    backoff: (attempt) => Math.min(0.05 * 2 ** attempt, 1),
-    ssl:
-      config.DATABASE_CA_FILE === undefined
-        ? false
-        : { ca: readFileSync(config.DATABASE_CA_FILE), rejectUnauthorized: true },
-    connection: {
-      application_name: name,
-      statement_timeout: 2_000,
-      lock_timeout: 1_000,
-      idle_in_transaction_session_timeout: 5_000,
-      ...session,
+  return openPool({
+    url: config.DATABASE_URL,
+    ca: config.DATABASE_CA_FILE === undefined ? undefined : readFileSync(config.DATABASE_CA_FILE),
+    maxConnections: config.DATABASE_POOL_SIZE,
+    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    maxSilenceMs: SILENT_CONNECTION_MS,
+    idleTimeoutMs: IDLE_TIMEOUT_MS,
+    lifetimeMs: CONNECTION_LIFETIME_MS,
+    maxWaitMs: MAX_WAIT_MS,
+    maxWaiting: MAX_WAITING_PER_CONNECTION * config.DATABASE_POOL_SIZE,
+    driver: {
+      password: config.DATABASE_PASSWORD_FILE.reveal(),
+      connection: {
+        application_name: name,
+        statement_timeout: 2_000,
+        lock_timeout: 1_000,
+        idle_in_transaction_session_timeout: 5_000,
+        ...session,
+      },
+      onnotice: (notice) => logger.debug({ notice: notice.message }, "database notice"),
     },
-    onnotice: (notice) => logger.debug({ notice: notice.message }, "database notice"),
   });
-  connectionCounts.set(sql, () => open);
-  return sql;
+}
+
+/** A pool with limits of its own. Services use `connectPostgres`. */
+export function openPool(options: ConnectionPoolOptions): Sql {
+  const pool = new ConnectionPool(options);
+  const builder = createDriver(options); // makes statements and their parts; never connects
+  const run: Handler = (query) => {
+    pool.hold((connection) => settled(query, connection)).catch((error: unknown) => query.reject(error));
+  };
+  return Object.assign(redirected(builder, run), {
+    pool,
+    end: ({ timeout = END_TIMEOUT_S } = {}) => pool.end(timeout * 1_000),
+  }) as Sql;
 }
 
 /**
  * Does work in a transaction: commits what it did, or rolls it back when it throws.
  *
- * The only way to a transaction. The driver's own `begin` goes on writing to a connection that has been lost (its
- * rollback, the next statement of the work), which throws outside every promise and ends the process.
- *
- * @param work must send its statements through what it is given. Statements after the connection was lost throw.
- * @throws what the work threw; the driver's `CONNECTION_CLOSED` if the connection was lost. A commit under way at that
- *   moment may or may not have happened.
+ * @param work must send its statements through what it is given. Statements after the connection was lost fail.
+ * @throws what the work threw; an error with a code that `isUnavailable` knows if the connection was lost, or if there
+ *   was none in time: then nothing was sent. A commit under way when the connection was lost may have happened.
  */
 export function transaction<T>(sql: Sql, work: (tx: TransactionSql) => Promise<T>): Promise<T> {
-  let lost: unknown;
-  const result = sql.begin((tx) => doUnlessLost(tx, work, () => lost));
-  result.catch((error: unknown) => {
-    lost = error;
-  });
-  return result as Promise<T>; // the cast undoes the unwrapping of arrays of promises, which work never returns
+  // The cast undoes the driver's unwrapping of arrays of promises, which work never returns.
+  return sql.pool.hold((connection) =>
+    connection.driver.begin((tx) => unlessLost(connection, tx, work)),
+  ) as Promise<T>;
+}
+
+/** Uses one connection alone, for what belongs to a session: its settings and its locks. */
+export function onOneConnection<T>(sql: Sql, work: (session: Session) => Promise<T>): Promise<T> {
+  return sql.pool.hold((connection) => work(checked(connection, connection.driver)));
+}
+
+/** How many connections a pool holds open now. */
+export function openConnections(sql: Sql): number {
+  return sql.pool.openCount;
 }
 
 const NEVER = new Promise<never>(() => {});
 
-/** Never settles once the connection is lost: the driver has answered its caller, and must not send its rollback. */
-async function doUnlessLost<T>(
+/**
+ * Does the work of a transaction or a savepoint. When its connection is lost, the driver fails the transaction at once
+ * but goes on writing to the connection (the rollback, statements of the work), which throws outside of every promise.
+ * So after a loss the work never ends for the driver, and its statements fail here.
+ *
+ * @param onLost called when the work ended after the loss.
+ */
+async function unlessLost<T>(
+  connection: PooledConnection,
   tx: TransactionSql,
   work: (tx: TransactionSql) => T | Promise<T>,
-  lostBy: () => unknown,
+  onLost: (error: Error) => void = () => undefined,
 ): Promise<T> {
+  const savepoint = <P>(part: (inner: TransactionSql) => P | Promise<P>) =>
+    new Promise((resolve, reject) => {
+      if (connection.lost !== undefined) throw connection.lost;
+      tx.savepoint((inner) => unlessLost(connection, inner, part, reject)).then(resolve, reject);
+    });
+  let failure: { error: unknown } | undefined;
+  let result: T | undefined;
   try {
-    return await work(guarded(tx, lostBy));
+    result = await work(Object.assign(checked(connection, tx), { savepoint }) as unknown as TransactionSql);
   } catch (error) {
-    await new Promise(setImmediate); // the driver says that the connection was lost after it failed the statement
-    return lostBy() === undefined ? Promise.reject(error) : NEVER;
+    failure = { error };
   }
+  if (connection.lost !== undefined) {
+    onLost(connection.lost);
+    return NEVER;
+  }
+  if (failure !== undefined) throw failure.error;
+  return result as T;
 }
 
-/** The transaction's connection, which throws once its connection is lost instead of writing to it. */
-function guarded(tx: TransactionSql, lostBy: () => unknown): TransactionSql {
-  const throwIfLost = () => {
-    const lost = lostBy();
-    if (lost !== undefined) throw lost;
-  };
-  const savepoint = (work: (inner: TransactionSql) => unknown) =>
-    tx.savepoint((inner) => doUnlessLost(inner, work, lostBy));
-  return new Proxy(tx, {
-    apply(target, self, parameters) {
-      throwIfLost();
-      return Reflect.apply(target, self, parameters);
-    },
-    get(target, name) {
-      const value = name === "savepoint" ? savepoint : Reflect.get(target, name);
-      if (typeof value !== "function") return value;
-      return (...parameters: unknown[]) => {
-        throwIfLost();
-        return Reflect.apply(value, target, parameters);
-      };
-    },
+/** Statements of one connection, which fail once it is lost. */
+function checked(connection: PooledConnection, driver: postgres.ISql): postgres.ISql {
+  const handle = handlerOf(driver);
+  return redirected(driver, (query) => {
+    if (connection.lost === undefined) handle(query);
+    else query.reject(connection.lost);
   });
 }
 
-const connectionCounts = new WeakMap<Sql, () => number>();
-
-/** How many connections a pool of `connectPostgres` holds open now. */
-export function openConnections(sql: Sql): number {
-  return connectionCounts.get(sql)?.() ?? 0;
+/** Runs a statement on a connection. Resolves once it has ended, either way. */
+function settled(query: DriverQuery, connection: PooledConnection): Promise<void> {
+  connection.run(query);
+  return query.then(
+    () => undefined,
+    () => undefined,
+  );
 }
 
-interface SocketTarget {
-  host: string[];
-  port: number[];
-}
-
-/**
- * As the driver would, but given up when nothing comes from the other end: the driver has no such limit. The driver
- * writes at once, which waits for the connection; an error comes to it as an event.
- */
-function openSocket({ host, port }: SocketTarget, onSocket: (change: 1 | -1) => void): Socket {
-  const [name = "localhost"] = host;
-  const socket = connect({ host: name, port: port[0] ?? 5432 });
-  endWhenSilent(socket);
-  socket.once("connect", () => {
-    onSocket(1);
-    socket.once("close", () => onSocket(-1));
-  });
-  return Object.assign(socket, { host: name }); // the driver verifies the certificate against this name
-}
-
-/** Counts what was read: a socket's own time-out starts again with every write, and queries go on being written. */
-function endWhenSilent(socket: Socket): void {
-  let bytesRead = 0;
-  let silentSinceMs = performance.now();
-  const timer = setInterval(() => {
-    if (socket.bytesRead !== bytesRead) {
-      bytesRead = socket.bytesRead;
-      silentSinceMs = performance.now();
-    } else if (performance.now() - silentSinceMs >= SILENT_CONNECTION_MS) {
-      socket.destroy(Object.assign(new Error("the database is silent"), { code: "ETIMEDOUT" }));
-    }
-  }, SILENCE_CHECK_INTERVAL_MS);
-  timer.unref();
-  socket.once("close", () => clearInterval(timer));
+/** What the driver offers for statements, with another way to run them. */
+function redirected(driver: postgres.ISql, handler: Handler): postgres.ISql {
+  const redirect = <T>(made: T): T => (made instanceof Promise ? Object.assign(made, { handler }) : made);
+  const make = driver as unknown as (...parameters: unknown[]) => unknown;
+  const sql = (...parameters: unknown[]) => redirect(make(...parameters));
+  const unsafe: postgres.ISql["unsafe"] = (...parameters) => redirect(driver.unsafe(...parameters));
+  const { array, json, typed, types } = driver;
+  return Object.assign(sql, { array, json, typed, types, unsafe }) as unknown as postgres.ISql;
 }
 
 /** SQLSTATE classes and driver codes that say "not now" rather than "wrong". */

@@ -104,17 +104,26 @@ test("generated code is imported by adapters only", () => {
 
 test("SQL is in stores only", () => {
   const sql = /(?:sql|tx|connection)(?:<[^`]*>)?`|\.unsafe\(/;
+  const inKit = ["service-kit/migrate.ts", "service-kit/postgres.ts", "service-kit/connection-pool.ts"];
   const isAllowed = ({ path }: SourceFile) =>
-    path.endsWith("-store.ts") || topFolder(path) === "deploy" || path === "service-kit/migrate.ts";
+    path.endsWith("-store.ts") || topFolder(path) === "deploy" || inKit.includes(path);
   const found = sourceFiles(...SOURCE_FOLDERS).filter((file) => sql.test(file.text) && !isAllowed(file));
   expect(found.map(({ path }) => path)).toEqual([]);
 });
 
-test("transactions are made by service-kit alone: the driver's own end the process with their connection", () => {
-  const own = /\b(sql|ownerSql|tx|owner|admin|connection)\.(begin|reserve)\b/;
-  const isAllowed = (path: string) => ["service-kit/postgres.ts", "service-kit/migrate.ts"].includes(path);
-  const found = sourceFiles(...SOURCE_FOLDERS).filter(({ path, text }) => own.test(text) && !isAllowed(path));
-  expect(found.map(({ path }) => path)).toEqual([]);
+test("the database driver is used by the kit's pool alone: its own transactions end the process with their connection", () => {
+  const launchers = ["deploy/local/embedded-postgres.ts", "deploy/image/trial.ts"];
+  const mayImport = ["service-kit/connection-pool.ts", "service-kit/postgres.ts", ...launchers];
+  const importing = offences(
+    sourceFiles(...SOURCE_FOLDERS),
+    (target, { path }) => target === "postgres" && !mayImport.includes(path),
+  );
+  const own = /\.(begin|reserve)\((async )?\(?\w* ?\)? ?=>|\.reserve\(\)/;
+  const beginning = sourceFiles(...SOURCE_FOLDERS).filter(
+    ({ path, text }) => own.test(text) && path !== "service-kit/postgres.ts",
+  );
+  expect(importing).toEqual([]);
+  expect(beginning.map(({ path }) => path)).toEqual([]);
 });
 
 test("a process's environment is read in main.ts and in launchers only", () => {

@@ -1,11 +1,11 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import postgres from "postgres";
 import { startEmbeddedPostgres } from "../../deploy/local/embedded-postgres.ts";
 import { makePrivateDirectory, randomPassword } from "../../deploy/local/private-file.ts";
 import { provision, servicePasswordFile } from "../../deploy/local/provision.ts";
 import { databaseOf, type ServiceName } from "../../deploy/local/service-databases.ts";
+import { openPool } from "../../service-kit/postgres.ts";
 import { freePort } from "../../tests/support/free-port.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
@@ -24,20 +24,25 @@ export async function startWorkbench() {
   const secrets = join(folder, "secrets");
   await makePrivateDirectory(secrets);
   await provision({ server: server.server, secrets, root: ROOT });
+  const login = async (service: ServiceName) => {
+    const { serviceRole: username, database } = databaseOf(service);
+    const password = (await readFile(servicePasswordFile(secrets, databaseOf(service)), "utf8")).trim();
+    const { host, port } = server.server;
+    return { host, port, username, password, database };
+  };
   return {
     folder,
+    /** How a service connects, for the bare driver. */
+    login,
     async connect(service: ServiceName, max = 10) {
-      const wanted = databaseOf(service);
-      const password = (await readFile(servicePasswordFile(secrets, wanted), "utf8")).trim();
-      const { host, port } = server.server;
-      return postgres({
-        host,
-        port,
-        username: wanted.serviceRole,
-        password,
-        database: wanted.database,
-        max,
-        onnotice: () => undefined,
+      const { host, port, username, password, database } = await login(service);
+      return openPool({
+        url: `postgres://${username}@${host}:${port}/${database}`,
+        maxConnections: max,
+        connectTimeoutMs: 2_000,
+        maxWaitMs: 60_000,
+        maxWaiting: 10_000,
+        driver: { password, onnotice: () => undefined },
       });
     },
     async stop() {

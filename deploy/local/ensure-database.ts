@@ -1,5 +1,4 @@
-import postgres, { type Sql } from "postgres";
-import { transaction } from "../../service-kit/postgres.ts";
+import { openPool, type Sql, transaction } from "../../service-kit/postgres.ts";
 import { migrateSchema } from "../migrate-schema.ts";
 import type { PostgresServer } from "./embedded-postgres.ts";
 import { scramVerifier } from "./scram-verifier.ts";
@@ -20,7 +19,15 @@ export function connectTo(
   database: string,
   login?: { username: string; password: string },
 ): Sql {
-  return postgres({ ...server, ...login, database, max: 3, connect_timeout: 10, onnotice: () => {} });
+  const { host, port, username, password } = { ...server, ...login };
+  return openPool({
+    url: `postgres://${encodeURIComponent(username)}@${host}:${port}/${database}`,
+    maxConnections: 3,
+    connectTimeoutMs: 10_000,
+    maxWaitMs: 60_000,
+    maxWaiting: 10_000,
+    driver: { password, onnotice: () => {} },
+  });
 }
 
 /** Makes the two roles of a service if they are missing, and sets what they may do and their passwords. */

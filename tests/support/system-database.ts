@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import postgres from "postgres";
+import { connectTo } from "../../deploy/local/ensure-database.ts";
 import type { System } from "./system.ts";
 
 /** A superuser's connection to a database of a running system: to look behind the API, or to bring about what it cannot. */
@@ -9,13 +9,8 @@ export async function databaseOfSystem(
   database: "identity" | "token" | "audit",
 ) {
   const password = await readFile(join(system.home, "secrets", "postgres-superuser-password"), "utf8");
-  const sql = postgres({
-    host: "127.0.0.1",
-    port: system.ports.POSTGRES_PORT,
-    username: "gatehouse_superuser",
-    password: password.trim(),
-    database,
-    max: 1,
-  });
+  const port = system.ports.POSTGRES_PORT;
+  const server = { host: "127.0.0.1", port, username: "gatehouse_superuser", password: password.trim() };
+  const sql = connectTo(server, database);
   return { sql, [Symbol.asyncDispose]: () => sql.end({ timeout: 2 }) };
 }

@@ -1,0 +1,319 @@
+import type { Socket } from "node:net";
+import postgres from "postgres";
+import { callTimeLeftMs } from "./call-deadline.ts";
+import { openDatabaseSocket } from "./database-socket.ts";
+
+export interface ConnectionPoolOptions {
+  /** `postgres://role@host:port/database`, without a password. */
+  url: string;
+  /** CA of the server's certificate, PEM. Without it connections are not encrypted. */
+  ca?: Buffer | undefined;
+  maxConnections: number;
+  /** For a connection up to TLS, and once more for the start of the session. */
+  connectTimeoutMs: number;
+  /** A server that says nothing for so long is gone. Never if absent. */
+  maxSilenceMs?: number;
+  /** When a connection that nobody uses is closed. Never if absent. */
+  idleTimeoutMs?: number;
+  /** When a connection is replaced, so that a pool spreads over servers that were added. Never if absent. */
+  lifetimeMs?: number;
+  /** How long one waits for a connection; a call no longer than to its deadline. */
+  maxWaitMs: number;
+  /** How many may wait; the next fails at once. */
+  maxWaiting: number;
+  /** Options of each connection: password, run-time parameters, notices. */
+  driver: Pick<postgres.Options<Record<never, never>>, "password" | "connection" | "onnotice">;
+}
+
+const DEFAULT_PORT = 5_432;
+const MIN_RECONNECT_PAUSE_MS = 50;
+const MAX_RECONNECT_PAUSE_MS = 1_000;
+const CLOSE_TIMEOUT_S = 1;
+
+/** What a pool's failures have as `code`. Each says "not now". */
+type PoolFailure = "CONNECTION_BUSY" | "CONNECTION_TOO_LATE" | "CONNECTION_CLOSED" | "CONNECTION_ENDED";
+
+/** A statement as the driver makes it: once somebody waits for it, it is given to its handler. */
+export interface DriverQuery extends Promise<unknown> {
+  handler: Handler;
+  reject: (error: unknown) => void;
+}
+export type Handler = (query: DriverQuery) => void;
+
+/** How a driver, or its transaction, sends a statement. Not part of its documented interface: its version is pinned. */
+export function handlerOf(driver: postgres.ISql): Handler {
+  return (driver.unsafe("") as unknown as DriverQuery).handler;
+}
+
+/**
+ * One connection, held by one user at a time. Each has a driver of its own, which is thrown away with it: a driver that
+ * connects again keeps what it had not yet written, and answers a statement that it never sent with an empty result.
+ */
+export class PooledConnection {
+  readonly driver: postgres.Sql;
+  /** Sends a statement that was made elsewhere. */
+  readonly run: Handler;
+  readonly openedAtMs = performance.now();
+  /** Why it cannot be used any more. Set before the driver hears of it. */
+  lost: Error | undefined;
+  /** The server has let it in. */
+  isAdmitted = false;
+  idleTimer: NodeJS.Timeout | undefined;
+  readonly #options: ConnectionPoolOptions;
+  readonly #onLost: (connection: PooledConnection) => void;
+  readonly #abandoned = new AbortController();
+  #hasSocket = false;
+
+  constructor(
+    options: ConnectionPoolOptions,
+    onAdmitted: () => void,
+    onLost: (connection: PooledConnection) => void,
+  ) {
+    this.#options = options;
+    this.#onLost = onLost;
+    this.driver = createDriver(options, {
+      socket: () => this.#openSocket(),
+      onparameter: () => {
+        if (this.isAdmitted) return;
+        this.isAdmitted = true;
+        onAdmitted();
+      },
+    });
+    this.run = handlerOf(this.driver);
+  }
+
+  /** Once: after that the driver may not connect again. */
+  async #openSocket(): Promise<Socket> {
+    if (this.#hasSocket) throw poolFailure("CONNECTION_CLOSED", "the database closed the connection");
+    this.#hasSocket = true;
+    const { url, ca, maxSilenceMs, connectTimeoutMs: timeoutMs } = this.#options;
+    const { hostname, port } = new URL(url);
+    try {
+      const socket = await openDatabaseSocket({
+        host: hostname.replace(/^\[|\]$/g, ""),
+        port: port === "" ? DEFAULT_PORT : Number(port),
+        ca,
+        timeoutMs,
+        maxSilenceMs,
+        signal: this.#abandoned.signal,
+      });
+      const onClosed = () =>
+        this.#lose(poolFailure("CONNECTION_CLOSED", "the database closed the connection"));
+      socket
+        .once("error", (error) => this.#lose(error))
+        .once("end", onClosed)
+        .once("close", onClosed);
+      return socket;
+    } catch (error) {
+      this.#lose(error as Error);
+      throw error;
+    }
+  }
+
+  #lose(error: Error): void {
+    if (this.lost !== undefined) return;
+    this.lost = error;
+    clearTimeout(this.idleTimer);
+    this.#onLost(this);
+  }
+
+  /** Takes leave of the server. */
+  async close(): Promise<void> {
+    await this.driver.end({ timeout: CLOSE_TIMEOUT_S });
+    this.abandon();
+  }
+
+  /** Drops the connection; what is under way fails. */
+  abandon(): void {
+    this.#lose(poolFailure("CONNECTION_ENDED", "the connection was given up"));
+    const drop = () => this.#abandoned.abort();
+    this.driver.end({ timeout: 0 }).then(drop, drop);
+  }
+}
+
+interface Waiter {
+  give: (connection: PooledConnection) => void;
+  fail: (error: Error) => void;
+  /** Whether the caller is still there; on a caller's own time. */
+  isInTime: () => boolean;
+}
+
+/**
+ * Connections to one database, each made when it is needed and held by one user at a time. Who finds none free waits in
+ * a queue of bounded length and time; when its turn comes after its caller has gone, nothing is sent.
+ */
+export class ConnectionPool {
+  readonly #options: ConnectionPoolOptions;
+  readonly #open = new Set<PooledConnection>();
+  /** The last used first: the others may be closed when there is less to do. */
+  readonly #idle: PooledConnection[] = [];
+  readonly #waiting = new Set<Waiter>();
+  #failedConnects = 0;
+  #connectAtMs = 0;
+  #isEnded = false;
+  #onEmpty: (() => void) | undefined;
+
+  constructor(options: ConnectionPoolOptions) {
+    this.#options = options;
+  }
+
+  get openCount(): number {
+    return this.#open.size;
+  }
+
+  get waitingCount(): number {
+    return this.#waiting.size;
+  }
+
+  /**
+   * Uses a connection alone.
+   *
+   * @throws what the work throws; an error with the code `CONNECTION_BUSY`, `CONNECTION_TOO_LATE` or `CONNECTION_ENDED`
+   *   before the work has begun.
+   */
+  async hold<T>(work: (connection: PooledConnection) => Promise<T>): Promise<T> {
+    const connection = this.#take() ?? (await this.#turn());
+    try {
+      return await work(connection);
+    } finally {
+      this.#release(connection);
+    }
+  }
+
+  /** Takes no new work, lets what is under way end for `timeoutMs`, then cuts it. */
+  async end(timeoutMs: number): Promise<void> {
+    this.#isEnded = true;
+    for (const waiter of this.#waiting) waiter.fail(poolFailure("CONNECTION_ENDED", "the pool is closing"));
+    for (const connection of this.#idle.splice(0)) close(connection);
+    if (this.#open.size > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, timeoutMs);
+        this.#onEmpty = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    for (const connection of this.#open) connection.abandon();
+  }
+
+  #take(): PooledConnection | undefined {
+    if (this.#isEnded) throw poolFailure("CONNECTION_ENDED", "the pool is closing");
+    if ((callTimeLeftMs() ?? 1) <= 0) throw tooLate();
+    return this.#waiting.size > 0 ? undefined : (this.#idleConnection() ?? this.#newConnection());
+  }
+
+  #idleConnection(): PooledConnection | undefined {
+    const connection = this.#idle.pop();
+    clearTimeout(connection?.idleTimer);
+    return connection;
+  }
+
+  #newConnection(): PooledConnection | undefined {
+    if (this.#open.size >= this.#options.maxConnections || performance.now() < this.#connectAtMs)
+      return undefined;
+    const connection = new PooledConnection(
+      this.#options,
+      () => {
+        this.#failedConnects = 0;
+      },
+      (lost) => this.#forget(lost),
+    );
+    this.#open.add(connection);
+    return connection;
+  }
+
+  /** Waits for a connection. */
+  #turn(): Promise<PooledConnection> {
+    const { maxWaiting, maxWaitMs } = this.#options;
+    if (this.#waiting.size >= maxWaiting)
+      throw poolFailure("CONNECTION_BUSY", "too many wait for a connection");
+    const untilMs = performance.now() + Math.min(maxWaitMs, callTimeLeftMs() ?? maxWaitMs);
+    return new Promise((resolve, reject) => {
+      const end = (settle: () => void) => {
+        clearTimeout(timer);
+        this.#waiting.delete(waiter);
+        settle();
+      };
+      const waiter: Waiter = {
+        give: (connection) => end(() => resolve(connection)),
+        fail: (error) => end(() => reject(error)),
+        isInTime: () => performance.now() < untilMs,
+      };
+      const timer = setTimeout(() => waiter.fail(tooLate()), untilMs - performance.now());
+      this.#waiting.add(waiter);
+    });
+  }
+
+  /** Gives connections to those who wait, in their order. */
+  #serve(): void {
+    for (const waiter of this.#waiting) {
+      if (!waiter.isInTime()) {
+        waiter.fail(tooLate());
+        continue;
+      }
+      const connection = this.#idleConnection() ?? this.#newConnection();
+      if (connection === undefined) return;
+      waiter.give(connection);
+    }
+  }
+
+  #release(connection: PooledConnection): void {
+    const { idleTimeoutMs, lifetimeMs = Number.POSITIVE_INFINITY } = this.#options;
+    if (connection.lost !== undefined) return;
+    if (this.#isEnded || performance.now() - connection.openedAtMs >= lifetimeMs) {
+      close(connection);
+      return;
+    }
+    if (idleTimeoutMs !== undefined) {
+      connection.idleTimer = setTimeout(() => {
+        this.#idle.splice(this.#idle.indexOf(connection), 1);
+        close(connection);
+      }, idleTimeoutMs);
+      connection.idleTimer.unref(); // the open connection itself keeps the process
+    }
+    this.#idle.push(connection);
+    this.#serve();
+  }
+
+  #forget(connection: PooledConnection): void {
+    this.#open.delete(connection);
+    const index = this.#idle.indexOf(connection);
+    if (index >= 0) this.#idle.splice(index, 1);
+    if (this.#open.size === 0) this.#onEmpty?.();
+    if (connection.isAdmitted || this.#isEnded) {
+      this.#serve();
+      return;
+    }
+    const pauseMs = Math.min(MIN_RECONNECT_PAUSE_MS * 2 ** this.#failedConnects, MAX_RECONNECT_PAUSE_MS);
+    this.#failedConnects = Math.min(this.#failedConnects + 1, 10);
+    this.#connectAtMs = performance.now() + pauseMs;
+    setTimeout(() => this.#serve(), pauseMs + 1).unref();
+  }
+}
+
+/** In the background: the server closes its side. A failure of it leaves nothing to be done. */
+function close(connection: PooledConnection): void {
+  connection.close().catch(() => connection.abandon());
+}
+
+/** A driver that makes one connection, and whose own limits and pool are out of use. */
+export function createDriver(options: ConnectionPoolOptions, extra: object = {}): postgres.Sql {
+  return postgres(options.url, {
+    ...options.driver,
+    max: 1,
+    ssl: false, // the socket is encrypted already
+    connect_timeout: options.connectTimeoutMs / 1_000,
+    idle_timeout: 0,
+    max_lifetime: null,
+    ...extra,
+  });
+}
+
+function tooLate(): Error {
+  return poolFailure("CONNECTION_TOO_LATE", "no connection to the database in time");
+}
+
+function poolFailure(code: PoolFailure, message: string): Error {
+  return Object.assign(new Error(message), { code });
+}

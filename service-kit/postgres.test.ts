@@ -1,0 +1,344 @@
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { pino } from "pino";
+import { afterEach, expect, test, vi } from "vitest";
+import { type FakePostgres, startFakePostgres } from "../tests/support/fake-postgres.ts";
+import { withCallDeadline } from "./call-deadline.ts";
+import { Secret } from "./config.ts";
+import {
+  connectPostgres,
+  isUnavailable,
+  openConnections,
+  openPool,
+  orUnavailable,
+  type Sql,
+  transaction,
+} from "./postgres.ts";
+
+const uncaught = vi.fn();
+process.on("uncaughtException", uncaught);
+process.on("unhandledRejection", uncaught);
+
+let server: FakePostgres;
+let sql: Sql;
+
+afterEach(async () => {
+  await sql.end({ timeout: 0 });
+  server.close();
+  await sleep(50); // a write that is still to come would throw by now
+  expect(uncaught).not.toHaveBeenCalled();
+  uncaught.mockClear();
+});
+
+async function start(
+  answer?: Parameters<typeof startFakePostgres>[0],
+  options: { max?: number; maxWaiting?: number; maxWaitMs?: number; lifetimeMs?: number } = {},
+) {
+  server = await startFakePostgres(answer);
+  sql = openPool({
+    url: server.url,
+    maxConnections: options.max ?? 1,
+    connectTimeoutMs: 2_000,
+    maxWaitMs: options.maxWaitMs ?? 2_000,
+    maxWaiting: options.maxWaiting ?? 10,
+    ...(options.lifetimeMs !== undefined && { lifetimeMs: options.lifetimeMs }),
+    driver: { password: "any" },
+  });
+}
+
+const statements = () => server.received.map(({ text }) => text).filter((text) => !text.includes("pg_type"));
+const cut = (how: "end" | "reset") => {
+  for (const socket of server.sockets) how === "end" ? socket.destroy() : socket.resetAndDestroy();
+};
+/** As an answer to a statement. */
+const cutNow = (how: "end" | "reset") => {
+  cut(how);
+  return "nothing" as const;
+};
+const CLOSED = { code: expect.stringMatching(/^(CONNECTION_CLOSED|ECONNRESET|EPIPE)$/) };
+
+test.each(["end", "reset"] as const)(
+  "a connection lost (%s) while a statement of a transaction runs fails the call",
+  async (how) => {
+    await start(({ text }) => (text.includes("slow") ? cutNow(how) : undefined));
+    await expect(transaction(sql, (tx) => tx`select slow`.then(() => 1))).rejects.toMatchObject(CLOSED);
+    await expect(transaction(sql, async (tx) => (await tx`select next`).count)).resolves.toBeDefined();
+    expect(statements()).not.toContain("rollback");
+  },
+);
+
+test.each(["end", "reset"] as const)(
+  "a connection lost (%s) between two statements fails the second and the call",
+  async (how) => {
+    await start();
+    const second = vi.fn();
+    const work = transaction(sql, async (tx) => {
+      await tx`select first`;
+      cut(how);
+      await sleep(50);
+      await tx`select second`.catch((error) => {
+        second(error);
+        throw error;
+      });
+    });
+    await expect(work).rejects.toMatchObject(CLOSED);
+    await sleep(50);
+    expect(second).toHaveBeenCalledOnce();
+    expect(statements()).toEqual(["start", "begin ", "select first"]);
+  },
+);
+
+test.each(["end", "reset"] as const)(
+  "work that goes on by itself after its connection was lost (%s) sends nothing",
+  async (how) => {
+    await start();
+    const late = transaction(sql, async (tx) => {
+      const savepoint = () => tx.savepoint((inner) => inner`select inside`);
+      cut(how);
+      for (let turn = 0; turn < 50; turn += 1) {
+        await nextTurn();
+        await tx`select again`.catch(() => undefined);
+        await savepoint().catch(() => undefined);
+        await tx.unsafe("select raw").catch(() => undefined);
+      }
+    });
+    await expect(late).rejects.toMatchObject(CLOSED);
+    await sleep(100);
+    expect(server.sockets.size).toBe(0);
+  },
+);
+
+test("a connection lost inside a savepoint fails the call", async () => {
+  await start(({ text }) => (text.includes("inside") ? cutNow("end") : undefined));
+  const work = transaction(sql, async (tx) => {
+    await tx.savepoint((inner) => inner`select inside`);
+  });
+  await expect(work).rejects.toMatchObject(CLOSED);
+});
+
+test("a connection lost while its commit is under way fails the call", async () => {
+  await start(({ text }) => (text === "commit" ? cutNow("end") : undefined));
+  await expect(transaction(sql, async (tx) => (await tx`select 1`).count)).rejects.toMatchObject(CLOSED);
+});
+
+test("work that has ended is not committed on a connection that was lost meanwhile", async () => {
+  await start();
+  const work = transaction(sql, async (tx) => {
+    await tx`select 1`;
+    cut("end");
+    await sleep(50);
+  });
+  await expect(work).rejects.toMatchObject(CLOSED);
+  expect(statements()).not.toContain("commit");
+});
+
+test("a statement given to a connection in the moment of its loss is never answered as if it had run", async () => {
+  await start(undefined, { max: 2 });
+  await Promise.all([sql`select 1`, sql`select 2`]);
+  for (let round = 0; round < 30; round += 1) {
+    cut(round % 2 === 0 ? "reset" : "end");
+    for (let turn = 0; turn < 20; turn += 1) {
+      const text = `select probe_${round}_${turn}`;
+      const result = await sql.unsafe(text).then(
+        () => "answered",
+        () => "failed",
+      );
+      if (result === "answered") expect(statements()).toContain(text);
+      if (turn % 3 === 0) await nextTurn();
+    }
+  }
+});
+
+test("what a lost connection had not yet sent is not sent by the next", async () => {
+  await start();
+  await sql`select 1`;
+  const lost = Promise.allSettled(Array.from({ length: 5 }, (_, index) => sql.unsafe(`insert ${index}`)));
+  cut("reset");
+  await lost;
+  await sql`select 2`;
+  const starts = server.received.filter(({ text }) => text === "start");
+  for (const { connection } of starts) {
+    expect(server.received.find((one) => one.connection === connection)?.text).toBe("start");
+  }
+});
+
+test("a server that hangs up before it has answered fails the call, and is not asked without a pause", async () => {
+  await start(({ text }) => (text === "start" ? cutNow("end") : undefined), {
+    maxWaitMs: 500,
+  });
+  const startedMs = performance.now();
+  while (performance.now() - startedMs < 500) {
+    const error = await sql`select 1`.catch((failure: unknown) => failure);
+    expect(isUnavailable(error)).toBe(true);
+  }
+  expect(server.received.length).toBeLessThan(10);
+});
+
+test("who waits for a connection is served in turn, each on a connection of its own", async () => {
+  await start(undefined, { max: 2 });
+  await Promise.all(Array.from({ length: 8 }, (_, index) => sql.unsafe(`select ${index}`)));
+  const order = statements().filter((text) => /^select \d$/.test(text));
+  expect(order.toSorted()).toEqual(order);
+  expect(openConnections(sql)).toBe(2);
+});
+
+test("of more than may wait for a connection, the next fails at once and nothing of it is sent", async () => {
+  await start(({ text }) => (text.includes("hold") ? "nothing" : undefined), { maxWaiting: 2 });
+  const held = sql.unsafe("select hold").catch(() => undefined);
+  await expect.poll(() => statements().includes("select hold")).toBe(true);
+  const waiting = [1, 2].map((index) => sql.unsafe(`select waits_${index}`).catch((error: unknown) => error));
+  await nextTurn();
+  await expect(sql`select surplus`).rejects.toMatchObject({ code: "CONNECTION_BUSY" });
+  await expect(orUnavailable(sql`select surplus`.then(() => 1))).rejects.toMatchObject({
+    code: "service_unavailable",
+  });
+  cut("end");
+  await Promise.all([held, ...waiting]);
+  expect(statements()).not.toContain("select surplus");
+});
+
+test("when a caller has gone, what waited for a connection is never sent", async () => {
+  let release = () => {};
+  await start(({ text, socket }) => {
+    if (!text.includes("hold")) return undefined;
+    release = () => socket.destroy();
+    return "nothing";
+  });
+  const held = sql.unsafe("select hold").catch(() => undefined);
+  await expect.poll(() => statements().includes("select hold")).toBe(true);
+  const gone = withCallDeadline(Date.now() + 100, () => transaction(sql, async (tx) => tx`insert late`));
+  await expect(gone).rejects.toMatchObject({ code: "CONNECTION_TOO_LATE" });
+  const patient = withCallDeadline(Date.now() + 5_000, () =>
+    transaction(sql, async (tx) => tx`insert in_time`),
+  );
+  release();
+  await held;
+  await patient;
+  expect(statements()).toContain("insert in_time");
+  expect(statements()).not.toContain("insert late");
+});
+
+test("after its caller's deadline a call sends nothing, though a connection is free", async () => {
+  await start();
+  await sql`select 1`;
+  const late = withCallDeadline(Date.now() + 20, async () => {
+    await sleep(40);
+    await sql`insert late`;
+  });
+  await expect(late).rejects.toMatchObject({ code: "CONNECTION_TOO_LATE" });
+  expect(statements()).not.toContain("insert late");
+});
+
+test("work that a call has woken is not bound by the call's deadline once the call is over", async () => {
+  await start();
+  let woken: Promise<unknown> = Promise.resolve();
+  await withCallDeadline(Date.now() + 20, async () => {
+    woken = sleep(60).then(() => sql`select woken`.then(() => "ran"));
+  });
+  expect(await woken).toBe("ran");
+});
+
+test("a connection is replaced after its lifetime", async () => {
+  await start(undefined, { lifetimeMs: 100 });
+  await sql`select 1`;
+  await sleep(120);
+  await sql`select 2`;
+  await sql`select 3`;
+  expect(server.received.find(({ text }) => text === "select 3")?.connection).toBe(1);
+  await expect.poll(() => openConnections(sql)).toBe(1);
+});
+
+test("an end lets what is under way finish and refuses the rest", async () => {
+  await start(({ text, socket }) => {
+    if (!text.includes("slow")) return undefined;
+    setTimeout(() => socket.write(SLOW_ANSWER), 100);
+    return "nothing";
+  });
+  const slow = sql.unsafe("select slow").then(() => "done");
+  await expect.poll(() => statements().includes("select slow")).toBe(true);
+  const waiting = sql`select waits`.catch((error: unknown) => error);
+  await nextTurn();
+  const ended = sql.end({ timeout: 2 });
+  await expect(sql`select refused`).rejects.toMatchObject({ code: "CONNECTION_ENDED" });
+  expect(await waiting).toMatchObject({ code: "CONNECTION_ENDED" });
+  expect(await slow).toBe("done");
+  await ended;
+  await expect.poll(() => server.sockets.size).toBe(0);
+});
+
+test("an end that may not wait fails what is under way", async () => {
+  await start(({ text }) => (text.includes("slow") ? "nothing" : undefined));
+  const slow = sql.unsafe("select slow").catch((error: unknown) => error);
+  await expect.poll(() => statements().includes("select slow")).toBe(true);
+  await sql.end({ timeout: 0 });
+  expect(isUnavailable(await slow)).toBe(true);
+});
+
+test("a server without TLS is refused when a CA was given", async () => {
+  await start();
+  const ca = Buffer.from("no certificate is looked at");
+  const secured = openPool({
+    url: server.url,
+    ca,
+    maxConnections: 1,
+    connectTimeoutMs: 300,
+    maxWaitMs: 100,
+    maxWaiting: 1,
+    driver: { password: "any" },
+  });
+  await expect(secured`select 1`).rejects.toMatchObject({ code: "CONNECTION_NOT_ENCRYPTED" });
+  await secured.end({ timeout: 0 });
+});
+
+test("SQLSTATEs and driver codes that say 'not now'", () => {
+  const unavailable = [
+    "08000",
+    "08006",
+    "28000",
+    "28P01",
+    "3D000",
+    "53000",
+    "53300",
+    "57P01",
+    "57P02",
+    "57P03",
+    "57014",
+    "55P03",
+    "40001",
+    "40P01",
+    "25006",
+    "CONNECTION_CLOSED",
+    "CONNECTION_ENDED",
+    "CONNECTION_DESTROYED",
+    "CONNECTION_BUSY",
+    "CONNECTION_TOO_LATE",
+    "CONNECT_TIMEOUT",
+    "ECONNREFUSED",
+    "ECONNRESET",
+    "EPIPE",
+    "ETIMEDOUT",
+    "EHOSTUNREACH",
+    "ENETUNREACH",
+    "ENOTFOUND",
+    "EAI_AGAIN",
+  ];
+  for (const code of unavailable) expect(isUnavailable({ code }), code).toBe(true);
+  for (const code of ["23505", "23503", "42P01", "42501", "22P02", "25P02", "XX000", "", undefined, 53300]) {
+    expect(isUnavailable({ code }), String(code)).toBe(false);
+  }
+  expect(isUnavailable(null)).toBe(false);
+});
+
+test("a service's pool is as large as its configuration says", async () => {
+  await start();
+  const config = {
+    DATABASE_URL: server.url,
+    DATABASE_PASSWORD_FILE: new Secret("any"),
+    DATABASE_POOL_SIZE: 3,
+  };
+  const service = connectPostgres(config, "test", pino({ level: "silent" }));
+  await Promise.all(Array.from({ length: 12 }, () => service`select 1`));
+  expect(openConnections(service)).toBe(3);
+  await service.end({ timeout: 0 });
+});
+
+const SLOW_ANSWER = Buffer.from("C\0\0\0\x0bSELECT\0Z\0\0\0\x05I", "latin1");

@@ -1,0 +1,108 @@
+import type { AddressInfo } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
+
+/** What the client has sent: the text of a statement, or `start` and `terminate`. */
+export interface FakeMessage {
+  text: string;
+  /** Number of the connection it came by, from 0. */
+  connection: number;
+  socket: Socket;
+}
+
+/** A server that speaks as much of PostgreSQL's protocol as the driver needs, and fails when a test wants it to. */
+export interface FakePostgres {
+  url: string;
+  port: number;
+  /** Everything that was received, in its order. */
+  received: FakeMessage[];
+  sockets: Set<Socket>;
+  close(): void;
+}
+
+/**
+ * @param answer called for each statement; `undefined` answers it with no rows, `"nothing"` leaves it open.
+ */
+export async function startFakePostgres(
+  answer: (message: FakeMessage) => "nothing" | undefined = () => undefined,
+): Promise<FakePostgres> {
+  const received: FakeMessage[] = [];
+  const sockets = new Set<Socket>();
+  let connections = 0;
+  const server: Server = createServer((socket) => {
+    const connection = connections++;
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+    socket.on("close", () => sockets.delete(socket));
+    const hear = (text: string) => {
+      const message = { text, connection, socket };
+      received.push(message);
+      return answer(message);
+    };
+    serveConnection(socket, hear);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `postgres://anybody@127.0.0.1:${port}/any`,
+    port,
+    received,
+    sockets,
+    close() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+function serveConnection(socket: Socket, hear: (text: string) => "nothing" | undefined): void {
+  let pending = Buffer.alloc(0);
+  let isStarted = false;
+  let statement = "";
+  let state = "I";
+  const run = (text: string) => {
+    if (hear(text) === "nothing") return false;
+    if (/^begin/.test(text)) state = "T";
+    if (/^(commit|rollback)$/.test(text.trim())) state = "I";
+    return true;
+  };
+  const done = (text: string) =>
+    Buffer.concat([message("C", `${(text.split(" ")[0] ?? "").toUpperCase()}\0`), message("Z", state)]);
+  socket.on("data", (chunk) => {
+    pending = Buffer.concat([pending, chunk]);
+    for (;;) {
+      const header = isStarted ? 1 : 0;
+      if (pending.length < header + 4) return;
+      const length = header + pending.readUInt32BE(header);
+      if (pending.length < length) return;
+      const type = isStarted ? String.fromCharCode(pending[0] ?? 0) : "start";
+      const body = pending.subarray(header + 4, length);
+      pending = pending.subarray(length);
+      if (type === "start") {
+        isStarted = true;
+        if (hear("start") === "nothing") continue;
+        const admitted = [
+          message("R", "\0\0\0\0"),
+          message("S", "server_version\0" + "18\0"),
+          message("Z", "I"),
+        ];
+        socket.write(Buffer.concat(admitted));
+      } else if (type === "Q") {
+        const text = body.subarray(0, -1).toString();
+        if (run(text)) socket.write(done(text));
+      } else if (type === "P") {
+        statement = body.toString().split("\0")[1] ?? "";
+      } else if (type === "E") {
+        if (run(statement)) {
+          const parsed = [message("1", ""), message("t", "\0\0"), message("n", ""), message("2", "")];
+          socket.write(Buffer.concat([...parsed, done(statement)]));
+        }
+      } else if (type === "X") hear("terminate");
+    }
+  });
+}
+
+function message(type: string, body: string): Buffer {
+  const head = Buffer.from(`${type}....`, "latin1");
+  head.writeUInt32BE(4 + body.length, 1);
+  return Buffer.concat([head, Buffer.from(body, "latin1")]);
+}
