@@ -1,3 +1,4 @@
+import { filterText, type RecordReading } from "../audit-client/record-reading.ts";
 import type {
   AuditQueryServiceServer,
   ExportEntriesResponse,
@@ -10,7 +11,7 @@ import type { ExportLine } from "./export-entries.ts";
 import type { EntryWithProof } from "./get-entry.ts";
 import type { EntryPage, EntrySearch } from "./search-entries.ts";
 
-const READERS = ["gateway", "operator"];
+const READERS = ["gateway", "operator", "auditor"];
 
 export const AUDIT_QUERY_CALLERS: Callers<AuditQueryServiceServer> = {
   searchEntries: READERS,
@@ -31,17 +32,25 @@ interface Deps {
   exportEntries: (wanted: { first: number; last: number }) => AsyncIterable<ExportLine>;
   /** C2SP verifier key of the checkpoints. */
   verifierKey: string;
+  recordReading: RecordReading;
 }
 
 /** Adapts AuditQueryService. */
 export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServiceServer> {
   return {
-    async searchEntries(request) {
+    async searchEntries(request, context) {
       const outcome = fromWireOutcome(request.outcome);
+      const { actorUserId: actor, action, resource, requestId: call, from, to, limit } = request;
+      await deps.recordReading(context, {
+        action: "audit.searched",
+        filter: filterText({ actor, action, resource, request: call, outcome, from, to, limit }),
+      });
       const page = await deps.searchEntries({ ...request, outcome });
       return { entries: page.entries.map(toWireEntry), nextCursor: page.nextCursor };
     },
-    async getEntry(wanted) {
+    async getEntry(wanted, context) {
+      const resource = wanted.id === "" ? String(wanted.sequence) : wanted.id;
+      await deps.recordReading(context, { action: "audit.entry_read", resource });
       return toEntryResponse(await deps.getEntry(wanted));
     },
     async getCheckpoint({ atLeastSize }) {
@@ -53,7 +62,12 @@ export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServic
     async proveConsistency({ firstSize, secondSize }) {
       return { proof: await deps.proveConsistency(firstSize, secondSize) };
     },
-    async *exportEntries({ firstSequence, lastSequence }, { signal }) {
+    async *exportEntries({ firstSequence, lastSequence }, context) {
+      const { signal } = context;
+      await deps.recordReading(context, {
+        action: "audit.exported",
+        filter: filterText({ first: firstSequence, last: lastSequence }),
+      });
       for await (const line of deps.exportEntries({ first: firstSequence, last: lastSequence })) {
         if (signal.aborted) throw new DomainError("service_unavailable");
         yield toExportResponse(line);

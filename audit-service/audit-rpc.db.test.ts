@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer, type Socket } from "node:net";
@@ -9,6 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import type { AuditOutcome } from "../audit-client/audit-entry.ts";
 import { type AuditRecorderOptions, createAuditRecorder } from "../audit-client/audit-recorder.ts";
 import { sampleEvent } from "../audit-client/entry.fixture.ts";
+import { createReadingRecorder } from "../audit-client/record-reading.ts";
 import { certificateFiles, ensureCertificates, type Identity } from "../deploy/local/certificates.ts";
 import {
   AuditQueryServiceClient,
@@ -42,6 +44,7 @@ import { getEntry } from "./get-entry.ts";
 import { createProducerPresence } from "./producer-presence.ts";
 import { proveConsistency, proveInclusion } from "./prove.ts";
 import { createEntryRecorder } from "./record-entries.ts";
+import { createOwnEventRecorder } from "./record-own-events.ts";
 import { searchEntries } from "./search-entries.ts";
 
 const logger = pino({ level: "silent" });
@@ -58,7 +61,7 @@ const cleanUps: (() => unknown)[] = [];
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "gatehouse-audit-test-"));
-  await ensureCertificates(directory, new Date());
+  await ensureCertificates(directory, new Date(), "tester");
 });
 
 afterAll(async () => {
@@ -355,9 +358,45 @@ test("identity-service erases a claimed address; the gateway may not", async () 
   await expect(erase("identity-service", "")).rejects.toMatchObject({ code: "validation_failed" });
   expect(await erase("identity-service", "ada@example.com")).toEqual({ erasedEntries: 1 });
   expect(await erase("operator", "ada@example.com")).toEqual({ erasedEntries: 0 });
-  const page = await search("operator", { limit: 10 });
+  const page = await search("gateway", { limit: 10, action: "payments.create" });
   expect(page.entries.map(({ actor }) => actor?.claimedEmail)).toEqual(["bob@example.com", ""]);
   expect(page.entries.every(({ actor }) => actor?.claimedEmailHash.length === 64)).toBe(true);
+});
+
+test("who reads the log is in it, with the filter, one entry a call; the gateway notes its own callers", async () => {
+  const recorder = recorderOf("gateway");
+  await recorder.record(outcome(), Date.now() + 2_000);
+  await search("gateway", { limit: 10 });
+  await search("auditor", { limit: 10, actorUserId: "u1", from: new Date(0) });
+  await exported("operator").catch(() => undefined); // nothing is numbered yet
+  expect(await erase("operator", "ada@example.com")).toEqual({ erasedEntries: 0 });
+  const rows = await database.ownerSql`
+    select action, actor_user_id, actor_role, reason, producer_name, outcome from log_entries
+    where producer_name = 'audit-service' order by position`;
+  const auditor = { actor_user_id: "auditor:tester", actor_role: "AUDITOR" };
+  const operator = { actor_user_id: "operator:tester", actor_role: "OPERATOR" };
+  expect([...rows]).toMatchObject([
+    { ...auditor, action: "audit.searched", reason: "actor=u1 from=1970-01-01T00:00:00.000Z limit=10" },
+    { ...operator, action: "audit.exported" },
+    { ...operator, action: "audit.address_erased", reason: "erasedEntries=0" },
+  ]);
+  expect(JSON.stringify(rows)).not.toContain("ada@");
+});
+
+test("an auditor reads, and does nothing else", async () => {
+  expect(AUDIT_QUERY_CALLERS).toEqual({
+    searchEntries: ["gateway", "operator", "auditor"],
+    getEntry: ["gateway", "operator", "auditor"],
+    getCheckpoint: ["gateway", "operator", "auditor"],
+    proveInclusion: ["gateway", "operator", "auditor"],
+    proveConsistency: ["gateway", "operator", "auditor"],
+    exportEntries: ["gateway", "operator", "auditor"],
+  });
+  expect(AUDIT_CALLERS).toEqual({
+    record: ["gateway", "identity-service", "token-service"],
+    eraseClaimedEmail: ["identity-service", "operator"],
+  });
+  await expect(erase("auditor", "ada@example.com")).rejects.toMatchObject({ code: "caller_not_allowed" });
 });
 
 test("an export comes over the stream line by line, ends with its checkpoint, and is not for token-service", async () => {
@@ -391,6 +430,8 @@ async function startServer(address: string): Promise<void> {
     selectEntriesById: (ids) => selectEntriesById(sql, ids),
     logger,
   });
+  const own = createOwnEventRecorder({ recorder, producerId: randomUUID(), now: () => new Date() });
+  const recordReading = createReadingRecorder(own, () => new Date());
   server.add(
     AuditServiceService,
     AUDIT_CALLERS,
@@ -398,6 +439,7 @@ async function startServer(address: string): Promise<void> {
       recorder,
       presence,
       eraseClaimedEmail: (address) => deleteClaimedEmail(sql, address),
+      recordReading,
       now: () => new Date(),
     }),
   );
@@ -415,6 +457,7 @@ async function startServer(address: string): Promise<void> {
         ),
       getEntry: (wanted) => getEntry(sql, "test/audit", wanted),
       findCheckpoint: async () => undefined,
+      recordReading,
       proveInclusion: (sequence, size) => proveInclusion(sql, sequence, size),
       proveConsistency: (first, second) => proveConsistency(sql, first, second),
       exportEntries: (wanted) => exportEntries(sql, "test/audit", wanted),

@@ -1,3 +1,4 @@
+import { filterText, type RecordReading } from "../audit-client/record-reading.ts";
 import type { AuditServiceServer, RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { cleanEntry, MAX_LENGTH } from "./clean-entry.ts";
@@ -23,6 +24,7 @@ interface Deps {
   presence: ProducerPresence;
   /** Resolves to the number of entries that had claimed the address. */
   eraseClaimedEmail: (address: string) => Promise<number>;
+  recordReading: RecordReading;
   now: () => Date;
 }
 
@@ -46,11 +48,16 @@ export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
         leave?.();
       }
     },
-    async eraseClaimedEmail({ email }) {
+    async eraseClaimedEmail({ email }, context) {
       if (email === "" || email.length > MAX_LENGTH.claimedEmail) {
         throw refused("email", "out_of_range", `must have 1 to ${MAX_LENGTH.claimedEmail} characters`);
       }
-      return { erasedEntries: await deps.eraseClaimedEmail(email) };
+      const erasedEntries = await deps.eraseClaimedEmail(email);
+      await deps.recordReading(context, {
+        action: "audit.address_erased",
+        filter: filterText({ erasedEntries }),
+      });
+      return { erasedEntries };
     },
   };
 }

@@ -1,3 +1,5 @@
+import { v4 as uuidv4 } from "uuid";
+import { createReadingRecorder } from "../audit-client/record-reading.ts";
 import { AuditQueryServiceService } from "../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
 import { AuditServiceService } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
 import { loadConfig } from "../service-kit/config.ts";
@@ -29,6 +31,7 @@ import { runMaintenance, runSequencer } from "./maintain-log.ts";
 import { createProducerPresence } from "./producer-presence.ts";
 import { proveConsistency, proveInclusion } from "./prove.ts";
 import { createEntryRecorder } from "./record-entries.ts";
+import { createOwnEventRecorder } from "./record-own-events.ts";
 import { searchEntries } from "./search-entries.ts";
 import { createSequencer, SEQUENCER_SESSION } from "./sequencer.ts";
 import { storeEntries } from "./store-entries.ts";
@@ -116,6 +119,9 @@ const closeIntents = createIntentCloser({
   monotonicMs: () => performance.now(),
 });
 
+const ownEvents = createOwnEventRecorder({ recorder, producerId: uuidv4(), now });
+const recordReading = createReadingRecorder(ownEvents, now);
+
 lifecycle.onStop("sequencer", runSequencer(sequencer, logger));
 lifecycle.onStop(
   "maintenance",
@@ -142,6 +148,7 @@ await serveRpc(
       createAuditRpc({
         recorder,
         presence,
+        recordReading,
         eraseClaimedEmail: (address) => deleteClaimedEmail(pools.intake, address),
         now,
       }),
@@ -168,6 +175,7 @@ await serveRpc(
         proveConsistency: (first, second) => proveConsistency(pools.reads, first, second),
         exportEntries: (wanted) => exportEntries(pools.reads, signer.origin, wanted),
         verifierKey: signer.verifierKey,
+        recordReading,
       }),
     );
   },

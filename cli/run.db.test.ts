@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { noteReadings } from "../audit-client/reading.fixture.ts";
 import { type KeyServiceServer, KeyServiceService } from "../proto/gen/gatehouse/token/v1/key_service.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
@@ -20,6 +21,7 @@ let database: TestDatabase;
 let replica: TokenReplica;
 let server: RpcServer;
 let port: number;
+let readings: ReturnType<typeof noteReadings>;
 let revokedFor: string[];
 let broken: Partial<Implementation<KeyServiceServer>>;
 
@@ -33,6 +35,7 @@ beforeEach(async () => {
   database = await createTestDatabase("token-service");
   replica = await startTokenReplica(database.sql);
   revokedFor = [];
+  readings = noteReadings();
   broken = {};
   server = createRpcServer({
     address: "127.0.0.1:0",
@@ -40,7 +43,7 @@ beforeEach(async () => {
     logger: pino({ level: "silent" }),
     metrics: createMetrics("token-service"),
   });
-  const methods = createKeyRpc(replica.deps);
+  const methods = createKeyRpc(replica.deps, readings.recordReading);
   server.add(KeyServiceService, keyCallers, {
     listSigningKeys: (request, context) => methods.listSigningKeys(request, context),
     rotateSigningKey: (request, context) =>
@@ -128,6 +131,30 @@ test("keys revoke bans the key, says why, and another signs", async () => {
   expect({ code, out }).toEqual({ code: 0, out: `${active} is revoked (revocation 1)\n` });
   expect(revokedFor).toEqual(["leaked in a log"]);
   expect([await keyIn("revoked"), await keyIn("active")]).toEqual([active, next]);
+});
+
+test("what an operator does with keys is told to the audit log under their name", async () => {
+  await gatehouse(["keys", "list"]);
+  expect(readings.noted).toMatchObject([
+    { action: "key.listed", actor: { userId: "operator:tester", role: "OPERATOR" }, outcome: "success" },
+  ]);
+  await gatehouse(["keys", "rotate", "--force"]);
+  await gatehouse(["keys", "revoke", await keyIn("active"), "--reason", "leaked"]);
+  const events = await database.sql`select distinct type, person from security_events order by type`;
+  expect([...events]).toEqual([
+    { type: "signing_key_revoked", person: "operator:tester" },
+    { type: "signing_key_rotated", person: "operator:tester" },
+  ]);
+});
+
+test("an auditor's certificate changes no key, and lists none", async () => {
+  for (const argv of [
+    ["keys", "list"],
+    ["keys", "rotate", "--force"],
+  ]) {
+    const { error } = await gatehouse([...argv, "--json"], environmentOf("auditor"));
+    expect(JSON.parse(error)).toMatchObject({ error: { code: "caller_not_allowed" } });
+  }
 });
 
 test("keys revoke of a key that never was is refused", async () => {

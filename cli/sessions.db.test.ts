@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { noteReadings } from "../audit-client/reading.fixture.ts";
 import { createTestCertificates, type TestCertificates } from "../tests/support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { startTokenServer, type TokenServer } from "../tests/support/token-server.ts";
@@ -11,6 +12,7 @@ import { run } from "./run.ts";
 let certificates: TestCertificates;
 let database: TestDatabase;
 let replica: TokenReplica;
+let readings: ReturnType<typeof noteReadings>;
 let server: TokenServer;
 
 beforeAll(async () => {
@@ -20,7 +22,8 @@ afterAll(() => certificates.remove());
 beforeEach(async () => {
   database = await createTestDatabase("token-service");
   replica = await startTokenReplica(database.sql);
-  server = await startTokenServer(replica, certificates);
+  readings = noteReadings();
+  server = await startTokenServer(replica, certificates, 0, readings);
 });
 afterEach(async () => {
   await server.stop();
@@ -53,7 +56,7 @@ async function listed(userId: string): Promise<Listed["sessions"]> {
 
 const isActive = async (token: string) => (await verifyToken(replica.deps, token)).active;
 const events = () => database.ownerSql`
-  select type, user_id as "userId", session_id as "sessionId", reason from security_events
+  select type, user_id as "userId", session_id as "sessionId", reason, person from security_events
   where type in ('session_revoked', 'all_sessions_revoked')`;
 
 test("sessions list shows where a user is logged in, and nothing that a client could write to the terminal", async () => {
@@ -78,7 +81,11 @@ test("sessions revoke ends one session at once and is told to the audit log", as
   expect([await isActive(ended.accessToken), await isActive(kept.accessToken)]).toEqual([false, true]);
   expect(await listed(userId)).toHaveLength(1);
   expect([...(await events())]).toEqual([
-    { type: "session_revoked", userId, sessionId: oldest?.id, reason: "operator" },
+    { type: "session_revoked", userId, sessionId: oldest?.id, reason: "operator", person: "operator:tester" },
+  ]);
+  expect(readings.noted).toMatchObject([
+    { action: "session.listed", resource: userId, actor: { userId: "operator:tester" } },
+    { action: "session.listed", resource: userId, actor: { userId: "operator:tester" } },
   ]);
 });
 
@@ -115,7 +122,13 @@ test("sessions revoke-all ends everybody's sessions and every key, and says so",
   for (const pair of pairs) expect(await isActive(pair.accessToken)).toBe(false);
   for (const userId of users) expect(await listed(userId)).toEqual([]);
   expect([...(await events())]).toEqual([
-    { type: "all_sessions_revoked", userId: null, sessionId: null, reason: "restored" },
+    {
+      type: "all_sessions_revoked",
+      userId: null,
+      sessionId: null,
+      reason: "restored",
+      person: "operator:tester",
+    },
   ]);
 });
 
@@ -144,4 +157,6 @@ test("only an operator's certificate ends everything", async () => {
   const argv = ["sessions", "revoke-all", "--issued-before", "now", "--reason", "r", "--yes", "--json"];
   const { code, error } = await gatehouse(argv, "gateway");
   expect([code, JSON.parse(error).error.code]).toEqual([1, "caller_not_allowed"]);
+  const auditor = await gatehouse(argv, "auditor");
+  expect(JSON.parse(auditor.error).error.code).toBe("caller_not_allowed");
 });

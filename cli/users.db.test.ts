@@ -1,8 +1,10 @@
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { noteReadings } from "../audit-client/reading.fixture.ts";
 import { testDeps } from "../identity-service/test-deps.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "../identity-service/user-admin-rpc.ts";
 import { UserAdminServiceService } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { createRpcServer, type RpcServer } from "../service-kit/rpc-server.ts";
 import { createTestCertificates, type TestCertificates } from "../tests/support/certificates.ts";
@@ -14,6 +16,7 @@ import type { UserView } from "./user-view.ts";
 let certificates: TestCertificates;
 let database: TestDatabase;
 let deps: Awaited<ReturnType<typeof testDeps>>;
+let readings: ReturnType<typeof noteReadings>;
 let server: RpcServer;
 let port: number;
 let ada: string;
@@ -29,13 +32,14 @@ afterAll(async () => {
 beforeEach(async () => {
   await database.ownerSql`truncate users, session_ends, mail_outbox, security_events cascade`;
   deps = await testDeps(database.sql);
+  readings = noteReadings();
   server = createRpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("identity-service"),
     logger: pino({ level: "silent" }),
     metrics: createMetrics("identity-service"),
   });
-  server.add(UserAdminServiceService, USER_ADMIN_CALLERS, createUserAdminRpc(deps));
+  server.add(UserAdminServiceService, USER_ADMIN_CALLERS, createUserAdminRpc(deps, readings.recordReading));
   port = await server.listen();
   await plant("admin@example.com", "ADMIN");
   ada = await plant("ada@example.com", "USER");
@@ -179,6 +183,55 @@ test("only an operator's certificate and the gateway's may", async () => {
   const { code, error } = await gatehouse(["users", "disable", ada, "--json"], "token-service");
   expect([code, JSON.parse(error).error.code]).toEqual([1, "caller_not_allowed"]);
   expect(await shown()).toMatchObject({ status: "active" });
+});
+
+test("an auditor's certificate reads and changes no user", async () => {
+  for (const argv of [
+    ["users", "list"],
+    ["users", "show", ada],
+    ["users", "disable", ada],
+  ]) {
+    const { error } = await gatehouse([...argv, "--json"], "auditor");
+    expect(JSON.parse(error).error.code).toBe("caller_not_allowed");
+  }
+  expect(readings.noted).toEqual([]);
+});
+
+test("what an operator reads is noted once a call, with the filter; an address they look for where it can be erased", async () => {
+  await gatehouse(["users", "list", "--role", "USER", "--limit", "2"]);
+  await gatehouse(["users", "list", "--query", "ada@example.com"]);
+  await gatehouse(["users", "list", "--query", "lovel"]);
+  await gatehouse(["users", "show", ada]);
+  const actor = { userId: "operator:tester", role: "OPERATOR" };
+  expect(readings.noted).toMatchObject([
+    { action: "user.listed", actor, reason: "role=USER limit=2" },
+    { action: "user.listed", actor: { ...actor, claimedEmail: "ada@example.com" } },
+    { action: "user.listed", actor, reason: expect.stringContaining("queryCharacters=5") },
+    { action: "user.read", actor, resource: ada },
+  ]);
+  expect(JSON.stringify(readings.noted.map(({ reason }) => reason))).not.toMatch(/ada@|lovel/);
+});
+
+test("who cannot be noted is not answered", async () => {
+  await server.close(0);
+  server = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("identity-service"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("identity-service"),
+  });
+  const away = async () => Promise.reject(new DomainError("audit_unavailable"));
+  server.add(UserAdminServiceService, USER_ADMIN_CALLERS, createUserAdminRpc(deps, away));
+  port = await server.listen();
+  const { out, error } = await gatehouse(["users", "show", ada, "--json"]);
+  expect([out, JSON.parse(error).error.code]).toEqual(["", "audit_unavailable"]);
+});
+
+test("what an operator changes is told to the audit log under their name", async () => {
+  await gatehouse(["users", "disable", ada]);
+  const [event] = await database.sql`
+    select type, person, actor_id, user_id from security_events where type = 'status_changed'`;
+  expect(event).toEqual({ type: "status_changed", person: "operator:tester", actor_id: null, user_id: ada });
 });
 
 test("an answer that was lost says how to see what was done", async () => {

@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os";
 import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
 import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
+import { createReadingRecorder } from "../audit-client/record-reading.ts";
 import { AuditServiceClient } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
 import { IdentityServiceService } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { UserAdminServiceService } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
@@ -241,7 +242,11 @@ lifecycle.onStop("flow cleaning", () => oauthCleaning.stop());
 
 await serveRpc(service, config, (server) => {
   server.add(IdentityServiceService, IDENTITY_CALLERS, createIdentityRpc(deps));
-  server.add(UserAdminServiceService, USER_ADMIN_CALLERS, createUserAdminRpc(deps));
+  server.add(
+    UserAdminServiceService,
+    USER_ADMIN_CALLERS,
+    createUserAdminRpc(deps, createReadingRecorder(recorder, now)),
+  );
 });
 
 const { BOOTSTRAP_ADMIN_EMAIL: email, BOOTSTRAP_ADMIN_PASSWORD_FILE: password } = config;

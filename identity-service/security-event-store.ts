@@ -32,8 +32,10 @@ export interface SecurityEvent {
   type: SecurityEventType;
   /** Whose account. */
   userId: string;
-  /** Who did it, where that is proven; null for an operator and for whoever has only guessed. */
+  /** The user who did it, where that is proven; null for an operator and for whoever has only guessed. */
   actorId: string | null;
+  /** The operator who did it: `operator:ada`; null: none. */
+  person: string | null;
   actorRole: string | null;
   /** The actor's. */
   sessionId: string | null;
@@ -56,10 +58,10 @@ export interface SecurityEvent {
 export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEvent): Promise<void> {
   await tx`
     insert into security_events
-      (id, type, user_id, actor_id, actor_role, session_id, reason, error_code, ip, user_agent, request_id, trace_id,
+      (id, type, user_id, actor_id, person, actor_role, session_id, reason, error_code, ip, user_agent, request_id, trace_id,
        occurred_at, next_attempt_at, erased_email)
     values
-      (${event.id}, ${event.type}, ${event.userId}, ${event.actorId}, ${event.actorRole}, ${event.sessionId},
+      (${event.id}, ${event.type}, ${event.userId}, ${event.actorId}, ${event.person}, ${event.actorRole}, ${event.sessionId},
        ${event.reason}, ${event.errorCode}, ${event.ip}, ${event.userAgent}, ${event.requestId}, ${event.traceId},
        ${event.occurredAt}, ${event.occurredAt}, ${event.erasedEmail})
   `;
@@ -77,7 +79,7 @@ export async function claimDueEvents(
     )
     update security_events as event set next_attempt_at = ${claim.leaseEnd}
     from due where event.id = due.id
-    returning event.id, type, user_id as "userId", actor_id as "actorId", actor_role as "actorRole",
+    returning event.id, type, user_id as "userId", actor_id as "actorId", person, actor_role as "actorRole",
       session_id as "sessionId", reason, error_code as "errorCode", ip, user_agent as "userAgent",
       request_id as "requestId", trace_id as "traceId", occurred_at as "occurredAt",
       erased_email as "erasedEmail"

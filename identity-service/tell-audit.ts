@@ -55,6 +55,7 @@ export async function tellAudit(
     userId,
     actorId: actor?.userId ?? (byOwner ? userId : null),
     actorRole: actor?.role ?? null,
+    person: context.person ?? null,
     sessionId: actor?.sessionId ?? null,
     reason,
     errorCode,

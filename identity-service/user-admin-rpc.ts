@@ -1,3 +1,4 @@
+import { filterText, type RecordReading } from "../audit-client/record-reading.ts";
 import {
   type ManagedUser as ProtoManagedUser,
   UserStatus as ProtoStatus,
@@ -17,6 +18,12 @@ import { unlockUser } from "./unlock-user.ts";
 import { type ManagedUser, ROLES, type Role, type UserStatus } from "./user.ts";
 import { encodeUser } from "./user-rpc.ts";
 
+/** Beside the filter of `ListUsers`: an address, which can be erased from the log, or how much was typed. */
+function queryOf(query: string): { address?: string; queryCharacters?: number } {
+  if (query === "") return {};
+  return /^[^@\s]+@[^@\s]+$/.test(query) ? { address: query } : { queryCharacters: query.length };
+}
+
 const administrators = ["gateway", "operator"] as const;
 
 export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
@@ -32,19 +39,30 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
 /** Adapts UserAdminService to use cases. Holds no logic: decode, call, encode. */
 export function createUserAdminRpc(
   deps: SetUserAccessDeps & ResetUserMfaDeps,
+  recordReading: RecordReading,
 ): Implementation<UserAdminServiceServer> {
   return {
-    listUsers: async (request) => {
+    listUsers: async (request, context) => {
+      const filter = { role: decodeRole(request.role), status: decodeStatus(request.status) };
+      const { cursor, limit } = request;
+      const { address, ...query } = queryOf(request.query);
+      await recordReading(context, {
+        action: "user.listed",
+        filter: filterText({ ...filter, ...query, cursor, limit }),
+        ...(address !== undefined && { address }),
+      });
       const { users, nextCursor = "" } = await listUsers(deps, {
+        ...filter,
         query: request.query || undefined,
-        role: decodeRole(request.role),
-        status: decodeStatus(request.status),
-        cursor: request.cursor || undefined,
-        limit: request.limit,
+        cursor: cursor || undefined,
+        limit,
       });
       return { users: users.map(encodeManaged), nextCursor };
     },
-    getManagedUser: async ({ userId }) => ({ user: encodeManaged(await getManagedUser(deps, userId)) }),
+    getManagedUser: async ({ userId }, context) => {
+      await recordReading(context, { action: "user.read", resource: userId });
+      return { user: encodeManaged(await getManagedUser(deps, userId)) };
+    },
     setUserAccess: async (request, context) => {
       const access = {
         userId: request.userId,

@@ -17,6 +17,8 @@ export interface CallContext {
   traceparent: string;
   /** Absent for anonymous calls and for a service's own work. */
   actor?: Actor;
+  /** The operator or auditor who calls, from the certificate: `operator:ada`. Never on the wire. */
+  person?: string;
   /** When the answer is useless, in milliseconds of `Date.now()`. */
   deadlineMs: number;
 }

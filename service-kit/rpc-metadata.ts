@@ -23,11 +23,19 @@ export function toMetadata(context: CallContext): Metadata {
 /** A call's metadata as plain values: one look at it instead of one a key. */
 export type MetadataValues = ReturnType<Metadata["getMap"]>;
 
-/** Reads a call's context. What is absent or malformed is replaced, never trusted. */
-export function fromMetadata(values: MetadataValues, deadlineMs: number): CallContext {
+/**
+ * Reads a call's context. What is absent or malformed is replaced, never trusted.
+ *
+ * @param believesActor whether the peer may say who the call is made for.
+ */
+export function fromMetadata(
+  values: MetadataValues,
+  deadlineMs: number,
+  believesActor: boolean,
+): CallContext {
   const traceparent = textOf(values, TRACEPARENT);
   const requestId = textOf(values, REQUEST_ID);
-  const actor = actorOf(values);
+  const actor = believesActor ? actorOf(values) : undefined;
   if (requestId === "" || requestId.length > 64 || !isTraceparent(traceparent)) {
     return { ...newCallContext({ traceparent }), deadlineMs, ...(actor && { actor }) };
   }

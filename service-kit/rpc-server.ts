@@ -18,12 +18,12 @@ import type { Logger } from "./logger.ts";
 import type { Metrics } from "./metrics.ts";
 import { toRpcError } from "./rpc-errors.ts";
 import { fromMetadata, type MetadataValues } from "./rpc-metadata.ts";
-import { type ProcessCertificate, serverCredentials, spiffeName } from "./rpc-tls.ts";
+import { type Peer, type ProcessCertificate, peerOf, serverCredentials } from "./rpc-tls.ts";
 import { type CallSpan, failureOf, startSpan } from "./tracing.ts";
 
 /** What a method knows of the call beside its request. */
 export interface RpcContext extends CallContext {
-  /** Name of the calling service, from its certificate. */
+  /** Name of the calling service, or `operator` or `auditor`, from the certificate. */
   caller: string;
 }
 
@@ -106,16 +106,17 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
   ]);
 
   function admit(call: AnyCall, callers: readonly string[], needsDeadline: boolean): RpcContext {
-    const caller = callerOf(call);
-    if (caller === undefined || !callers.includes(caller)) throw new DomainError("caller_not_allowed");
+    const peer = peerOfCall(call);
+    if (peer === undefined || !callers.includes(peer.name)) throw new DomainError("caller_not_allowed");
     const values = call.metadata.getMap();
     if (bytesOf(values) > MAX_METADATA_BYTES) throw new DomainError("headers_too_large");
     const now = Date.now();
     const deadlineMs = Number(call.getDeadline());
     if (needsDeadline && !Number.isFinite(deadlineMs)) throw new DomainError("deadline_missing");
     if (deadlineMs <= now) throw new DomainError("service_unavailable", "The deadline has passed");
-    const context = fromMetadata(values, Math.min(deadlineMs, now + MAX_UNARY_MS));
-    return { ...context, caller };
+    const believesActor = peer.name === AUTHENTICATING_CALLER;
+    const context = fromMetadata(values, Math.min(deadlineMs, now + MAX_UNARY_MS), believesActor);
+    return { ...context, caller: peer.name, ...(peer.person !== undefined && { person: peer.person }) };
   }
 
   function fail(error: unknown, path: string, context: RpcContext | undefined) {
@@ -258,20 +259,23 @@ function written(call: StreamCall, response: unknown, signal: AbortSignal): Prom
   });
 }
 
+/** Users are authenticated at the edge: nobody else is believed who a call is made for. */
+const AUTHENTICATING_CALLER = "gateway";
+
 /** The caller of each connection: decoding a certificate costs as much as the rest of a small call. */
-const callerBySession = new WeakMap<object, string | undefined>();
+const peerBySession = new WeakMap<object, Peer | undefined>();
 
 /**
- * The caller's name in its certificate, which is the connection's and cannot change under TLS 1.3. The connection is
+ * The caller as its certificate names it, which is the connection's and cannot change under TLS 1.3. The connection is
  * not part of grpc-js' public interface: where it is not found, the certificate is decoded for each call.
  */
-function callerOf(call: AnyCall): string | undefined {
+function peerOfCall(call: AnyCall): Peer | undefined {
   const { session } = (call as unknown as { call?: { stream?: { session?: object } } }).call?.stream ?? {};
-  if (session !== undefined && callerBySession.has(session)) return callerBySession.get(session);
+  if (session !== undefined && peerBySession.has(session)) return peerBySession.get(session);
   const certificate = call.getAuthContext().sslPeerCertificate;
-  const caller = certificate === undefined ? undefined : spiffeName(certificate);
-  if (session !== undefined) callerBySession.set(session, caller);
-  return caller;
+  const peer = certificate === undefined ? undefined : peerOf(certificate);
+  if (session !== undefined) peerBySession.set(session, peer);
+  return peer;
 }
 
 function bytesOf(values: MetadataValues): number {

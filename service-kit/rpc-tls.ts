@@ -10,6 +10,9 @@ export interface TlsFiles {
 }
 
 const REFRESH_INTERVAL_MS = 30_000;
+/** With the kind before it, a name is as long as an actor's id in the audit log may be: 40 characters. */
+const PERSON_NAME = /^URI:spiffe:\/\/gatehouse\/(operator|auditor)\/([a-z0-9][a-z0-9._-]{0,30})$/;
+const PEOPLE: ReadonlySet<string> = new Set(["operator", "auditor"]);
 const SPIFFE_NAME = /^URI:spiffe:\/\/gatehouse\/([a-z0-9-]{1,63})$/;
 
 /** From configuration keys to `TlsFiles`. */
@@ -150,8 +153,34 @@ export function channelCredentials(certificate: ProcessCertificate, service: str
   });
 }
 
+/** Whose certificate it is. */
+export interface Peer {
+  /** A service, or `operator` or `auditor`. */
+  name: string;
+  /** Of an operator or auditor: `operator:ada`. */
+  person?: string;
+}
+
+/**
+ * Operators and auditors are people: a certificate of theirs without a person's name is nobody's.
+ *
+ * @returns undefined for a certificate that names nobody who may call.
+ */
+export function peerOf(certificate: { subjectaltname?: string | undefined }): Peer | undefined {
+  const uri = onlyUri(certificate);
+  const [, kind, person] = PERSON_NAME.exec(uri) ?? [];
+  if (kind !== undefined) return { name: kind, person: `${kind}:${person}` };
+  const name = SPIFFE_NAME.exec(uri)?.[1];
+  return name === undefined || PEOPLE.has(name) ? undefined : { name };
+}
+
 /** The service name in a certificate's `spiffe://gatehouse/<name>` URI SAN; undefined unless there is exactly one URI. */
 export function spiffeName(certificate: { subjectaltname?: string | undefined }): string | undefined {
-  const uris = (certificate.subjectaltname ?? "").split(", ").filter((entry) => entry.startsWith("URI:"));
-  return uris.length === 1 ? SPIFFE_NAME.exec(uris[0] ?? "")?.[1] : undefined;
+  return SPIFFE_NAME.exec(onlyUri(certificate))?.[1];
+}
+
+/** Empty unless there is exactly one. */
+function onlyUri({ subjectaltname = "" }: { subjectaltname?: string | undefined }): string {
+  const uris = subjectaltname.split(", ").filter((entry) => entry.startsWith("URI:"));
+  return uris.length === 1 ? (uris[0] ?? "") : "";
 }

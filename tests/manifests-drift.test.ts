@@ -253,7 +253,9 @@ describe.skipIf(!isHere).each(OVERLAYS)("%s (skipped where there is no kubectl)"
     );
     const names = new Set(mounted.map(({ name }) => name));
     const unused = [...secretKeys(overlay).keys()].filter((name) => !names.has(name));
-    expect(unused.filter((name) => !["operator-tls", "gatehouse-ca"].includes(name))).toEqual([]);
+    expect(unused.filter((name) => !["operator-tls", "auditor-tls", "gatehouse-ca"].includes(name))).toEqual(
+      [],
+    );
     for (const { name, workload } of mounted.filter(({ name }) => name.endsWith("-owner"))) {
       expect(workload, name).toMatch(/^(migrate-|postgres$)/);
     }
@@ -499,7 +501,7 @@ test.skipIf(!isHere)(
     for (const { metadata, spec } of leaves) {
       expect(spec).toMatchObject({
         secretName: `${metadata.name}-tls`,
-        uris: [`spiffe://gatehouse/${metadata.name}`],
+        uris: [`spiffe://gatehouse/${metadata.name}${metadata.name === "operator" ? "/first" : ""}`],
         duration: "24h",
         usages: expect.arrayContaining(["server auth", "client auth"]),
       });

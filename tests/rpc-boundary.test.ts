@@ -38,7 +38,7 @@ const implementation: Implementation<TokenServiceServer> = {
         role: 0,
         tokenId: "",
         keyId: "",
-        amr: [],
+        amr: [context.actor?.userId ?? "no actor", context.person ?? "no person"],
         authTime: undefined,
         issuedAt: undefined,
         expiresAt: undefined,
@@ -132,6 +132,31 @@ test("a listed caller is served, and known by its certificate", async () => {
   const context = newCallContext();
   const answer = await callUnary(client, client.verifyToken, { token: "t" }, context);
   expect(answer.principal).toMatchObject({ userId: "gateway", sessionId: context.requestId });
+});
+
+test.each([
+  ["gateway", ["user-1", "no person"]],
+  ["identity-service", ["no actor", "no person"]],
+  ["operator", ["no actor", "operator:tester"]],
+] as const)("the actor of a call from %s is %j", async (name, expected) => {
+  const who = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("token-service"),
+    logger,
+    metrics: createMetrics("test"),
+  });
+  const callers = { verifyToken: [name], watchRevocations: [], getJwks: [] };
+  who.add(TokenServiceService, callers, implementation);
+  const client = createRpcClient(TokenServiceClient, {
+    address: `127.0.0.1:${await who.listen()}`,
+    service: "token-service",
+    certificate: certificates.of(name),
+  });
+  const actor = { userId: "user-1", role: "ADMIN", sessionId: "session-1" };
+  const answer = await callUnary(client, client.verifyToken, { token: "t" }, { ...newCallContext(), actor });
+  expect(answer.principal?.amr).toEqual(expected);
+  client.close();
+  await who.close(1_000);
 });
 
 test.each(["audit-service", "operator"] as const)(

@@ -5,6 +5,8 @@ import { insertSecurityEvent } from "./security-event-store.ts";
 /** Why a key was changed, and in which call if it was one. */
 export interface KeyEventCause {
   reason: string;
+  /** The operator: `operator:ada`; absent for the service itself. */
+  person?: string | undefined;
   requestId: string;
   traceId: string;
 }

@@ -1,3 +1,4 @@
+import type { RecordReading } from "../audit-client/record-reading.ts";
 import {
   type KeyServiceServer,
   type SigningKey as SigningKeyMessage,
@@ -30,9 +31,13 @@ export interface KeyRpcDeps extends RotateSigningKeyDeps, RevokeSigningKeyDeps {
 }
 
 /** Adapts KeyService to its use cases. Holds no logic: decode, call, encode. */
-export function createKeyRpc(deps: KeyRpcDeps): Implementation<KeyServiceServer> {
+export function createKeyRpc(
+  deps: KeyRpcDeps,
+  recordReading: RecordReading,
+): Implementation<KeyServiceServer> {
   return {
-    async listSigningKeys() {
+    async listSigningKeys(_request, context) {
+      await recordReading(context, { action: "key.listed" });
       return { keys: (await orUnavailable(listKeys(deps.sql))).map(toMessage) };
     },
     async rotateSigningKey({ force }, context) {
@@ -52,7 +57,12 @@ const MAX_REASON_CHARACTERS = 200;
 
 function causeOf(context: RpcContext, reason: string): KeyEventCause {
   const text = reason.replaceAll("\0", "").slice(0, MAX_REASON_CHARACTERS).toWellFormed();
-  return { reason: text, requestId: context.requestId, traceId: traceIdOf(context) };
+  return {
+    reason: text,
+    person: context.person,
+    requestId: context.requestId,
+    traceId: traceIdOf(context),
+  };
 }
 
 function toMessage(key: SigningKeyRow): SigningKeyMessage {

@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
+import { createReadingRecorder } from "../audit-client/record-reading.ts";
 import { AuthorizationService } from "../proto/gen/envoy/service/auth/v3/external_auth.ts";
 import { KeyServiceService } from "../proto/gen/gatehouse/token/v1/key_service.ts";
 import { SessionServiceService } from "../proto/gen/gatehouse/token/v1/session_service.ts";
@@ -86,6 +87,7 @@ const recorder = createAuditRecorder({
   metrics,
 });
 lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_GRACE_MS));
+const recordReading = createReadingRecorder(recorder, now);
 const notices = createIdentityNoticeClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate);
 lifecycle.onStop("identity notices", () => notices.close());
 let oldestEvent: Date | undefined;
@@ -152,12 +154,12 @@ await serveRpc(service, config, (server) => {
   server.add(
     SessionServiceService,
     sessionCallers,
-    createSessionRpc({ ...deps, ...keyDeps, accessTtlS: lifetimes.accessTtlS }),
+    createSessionRpc({ ...deps, ...keyDeps, accessTtlS: lifetimes.accessTtlS }, recordReading),
   );
   server.add(
     KeyServiceService,
     keyCallers,
-    createKeyRpc({ ...deps, ...keyDeps, accessTtlS: lifetimes.accessTtlS }),
+    createKeyRpc({ ...deps, ...keyDeps, accessTtlS: lifetimes.accessTtlS }, recordReading),
   );
 });
 

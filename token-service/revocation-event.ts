@@ -4,6 +4,8 @@ import { insertSecurityEvent } from "./security-event-store.ts";
 
 /** The call in which an operator ended sessions. */
 export interface RevocationCause {
+  /** The operator: `operator:ada`. */
+  person?: string | undefined;
   requestId: string;
   traceId: string;
 }
@@ -22,6 +24,7 @@ export async function insertRevocationEvent(
     sessionId: facts.sessionId ?? null,
     keyId: null,
     reason: facts.reason,
+    person: facts.person,
     ip: "",
     userAgent: "",
     requestId: facts.requestId,

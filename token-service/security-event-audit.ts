@@ -1,4 +1,5 @@
 import type { AuditEvent } from "../audit-client/audit-entry.ts";
+import { personActor } from "../audit-client/person-actor.ts";
 import type { SecurityEvent, SecurityEventType } from "./security-event-store.ts";
 
 const ACTION: Record<SecurityEventType, string> = {
@@ -11,18 +12,34 @@ const ACTION: Record<SecurityEventType, string> = {
 
 /** A security event as the audit log has it. */
 export function toAuditEvent(event: SecurityEvent): AuditEvent {
-  const { id, type, userId, sessionId, keyId, ip, userAgent, reason, requestId, traceId, occurredAt } = event;
+  const {
+    id,
+    type,
+    userId,
+    sessionId,
+    keyId,
+    person,
+    ip,
+    userAgent,
+    reason,
+    requestId,
+    traceId,
+    occurredAt,
+  } = event;
   return {
     kind: "event",
     id,
     occurredAt,
-    // Whose session it was: who presented the token is just what is not known.
-    actor: { ...(userId && { userId }), ...(sessionId && { sessionId }) },
+    // Without an operator whose session it was: who presented the token is just what is not known.
+    actor:
+      person == null ? { ...(userId && { userId }), ...(sessionId && { sessionId }) } : personActor(person),
     clientIp: ip,
     userAgent,
     resource: sessionId ?? keyId ?? "",
     action: ACTION[type],
-    ...(reason !== "" && { reason }),
+    ...(reason !== "" && {
+      reason: person != null && userId !== null ? `${reason}, of user ${userId}` : reason,
+    }),
     requestId,
     traceId,
     ...(type === "refresh_reuse"

@@ -15,6 +15,8 @@ export interface SecurityEvent {
   userId: string | null;
   sessionId: string | null;
   keyId: string | null;
+  /** The operator whose call it was: `operator:ada`. */
+  person?: string | null | undefined;
   /** Why, in the words of who caused it. May be empty. */
   reason: string;
   ip: string;
@@ -35,10 +37,10 @@ export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEve
   const notifiedAt = event.type === "refresh_reuse" ? null : event.occurredAt;
   await tx`
     insert into security_events
-      (id, type, user_id, session_id, key_id, reason, ip, user_agent, request_id, trace_id, occurred_at, next_attempt_at,
+      (id, type, user_id, session_id, key_id, person, reason, ip, user_agent, request_id, trace_id, occurred_at, next_attempt_at,
        notified_at)
     values
-      (${event.id}, ${event.type}, ${event.userId}, ${event.sessionId}, ${event.keyId}, ${event.reason}, ${event.ip},
+      (${event.id}, ${event.type}, ${event.userId}, ${event.sessionId}, ${event.keyId}, ${event.person ?? null}, ${event.reason}, ${event.ip},
        ${event.userAgent}, ${event.requestId}, ${event.traceId}, ${event.occurredAt}, ${event.occurredAt}, ${notifiedAt})
   `;
 }
@@ -61,7 +63,7 @@ export async function claimDueEvents(
       order by next_attempt_at limit ${limit}
       for update skip locked
     )
-    returning id, type, user_id as "userId", session_id as "sessionId", key_id as "keyId", reason, ip,
+    returning id, type, user_id as "userId", session_id as "sessionId", key_id as "keyId", person, reason, ip,
               user_agent as "userAgent", request_id as "requestId", trace_id as "traceId",
               occurred_at as "occurredAt", recorded_at is not null as "isRecorded",
               notified_at is not null as "isNotified"

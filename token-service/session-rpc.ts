@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { RecordReading } from "../audit-client/record-reading.ts";
 import type { TokenPair as TokenPairMessage } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import type { Session, SessionServiceServer } from "../proto/gen/gatehouse/token/v1/session_service.ts";
 import { traceIdOf } from "../service-kit/call-context.ts";
@@ -7,6 +8,7 @@ import { orUnavailable } from "../service-kit/postgres.ts";
 import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
 import { type IssueSessionDeps, issueSession } from "./issue-session.ts";
 import { type RefreshSessionDeps, refreshSession } from "./refresh-session.ts";
+import type { RevocationCause } from "./revocation-event.ts";
 import { type RevokeAllSessionsDeps, revokeAllSessions, type SweepPosition } from "./revoke-all-sessions.ts";
 import { type RevokeSessionDeps, revokeSession, revokeUserSessions } from "./revoke-session.ts";
 import { fromRoleMessage } from "./role-message.ts";
@@ -19,7 +21,8 @@ export const sessionCallers: Callers<SessionServiceServer> = {
   issueSession: ["identity-service"],
   refreshSession: ["gateway"],
   revokeSession: managers,
-  revokeUserSessions: managers,
+  // Operators end a user's sessions through identity-service, which tells the audit log.
+  revokeUserSessions: ["gateway", "identity-service"],
   revokeAllSessions: ["operator"],
   listSessions: managers,
 };
@@ -54,8 +57,8 @@ function encodeCursor({ beganAt, sessionId }: SweepPosition): string {
   return `${beganAt.getTime()}.${sessionId}`;
 }
 
-function causeOf(context: RpcContext): { requestId: string; traceId: string } {
-  return { requestId: context.requestId, traceId: traceIdOf(context) };
+function causeOf(context: RpcContext): RevocationCause {
+  return { person: context.person, requestId: context.requestId, traceId: traceIdOf(context) };
 }
 
 export type SessionRpcDeps = IssueSessionDeps &
@@ -64,7 +67,10 @@ export type SessionRpcDeps = IssueSessionDeps &
   RevokeAllSessionsDeps;
 
 /** Adapts SessionService to its use cases. Holds no logic: decode, call, encode. */
-export function createSessionRpc(deps: SessionRpcDeps): Implementation<SessionServiceServer> {
+export function createSessionRpc(
+  deps: SessionRpcDeps,
+  recordReading: RecordReading,
+): Implementation<SessionServiceServer> {
   return {
     async issueSession(request) {
       const role = fromRoleMessage(request.role);
@@ -100,8 +106,9 @@ export function createSessionRpc(deps: SessionRpcDeps): Implementation<SessionSe
       );
       return { ended, bannedKeyIds, nextCursor: next === undefined ? "" : encodeCursor(next) };
     },
-    async listSessions(request) {
+    async listSessions(request, context) {
       const { userId } = decode(z.object({ userId: uuid }), request);
+      await recordReading(context, { action: "session.listed", resource: userId });
       const sessions = await orUnavailable(listLiveSessions(deps.sql, userId, deps.now()));
       return { sessions: sessions.map(toSessionMessage) };
     },

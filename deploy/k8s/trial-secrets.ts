@@ -14,7 +14,8 @@ const TLS_IDENTITIES = [
   "token-service",
   "audit-service",
   "payments-service",
-  "operator",
+  "operator/trial",
+  "auditor/trial",
 ] as const;
 
 /** Every Secret of the development overlay: random passwords and keys, and certificates (30 days) of a new authority. */
@@ -22,7 +23,11 @@ export async function trialSecrets(now: Date): Promise<TrialSecret[]> {
   const authority = await createAuthority(now);
   const pairs = await Promise.all(
     TLS_IDENTITIES.map(async (identity) =>
-      tlsSecret(`${identity}-tls`, await issueCertificate(authority, identity, now), authority),
+      tlsSecret(
+        `${identity.replace(/\/.*/, "")}-tls`,
+        await issueCertificate(authority, identity, now),
+        authority,
+      ),
     ),
   );
   const postgres = await issueCertificate(authority, "postgres", now, ["postgres"]);

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, createServer, type TLSSocket } from "node:tls";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { certificateFiles, ensureCertificates, IDENTITIES } from "./certificates.ts";
+import { certificateFiles, ensureCertificates, IDENTITIES, localPerson } from "./certificates.ts";
 
 const NOW = new Date();
 const days = (count: number) => new Date(NOW.getTime() + count * 86_400_000);
@@ -30,11 +30,29 @@ test("everyone gets a certificate of the authority, in files only the owner may 
     const leaf = await certificate(name);
     expect(leaf.checkIssued(authority) && leaf.verify(authority.publicKey)).toBe(true);
     expect(leaf.ca).toBe(false);
-    expect(leaf.subjectAltName).toBe(`URI:spiffe://gatehouse/${name}, DNS:localhost, IP Address:127.0.0.1`);
+    const person = name === "operator" || name === "auditor" ? `/${localPerson()}` : "";
+    expect(leaf.subjectAltName).toBe(
+      `URI:spiffe://gatehouse/${name}${person}, DNS:localhost, IP Address:127.0.0.1`,
+    );
     expect(leaf.keyUsage).toEqual(["1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"]);
     for (const file of [`${name}.crt`, `${name}.key`])
       expect((await stat(path(file))).mode & 0o777).toBe(0o600);
   }
+});
+
+test.each([
+  ["ada", "ada"],
+  ["Ada Lovelace", "ada-lovelace"],
+  ["-_.x", "x"],
+  ["ä", "local"],
+  ["a".repeat(40), "a".repeat(31)],
+])("in a certificate %j is called %j", (user, name) => {
+  expect(localPerson(user)).toBe(name);
+});
+
+test("certificates of operators and auditors without a name, or with another's, are issued anew", async () => {
+  await ensureCertificates(directory, NOW, "ada");
+  expect(await ensureCertificates(directory, NOW, "bob")).toEqual(["operator", "auditor"]);
 });
 
 test("sound certificates stay, on the last day too", async () => {

@@ -1,3 +1,4 @@
+import { userInfo } from "node:os";
 import { join } from "node:path";
 import {
   CERTIFICATE_LIFE_DAYS,
@@ -9,7 +10,7 @@ import {
 } from "./certificate-pair.ts";
 import { makePrivateDirectory, readIfPresent, writePrivateFile } from "./private-file.ts";
 
-/** Who has a certificate: every process that calls or is called, an Envoy to try, and the operator's command line. */
+/** Who has a certificate: every process that calls or is called, an Envoy to try, and who uses the command line. */
 export const IDENTITIES = [
   "gateway",
   "identity-service",
@@ -18,10 +19,20 @@ export const IDENTITIES = [
   "payments-service",
   "envoy",
   "operator",
+  "auditor",
 ] as const;
 
-/** One of those who have a certificate; in it as `spiffe://gatehouse/<identity>`. */
+/** One of those who have a certificate; in it as `spiffe://gatehouse/<identity>`, people with their name behind it. */
 export type Identity = (typeof IDENTITIES)[number];
+
+const PEOPLE: ReadonlySet<Identity> = new Set(["operator", "auditor"]);
+const MAX_NAME_CHARACTERS = 31;
+
+/** The name of whoever runs this, as a certificate may hold it. */
+export function localPerson(name: string = userInfo().username): string {
+  const plain = name.toLowerCase().replaceAll(/[^a-z0-9._-]/g, "-");
+  return plain.replace(/^[^a-z0-9]+/, "").slice(0, MAX_NAME_CHARACTERS) || "local";
+}
 
 const DAY_MS = 86_400_000;
 
@@ -48,9 +59,14 @@ export function certificateFiles(directory: string, name: string): CertificateFi
  * while stopping there would cost the developer their data (`--fresh`) for a key that guards none of it.
  *
  * @param now the time to judge by.
+ * @param person the name in the certificates of operator and auditor.
  * @returns the names of what was made, `ca` among them; empty if all was sound.
  */
-export async function ensureCertificates(directory: string, now: Date): Promise<string[]> {
+export async function ensureCertificates(
+  directory: string,
+  now: Date,
+  person: string = localPerson(),
+): Promise<string[]> {
   await makePrivateDirectory(directory);
   const kept = await readPair(directory, "ca");
   const sound = kept !== undefined && describesAuthority(kept, later(now, CERTIFICATE_LIFE_DAYS.leaf));
@@ -59,11 +75,12 @@ export async function ensureCertificates(directory: string, now: Date): Promise<
 
   const margin = later(now, CERTIFICATE_LIFE_DAYS.leaf / 3);
   const made = await Promise.all(
-    IDENTITIES.map(async (identity) => {
-      const pair = await readPair(directory, identity);
+    IDENTITIES.map(async (name) => {
+      const identity = PEOPLE.has(name) ? `${name}/${person}` : name;
+      const pair = await readPair(directory, name);
       if (pair && serves(pair, { identity, authority, from: now, until: margin })) return [];
-      await writePair(directory, identity, await issueCertificate(authority, identity, now));
-      return [identity];
+      await writePair(directory, name, await issueCertificate(authority, identity, now));
+      return [name];
     }),
   );
   return [...(sound ? [] : ["ca"]), ...made.flat()];

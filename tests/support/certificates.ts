@@ -15,7 +15,7 @@ export interface TestCertificates {
 /** A private CA of its own with a certificate for every service. */
 export async function createTestCertificates(): Promise<TestCertificates> {
   const directory = await mkdtemp(join(tmpdir(), "gatehouse-test-tls-"));
-  await ensureCertificates(directory, new Date());
+  await ensureCertificates(directory, new Date(), "tester");
   const made: ProcessCertificate[] = [];
   return {
     of(name) {

@@ -1,4 +1,5 @@
 import { pino } from "pino";
+import type { RecordReading } from "../../audit-client/record-reading.ts";
 import { SessionServiceService } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
 import { TokenServiceService } from "../../proto/gen/gatehouse/token/v1/token_service.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
@@ -8,10 +9,18 @@ import { createTokenRpc, tokenCallers } from "../../token-service/token-rpc.ts";
 import type { TestCertificates } from "./certificates.ts";
 import type { TokenReplica } from "./token-service.ts";
 
+/** For tests without an audit log. */
+export const readingNobody: RecordReading = async () => undefined;
+
 const VERIFIERS = ["gateway", "payments-service"];
 
 /** A replica of token-service behind real gRPC over mutual TLS. */
-export async function startTokenServer(replica: TokenReplica, certificates: TestCertificates, port = 0) {
+export async function startTokenServer(
+  replica: TokenReplica,
+  certificates: TestCertificates,
+  port = 0,
+  options: { recordReading?: RecordReading } = {},
+) {
   const calls = { verifyToken: 0, watchRevocations: 0 };
   /** Set by a test: what every answer of VerifyToken waits for before it is sent. */
   const hold: { answers?: Promise<void> } = {};
@@ -35,7 +44,11 @@ export async function startTokenServer(replica: TokenReplica, certificates: Test
       return methods.watchRevocations(request, context);
     },
   });
-  server.add(SessionServiceService, sessionCallers, createSessionRpc(replica.deps));
+  server.add(
+    SessionServiceService,
+    sessionCallers,
+    createSessionRpc(replica.deps, options.recordReading ?? readingNobody),
+  );
   const boundPort = await server.listen();
   return { port: boundPort, address: `127.0.0.1:${boundPort}`, calls, hold, stop: () => server.close(0) };
 }
