@@ -56,7 +56,7 @@ export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClien
   users: UserAdminClient;
   sessions: SessionClient;
   auditQuery: AuditQueryClient;
-  jwks: JwksCache;
+  jwks: Pick<JwksCache, "get">;
   verifier: TokenVerifier;
   recorder: AuditRecorder;
   proxies: ProxyTable;

@@ -6,7 +6,7 @@ import { serviceDocs } from "./service-docs.ts";
 const MEDIA_TYPE = "application/jwk-set+json; charset=utf-8";
 
 /** The public keys (RFC 7517 §5, RFC 8615), for services that verify signatures themselves. */
-export function registerJwksRoute(app: GatewayApp, jwks: JwksCache): void {
+export function registerJwksRoute(app: GatewayApp, jwks: Pick<JwksCache, "get">): void {
   let keySet: { json: string; file: Cacheable } | undefined;
   app.get(
     "/.well-known/jwks.json",

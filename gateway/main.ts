@@ -19,6 +19,7 @@ import { defaultLimitClasses } from "./limit-class.ts";
 import { createMfaClient } from "./mfa-client.ts";
 import { createOAuthClient } from "./oauth-client.ts";
 import { ProxyTable } from "./proxy-table.ts";
+import { oncePassed } from "./readiness.ts";
 import { ReconciledLimiter } from "./reconciled-limiter.ts";
 import { createSessionClient } from "./session-client.ts";
 import { trustedProxies } from "./trusted-proxies.ts";
@@ -39,10 +40,14 @@ const { IDENTITY_SERVICE_ADDRESS, TOKEN_SERVICE_ADDRESS, AUDIT_SERVICE_ADDRESS }
 const spool = await openConfiguredSpool(config, logger, metrics);
 const recorder = createAuditRecorder({ address: AUDIT_SERVICE_ADDRESS, certificate, spool, logger, metrics });
 lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_FLUSH_MS));
-lifecycle.addReadinessCheck("audit-service", () => recorder.assertReady());
+// Each replica has a spool of its own. Without one, audit-service away is told by calls.
+if (spool !== undefined) lifecycle.addReadinessCheck("audit spool", () => recorder.assertReady());
 const verifier = createTokenVerifier({ address: TOKEN_SERVICE_ADDRESS, certificate, logger, metrics });
 lifecycle.onStop("token verifier", () => verifier.close());
-lifecycle.addReadinessCheck("token-service", () => verifier.assertReady());
+lifecycle.addReadinessCheck(
+  "revocations",
+  oncePassed(() => verifier.assertReady()),
+);
 const identity = createIdentityClient(IDENTITY_SERVICE_ADDRESS, certificate);
 const accounts = createAccountClient(IDENTITY_SERVICE_ADDRESS, certificate);
 const mfa = createMfaClient(IDENTITY_SERVICE_ADDRESS, certificate);

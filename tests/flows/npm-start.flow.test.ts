@@ -207,6 +207,12 @@ test("without its database what needs it answers 503, neither 401 nor 500; it re
       expect(body.error.code).toMatch(/^(service|audit)_unavailable$/);
       expect(headers.get("retry-after")).toMatch(/^\d+$/);
     }
+    // After 3 s no token can be vouched for. The gateway stays in its balancer, to say so.
+    await expect
+      .poll(async () => (await api.get("/payments", { token: user.accessToken })).status, { timeout: 10_000 })
+      .toBe(503);
+    expect((await fetch(`http://127.0.0.1:${system.ports.GATEWAY_OPERATIONS_PORT}/readyz`)).status).toBe(200);
+    expect((await fetch(`${system.url}/openapi.json`)).status).toBe(200);
   } finally {
     for (const pid of [...children, postgres]) process.kill(pid, "SIGCONT");
   }

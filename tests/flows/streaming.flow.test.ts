@@ -76,6 +76,7 @@ beforeAll(async () => {
   - prefix: /large
     upstream: ${url}
     bodyLimitBytes: ${2 * SIZE_MIB * MIB}
+    streaming: true
     methods:
       GET: { roles: [USER] }
       POST: { roles: [USER], action: large.send }
