@@ -1,5 +1,5 @@
 import { v7 as uuidv7 } from "uuid";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import type { DomainError } from "../service-kit/errors.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
@@ -315,4 +315,10 @@ test("wanting a taken address counts and kills like wanting a free one: there is
   const own = await wantAddress("mine@example.com");
   await wantAddress("owner@example.com");
   await expect(confirmEmailChange(deps, own)).rejects.toMatchObject({ code: "verification_token_invalid" });
+});
+
+test("with an account the throttle forgets the address", async () => {
+  const forget = vi.spyOn(deps.throttle, "forget");
+  await erase(ANNA.password);
+  expect(forget.mock.calls.flat()).toEqual([ANNA.email, `reauthentication ${userId}`]);
 });

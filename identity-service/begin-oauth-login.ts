@@ -2,17 +2,20 @@ import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import { listIdentities } from "./external-identity-store.ts";
+import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
 import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
 import { insertFlow, type OAuthFlow } from "./oauth-store.ts";
 import { type IdentityOwner, type ProveOwnerDeps, proveOwner } from "./prove-owner.ts";
 import type { RelyingParty } from "./relying-party.ts";
 import { findSessionEpoch } from "./session-end-store.ts";
-import { spendOrRefuse, type Throttle } from "./throttle.ts";
+import type { Throttle } from "./throttle.ts";
 
 const FLOW_LIFETIME_S = 600;
 
-export type BeginOAuthLoginDeps = OAuthDeps & ProveOwnerDeps & { throttle: Pick<Throttle, "spend"> };
+export type BeginOAuthLoginDeps = OAuthDeps &
+  ProveOwnerDeps &
+  KnownNetworkDeps & { throttle: Pick<Throttle, "spend"> };
 
 /** Where a browser is about to go, and for what. */
 export interface OAuthBeginning {
@@ -56,7 +59,12 @@ export async function beginOAuthLogin(
   const returnTo = allowedReturnTo(deps, beginning.returnTo);
   const codeChallenge = beginning.codeChallenge || null;
   if (codeChallenge !== null && handleHash(codeChallenge) === undefined) throw badField("codeChallenge");
-  await spendOrRefuse(deps.throttle, { kind: "oauth_login", clientIp: beginning.clientIp });
+  await spendOrRefuse(deps, {
+    kind: "oauth_login",
+    clientIp: beginning.clientIp,
+    // A session speaks for whoever links.
+    isKnown: beginning.linkTo !== undefined,
+  });
   const link = await linkOf(deps, party, beginning.linkTo, context);
   const state = newHandle(deps.randomBytes);
   const { browserToken, browserHash } = browserOf(deps, beginning);

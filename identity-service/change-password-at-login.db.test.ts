@@ -375,15 +375,18 @@ test("who is erased while logging in gets no mail after it", async () => {
 test("one network has its share of the hashes here too, with a session or without", async () => {
   await demand();
   const tempToken = await asked();
-  deps.hashShare = createHashShare(0);
+  deps.hashShare = createHashShare({ maxOfNetwork: 0, maxOfStrangers: 1_000 });
   expect(await codeOf(change(tempToken))).toBe("busy");
   const again = { userId: anna.id, password: PASSWORD, ...FROM };
   expect(await codeOf(reauthenticate(deps, again, soon()))).toBe("busy");
   const own = { userId: anna.id, sessionId: deps.newId(), currentPassword: PASSWORD, newPassword: NEW };
-  const share = createHashShare(1);
+  const share = createHashShare({ maxOfNetwork: 1, maxOfStrangers: 1_000 });
   // The present password is within the share, the new one is not.
   let taken = 0;
-  deps.hashShare = { run: (ip, work) => (taken++ === 0 ? share : createHashShare(0)).run(ip, work) };
+  deps.hashShare = {
+    run: (ip, work) =>
+      (taken++ === 0 ? share : createHashShare({ maxOfNetwork: 0, maxOfStrangers: 1_000 })).run(ip, work),
+  };
   expect(await codeOf(changePassword(deps, { ...own, ...FROM }, context()))).toBe("busy");
 });
 

@@ -6,8 +6,10 @@ import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-session
 import { isStill, type ReauthenticateDeps, type Reauthentication, reauthenticate } from "./reauthenticate.ts";
 import type { EndedSessions } from "./reset-password.ts";
 import { tellAudit } from "./tell-audit.ts";
+import { forgetGuesses, type Throttle } from "./throttle.ts";
 
-export type DeleteAccountDeps = ReauthenticateDeps & EndSessionsDeps;
+export type DeleteAccountDeps = Omit<ReauthenticateDeps, "throttle"> &
+  EndSessionsDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "forget"> };
 
 /**
  * Erases the account of a user: the row, its links, its mails that are not sent. What remains is the id, in the audit
@@ -45,5 +47,6 @@ export async function deleteAccount(
       return owed;
     }),
   );
+  await forgetGuesses(deps.throttle, { userId, email: checked.email });
   return { userId, sessionIds: await endSessions(deps, end, context) };
 }

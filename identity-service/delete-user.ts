@@ -6,6 +6,9 @@ import { eraseUser, lockAccount, lockActiveAdmins } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { isOnly } from "./set-user-access.ts";
 import { tellAudit } from "./tell-audit.ts";
+import { forgetGuesses, type Throttle } from "./throttle.ts";
+
+export type DeleteUserDeps = EndSessionsDeps & { throttle: Pick<Throttle, "forget"> };
 
 /**
  * Erases somebody's account: the row and all that belongs to it here. Its sessions have ended when this resolves.
@@ -15,12 +18,12 @@ import { tellAudit } from "./tell-audit.ts";
  *   the account may be gone and the sessions end when token-service is back.
  */
 export async function deleteUser(
-  deps: EndSessionsDeps,
+  deps: DeleteUserDeps,
   userId: string,
   context: CallContext,
 ): Promise<readonly string[]> {
   if (!isUuid(userId)) throw new DomainError("not_found");
-  const end = await orUnavailable(
+  const { end, erased } = await orUnavailable(
     transaction(deps.sql, async (tx) => {
       const admins = await lockActiveAdmins(tx);
       const account = await lockAccount(tx, userId);
@@ -35,8 +38,9 @@ export async function deleteUser(
       );
       const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
       await eraseUser(tx, account.id);
-      return owed;
+      return { end: owed, erased: { userId: account.id, email: account.email } };
     }),
   );
+  await forgetGuesses(deps.throttle, erased);
   return endSessions(deps, end, context);
 }

@@ -20,7 +20,8 @@ export interface NewPassword {
 }
 
 /**
- * Hashes a new password, within its network's share of the hashes.
+ * Hashes a new password, within its network's share of the hashes. Whoever sets one has proven who they are: by a
+ * session, a link or a login.
  *
  * @returns a PHC string.
  * @throws {DomainError} `password_unchanged`; `busy`.
@@ -30,7 +31,7 @@ export function hashNewPassword(
   { userId, newPassword, passwordHash, mustChangePassword, clientIp }: NewPassword,
   deadlineMs: number,
 ): Promise<string> {
-  return hashShare.run(clientIp, async () => {
+  return hashShare.run({ clientIp, isKnown: true }, async () => {
     if (mustChangePassword && passwordHash !== null) {
       const verdict = await passwords.verify({ user: { id: userId }, passwordHash }, newPassword, deadlineMs);
       if (verdict !== "mismatch") throw new DomainError("password_unchanged");

@@ -1,32 +1,68 @@
 import { expect, test } from "vitest";
-import { createHashShare } from "./hash-share.ts";
+import { createHashShare, type HashCaller, hashSharesOf } from "./hash-share.ts";
 
 const BUSY = { code: "busy", retryAfterMs: 1_000 };
 
-test("a network has its share at once and no more; another has its own", async () => {
-  const share = createHashShare(2);
+/** Takes a share and holds it until `finish` is called. */
+function held(share: ReturnType<typeof createHashShare>, callers: readonly HashCaller[]) {
   let finish = () => {};
-  const held = new Promise<void>((resolve) => {
+  const end = new Promise<void>((resolve) => {
     finish = resolve;
   });
-  const running = [share.run("2001:db8::1", () => held), share.run("2001:db8::2", () => held)];
-  await expect(share.run("2001:db8::3", async () => "in")).rejects.toMatchObject(BUSY);
-  expect(await share.run("2001:db8:0:1::1", async () => "in")).toBe("in");
-  finish();
-  await Promise.all(running);
-  expect(await share.run("2001:db8::3", async () => "in")).toBe("in");
+  const running = callers.map((caller) => share.run(caller, () => end));
+  return async () => {
+    finish();
+    await Promise.all(running);
+  };
+}
+
+test("a network has its share at once and no more; another has its own", async () => {
+  const share = createHashShare({ maxOfNetwork: 2, maxOfStrangers: 10 });
+  const release = held(share, [{ clientIp: "2001:db8::1" }, { clientIp: "2001:db8::2" }]);
+  await expect(share.run({ clientIp: "2001:db8::3" }, async () => "in")).rejects.toMatchObject(BUSY);
+  expect(await share.run({ clientIp: "2001:db9::1" }, async () => "in")).toBe("in");
+  await release();
+  expect(await share.run({ clientIp: "2001:db8::3" }, async () => "in")).toBe("in");
+});
+
+test("a /48 has no more than a /64", async () => {
+  const share = createHashShare({ maxOfNetwork: 2, maxOfStrangers: 10 });
+  const release = held(share, [{ clientIp: "2001:db8:0:1::1" }, { clientIp: "2001:db8:0:1000::1" }]);
+  await expect(share.run({ clientIp: "2001:db8:0:ff00::1" }, async () => "in")).rejects.toMatchObject(BUSY);
+  const known = { clientIp: "2001:db8:0:ff00::1", isKnown: true };
+  expect(await share.run(known, async () => "in")).toBe("in");
+  await release();
+});
+
+test("strangers from everywhere leave a part to who is known, and nothing is lost of it", async () => {
+  const share = createHashShare(hashSharesOf(8));
+  const strangers = Array.from({ length: 6 }, (_, index) => ({ clientIp: `192.0.2.${index}` }));
+  const release = held(share, strangers);
+  await expect(share.run({ clientIp: "203.0.113.1" }, async () => "in")).rejects.toMatchObject(BUSY);
+  await expect(share.run({ clientIp: undefined }, async () => "in")).rejects.toMatchObject(BUSY);
+  expect(await share.run({ clientIp: "203.0.113.1", isKnown: true }, async () => "in")).toBe("in");
+  await release();
+  const again = held(share, strangers);
+  await again();
 });
 
 test("work that fails gives its place back", async () => {
-  const share = createHashShare(1);
+  const share = createHashShare({ maxOfNetwork: 1, maxOfStrangers: 1 });
+  const caller = { clientIp: "192.0.2.1" };
   for (let round = 0; round < 3; round += 1) {
-    await expect(share.run("192.0.2.1", () => Promise.reject(new Error("no")))).rejects.toThrow("no");
+    await expect(share.run(caller, () => Promise.reject(new Error("no")))).rejects.toThrow("no");
   }
-  expect(await share.run("192.0.2.1", async () => "in")).toBe("in");
+  expect(await share.run(caller, async () => "in")).toBe("in");
 });
 
 test("calls without an address are not one network", async () => {
-  const share = createHashShare(1);
-  const nested = share.run("", () => share.run(undefined, () => share.run("", async () => "in")));
+  const share = createHashShare({ maxOfNetwork: 1, maxOfStrangers: 10 });
+  const [empty, none] = [{ clientIp: "" }, { clientIp: undefined }];
+  const nested = share.run(empty, () => share.run(none, () => share.run(empty, async () => "in")));
   expect(await nested).toBe("in");
+});
+
+test("the smallest queue has a place for everybody", () => {
+  expect(hashSharesOf(1)).toEqual({ maxOfNetwork: 1, maxOfStrangers: 1 });
+  expect(hashSharesOf(34)).toEqual({ maxOfNetwork: 17, maxOfStrangers: 25 });
 });

@@ -1,13 +1,13 @@
-import { orUnavailable, type Sql, transaction } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { type LockedAccount, lockAccountOf } from "./account-store.ts";
 import type { AfterAnswer } from "./after-answer.ts";
 import { canonicalEmail } from "./canonical-email.ts";
+import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
 import { hasHadEnough, type MakeLinkDeps, makeLink } from "./make-link.ts";
-import { spendOrRefuse, type Throttle } from "./throttle.ts";
+import type { Throttle } from "./throttle.ts";
 
-export interface MailALinkDeps extends MakeLinkDeps {
-  sql: Sql;
+export interface MailALinkDeps extends MakeLinkDeps, KnownNetworkDeps {
   afterAnswer: AfterAnswer;
   throttle: Pick<Throttle, "spend">;
   /** There is a mail to send; not waited for. */
@@ -37,7 +37,7 @@ export async function mailALink(
   asked: AskedMail,
   isDue: (account: LockedAccount) => boolean,
 ): Promise<void> {
-  await spendOrRefuse(deps.throttle, { kind: kind.call, clientIp: asked.clientIp });
+  await spendOrRefuse(deps, { kind: kind.call, clientIp: asked.clientIp });
   deps.afterAnswer.run(kind.template, async () => {
     const email = canonicalEmail(asked.email);
     if (email === undefined) return;

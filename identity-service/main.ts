@@ -25,13 +25,15 @@ import { deleteExpiredOAuth } from "./delete-expired-oauth.ts";
 import { deleteOldLinks } from "./delete-old-links.ts";
 import { createDeviceTokens } from "./device-token.ts";
 import { createHashQueue } from "./hash-queue.ts";
-import { createHashShare } from "./hash-share.ts";
+import { createHashShare, hashSharesOf } from "./hash-share.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
+import { forgetOldNetworks } from "./known-network.ts";
 import { createLinkTokens } from "./links.ts";
 import { createMailSender } from "./mail-sender.ts";
 import { MailWorker } from "./mail-worker.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { deleteOldWrongCodes } from "./mfa-tries.ts";
+import { createNetworkDigests } from "./network-digests.ts";
 import { createNoteFailedLogin } from "./note-failed-login.ts";
 import { createFlowSecrets } from "./oauth-flow-secrets.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
@@ -156,6 +158,7 @@ const throttle =
         password: config.REDIS_PASSWORD_FILE,
         caFile: config.REDIS_CA_FILE,
         limits,
+        secret: config.DEVICE_KEY_FILE.bytes,
         replicas,
         now: Date.now,
         logger,
@@ -185,8 +188,8 @@ const deps = {
   sql,
   passwords,
   throttle,
-  // Half of all places, so that one network leaves the other half to everybody else.
-  hashShare: createHashShare(Math.max(1, Math.floor((hashesAtOnce + config.HASH_QUEUE_MAX) / 2))),
+  hashShare: createHashShare(hashSharesOf(hashesAtOnce + config.HASH_QUEUE_MAX)),
+  digestNetwork: createNetworkDigests(config.DEVICE_KEY_FILE.bytes),
   deviceTokens: createDeviceTokens(config.DEVICE_KEY_FILE.bytes, now),
   passwordPolicy: {
     minLength: config.PASSWORD_MIN_LENGTH,
@@ -237,6 +240,8 @@ const codeCleaning = repeat(
   logger,
 );
 lifecycle.onStop("wrong code cleaning", () => codeCleaning.stop());
+const networkCleaning = repeat("networks", LINK_CLEANING_INTERVAL_MS, () => forgetOldNetworks(deps), logger);
+lifecycle.onStop("network cleaning", () => networkCleaning.stop());
 const oauthCleaning = repeat("flows", LINK_CLEANING_INTERVAL_MS, () => deleteExpiredOAuth(deps), logger);
 lifecycle.onStop("flow cleaning", () => oauthCleaning.stop());
 

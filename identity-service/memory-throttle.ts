@@ -1,18 +1,16 @@
+import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import {
   type Admission,
-  type Bucket,
-  bucketsOf,
-  countersOf,
-  epochKey,
   type Guess,
-  LADDER_MEMORY_MS,
+  ladderMemoryMs,
   ladderWaitMs,
   type Refusal,
   refusalOf,
   type Throttle,
   type ThrottleLimits,
 } from "./throttle.ts";
+import { type CountedBucket, createCounters } from "./throttle-counters.ts";
 import { createTurns } from "./turns.ts";
 
 /** About 50 MB when full. Beyond, what was longest untouched is forgotten. */
@@ -37,6 +35,8 @@ export interface MemoryThrottleOptions {
 /** For a single replica, or for one that cannot reach Redis. Forgets everything with its process. */
 export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle & { readonly size: number } {
   const { limits, now, maxKeys = MAX_KEYS } = options;
+  // What is counted here never leaves the process.
+  const counters = createCounters(limits, randomBytes(32));
   const ladders = new LRUCache<string, LadderState>({ max: maxKeys });
   /** When a bucket will be full again, in milliseconds since the epoch. */
   const fullAtMs = new LRUCache<string, number>({ max: maxKeys });
@@ -51,10 +51,7 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
   }
 
   /** Fills all, or none and says which has no room. */
-  function fill(
-    buckets: readonly { key: string; bucket: Bucket; isNetwork?: boolean }[],
-    nowMs: number,
-  ): Refusal | undefined {
+  function fill(buckets: readonly CountedBucket[], nowMs: number): Refusal | undefined {
     const filled = buckets.map((each) => {
       const { budget, windowMs } = each.bucket;
       const fullAt = Math.max(fullAtMs.get(each.key) ?? 0, nowMs) + windowMs / budget;
@@ -68,7 +65,7 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
   }
 
   function pay(guess: Guess): void {
-    for (const { key, bucket } of countersOf(limits, guess).buckets) {
+    for (const { key, bucket } of counters.ofGuess(guess).buckets) {
       const fullAt = fullAtMs.get(key);
       if (fullAt !== undefined) fullAtMs.set(key, fullAt - bucket.windowMs / bucket.budget);
     }
@@ -79,44 +76,44 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
       return ladders.size + fullAtMs.size + epochs.size;
     },
 
-    turn: (guess, waitMs) => turns.take(countersOf(limits, guess).turn, waitMs),
+    turn: (guess, waitMs) => turns.take(counters.ofGuess(guess).turn, waitMs),
 
     async spend(call) {
-      return fill(bucketsOf(limits, call), now()) ?? { kind: "admitted" };
+      return fill(counters.ofCall(call), now()) ?? { kind: "admitted" };
     },
 
     async take(guess): Promise<Admission> {
       const nowMs = now();
-      const counters = countersOf(limits, guess);
-      const refusal = fill(counters.buckets, nowMs);
+      const counted = counters.ofGuess(guess);
+      const refusal = fill(counted.buckets, nowMs);
       if (refusal !== undefined) return refusal;
-      const epoch = epochs.get(counters.epoch) ?? 0;
-      const states = counters.ladders.map(({ key, ladder }) => ({
+      const epoch = epochs.get(counted.epoch) ?? 0;
+      const states = counted.ladders.map(({ key, ladder }) => ({
         key,
         ladder,
         ...ladderOf(key, epoch, nowMs),
       }));
       if (states.some((state) => state.freeAtMs > nowMs)) return { kind: "locked" };
-      for (const { key, ladder, failures } of states) {
-        ladders.set(key, {
-          failures: failures + 1,
-          freeAtMs: nowMs + ladderWaitMs(ladder, failures + 1),
-          endsAtMs: nowMs + LADDER_MEMORY_MS,
-          epoch,
-        });
+      let locksIfWrong = false;
+      for (const { key, ladder, failures: before } of states) {
+        const failures = before + 1;
+        const waitMs = ladderWaitMs(ladder, failures);
+        locksIfWrong ||= waitMs > 0;
+        const endsAtMs = nowMs + ladderMemoryMs(ladder, failures);
+        ladders.set(key, { failures, freeAtMs: nowMs + waitMs, endsAtMs, epoch });
       }
-      return { kind: "admitted" };
+      return { kind: "admitted", ...(locksIfWrong && { locksIfWrong }) };
     },
 
     async succeed(guess) {
-      for (const key of countersOf(limits, guess).cleared) ladders.delete(key);
+      for (const key of counters.ofGuess(guess).cleared) ladders.delete(key);
       pay(guess);
     },
 
     async giveBack(guess) {
-      const counters = countersOf(limits, guess);
-      const epoch = epochs.get(counters.epoch) ?? 0;
-      for (const { key, ladder } of counters.ladders) {
+      const counted = counters.ofGuess(guess);
+      const epoch = epochs.get(counted.epoch) ?? 0;
+      for (const { key, ladder } of counted.ladders) {
         const state = ladderOf(key, epoch, now());
         const failures = state.failures - 1;
         const freeAtMs = Math.min(state.freeAtMs, now() + ladderWaitMs(ladder, failures));
@@ -128,7 +125,14 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
 
     async clear(account) {
       lastEpoch += 1;
-      epochs.set(epochKey(account), lastEpoch);
+      epochs.set(counters.epochOf(account), lastEpoch);
+    },
+
+    async forget(account) {
+      for (const key of counters.ofAccount(account)) {
+        ladders.delete(key);
+        epochs.delete(key);
+      }
     },
 
     async close() {

@@ -26,19 +26,20 @@ export interface Reauthentication {
  * login, but apart from it: a thief with a session keeps nobody from logging in, nor the other way round.
  *
  * @throws {DomainError} `invalid_credentials`, also without a password, when the account is disabled, and whatever the
- *   password when there were too many guesses; `too_many_requests` for the network; `busy`, `service_unavailable`.
+ *   password when there were too many guesses; `busy`, `service_unavailable`.
  */
 export async function reauthenticate(
   deps: ReauthenticateDeps,
   claim: Reauthentication,
   deadlineMs: number,
 ): Promise<LockedAccount> {
-  const guess = { account: reauthenticationOf(claim.userId), clientIp: claim.clientIp };
+  const { clientIp } = claim;
+  const guess = { account: reauthenticationOf(claim.userId), clientIp, standing: "session" } as const;
   return countGuess(deps.throttle, guess, deadlineMs, async (isLocked) => {
     const account = await orUnavailable(findAccountById(deps.sql, claim.userId));
     const isKnown = account?.isActive === true && !isLocked;
     const credential = isKnown ? { user: { id: account.id }, passwordHash: account.passwordHash } : undefined;
-    const verdict = await deps.hashShare.run(claim.clientIp, () =>
+    const verdict = await deps.hashShare.run({ clientIp, isKnown: true }, () =>
       deps.passwords.verify(credential, claim.password, deadlineMs),
     );
     if (!isKnown || verdict === "mismatch") throw new DomainError("invalid_credentials");

@@ -1,3 +1,5 @@
+import { createHash, randomBytes } from "node:crypto";
+import { Redis } from "ioredis";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createMetrics } from "../service-kit/metrics.ts";
@@ -21,14 +23,24 @@ afterEach(async () => {
 
 let nowMs = 1.8e12;
 
-async function connectedThrottle(redis: TestRedis, limits: ThrottleLimits, replicas = 1) {
+const SECRET = randomBytes(32);
+
+async function connectedThrottle(
+  redis: TestRedis,
+  limits: ThrottleLimits,
+  replicas = 1,
+  // A busy machine must not make a replica count by itself where that is not what is tested.
+  answerTimeoutMs = 30_000,
+) {
   const lines: string[] = [];
   const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
   const metrics = createMetrics("test");
   const throttle = createRedisThrottle({
     url: redis.url,
     limits,
+    secret: SECRET,
     replicas,
+    answerTimeoutMs,
     now: () => nowMs,
     logger,
     metrics,
@@ -81,8 +93,8 @@ describe.skipIf(program === undefined)("with Redis", () => {
     const { throttle, lines, shared } = await connectedThrottle(redis, limits, 2);
     await redis.kill();
     await shared(false);
-    expect(await admittedOf(200, [throttle])).toBe(2);
-    expect(await admittedOf(200, [throttle], "ben")).toBe(2);
+    expect(await admittedOf(200, [throttle])).toBe(3);
+    expect(await admittedOf(200, [throttle], "ben")).toBe(3);
     const calls = await Promise.all(
       Array.from({ length: 100 }, () => throttle.spend({ kind: "register", clientIp: "192.0.2.1" })),
     );
@@ -128,8 +140,8 @@ describe.skipIf(program === undefined)("with Redis", () => {
   });
 
   test("an account that was cleared while Redis did not answer is cleared there when it does", async () => {
-    const first = await connectedThrottle(redis, limits);
-    const second = await connectedThrottle(redis, limits);
+    const first = await connectedThrottle(redis, limits, 1, 150);
+    const second = await connectedThrottle(redis, limits, 1, 150);
     expect(await admittedOf(10, [first.throttle])).toBe(5);
     redis.freeze();
     await admittedOf(1, [first.throttle], "ben"); // from now on Redis is left alone for a second
@@ -152,14 +164,14 @@ describe.skipIf(program === undefined)("with Redis", () => {
     const cluster = await startRedis(program ?? "", { cluster: true });
     cleanUp.push(() => cluster.remove());
     const { throttle, lines } = await connectedThrottle(cluster, limits, 2);
-    expect(await admittedOf(200, [throttle])).toBe(2);
+    expect(await admittedOf(200, [throttle])).toBe(3);
     expect(lines.at(-1)).toBe(
       "REDIS_URL names a node of a Redis Cluster, which is not supported: logins are throttled by each replica for itself",
     );
   });
 
   test("a Redis that answers nothing holds up one login, shortly, and lifts no limit", async () => {
-    const { throttle } = await connectedThrottle(redis, limits, 1);
+    const { throttle } = await connectedThrottle(redis, limits, 1, 150);
     redis.freeze();
     try {
       const startedMs = performance.now();
@@ -171,6 +183,50 @@ describe.skipIf(program === undefined)("with Redis", () => {
     } finally {
       redis.thaw();
     }
+  });
+
+  const lifetimes = async (pattern: string) => {
+    const client = new Redis(redis.url);
+    cleanUp.push(() => client.disconnect());
+    const keys = await client.keys(`gatehouse:{throttle}:${pattern}`);
+    return Promise.all(keys.map((key) => client.pttl(key)));
+  };
+  const DAY_MS = 24 * 3_600_000;
+
+  test("a wrong guess at an address is kept for a day, and for longer the more there are", async () => {
+    const { throttle } = await connectedThrottle(redis, limits);
+    await throttle.take(guess("ada"));
+    const kept = await lifetimes("[an]:*");
+    expect(kept).toHaveLength(2);
+    expect(Math.max(...kept)).toBeLessThanOrEqual(DAY_MS);
+    await admittedOf(5, [throttle]);
+    expect(Math.max(...(await lifetimes("a:*")))).toBeGreaterThan(DAY_MS);
+    expect(Math.max(...(await lifetimes("a:*")))).toBeLessThanOrEqual(2 * DAY_MS);
+  });
+
+  test("a shut account stays shut for 30 days", async () => {
+    const { throttle } = await connectedThrottle(redis, limits);
+    for (let round = 0; round < 100; round += 1) {
+      await throttle.take(guess("ada", `192.0.2.${round}`));
+      nowMs += 3_600_000;
+    }
+    const [kept = 0] = await lifetimes("a:*");
+    expect(kept).toBeGreaterThan(29 * DAY_MS);
+  });
+
+  test("an account that is gone leaves nothing under its address, nor what could be found by trying all addresses", async () => {
+    const { throttle } = await connectedThrottle(redis, limits);
+    await throttle.take(guess("ada@example.com"));
+    await throttle.clear("ada@example.com");
+    const plain = (text: string) => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+    const client = new Redis(redis.url);
+    cleanUp.push(() => client.disconnect());
+    const names = (await client.keys("*")).join(" ");
+    expect(names).not.toContain(plain("ada@example.com"));
+    expect(names).not.toContain(plain("192.0.2.1"));
+    expect(await lifetimes("[ae]:*")).toHaveLength(2);
+    await throttle.forget("ada@example.com");
+    expect(await lifetimes("[ae]:*")).toEqual([]);
   });
 
   test("a Redis that has lost the script gets it again", async () => {

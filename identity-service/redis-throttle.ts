@@ -6,12 +6,8 @@ import type { RedisSettings } from "../service-kit/redis-connection.ts";
 import { openSharedRedis, redisScript } from "../service-kit/shared-redis.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import {
-  accountKey,
-  type Bucket,
-  bucketsOf,
+  type Admission,
   type CostlyCall,
-  countersOf,
-  epochKey,
   type Guess,
   LADDER_MEMORY_MS,
   type Ladder,
@@ -21,16 +17,21 @@ import {
   type Throttle,
   type ThrottleLimits,
 } from "./throttle.ts";
+import { type CountedBucket, createCounters } from "./throttle-counters.ts";
 import { createTurns, tooLong } from "./turns.ts";
 
 export interface RedisThrottleOptions extends RedisSettings {
   limits: ThrottleLimits;
+  /** Names the counters: 32 random bytes, the same in every replica. */
+  secret: Buffer;
   /** How many replicas share the limits while they cannot count together. */
   replicas: number;
   /** Milliseconds since the epoch. */
   now: () => number;
   logger: Logger;
   metrics: Metrics;
+  /** How long Redis may take for an answer. Default: 150. */
+  answerTimeoutMs?: number;
 }
 
 /** The braces put all keys into one slot: a script may touch no others, should this be a cluster's only node. */
@@ -48,6 +49,7 @@ const MAX_UNHEARD = 1_000;
  */
 const SCRIPT = `
 local operation, now, memory, buckets = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local day = 86400000
 local next_argument = 5
 local function argument()
   next_argument = next_argument + 1
@@ -58,6 +60,11 @@ local function ladder_wait(n, free, max, first, longest)
   if n >= max then return 1e15 end
   if n <= free then return 0 end
   return math.min(first * 2 ^ (n - free - 1), longest)
+end
+-- As ladderMemoryMs.
+local function ladder_memory(n, free, max, wait)
+  if n >= max then return memory end
+  return math.min(memory, math.max(math.ceil(n / math.max(1, free)) * day, 2 * wait))
 end
 
 local first_ladder = buckets + 2
@@ -112,14 +119,17 @@ for i = first_ladder, #KEYS do
   local _, at = ladder(KEYS[i])
   if at > now then return { 'locked' } end
 end
+local locks = 0
 for i = first_ladder, #KEYS do
   local n = ladder(KEYS[i]) + 1
-  local at = now + ladder_wait(n, argument(), argument(), argument(), argument())
-  redis.call('HSET', KEYS[i], 'n', n, 'at', text(at), 'epoch', epoch)
-  redis.call('PEXPIRE', KEYS[i], memory)
+  local free, max, first, longest = argument(), argument(), argument(), argument()
+  local wait = ladder_wait(n, free, max, first, longest)
+  if wait > 0 then locks = 1 end
+  redis.call('HSET', KEYS[i], 'n', n, 'at', text(now + wait), 'epoch', epoch)
+  redis.call('PEXPIRE', KEYS[i], ladder_memory(n, free, max, wait))
 end
 if epoch ~= '' then redis.call('PEXPIRE', KEYS[buckets + 1], memory) end
-return { 'admitted' }
+return { 'admitted', locks }
 `;
 
 /** Ends a turn, unless it is somebody else's by now. */
@@ -136,6 +146,7 @@ type Operation = "take" | "succeed" | "giveBack";
  */
 export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   const { limits, now } = options;
+  const counters = createCounters(limits, options.secret);
   const local = createMemoryThrottle({ limits: shareOf(limits, options.replicas), now });
   const turns = createTurns();
   const unheard = new Set<string>();
@@ -147,7 +158,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   });
 
   const count = (operation: Operation, guess: Guess) =>
-    redis.ask((client) => run(client, operation, countersOf(limits, guess), now()));
+    redis.ask((client) => run(client, operation, counters.ofGuess(guess), now()));
 
   function tellUnheard(): void {
     const missed = [...unheard];
@@ -157,12 +168,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
 
   async function clear(account: string): Promise<void> {
     const cleared = await redis.ask((client) =>
-      client
-        .multi()
-        .set(KEY_PREFIX + epochKey(account), randomUUID(), "PX", LADDER_MEMORY_MS)
-        // For replicas of the version before, which know no epochs.
-        .del(KEY_PREFIX + accountKey(account))
-        .exec(),
+      client.set(KEY_PREFIX + counters.epochOf(account), randomUUID(), "PX", LADDER_MEMORY_MS),
     );
     if (cleared === undefined && unheard.size < MAX_UNHEARD) unheard.add(account);
   }
@@ -188,7 +194,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   return {
     async turn(guess, waitMs) {
       const untilMs = performance.now() + waitMs;
-      const { turn } = countersOf(limits, guess);
+      const { turn } = counters.ofGuess(guess);
       const done = await turns.take(turn, waitMs);
       const id = randomUUID();
       if (!(await lease(KEY_PREFIX + turn, id, untilMs))) {
@@ -198,7 +204,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
       return () => void redis.ask((client) => client.eval(END_TURN, 1, KEY_PREFIX + turn, id)).finally(done);
     },
     async spend(call: CostlyCall) {
-      const buckets = bucketsOf(limits, call);
+      const buckets = counters.ofCall(call);
       const answer = await redis.ask((client) => run(client, "take", { buckets, ladders: [] }, now()));
       if (answer === undefined) return local.spend(call);
       return refusal(answer, buckets) ?? { kind: "admitted" };
@@ -206,10 +212,10 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
     async take(guess) {
       const answer = await count("take", guess);
       if (answer === undefined) return local.take(guess);
-      const [kind] = answer;
-      return (
-        refusal(answer, countersOf(limits, guess).buckets) ?? { kind: kind === "locked" ? kind : "admitted" }
-      );
+      const [kind, locks] = answer;
+      if (kind === "locked") return { kind };
+      const admitted: Admission = { kind: "admitted", ...(locks === 1 && { locksIfWrong: true }) };
+      return refusal(answer, counters.ofGuess(guess).buckets) ?? admitted;
     },
     async succeed(guess) {
       // In both: the attempt may have been counted before Redis went or came.
@@ -221,6 +227,10 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
     async clear(account) {
       await Promise.all([clear(account), local.clear(account)]);
     },
+    async forget(account) {
+      const keys = counters.ofAccount(account).map((key) => KEY_PREFIX + key);
+      await Promise.all([redis.ask((client) => client.del(...keys)), local.forget(account)]);
+    },
     async close() {
       redis.close();
       await local.close();
@@ -228,16 +238,13 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   };
 }
 
-interface LimitedBucket {
-  key: string;
-  bucket: Bucket;
-  isNetwork?: boolean;
-}
+/**
+ * What the script says: `admitted` with whether a failure locks; or `refused` with the places
+ * of the budgets that are used up and how long each makes wait.
+ */
+type Answer = [kind: string, ...numbers: number[]];
 
-/** What the script says, with the places of the budgets that are used up and how long each makes wait. */
-type Answer = [kind: string, ...over: number[]];
-
-function refusal([kind, ...over]: Answer, buckets: readonly LimitedBucket[]): Refusal | undefined {
+function refusal([kind, ...over]: Answer, buckets: readonly CountedBucket[]): Refusal | undefined {
   if (kind !== "refused") return undefined;
   const waits = new Map(over.flatMap((place, at) => (at % 2 === 0 ? [[place, over[at + 1] ?? 0]] : [])));
   return refusalOf(
@@ -252,7 +259,7 @@ async function run(
   client: Parameters<typeof runScript>[0],
   operation: Operation,
   counters: {
-    buckets: readonly LimitedBucket[];
+    buckets: readonly CountedBucket[];
     epoch?: string;
     ladders: readonly { key: string; ladder: Ladder }[];
     cleared?: readonly string[];

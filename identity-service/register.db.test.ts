@@ -84,7 +84,7 @@ test("a network over its budget is refused before any hash, and nobody else is",
 });
 
 test("a network that registers many at once leaves half of the hash queue to others", async () => {
-  const limited = { ...deps, hashShare: createHashShare(2) };
+  const limited = { ...deps, hashShare: createHashShare({ maxOfNetwork: 2, maxOfStrangers: 1_000 }) };
   const attempts = Array.from({ length: 10 }, (_, index) =>
     register(limited, { ...ANNA, email: `anna${index}@example.com`, clientIp: "192.0.2.1" }, soon()),
   );

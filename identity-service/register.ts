@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CallContext, newCallContext } from "../service-kit/call-context.ts";
 import { DomainError, type FieldProblem } from "../service-kit/errors.ts";
-import { orUnavailable, type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { canonicalEmail } from "./canonical-email.ts";
 import type { HashShare } from "./hash-share.ts";
 import { inUtc } from "./in-utc.ts";
+import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
 import { enqueueMail, insertUnsentMail } from "./mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "./make-link.ts";
 import { noticeId } from "./notice-id.ts";
@@ -12,7 +13,7 @@ import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
 import { personalName } from "./personal-name.ts";
 import { tellAudit } from "./tell-audit.ts";
-import { spendOrRefuse, type Throttle } from "./throttle.ts";
+import type { Throttle } from "./throttle.ts";
 import type { User } from "./user.ts";
 import { findAccount, insertUser, lockAddresses } from "./user-store.ts";
 
@@ -22,8 +23,7 @@ import { findAccount, insertUser, lockAddresses } from "./user-store.ts";
  */
 const LEAST_WRITING_MS = 50;
 
-export interface RegisterDeps extends MakeLinkDeps {
-  sql: Sql;
+export interface RegisterDeps extends MakeLinkDeps, KnownNetworkDeps {
   passwords: Pick<PasswordHasher, "hash">;
   passwordPolicy: PasswordPolicy;
   /** Whether who registers is told that the address has an account. */
@@ -62,9 +62,9 @@ export async function register(
 ): Promise<User> {
   const person = validated(typed);
   checkPassword(deps.passwordPolicy, typed.password, person.email);
-  await spendOrRefuse(deps.throttle, { kind: "register", clientIp: typed.clientIp });
+  await spendOrRefuse(deps, { kind: "register", clientIp: typed.clientIp });
   await refuseBreached(deps.passwordPolicy, typed.password);
-  const passwordHash = await deps.hashShare.run(typed.clientIp, () =>
+  const passwordHash = await deps.hashShare.run({ clientIp: typed.clientIp }, () =>
     deps.passwords.hash(typed.password, deadlineMs),
   );
   const user: User = {

@@ -1,17 +1,17 @@
 import { createHash } from "node:crypto";
 import { v5 as uuidv5 } from "uuid";
 import { networkOf } from "../service-kit/network-of.ts";
-import { orUnavailable, type Sql, transaction } from "../service-kit/postgres.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { describeBrowser } from "./describe-browser.ts";
 import type { DeviceTokens } from "./device-token.ts";
 import { inUtc } from "./in-utc.ts";
 import { knownAddress } from "./known-address.ts";
+import { type KnownNetworkDeps, rememberNetwork } from "./known-network.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
 import type { User } from "./user.ts";
 import { findDeviceAccount, lockDeviceOwner, noteFirstLogin } from "./user-store.ts";
 
-export interface RememberDeviceDeps {
-  sql: Sql;
+export interface RememberDeviceDeps extends KnownNetworkDeps {
   deviceTokens: DeviceTokens;
   now: () => Date;
   /** A new UUIDv7. */
@@ -30,7 +30,7 @@ export interface LoginOrigin {
 }
 
 /**
- * Makes the device of a completed login known, until the next new password. A user who logs in on an unknown one, and
+ * Makes the device of a completed login known, and its network, until the next new password. A user who logs in on an unknown one, and
  * not for the first time ever, gets a mail: one for each browser and network, as long as the outbox remembers it. An
  * account from before first logins were kept (`first_login_at` is null though it has been used) passes once as new:
  * nothing here tells it from one that never was, and a mail at the first login of every new account would be worse.
@@ -43,7 +43,12 @@ export async function rememberDevice(deps: RememberDeviceDeps, origin: LoginOrig
   const known = deps.deviceTokens.read(origin.deviceToken);
   if (known?.userId === user.id) {
     const account = await orUnavailable(findDeviceAccount(deps.sql, user.id));
-    if (account?.passwordEpoch === known.passwordEpoch) return deps.deviceTokens.issue(known);
+    if (account?.passwordEpoch === known.passwordEpoch) {
+      const { passwordEpoch, email } = account;
+      const login = { userId: user.id, email, passwordEpoch, clientIp: origin.clientIp };
+      await orUnavailable(rememberNetwork(deps.sql, deps, login));
+      return deps.deviceTokens.issue(known);
+    }
   }
   const browser = describeBrowser(origin.userAgent);
   const remembered = await orUnavailable(
@@ -53,6 +58,8 @@ export async function rememberDevice(deps: RememberDeviceDeps, origin: LoginOrig
       if (owner === undefined) return undefined;
       const { passwordEpoch, firstLoginAt } = owner;
       const device = { id: deps.newId(), userId: user.id, passwordEpoch };
+      const { clientIp } = origin;
+      await rememberNetwork(tx, deps, { userId: user.id, email: user.email, passwordEpoch, clientIp });
       if (firstLoginAt === null) {
         await noteFirstLogin(tx, user.id, deps.now());
         return { device, isNotified: false };

@@ -1,4 +1,5 @@
 import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
 import {
   findAccountById,
@@ -9,14 +10,20 @@ import {
 import { claimAccount } from "./claim-account.ts";
 import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
 import { type HashNewPasswordDeps, hashNewPassword } from "./hash-new-password.ts";
+import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
+import type { OpenLink } from "./link-store.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
 import { replacePassword } from "./replace-password.ts";
 import type { SessionEnd } from "./session-end-store.ts";
 import { tellAudit } from "./tell-audit.ts";
-import { clearGuesses, spendOrRefuse, type Throttle } from "./throttle.ts";
+import { clearGuesses, type Throttle } from "./throttle.ts";
 import { linkRefused, openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 
-export interface ResetPasswordDeps extends UseLinkDeps, EndSessionsDeps, HashNewPasswordDeps {
+export interface ResetPasswordDeps
+  extends UseLinkDeps,
+    EndSessionsDeps,
+    HashNewPasswordDeps,
+    KnownNetworkDeps {
   passwordPolicy: PasswordPolicy;
   throttle: Pick<Throttle, "spend" | "clear">;
   /** There is a mail to send; not waited for. */
@@ -45,8 +52,7 @@ export async function resetPassword(
   request: { token: string; newPassword: string; clientIp?: string },
   context: CallContext,
 ): Promise<EndedSessions> {
-  await spendOrRefuse(deps.throttle, { kind: "reset_password", clientIp: request.clientIp });
-  const link = await orUnavailable(openLink(deps, "reset_password", request.token));
+  const link = await linkOf(deps, request);
   const account = await orUnavailable(findAccountById(deps.sql, link.userId));
   if (account === undefined) throw linkRefused("reset_password");
   checkPassword(deps.passwordPolicy, request.newPassword, account.email, "newPassword");
@@ -82,4 +88,20 @@ async function claimByReset(
   await setPasswordHash(tx, { userId, passwordHash, at: deps.now() });
   await tellAudit(tx, deps, { type: reason, userId, byOwner: true, clientIp }, context);
   return end;
+}
+
+/** Who holds a good link is no stranger: a flood of bad ones from everywhere must not close the way back. */
+async function linkOf(
+  deps: ResetPasswordDeps,
+  { token, clientIp }: { token: string; clientIp?: string },
+): Promise<OpenLink> {
+  const found = await orUnavailable(openLink(deps, "reset_password", token)).catch(ifLinkRefused);
+  await spendOrRefuse(deps, { kind: "reset_password", clientIp, isKnown: found !== undefined });
+  if (found === undefined) throw linkRefused("reset_password");
+  return found;
+}
+
+function ifLinkRefused(error: unknown): undefined {
+  if (error instanceof DomainError && error.code === "reset_token_invalid") return undefined;
+  throw error;
 }

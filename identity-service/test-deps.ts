@@ -14,6 +14,7 @@ import { createHashQueue } from "./hash-queue.ts";
 import { createHashShare } from "./hash-share.ts";
 import { createLinkTokens } from "./links.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
+import { createNetworkDigests } from "./network-digests.ts";
 import type { RelyingParties } from "./oauth-deps.ts";
 import { createFlowSecrets } from "./oauth-flow-secrets.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
@@ -70,7 +71,8 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     sql,
     passwords,
     throttle: createMemoryThrottle({ limits, now: () => now().getTime() }),
-    hashShare: createHashShare(1_000),
+    hashShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
+    digestNetwork: createNetworkDigests(randomBytes(32)),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
     passwordPolicy: { minLength: 8, common: commonPasswords(8) },
     tokenService: { issueSession, revokeUserSessions, revokeSession },

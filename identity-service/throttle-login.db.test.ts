@@ -72,8 +72,10 @@ test("200 parallel guesses from one network with a budget of 5 reach argon2 at m
   limitTo(5);
   const codes = await guesses(200, (index) => ({ password: `guess ${index}` }));
   expect(deps.argon2.verify).toHaveBeenCalledTimes(5);
-  expect(codes.filter((code) => code === "too_many_requests")).toHaveLength(33 - 5);
-  expect(codes.filter((code) => code === "busy")).toHaveLength(200 - 33);
+  const count = (wanted: string) => codes.filter((code) => code === wanted).length;
+  // One at a time and 32 waiting; whoever arrives after the first is through finds a place as well.
+  expect(count("too_many_requests")).toBeGreaterThanOrEqual(33 - 5);
+  expect(count("too_many_requests") + count("busy")).toBe(200 - 5);
 });
 
 test("200 parallel guesses from one network at 200 accounts with a budget of 5 reach argon2 at most 5 times", async () => {
@@ -125,7 +127,7 @@ test("an attempt that ends in an error gives its turn back", async () => {
 
 test("a network that has its share of the hash queue is told busy, and leaves the rest to others", async () => {
   limitTo(1_000);
-  deps.hashShare = createHashShare(3);
+  deps.hashShare = createHashShare({ maxOfNetwork: 3, maxOfStrangers: 1_000 });
   const emails = (index: number) => `user${index}@example.com`;
   const flood = guesses(20, (index) => ({ email: emails(index), clientIp: `2001:db8::${index}` }));
   const other = codeOf({ clientIp: "203.0.113.1" });

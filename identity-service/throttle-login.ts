@@ -4,6 +4,7 @@ import { countGuess } from "./count-guess.ts";
 import type { DeviceTokens } from "./device-token.ts";
 import type { HashShare } from "./hash-share.ts";
 import { knownDevice } from "./known-device.ts";
+import { type KnownNetworkDeps, networkStanding } from "./known-network.ts";
 import { type LoginAttempt, type LoginDeps, type LoginRefusal, login } from "./login.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import type { Guess, Throttle } from "./throttle.ts";
@@ -17,7 +18,7 @@ export interface FailedLogin {
   userAgent: string;
 }
 
-export interface ThrottleLoginDeps extends Omit<LoginDeps, "onRefused"> {
+export interface ThrottleLoginDeps extends Omit<LoginDeps, "onRefused">, KnownNetworkDeps {
   throttle: Throttle;
   deviceTokens: DeviceTokens;
   hashShare: HashShare;
@@ -47,9 +48,12 @@ export async function throttleLogin(
 ): ReturnType<typeof login> {
   const account = canonicalEmail(attempt.email) ?? attempt.email;
   const device = await knownDevice(deps, attempt.deviceToken, account);
-  const guess: Guess = { account, clientIp: attempt.clientIp, deviceId: device?.id };
+  const { clientIp } = attempt;
+  const standing = device === undefined ? await networkStanding(deps, account, clientIp) : undefined;
+  const guess: Guess = { account, clientIp, deviceId: device?.id, standing };
+  const isKnown = device !== undefined || standing === "own_network";
   return countGuess(deps.throttle, guess, context.deadlineMs, (isLocked) =>
-    deps.hashShare.run(attempt.clientIp, () =>
+    deps.hashShare.run({ clientIp, isKnown }, () =>
       login(loginDeps(deps, attempt, isLocked, context), attempt, context),
     ),
   );

@@ -3,6 +3,7 @@ import {
   type Admission,
   type CostlyCall,
   type Guess,
+  type Standing,
   type Throttle,
   type ThrottleLimits,
   throttleLimits,
@@ -45,6 +46,13 @@ export function testThrottleContract(
     }
     const many = (count: number, make: (index: number) => Guess) =>
       Array.from({ length: count }, (_, i) => make(i));
+    /** One wrong guess from each network, so many at once as Redis answers in time. */
+    async function floodFrom(clientIp: (index: number) => string, count: number): Promise<void> {
+      for (let begin = 0; begin < count; begin += 100) {
+        const size = Math.min(100, count - begin);
+        await kinds(many(size, (index) => guess(`user${begin + index}`, clientIp(begin + index))));
+      }
+    }
 
     test("200 guesses at once on one account from 200 networks: 5 are admitted", async () => {
       const guesses = many(200, (index) => guess("ada", `192.0.2.${index}`));
@@ -195,6 +203,40 @@ export function testThrottleContract(
       expect(spendings.at(-1)).toEqual({ kind: "refused", retryAfterMs: 180 * SECOND });
     });
 
+    test("a flood of calls closes nothing for networks that somebody logs in from", async () => {
+      ({ throttle, pass } = await open(
+        throttleLimits({ network: 100, everything: 100, callsOfNetwork: 5, calls: 20 }),
+      ));
+      opened.push(throttle);
+      for (const kind of [
+        "register",
+        "forgot_password",
+        "resend_verification",
+        "reset_password",
+        "oauth_login",
+      ] as const) {
+        const flood = await calls(1_000, (index) => ({
+          kind,
+          clientIp: `192.0.${index >> 8}.${index & 255}`,
+        }));
+        expect(refusedOf(flood)).toBe(kind === "oauth_login" ? 800 : 980);
+        expect((await throttle.spend({ kind, clientIp: "203.0.113.1" })).kind).toBe("refused");
+        const known = { kind, clientIp: "203.0.113.1", isKnown: true };
+        expect((await throttle.spend(known)).kind).toBe("admitted");
+      }
+    });
+
+    test("calls from a /48 are counted together", async () => {
+      ({ throttle, pass } = await open(
+        throttleLimits({ network: 100, everything: 100, callsOfNetwork: 5, calls: 10_000 }),
+      ));
+      opened.push(throttle);
+      const clientIp = (index: number) => `2001:db8:7:${(index * 256 + index).toString(16)}::1`;
+      expect(refusedOf(await calls(200, (index) => ({ kind: "register", clientIp: clientIp(index) })))).toBe(
+        120,
+      );
+    });
+
     test("calls without an address are not one network", async () => {
       ({ throttle, pass } = await open(
         throttleLimits({ network: 100, everything: 100, callsOfNetwork: 2, calls: 10 }),
@@ -266,11 +308,103 @@ export function testThrottleContract(
       expect((await throttle.take({ ...owner, deviceId: "phone" })).kind).toBe("admitted");
     });
 
-    test("a known device does not get past its network's limit", async () => {
+    test("who is known is let in when strangers have used up the network's budget", async () => {
       await start(5);
       await kinds(many(5, (index) => guess(`user${index}`)));
-      expect((await throttle.take({ ...guess("ada"), deviceId: "laptop" })).kind).toBe("refused");
+      expect((await throttle.take(guess("ada"))).kind).toBe("refused");
+      expect((await throttle.take({ ...guess("ada"), deviceId: "laptop" })).kind).toBe("admitted");
+      expect((await throttle.take({ ...guess("ada"), standing: "session" })).kind).toBe("admitted");
     });
+
+    test("when the budget of all strangers is used up, only strangers are refused", async () => {
+      await start(5, 50);
+      await floodFrom((index) => `192.0.2.${index}`, 60);
+      const from = guess("ada", "203.0.113.1");
+      const kindOf = async (standing?: Standing) => (await throttle.take({ ...from, standing })).kind;
+      expect(await kindOf()).toBe("refused");
+      expect(await kindOf("used_network")).toBe("admitted");
+      expect(await kindOf("own_network")).toBe("admitted");
+      expect(await kindOf("session")).toBe("admitted");
+      expect((await throttle.take({ ...from, deviceId: "laptop" })).kind).toBe("admitted");
+    });
+
+    test("the reserve of networks that somebody logs in from is bounded too, and leaves the account's own alone", async () => {
+      await start(5, 50);
+      const used = (index: number): Guess => ({
+        ...guess(`user${index}`, `192.0.2.${index}`),
+        standing: "used_network",
+      });
+      expect(await kinds(many(60, used))).toMatchObject({ admitted: 50, refused: 10 });
+      const from = guess("ada", "203.0.113.1");
+      expect((await throttle.take({ ...from, standing: "used_network" })).kind).toBe("refused");
+      expect((await throttle.take({ ...from, standing: "own_network" })).kind).toBe("admitted");
+      expect((await throttle.take(from)).kind).toBe("admitted");
+    });
+
+    test("strangers who use up a /48 leave those alone whose own /64 in it has logged in before", async () => {
+      await start(1);
+      await floodFrom((index) => `2001:db8:7:${(index * 256).toString(16)}::1`, 64);
+      const from = guess("ada", "2001:db8:7:ff00::1");
+      expect((await throttle.take(from)).kind).toBe("refused");
+      expect((await throttle.take({ ...from, standing: "used_network" })).kind).toBe("admitted");
+    });
+
+    test("an account's own network is no way to spray over the accounts of an office", async () => {
+      await start(5);
+      const own = (index: number): Guess => ({ ...guess(`user${index}`), standing: "own_network" });
+      expect(await kinds(many(10, own))).toMatchObject({ admitted: 5, refused: 5 });
+    });
+
+    test("the account's own network gets in while others have locked the account, on a ladder of its own", async () => {
+      await kinds(many(200, (index) => guess("ada", `192.0.2.${index}`)));
+      const owner: Guess = { ...guess("ada", "203.0.113.1"), standing: "own_network" };
+      expect((await throttle.take(owner)).kind).toBe("admitted");
+      await throttle.giveBack(owner);
+      expect(await kinds(many(10, () => owner))).toMatchObject({ admitted: 5, locked: 5 });
+    });
+
+    test("who waits at an account keeps nobody waiting on its own network", async () => {
+      const done = await throttle.turn(guess("ada"), SECOND);
+      const waiting = Promise.allSettled(
+        many(33, () => guess("ada")).map(async (each) => (await throttle.turn(each, SECOND))()),
+      );
+      (await throttle.turn({ ...guess("ada", "203.0.113.1"), standing: "own_network" }, 50))();
+      done();
+      await waiting;
+    });
+
+    test("IPv6 is counted by /64, /56 and /48: a /56 has 4 times the budget, a /48 16 times", async () => {
+      await start(10);
+      const from = (groups: (index: number) => string, count: number) =>
+        kinds(many(count, (index) => guess(`user${index}`, `2001:db8:7:${groups(index)}::1`)));
+      expect(await from((index) => `1${(index % 256).toString(16).padStart(2, "0")}`, 100)).toMatchObject({
+        admitted: 40,
+      });
+      expect(await from((index) => (index * 256).toString(16), 200)).toMatchObject({ admitted: 120 });
+      expect((await throttle.take(guess("next", "2001:db8:8::1"))).kind).toBe("admitted");
+    });
+
+    test("the guess that makes the next one wait says so", async () => {
+      const says: unknown[] = [];
+      for (let round = 0; round < 5; round += 1) says.push(await throttle.take(guess("ada")));
+      expect(says.slice(0, 4)).toEqual(Array.from({ length: 4 }, () => ({ kind: "admitted" })));
+      expect(says.at(-1)).toEqual({ kind: "admitted", locksIfWrong: true });
+    });
+
+    test("what is known about an account that is gone is forgotten", async () => {
+      await kinds(many(5, (index) => guess("ada", `192.0.2.${index}`)));
+      await throttle.forget("ada");
+      expect((await throttle.take(guess("ada", "203.0.113.1"))).kind).toBe("admitted");
+    });
+
+    test("50,000 wrong guesses from as many /64s of one /48 keep nobody else out", async () => {
+      await start(100, 50_000);
+      await floodFrom((index) => `2001:db8:7:${index.toString(16)}::1`, 50_000);
+      const owner = guess("ada", "203.0.113.1");
+      expect((await throttle.take({ ...owner, deviceId: "laptop" })).kind).toBe("admitted");
+      expect((await throttle.take(owner)).kind).toBe("admitted");
+      expect((await throttle.take(guess("ben", "2001:db8:8::1"))).kind).toBe("admitted");
+    }, 120_000);
 
     test("a success on a known device clears the account for other devices too", async () => {
       await kinds(many(5, (index) => guess("ada", `192.0.2.${index}`)));

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ladderWaitMs, shareOf, throttleLimits } from "./throttle.ts";
+import { LADDER_MEMORY_MS, ladderMemoryMs, ladderWaitMs, shareOf, throttleLimits } from "./throttle.ts";
 
 const limits = throttleLimits({ network: 100, everything: 50_000 });
 
@@ -23,18 +23,54 @@ test("a replica's share adds up to no more than the whole, and is never nothing"
   expect(share.network.budget).toBe(33);
   expect(share.everything.budget).toBe(16_666);
   expect(share.callsOfNetwork.budget).toBe(20);
-  expect(share.account).toMatchObject({ freeFailures: 0, maxFailures: 33 });
-  const smallest = shareOf(limits, 1_000);
-  expect(smallest.network.budget).toBe(1);
-  expect(smallest.calls.budget).toBe(20);
+  expect(share.account).toMatchObject({ freeFailures: 2, maxFailures: 33 });
+  const smallest = shareOf(limits, 1_000_000);
+  expect(smallest.everything.budget).toBe(1);
+  expect(smallest.calls.budget).toBe(1);
   expect(shareOf(limits, 1)).toEqual(limits);
 });
 
-test("however many replicas there are, one wrong password shuts no account for good", () => {
-  const { account } = shareOf(limits, 1_000);
-  expect([1, 4, 5].map((failures) => Number.isFinite(ladderWaitMs(account, failures)))).toEqual([
-    true,
-    true,
-    false,
-  ]);
+test("however many replicas there are, two typos cost no wait, and a day of typos neither shuts an account nor closes a network", () => {
+  const share = shareOf(limits, 1_000);
+  const waits = [1, 2, 3, 24, 25].map((failures) => ladderWaitMs(share.account, failures));
+  expect(waits).toEqual([0, 0, 30_000, 3_600_000, Number.POSITIVE_INFINITY]);
+  expect(share.network.budget).toBe(25);
+  expect(share.callsOfNetwork.budget).toBe(15);
+});
+
+test("a floor never gives more than the whole", () => {
+  const strict = throttleLimits({ network: 5, everything: 50, callsOfNetwork: 3, calls: 10 });
+  expect(shareOf(strict, 10).network.budget).toBe(5);
+  expect(shareOf(strict, 10).callsOfNetwork.budget).toBe(3);
+});
+
+const DAY_MS = 24 * 3_600_000;
+
+test.each([
+  { failures: 1, days: 1 },
+  { failures: 4, days: 1 },
+  { failures: 5, days: 2 },
+  { failures: 12, days: 3 },
+  { failures: 99, days: 25 },
+  { failures: 100, days: 30 },
+])("a count of $failures failures is kept for $days days", ({ failures, days }) => {
+  expect(ladderMemoryMs(limits.account, failures)).toBe(days * DAY_MS);
+});
+
+// Whoever pauses until the count is forgotten begins anew: that must not pay.
+test("a guesser who pauses whenever it suits has four guesses a day at most", () => {
+  const { account } = limits;
+  for (let failures = 1; failures <= account.maxFailures; failures += 1) {
+    const perDay = failures / (ladderMemoryMs(account, failures) / DAY_MS);
+    expect(perDay).toBeLessThanOrEqual(4);
+    expect(ladderMemoryMs(account, failures)).toBeLessThanOrEqual(LADDER_MEMORY_MS);
+  }
+});
+
+test("a count outlives its wait", () => {
+  const { accountAndNetwork } = limits;
+  for (let failures = 1; failures < 100; failures += 1) {
+    const waitMs = ladderWaitMs(accountAndNetwork, failures);
+    expect(ladderMemoryMs(accountAndNetwork, failures)).toBeGreaterThanOrEqual(2 * waitMs);
+  }
 });

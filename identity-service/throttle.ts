@@ -1,6 +1,4 @@
-import { createHash } from "node:crypto";
 import { DomainError } from "../service-kit/errors.ts";
-import { networkOf } from "../service-kit/network-of.ts";
 
 /**
  * How failures on one thing slow down what comes next: none wait up to `freeFailures`, each further one doubles the
@@ -26,13 +24,13 @@ export interface ThrottleLimits {
   accountAndNetwork: Ladder;
   /** On one account from one of its known devices, in place of the two above. */
   accountAndDevice: Ladder;
-  /** From one network, on any accounts. */
+  /** From one network, on any accounts. Wider networks have a multiple of it. */
   network: Bucket;
-  /** From everywhere, on any accounts. */
+  /** From all networks where nobody has logged in lately; and as much again from all where somebody has. */
   everything: Bucket;
-  /** Calls of one kind from one network, whatever comes of them. */
+  /** Calls of one kind from one network, whatever comes of them. Wider networks have a multiple of it. */
   callsOfNetwork: Bucket;
-  /** Calls of one kind from everywhere. */
+  /** Calls of one kind, likewise. */
   calls: Bucket;
 }
 
@@ -43,8 +41,6 @@ const WINDOW_MS = 15 * 60_000;
 /** Of one network two kinds ask for mails: together they must not fill the 200 places of the work after answers. */
 export const CALLS_OF_NETWORK = 60;
 export const CALLS = 20_000;
-/** A login at a provider begins with a row for ten minutes, no hash and no mail, and an office begins its day with many. */
-const OAUTH_LOGIN_TIMES = 10;
 
 /** Each in 15 minutes. */
 export interface Budgets {
@@ -71,29 +67,29 @@ export function throttleLimits(budgets: Budgets): ThrottleLimits {
   };
 }
 
-/** Failures in a row that shut an account for good are never fewer, however many replicas share the limits. */
-const LEAST_MAX_FAILURES = 5;
+/** What a replica's share never falls below: a typo or two must not lock an owner out, nor a day's typos shut the account. */
+const LEAST = { freeFailures: 2, maxFailures: 25, network: 25, callsOfNetwork: 15 };
 
 /**
- * A replica's part of the limits, for when replicas cannot count together. No budget becomes less than one, and no
- * account is shut for good by fewer than five failures, though beyond 20 replicas that makes more than a hundred.
+ * A replica's part of the limits, for when replicas cannot count together. What protects owners from being kept out has
+ * a floor: with more replicas than whole / floor, somebody who spreads guesses over all of them gets more than the whole.
  */
 export function shareOf(limits: ThrottleLimits, replicas: number): ThrottleLimits {
-  const part = (count: number) => Math.max(1, Math.floor(count / replicas));
+  const part = (count: number, least = 1) => Math.max(Math.min(count, least), Math.floor(count / replicas));
   const ladder = (whole: Ladder): Ladder => ({
     ...whole,
     // The failure that begins the waiting counts as well.
-    freeFailures: part(whole.freeFailures + 1) - 1,
-    maxFailures: Math.max(LEAST_MAX_FAILURES, part(whole.maxFailures)),
+    freeFailures: part(whole.freeFailures + 1, LEAST.freeFailures + 1) - 1,
+    maxFailures: part(whole.maxFailures, LEAST.maxFailures),
   });
-  const bucket = (whole: Bucket): Bucket => ({ ...whole, budget: part(whole.budget) });
+  const bucket = (whole: Bucket, least?: number): Bucket => ({ ...whole, budget: part(whole.budget, least) });
   return {
     account: ladder(limits.account),
     accountAndNetwork: ladder(limits.accountAndNetwork),
     accountAndDevice: ladder(limits.accountAndDevice),
-    network: bucket(limits.network),
+    network: bucket(limits.network, LEAST.network),
     everything: bucket(limits.everything),
-    callsOfNetwork: bucket(limits.callsOfNetwork),
+    callsOfNetwork: bucket(limits.callsOfNetwork, LEAST.callsOfNetwork),
     calls: bucket(limits.calls),
   };
 }
@@ -105,6 +101,21 @@ export function ladderWaitMs(ladder: Ladder, failures: number): number {
   return Math.min(ladder.firstWaitMs * 2 ** (failures - ladder.freeFailures - 1), ladder.maxWaitMs);
 }
 
+/** The longest that a ladder's count is kept after its last attempt: that of an account that is shut. */
+export const LADDER_MEMORY_MS = 30 * 24 * 3_600_000;
+const DAY_MS = 24 * 3_600_000;
+
+/**
+ * How long a ladder's count is kept after its last attempt: a day for each `freeFailures` of it, 30 days once it is
+ * shut. So a guess costs the store a key for a day, and pausing until the count is forgotten never gives more than
+ * `freeFailures` guesses a day. Always more than twice the wait.
+ */
+export function ladderMemoryMs(ladder: Ladder, failures: number): number {
+  if (failures >= ladder.maxFailures) return LADDER_MEMORY_MS;
+  const days = Math.ceil(failures / Math.max(1, ladder.freeFailures));
+  return Math.min(LADDER_MEMORY_MS, Math.max(days * DAY_MS, 2 * ladderWaitMs(ladder, failures)));
+}
+
 /** Who tries to log in as whom. */
 export interface Guess {
   /** The address as typed, canonical where it can be; whether there is such an account does not matter. */
@@ -113,16 +124,29 @@ export interface Guess {
   clientIp: string;
   /** The device, if it is known to belong to the account. */
   deviceId?: string | undefined;
+  /** What speaks for whoever guesses without a known device. Default: nothing. */
+  standing?: Standing | undefined;
 }
+
+/**
+ * What speaks for a caller. Each has a share of its own, so that nobody can use up what is kept for the better known:
+ *
+ * - `session`: logged in as the user whose password is asked for;
+ * - `own_network`: the account has logged in from the network lately;
+ * - `used_network`: somebody has logged in from the network lately.
+ */
+export type Standing = "session" | "own_network" | "used_network";
 
 /** A call without a login that costs a hash, a mail or a row. */
 export interface CostlyCall {
   kind: "register" | "forgot_password" | "resend_verification" | "reset_password" | "oauth_login";
   /** The client's address. Empty or absent (a gateway of an earlier version): counted only against everybody's budget. */
   clientIp?: string | undefined;
+  /** Whether somebody has logged in from the network lately, or holds a good link: counted apart from strangers. */
+  isKnown?: boolean;
 }
 
-/** The network's or everybody's budget is used up. */
+/** The network's budget, or one that is shared with others, is used up. */
 export interface Refusal {
   kind: "refused";
   retryAfterMs: number;
@@ -131,8 +155,8 @@ export interface Refusal {
 }
 
 export type Admission =
-  /** Counted; go on, and tell the throttle if it turns out to be no guess. */
-  | { kind: "admitted" }
+  /** Counted; go on, and tell the throttle if it turns out to be no guess. `locksIfWrong`: the next one has to wait. */
+  | { kind: "admitted"; locksIfWrong?: boolean }
   /** The account's counters refuse. Whether they do is told to nobody. */
   | { kind: "locked" }
   | Refusal;
@@ -150,14 +174,14 @@ export interface Throttle {
    */
   turn(guess: Guess, waitMs: number): Promise<() => void>;
   /**
-   * Counts a call against the budgets of its kind: the network's and everybody's, as one atomic step. What is refused
+   * Counts a call against the budgets of its kind: the networks' and everybody's, as one atomic step. What is refused
    * is not counted. Never throws.
    */
   spend(call: CostlyCall): Promise<{ kind: "admitted" } | Refusal>;
   /**
-   * Counts an attempt against everybody's and the network's budgets, then against the account's counters, each as one
-   * atomic step: of any number at once no more than the limits allow are admitted. What is refused is not counted.
-   * Never throws.
+   * Counts an attempt against the budgets that its caller shares with others, then against the account's counters, each
+   * as one atomic step: of any number at once no more than the limits allow are admitted. What is refused is not
+   * counted. Never throws.
    */
   take(guess: Guess): Promise<Admission>;
   /**
@@ -174,27 +198,12 @@ export interface Throttle {
    * @param account canonical address.
    */
   clear(account: string): Promise<void>;
+  /**
+   * The account is gone: deletes what is stored about its address. Counts by network and device cannot be listed; they
+   * are under keyed digests, do not hold any more, and end by themselves within days. Never throws.
+   */
+  forget(account: string): Promise<void>;
   close(): Promise<void>;
-}
-
-/** The counter of an account from anywhere. */
-export function accountKey(account: string): string {
-  return `a:${digest(account)}`;
-}
-
-/** What names the time since an account was cleared: counts that name another one do not hold. */
-export function epochKey(account: string): string {
-  return `e:${digest(account)}`;
-}
-
-/** The budgets of a call. */
-export function bucketsOf(limits: ThrottleLimits, { kind, clientIp = "" }: CostlyCall) {
-  const times = kind === "oauth_login" ? OAUTH_LOGIN_TIMES : 1;
-  const grown = ({ budget, windowMs }: Bucket): Bucket => ({ budget: budget * times, windowMs });
-  const everybody = { key: `G:${kind}`, bucket: grown(limits.calls) };
-  if (clientIp === "") return [everybody];
-  const key = `N:${kind}:${digest(networkOf(clientIp))}`;
-  return [{ key, bucket: grown(limits.callsOfNetwork), isNetwork: true }, everybody];
 }
 
 /** @param over the budgets that are used up, and how long each makes wait. */
@@ -205,48 +214,11 @@ export function refusalOf(over: readonly { waitMs: number; bucket: Bucket; isNet
   return { kind: "refused", retryAfterMs, ...(longest.isNetwork && { limit: longest.bucket.budget }) };
 }
 
-/** @throws {DomainError} `too_many_requests` unless the call is within its budgets. Before it costs anything. */
-export async function spendOrRefuse(throttle: Pick<Throttle, "spend">, call: CostlyCall): Promise<void> {
-  const spending = await throttle.spend(call);
-  if (spending.kind === "refused") throw tooManyRequests(spending);
-}
-
 export function tooManyRequests({ retryAfterMs, limit }: Refusal): DomainError {
   return new DomainError("too_many_requests", undefined, {
     retryAfterMs,
     ...(limit !== undefined && { limit }),
   });
-}
-
-/** The counters of a guess. Keys hold digests: whoever reads the store reads no addresses. */
-export function countersOf(limits: ThrottleLimits, { account, clientIp, deviceId }: Guess) {
-  const who = digest(account);
-  const network = digest(networkOf(clientIp));
-  const ladders =
-    deviceId === undefined
-      ? [
-          { key: accountKey(account), ladder: limits.account },
-          { key: `n:${who}:${network}`, ladder: limits.accountAndNetwork },
-        ]
-      : [{ key: `d:${who}:${digest(deviceId)}`, ladder: limits.accountAndDevice }];
-  return {
-    buckets: [
-      { key: `N:${network}`, bucket: limits.network, isNetwork: true },
-      { key: "G", bucket: limits.everything },
-    ],
-    ladders,
-    epoch: epochKey(account),
-    turn: `t:${who}${deviceId === undefined ? "" : `:${digest(deviceId)}`}`,
-    /** What a success clears. */
-    cleared: [...new Set([accountKey(account), `n:${who}:${network}`, ...ladders.map(({ key }) => key)])],
-  };
-}
-
-/** How long a ladder's count is kept after its last attempt. */
-export const LADDER_MEMORY_MS = 30 * 24 * 3_600_000;
-
-function digest(text: string): string {
-  return createHash("sha256").update(text).digest("base64url").slice(0, 22);
 }
 
 /** What attempts to prove oneself again, within a session, are counted under. */
@@ -256,8 +228,16 @@ export function reauthenticationOf(userId: string): string {
 
 /** Forgets the wrong guesses at an account: at its login, and within its sessions. */
 export async function clearGuesses(
-  throttle: { clear(account: string): Promise<void> },
+  throttle: Pick<Throttle, "clear">,
   { userId, email }: { userId: string; email: string },
 ): Promise<void> {
   await Promise.all([throttle.clear(email), throttle.clear(reauthenticationOf(userId))]);
+}
+
+/** Deletes what is stored about the guesses at an account that is gone. */
+export async function forgetGuesses(
+  throttle: Pick<Throttle, "forget">,
+  { userId, email }: { userId: string; email: string },
+): Promise<void> {
+  await Promise.all([throttle.forget(email), throttle.forget(reauthenticationOf(userId))]);
 }

@@ -7,7 +7,7 @@ import {
 import { Role as ProtoRole } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { deleteUser } from "./delete-user.ts";
+import { type DeleteUserDeps, deleteUser } from "./delete-user.ts";
 import { endUserSessions } from "./end-user-sessions.ts";
 import { getManagedUser } from "./get-managed-user.ts";
 import { listUsers } from "./list-users.ts";
@@ -38,7 +38,7 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
 
 /** Adapts UserAdminService to use cases. Holds no logic: decode, call, encode. */
 export function createUserAdminRpc(
-  deps: SetUserAccessDeps & ResetUserMfaDeps,
+  deps: SetUserAccessDeps & ResetUserMfaDeps & DeleteUserDeps,
   recordReading: RecordReading,
 ): Implementation<UserAdminServiceServer> {
   return {

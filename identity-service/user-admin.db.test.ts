@@ -235,6 +235,22 @@ test("a deleted user is gone, with mails that are not sent, and the sessions end
   expect(await codeOf(deleteUser(deps, userId, context()))).toBe("not_found");
 });
 
+test("with a user the throttle forgets the address, at the login and within sessions", async () => {
+  const userId = await plant("USER", 1);
+  const guesses = ["user1@example.com", `reauthentication ${userId}`].map((account) => ({
+    account,
+    clientIp: "",
+  }));
+  for (const guess of guesses) {
+    for (let round = 0; round < 5; round += 1) await deps.throttle.take(guess);
+    expect((await deps.throttle.take(guess)).kind).toBe("locked");
+  }
+  await deleteUser(deps, userId, context());
+  for (const guess of guesses) {
+    expect((await deps.throttle.take({ ...guess, clientIp: "192.0.2.1" })).kind).toBe("admitted");
+  }
+});
+
 test("a second factor that was lost is removed, told by mail, and every session ends; without one nothing happens", async () => {
   const userId = await plant("USER");
   expect(await resetUserMfa(deps, userId, context())).toEqual([]);

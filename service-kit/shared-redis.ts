@@ -20,9 +20,10 @@ export interface SharedRedisOptions extends RedisSettings {
   logger: Logger;
   /** Called whenever Redis has answered. */
   onAnswer?: () => void;
+  /** Default: 150, because a client's call has a second in all. */
+  answerTimeoutMs?: number;
 }
 
-/** A client's call has a second in all. */
 const ANSWER_TIMEOUT_MS = 150;
 /** After an answer that did not come in time, how long Redis is left alone. */
 const PAUSE_MS = 1_000;
@@ -31,7 +32,7 @@ const CLUSTER_ERROR = /^(?:MOVED|ASK|CLUSTERDOWN|CROSSSLOT)\b/;
 
 /** Connects in the background. The log has one line when Redis is reached and one when it is lost. */
 export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
-  const { what, logger, onAnswer = () => undefined } = options;
+  const { what, logger, onAnswer = () => undefined, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options;
   const redis = openRedis(options, options.name);
   let known: "nothing" | "connected" | "away" = "nothing";
   let leftAloneUntilMs = 0;
@@ -65,7 +66,7 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
     async ask(work) {
       if (redis.status !== "ready" || performance.now() < leftAloneUntilMs) return undefined;
       try {
-        const answer = await inTime(work(redis));
+        const answer = await inTime(work(redis), answerTimeoutMs);
         note(true);
         return answer;
       } catch (error) {
@@ -98,10 +99,10 @@ export function redisScript(text: string) {
   };
 }
 
-async function inTime<T>(work: Promise<T>): Promise<T> {
+async function inTime<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error("no answer in time")), ANSWER_TIMEOUT_MS);
+    timer = setTimeout(() => reject(new Error("no answer in time")), timeoutMs);
   });
   try {
     return await Promise.race([work, late]);

@@ -5,6 +5,7 @@ import { createDeviceTokens } from "../../identity-service/device-token.ts";
 import { createHashQueue } from "../../identity-service/hash-queue.ts";
 import { createHashShare } from "../../identity-service/hash-share.ts";
 import { createMemoryThrottle } from "../../identity-service/memory-throttle.ts";
+import { createNetworkDigests } from "../../identity-service/network-digests.ts";
 import { createPasswordHasher } from "../../identity-service/password-hasher.ts";
 import { throttleLimits } from "../../identity-service/throttle.ts";
 import { createLogger } from "../../service-kit/logger.ts";
@@ -36,8 +37,9 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     sql,
     passwords: await createPasswordHasher({ argon2, parameters: FLOOR, queue, logger }),
     throttle: createMemoryThrottle({ limits, now: Date.now }),
-    hashShare: createHashShare(1_000),
+    hashShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
+    digestNetwork: createNetworkDigests(randomBytes(32)),
     noteFailedLogin: () => undefined,
     tokenService: {
       issueSession: async ({ userId }: { userId: string }) => ({ ...tokens, sessionId: uuidv7(), userId }),
