@@ -12,6 +12,7 @@ import { registerAuthRoutes } from "./auth-routes.ts";
 import { answerClientError } from "./client-error.ts";
 import { createCompletion } from "./completion.ts";
 import { createErrorHandler } from "./error-handler.ts";
+import { createHttpServer, type EndingConnections } from "./http-server.ts";
 import type { IdentityClient } from "./identity-client.ts";
 import { registerIdentityLinkRoutes } from "./identity-link-routes.ts";
 import { type IntrospectionDeps, registerIntrospectionRoutes } from "./introspection-routes.ts";
@@ -71,14 +72,6 @@ export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClien
 }
 
 const BODY_LIMIT_BYTES = 16 * 1024;
-const HEADERS_TIMEOUT_MS = 3_000;
-/** Longer than a balancer keeps its side, so that never we close a connection it is about to use. */
-const KEEP_ALIVE_MS = 65_000;
-/** Nothing sent and nothing read: a client that has gone, or that takes an answer and does not read it. */
-const SILENT_CONNECTION_MS = 75_000;
-const CHECK_INTERVAL_MS = 1_000;
-const MAX_REQUESTS_PER_SOCKET = 1_000;
-
 /**
  * The gateway's HTTP side, not yet listening. A request passes: guard, rate limits, authentication and permission,
  * validation, audit intent, handler; and leaves through `error-handler.ts` if one of them refuses.
@@ -87,30 +80,24 @@ const MAX_REQUESTS_PER_SOCKET = 1_000;
  */
 export function buildApp(deps: GatewayDeps): GatewayApp {
   const handleError = createErrorHandler(deps.logger);
+  const ending: EndingConnections = new WeakSet();
   const app: GatewayApp = fastify({
     loggerInstance: deps.logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: "requestId" }),
     genReqId: (request) => requestIdOf(request, deps.isTrustedProxy),
     trustProxy: deps.isTrustedProxy,
     bodyLimit: BODY_LIMIT_BYTES,
-    // A forwarded upload may last: how bodies arrive is watched by `stall-watch.ts`.
-    requestTimeout: 0,
     // A child for each request would only repeat the request's id.
     childLoggerFactory: (logger) => logger,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    connectionTimeout: SILENT_CONNECTION_MS,
-    maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
     // While closing, what is already on an open connection is still served, with `Connection: close`.
     return503OnClosing: false,
-    http: {
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      connectionsCheckingInterval: CHECK_INTERVAL_MS,
-      // Other upgrades are requests like any other.
-      shouldUpgradeCallback: (request) => asksForWebSocket(request, deps.proxies),
-      // The guard answers it, in the documented shape.
-      requireHostHeader: false,
+    serverFactory: (serve) =>
+      createHttpServer(serve, ending, (request) => asksForWebSocket(request, deps.proxies)),
+    frameworkErrors: (error, request, reply) => {
+      // It has passed no guard: what follows on its connection may not be what it seems.
+      ending.add(request.raw.socket);
+      handleError(error, request, reply.header("connection", "close"));
     },
-    frameworkErrors: handleError,
     clientErrorHandler: answerClientError,
   }).withTypeProvider();
   const paths = createKnownPaths();
@@ -127,16 +114,13 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     paths.add(route.url, [route.method].flat());
     route.config = { ...route.config, limitClass: limitClassOf(route.url) };
   });
-  // Whether a body is wanted is known when the request has been let through.
-  app.server.on("checkContinue", (request, response) => app.server.emit("request", request, response));
-  // Another expectation than 100-continue: Node would answer without our headers.
-  app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
   const stalls = new StallWatch();
   const completion = createCompletion(createOnCompleted(deps));
   const recordOutcome = createRecordOutcome(deps.recorder, deps.logger);
   const exchanges = new OpenExchanges(deps);
   const webSockets = new WebSockets({ ...deps, exchanges, completion });
-  addRequestHooks(app, { ...deps, stalls, completion, recordOutcome, upgradeOf: acceptUpgrades(app) });
+  const upgradeOf = acceptUpgrades(app);
+  addRequestHooks(app, { ...deps, stalls, completion, recordOutcome, upgradeOf, ending, notFound });
   app.addHook("preClose", async () => webSockets.close());
   app.addHook("onClose", async () => {
     stalls.close();
@@ -155,7 +139,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     );
   }
   app.register(async (scope: GatewayApp) =>
-    registerProxyRoutes(scope, { stalls, exchanges, completion, recordOutcome, webSockets, notFound }),
+    registerProxyRoutes(scope, { stalls, exchanges, completion, recordOutcome, webSockets }),
   );
   return app;
 }

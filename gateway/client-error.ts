@@ -1,4 +1,4 @@
-import { STATUS_CODES } from "node:http";
+import { type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { v7 as uuidv7 } from "uuid";
 import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
@@ -24,6 +24,25 @@ export function answerClientError(error: Error & { code?: string }, socket: Sock
   socket.destroy();
 }
 
+/** Answers CONNECT, for which Node has no response of its own. Nothing that follows on the connection is read. */
+export function refuseTunnel(socket: Socket): void {
+  socket.on("error", () => socket.destroy());
+  if (isAnswerOwed(socket)) socket.destroy();
+  else socket.end(rawFailure("not_implemented"), () => socket.destroy());
+}
+
+/** Refuses a request that the framework has no routes for. Nothing that follows on the connection is served. */
+export function refuseRequest(response: ServerResponse, code: ErrorCode): void {
+  const { status, headers, text } = rawParts(code);
+  response.writeHead(status, headers);
+  response.end(text);
+}
+
+/** Whether an answer to an earlier request is still owed. */
+export function isAnswerOwed(socket: Socket): boolean {
+  return (socket as Socket & { _httpMessage?: object | null })._httpMessage != null;
+}
+
 /** Whether an answer is already on its way: a second one must not be written into it. */
 function isAnswering(socket: Socket): boolean {
   const { _httpMessage: current } = socket as Socket & { _httpMessage?: { headersSent: boolean } };
@@ -31,8 +50,13 @@ function isAnswering(socket: Socket): boolean {
 }
 
 function rawFailure(code: ErrorCode): string {
+  const { status, headers, text } = rawParts(code);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("\r\n")}\r\n\r\n${text}`;
+}
+
+function rawParts(code: ErrorCode) {
   const requestId = uuidv7();
-  const status = HTTP_STATUS[code];
   const { contentType, body } = failure(new DomainError(code), requestId, undefined);
   const text = JSON.stringify(body);
   const headers = {
@@ -43,6 +67,5 @@ function rawFailure(code: ErrorCode): string {
     "x-request-id": requestId,
     ...STANDARD_HEADERS,
   };
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("\r\n")}\r\n\r\n${text}`;
+  return { status: HTTP_STATUS[code], headers, text };
 }

@@ -47,11 +47,13 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   internal_error: 500,
   caller_not_allowed: 500,
   deadline_missing: 500,
+  not_implemented: 501,
   upstream_unavailable: 502,
   service_unavailable: 503,
   audit_unavailable: 503,
   busy: 503,
   upstream_timeout: 504,
+  http_version_not_supported: 505,
 };
 
 export const HTTP_SWITCHING_PROTOCOLS = 101;

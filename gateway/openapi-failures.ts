@@ -14,6 +14,8 @@ const ANY_REQUEST = [
   "misdirected_request",
   "too_many_requests",
   "headers_too_large",
+  "not_implemented",
+  "http_version_not_supported",
   "internal_error",
   "service_unavailable",
 ] as const;

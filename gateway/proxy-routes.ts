@@ -1,4 +1,5 @@
-import type { FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
+import type { HTTPMethods } from "fastify";
+import { DomainError } from "../service-kit/errors.ts";
 import { type ForwardDeps, forward } from "./forward.ts";
 import type { GatewayApp } from "./request-state.ts";
 import type { WebSockets } from "./websocket.ts";
@@ -8,7 +9,6 @@ const METHODS: HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE",
 
 export interface ProxyDeps extends ForwardDeps {
   webSockets: WebSockets;
-  notFound: (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
 }
 
 /**
@@ -24,8 +24,9 @@ export function registerProxyRoutes(app: GatewayApp, deps: ProxyDeps): void {
     config: { isProxy: true },
     handler(request, reply) {
       const { target, upgrade } = request;
-      if (target === null || request.policy === null) deps.notFound(request, reply);
-      else if (upgrade !== null) deps.webSockets.connect(request, reply, target, upgrade);
+      // What has no route was answered by a hook.
+      if (target === null) throw new DomainError("not_found");
+      if (upgrade !== null) deps.webSockets.connect(request, reply, target, upgrade);
       else forward(request, reply, target, deps);
     },
   });

@@ -96,8 +96,9 @@ test.each<{ what: string; headers: [string, string][]; expected: string }>([
 test.each(["Authorization", "Content-Type", "Content-Length", "Origin", "Cookie", "Transfer-Encoding"])(
   "two %s headers are refused, equal or not",
   (name) => {
-    const once: [string, string] = [name, "0"];
-    const again: [string, string] = [name.toUpperCase(), "0"];
+    const value = name === "Transfer-Encoding" ? "chunked" : "0";
+    const once: [string, string] = [name, value];
+    const again: [string, string] = [name.toUpperCase(), value];
     expect(verdict({ method: "POST", headers: [host, once] })).toBe("passes");
     expect(verdict({ method: "POST", headers: [host, once, again] })).toBe("bad_request");
   },

@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { DomainError } from "../service-kit/errors.ts";
 
 const MAX_HEADERS = 100;
+const MAX_HEADER_NAME_CHARACTERS = 256;
 const MAX_URL_CHARACTERS = 8_192;
 /** Headers of which two make a request ambiguous: another reader might take the other one. */
 const SINGLE = [
@@ -19,6 +20,7 @@ const NOT_PRINTABLE_ASCII = /[^\x21-\x7e]/;
 const ENCODED_DELIMITER = /%(?:[01][0-9a-f]|2e|2f|5c|7f)/i;
 const BROKEN_ESCAPE = /%(?![0-9a-f]{2})/i;
 const CONFUSING_PATH = /\\|\/\/|\.\.|\/\.(?:\/|$)/;
+const VERSIONS = new Set(["1.0", "1.1"]);
 const BODYLESS = new Set(["GET", "HEAD", "TRACE"]);
 
 /** The part of a request that the guard reads. */
@@ -27,10 +29,13 @@ export type RawRequest = Pick<IncomingMessage, "method" | "url" | "httpVersion" 
 /**
  * Refuses requests that two readers could understand differently, before anything else looks at them.
  *
- * @throws {DomainError} `bad_request`, `headers_too_large`, `uri_too_long` or `misdirected_request`.
- * @see RFC 9112 §3.2, §6.1 and §11.2.
+ * @throws {DomainError} `bad_request`, `headers_too_large`, `uri_too_long`, `not_implemented`, `http_version_not_supported` or
+ *   `misdirected_request`.
+ * @see RFC 9112 §3.2, §6.1 and §11.2; RFC 9110 §15.6.
  */
 export function guardRequest(request: RawRequest, allowedHosts: ReadonlySet<string>): void {
+  // The parser takes more versions than it follows the rules of.
+  if (!VERSIONS.has(request.httpVersion)) throw new DomainError("http_version_not_supported");
   guardHeaders(request.rawHeaders);
   guardFraming(request);
   guardTarget(request.url ?? "");
@@ -43,7 +48,9 @@ function guardHeaders(rawHeaders: readonly string[]): void {
   if (rawHeaders.length > 2 * MAX_HEADERS) throw new DomainError("headers_too_large");
   let seen = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = (rawHeaders[index] ?? "").toLowerCase();
+    const written = rawHeaders[index] ?? "";
+    if (written.length > MAX_HEADER_NAME_CHARACTERS) throw new DomainError("headers_too_large");
+    const name = written.toLowerCase();
     const bit = BIT.get(name) ?? 0;
     if ((seen & bit) !== 0)
       throw new DomainError("bad_request", `The header ${name} appears more than once.`);
@@ -54,10 +61,13 @@ function guardHeaders(rawHeaders: readonly string[]): void {
 }
 
 function guardFraming({ method, httpVersion, headers }: RawRequest): void {
-  const isChunked = headers["transfer-encoding"] !== undefined;
+  const coding = headers["transfer-encoding"];
+  const isChunked = coding !== undefined;
   if (isChunked && httpVersion === "1.0") {
     throw new DomainError("bad_request", "HTTP/1.0 has no Transfer-Encoding.");
   }
+  // The parser undoes the last coding only: what is below would be passed on as if it were not coded.
+  if (isChunked && coding.toLowerCase() !== "chunked") throw new DomainError("not_implemented");
   const hasBody = isChunked || (headers["content-length"] ?? "0") !== "0";
   if (hasBody && BODYLESS.has(method ?? "")) {
     throw new DomainError("bad_request", `${method} takes no body.`);

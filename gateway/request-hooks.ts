@@ -1,5 +1,4 @@
 import type { IncomingMessage } from "node:http";
-import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import type { AuditRecorder } from "../audit-client/audit-entry.ts";
 import { CALL_BUDGET_MS, newCallContext } from "../service-kit/call-context.ts";
@@ -12,6 +11,7 @@ import { createEnqueueOutcome, createRecordIntent, isAudited, type RecordOutcome
 import { createAuthenticate } from "./authenticate.ts";
 import type { Completion, OnCompleted } from "./completion.ts";
 import { corsHeadersFor } from "./cors.ts";
+import type { EndingConnections } from "./http-server.ts";
 import type { ProxyTable } from "./proxy-table.ts";
 import { createRateLimits, type RateLimitDeps } from "./rate-limits.ts";
 import { guardRequest } from "./request-guard.ts";
@@ -32,6 +32,9 @@ export interface HookDeps extends RateLimitDeps {
   stalls: StallWatch;
   completion: Completion;
   upgradeOf: (request: IncomingMessage) => Upgrade | null;
+  ending: EndingConnections;
+  /** Answers what no route takes. */
+  notFound: (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
 }
 
 /** What every request passes, proxied ones included, in this order. Own routes validate before the audit intent. */
@@ -45,14 +48,22 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     if (request.target === null || request.policy === null) setStandardHeaders(request, reply);
     done();
   });
-  app.addHook("onRequest", createGuard(deps.allowedHosts));
+  app.addHook("onRequest", createGuard(deps.allowedHosts, deps.ending));
   const limits = createRateLimits(deps);
   app.addHook("onRequest", limits.beforeLogin);
   app.addHook("onRequest", createAuthenticate(deps.verifier));
   app.addHook("onRequest", limits.afterLogin);
+  app.addHook("onRequest", (request, reply, done) => {
+    // Before anything is read: what no route takes has no body that anybody wants.
+    if (request.policy === null) deps.notFound(request, reply);
+    else done();
+  });
   app.addHook("preParsing", (request, reply, _payload, done) => {
-    // The body is wanted. A forwarded call asks for it when it has been recorded.
-    if (request.headers.expect !== undefined && request.target === null) reply.raw.writeContinue();
+    // A forwarded call asks for its body when it has been recorded.
+    if (request.target === null) {
+      assertReadable(request);
+      if (request.headers.expect !== undefined) reply.raw.writeContinue();
+    }
     done();
   });
   app.addHook("preHandler", createIntentHook(deps.recorder));
@@ -121,9 +132,9 @@ function begin(request: FastifyRequest, deps: HookDeps): void {
 
 /** Policy hangs on the route, never on the text of the URL: on the app's route, or on that of the routes file. */
 function chooseRoute(request: FastifyRequest, proxies: ProxyTable): void {
-  if (request.is404) return;
   const { config } = request.routeOptions;
-  if (!config.isProxy) {
+  // A method that no route has may still be one that a proxied path lacks.
+  if (!request.is404 && !config.isProxy) {
     const { auth, action, hasEffect } = config;
     // A route without `auth` stops the start.
     if (auth === undefined) throw new Error(`${config.url} does not say who may call it`);
@@ -175,15 +186,30 @@ function endSpan(request: FastifyRequest, reply: FastifyReply): void {
   );
 }
 
+/** @throws {DomainError} what would be said of the body after reading it, if the headers tell. */
+function assertReadable({ headers, routeOptions }: FastifyRequest): void {
+  const coding = headers["content-encoding"];
+  if (coding !== undefined && coding.toLowerCase() !== "identity") {
+    throw new DomainError("unsupported_media_type", "Bodies are read without a content coding only.");
+  }
+  if (Number(headers["content-length"] ?? 0) > (routeOptions.bodyLimit ?? Number.POSITIVE_INFINITY)) {
+    throw new DomainError("payload_too_large");
+  }
+}
+
 /** The guard as a hook. A connection that sent something ambiguous is closed; what follows on it is not served. */
-function createGuard(allowedHosts: ReadonlySet<string>) {
-  const refused = new WeakSet<Socket>();
+function createGuard(allowedHosts: ReadonlySet<string>, ending: EndingConnections) {
   return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
     try {
-      if (refused.has(request.raw.socket)) throw new DomainError("bad_request");
+      if (ending.has(request.raw.socket)) throw new DomainError("bad_request");
       guardRequest(request.raw, allowedHosts);
+      if (request.raw.headers.upgrade !== undefined && request.upgrade === null) {
+        // The parser stops at an upgrade and drops what came with it, whether or not it is taken.
+        ending.add(request.raw.socket);
+        reply.raw.shouldKeepAlive = false;
+      }
     } catch (error) {
-      refused.add(request.raw.socket);
+      ending.add(request.raw.socket);
       reply.header("connection", "close");
       done(error as Error);
       return;

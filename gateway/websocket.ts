@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
+import { isAnswerOwed } from "./client-error.ts";
 import { ClientGone } from "./client-gone.ts";
 import type { Completion } from "./completion.ts";
 import { isOriginAllowed } from "./cors.ts";
@@ -45,6 +46,11 @@ export function acceptUpgrades(app: GatewayApp): (request: IncomingMessage) => U
   const upgrades = new WeakMap<IncomingMessage, Upgrade>();
   app.server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
     socket.on("error", () => socket.destroy());
+    // Two answers cannot share a connection: Node throws at the second one.
+    if (isAnswerOwed(socket)) {
+      socket.destroy();
+      return;
+    }
     upgrades.set(request, { socket, head });
     const response = new ServerResponse(request);
     // Node reads no more requests from this connection.

@@ -56,6 +56,8 @@ export const ERROR_CATALOGUE = {
   misdirected_request: "The Host header names a host that this gateway does not serve.",
   headers_too_large: "The request's headers are larger or more than the gateway reads.",
   too_many_requests: "The caller is over a rate limit; see `Retry-After`.",
+  not_implemented: "The request has a method or a transfer coding that the gateway does not know.",
+  http_version_not_supported: "The request is in another version of HTTP than 1.0 and 1.1.",
   internal_error: "A defect of ours. The request id finds it in the logs.",
   upstream_unavailable: "The service behind this route could not be reached.",
   service_unavailable: "A part of Gatehouse is unavailable for the moment; try again.",

@@ -49,6 +49,8 @@ const STATUS: Record<ErrorCode, status> = {
   deadline_missing: status.INVALID_ARGUMENT,
   too_many_requests: status.RESOURCE_EXHAUSTED,
   busy: status.UNAVAILABLE,
+  not_implemented: status.UNIMPLEMENTED,
+  http_version_not_supported: status.UNIMPLEMENTED,
   internal_error: status.INTERNAL,
   upstream_unavailable: status.UNAVAILABLE,
   upstream_timeout: status.UNAVAILABLE,

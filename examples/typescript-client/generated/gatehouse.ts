@@ -16,7 +16,7 @@ export const servers = {
     server1: "/",
     theSameByVersion: "/v1"
 };
-export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "password_change_token_invalid" | "invalid_client" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "link_required" | "already_linked" | "last_credential" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
+export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "password_change_token_invalid" | "invalid_client" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "link_required" | "already_linked" | "last_credential" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "not_implemented" | "http_version_not_supported" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
 export type FieldProblem = {
     /** Dotted path in the request. */
     field: string;
@@ -232,10 +232,24 @@ export function getOpenApiDocument(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/openapi.json", {
@@ -301,10 +315,24 @@ export function getDocumentationPage(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/docs", {
@@ -401,10 +429,24 @@ export function register(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/register", oazapfts.json({
@@ -506,10 +548,24 @@ export function logIn(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/login", oazapfts.json({
@@ -603,10 +659,24 @@ export function refresh(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/refresh", oazapfts.json({
@@ -687,10 +757,24 @@ export function getAccount(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/me", {
@@ -792,10 +876,24 @@ export function updateAccount(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/me", oazapfts.json({
@@ -896,10 +994,24 @@ export function deleteAccount(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/me", oazapfts.json({
@@ -993,10 +1105,24 @@ export function logOut(body?: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/logout", oazapfts.json({
@@ -1076,10 +1202,24 @@ export function listSessions(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/sessions", {
@@ -1176,10 +1316,24 @@ export function endSession(id: string, opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/auth/sessions/${encodeURIComponent(id)}`, {
@@ -1273,10 +1427,24 @@ export function completeMfaLogin(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/mfa/verify", oazapfts.json({
@@ -1383,10 +1551,24 @@ export function setUpMfa(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/mfa/setup", oazapfts.json({
@@ -1490,10 +1672,24 @@ export function enableMfa(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/mfa/enable", oazapfts.json({
@@ -1588,10 +1784,24 @@ export function disableMfa(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/mfa/disable", oazapfts.json({
@@ -1688,10 +1898,24 @@ export function renewRecoveryCodes(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/mfa/recovery-codes", oazapfts.json({
@@ -1778,10 +2002,24 @@ export function resendVerification(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/resend-verification", oazapfts.json({
@@ -1868,10 +2106,24 @@ export function forgotPassword(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/forgot-password", oazapfts.json({
@@ -1966,10 +2218,24 @@ export function changePassword(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/change-password", oazapfts.json({
@@ -2064,10 +2330,24 @@ export function changePasswordAtLogin(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/login/change-password", oazapfts.json({
@@ -2162,10 +2442,24 @@ export function changeEmail(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/change-email", oazapfts.json({
@@ -2238,10 +2532,24 @@ export function listProviders(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/providers", {
@@ -2314,10 +2622,24 @@ export function beginOAuthLogin(provider: string, { returnTo, codeChallenge }: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/auth/${encodeURIComponent(provider)}${QS.query(QS.explode({
@@ -2394,10 +2716,24 @@ export function completeOAuthLogin(provider: string, state: string, gatehouseOau
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/auth/${encodeURIComponent(provider)}/callback${QS.query(QS.explode({
@@ -2491,10 +2827,24 @@ export function receiveOAuthForm(provider: string, body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/auth/${encodeURIComponent(provider)}/callback`, oazapfts.form({
@@ -2590,10 +2940,24 @@ export function exchangeOAuthCode(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/oauth/exchange", oazapfts.json({
@@ -2673,10 +3037,24 @@ export function listIdentities(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/me/identities", {
@@ -2793,10 +3171,24 @@ export function linkIdentity(provider: string, body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/auth/me/identities/${encodeURIComponent(provider)}`, oazapfts.json({
@@ -2911,10 +3303,24 @@ export function unlinkIdentity(provider: string, body?: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/auth/me/identities/${encodeURIComponent(provider)}`, oazapfts.json({
@@ -3013,10 +3419,24 @@ export function searchAuditLog({ actor, action, resource, outcome, requestId, $f
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/admin/audit${QS.query(QS.explode({
@@ -3129,10 +3549,24 @@ export function getAuditEntry(id: string, opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/admin/audit/${encodeURIComponent(id)}`, {
@@ -3226,10 +3660,24 @@ export function getAuditCheckpoint(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/admin/audit/checkpoint", {
@@ -3324,10 +3772,24 @@ export function proveAuditInclusion(sequence: number, treeSize: number, opts?: O
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/admin/audit/inclusion${QS.query(QS.explode({
@@ -3423,10 +3885,24 @@ export function proveAuditConsistency($from: number, to: number, opts?: Oazapfts
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/admin/audit/consistency${QS.query(QS.explode({
@@ -3522,10 +3998,24 @@ export function listUsers({ query, role, status, cursor, limit }: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/admin/users${QS.query(QS.explode({
@@ -3623,10 +4113,24 @@ export function getUser(id: string, opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/admin/users/${encodeURIComponent(id)}`, {
@@ -3743,10 +4247,24 @@ export function updateUser(id: string, body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/admin/users/${encodeURIComponent(id)}`, oazapfts.json({
@@ -3859,10 +4377,24 @@ export function deleteUser(id: string, opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/admin/users/${encodeURIComponent(id)}`, {
@@ -3970,10 +4502,24 @@ export function endUserSessions(id: string, opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/admin/users/${encodeURIComponent(id)}/sessions/revoke`, {
@@ -4078,10 +4624,24 @@ export function resetUserMfa(id: string, opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/admin/users/${encodeURIComponent(id)}/mfa/reset`, {
@@ -4148,10 +4708,24 @@ export function getKeys(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/.well-known/jwks.json", {
@@ -4215,10 +4789,24 @@ export function verifyEmailPage(token: string, opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/auth/verify-email${QS.query(QS.explode({
@@ -4308,10 +4896,24 @@ export function verifyEmail(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/verify-email", oazapfts.json({
@@ -4377,10 +4979,24 @@ export function resetPasswordPage(token: string, opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/auth/reset-password${QS.query(QS.explode({
@@ -4469,10 +5085,24 @@ export function resetPassword(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/reset-password", oazapfts.json({
@@ -4538,10 +5168,24 @@ export function confirmEmailChangePage(token: string, opts?: Oazapfts.RequestOpt
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/auth/confirm-email-change${QS.query(QS.explode({
@@ -4631,10 +5275,24 @@ export function confirmEmailChange(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/confirm-email-change", oazapfts.json({
@@ -4700,10 +5358,24 @@ export function undoEmailChangePage(token: string, opts?: Oazapfts.RequestOpts) 
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>(`/auth/undo-email-change${QS.query(QS.explode({
@@ -4791,10 +5463,24 @@ export function undoEmailChange(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/auth/undo-email-change", oazapfts.json({
@@ -4884,10 +5570,24 @@ export function introspectToken(body: {
             };
         };
     } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
         status: 503;
         data: Failure & {
             error: {
                 code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
             };
         };
     }>("/oauth/introspect", oazapfts.form({
