@@ -25,6 +25,7 @@ const deps = {
   linkTokens: createLinkTokens(base.randomBytes(32), "https://gatehouse.example"),
   afterAnswer: createAfterAnswer({ maxPending: 1_000, logger: base.logger }),
   passwordPolicy: { minLength: 8, common: commonPasswords(8) },
+  mailLimits: { strangersPerHour: 5, strangersPerDay: 10, resetsPerDay: 60 },
   registrationDiscloses: false,
 };
 const hash = await deps.passwords.hash("correct horse battery", Date.now() + 60_000);

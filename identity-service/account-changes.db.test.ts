@@ -27,13 +27,14 @@ beforeEach(async () => {
   deps = await testDeps(database.sql);
   userId = (await register(deps, ANNA, soon())).id;
 });
-afterEach(() => database.ownerSql`truncate users, mail_outbox, session_ends cascade`);
+afterEach(() => database.ownerSql`truncate users, mail_outbox, session_ends, released_addresses cascade`);
 afterAll(() => database.drop());
 
 const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
 const IP = "192.0.2.1";
 const NEW = "an entirely new password";
-const DAY_MS = 24 * 3_600_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 const SESSION = "019a0000-0000-7000-8000-0000000000aa";
 const context = () => newCallContext({ budgetMs: 60_000 });
 const confirmEmailChange = (withDeps: Parameters<typeof confirmChange>[0], token: string) =>
@@ -124,7 +125,7 @@ test("names change one by one or together, and are held to the same rules as at 
   });
 });
 
-test("an erased account leaves nothing of a person behind, and its address is free", async () => {
+test("an erased account leaves nothing of a person behind, and its address is free, if nobody had proven it after an hour", async () => {
   await resetLink();
   await expect(erase("not the password")).rejects.toMatchObject({ code: "invalid_credentials" });
   deps.tokenService.revokeUserSessions.mockResolvedValueOnce([SESSION]);
@@ -132,7 +133,14 @@ test("an erased account leaves nothing of a person behind, and its address is fr
   for (const table of ["users", "links", "mail_outbox", "session_ends"]) {
     expect(await database.ownerSql`select * from ${database.ownerSql(table)}`, table).toEqual([]);
   }
-  expect((await register(deps, ANNA, soon())).id).not.toBe(userId);
+  const taken = { code: "email_already_registered" };
+  await expect(register(deps, ANNA, soon())).rejects.toMatchObject(taken);
+  await expect(register(later(HOUR_MS - 1), ANNA, soon())).rejects.toMatchObject(taken);
+  const { id } = await register(later(HOUR_MS), ANNA, soon());
+  expect(id).not.toBe(userId);
+  await database.ownerSql`update users set email_verified = true`;
+  await erase(ANNA.password, id);
+  await register(later(HOUR_MS), ANNA, soon());
 });
 
 test("the last active administrator stays, and of two that leave at once one does", async () => {

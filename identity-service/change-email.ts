@@ -4,13 +4,13 @@ import { isAddressTaken, lockAccount } from "./account-store.ts";
 import type { AfterAnswer } from "./after-answer.ts";
 import { canonicalEmail } from "./canonical-email.ts";
 import { inUtc } from "./in-utc.ts";
-import { enqueueMail } from "./mail-outbox-store.ts";
+import { enqueueStrangersMail, type MailBudgetDeps } from "./mail-budget.ts";
 import { hasHadEnough, type MakeLinkDeps, makeLink } from "./make-link.ts";
 import { noticeId } from "./notice-id.ts";
 import { isStill, type ReauthenticateDeps, type Reauthentication, reauthenticate } from "./reauthenticate.ts";
 import { findAccount } from "./user-store.ts";
 
-export interface ChangeEmailDeps extends ReauthenticateDeps, MakeLinkDeps {
+export interface ChangeEmailDeps extends ReauthenticateDeps, MakeLinkDeps, MailBudgetDeps {
   afterAnswer: AfterAnswer;
   /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
@@ -51,10 +51,10 @@ export async function changeEmail(
           const { id, email: recipient } = owner.user;
           const notice = { id: noticeId("address-in-use", id, now), userId: id, recipient };
           const data = { occurredAt: inUtc(now) };
-          return enqueueMail(tx, { ...notice, template: "address-in-use", data }, now);
+          return enqueueStrangersMail(tx, deps, { ...notice, template: "address-in-use", data });
         }
         const mail = { id: deps.newId(), userId, recipient: newEmail };
-        return enqueueMail(tx, { ...mail, template: "confirm-email-change", data: { link } }, now);
+        return enqueueStrangersMail(tx, deps, { ...mail, template: "confirm-email-change", data: { link } });
       }),
     );
     if (isMade) deps.wakeMailWorker();

@@ -1,12 +1,17 @@
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../service-kit/postgres.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { eraseUser, lockAccount, lockActiveAdmins } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
+import { releaseAddress } from "./mail-budget-store.ts";
 import { isStill, type ReauthenticateDeps, type Reauthentication, reauthenticate } from "./reauthenticate.ts";
 import type { EndedSessions } from "./reset-password.ts";
 import { tellAudit } from "./tell-audit.ts";
 import { forgetGuesses, type Throttle } from "./throttle.ts";
+import { lockAddresses } from "./user-store.ts";
+
+/** How long an address that nobody had proven cannot be registered again. */
+const RELEASED_FOR_MS = 3_600_000;
 
 export type DeleteAccountDeps = Omit<ReauthenticateDeps, "throttle"> &
   EndSessionsDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "forget"> };
@@ -42,6 +47,7 @@ export async function deleteAccount(
         { type: "account_deleted", userId, byOwner: true, erasedEmail: account.email },
         context,
       );
+      if (!account.emailVerified) await keepFromRegistration(tx, account.email, deps.now());
       const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });
       await eraseUser(tx, userId);
       return owed;
@@ -49,4 +55,9 @@ export async function deleteAccount(
   );
   await forgetGuesses(deps.throttle, { userId, email: checked.email });
   return { userId, sessionIds: await endSessions(deps, end, context) };
+}
+
+async function keepFromRegistration(tx: TransactionSql, email: string, now: Date): Promise<void> {
+  await lockAddresses(tx, [email]);
+  await releaseAddress(tx, email, new Date(now.getTime() + RELEASED_FOR_MS));
 }

@@ -91,6 +91,19 @@ export async function countLinksSince(
   return row?.count ?? 0;
 }
 
+/** How many links of a purpose a user could use now. */
+export async function countOpenLinks(
+  tx: TransactionSql,
+  which: { userId: string; purpose: LinkPurpose; now: Date },
+): Promise<number> {
+  const [row] = await tx<{ count: number }[]>`
+    select count(*)::int as count from links
+    where user_id = ${which.userId} and purpose = ${which.purpose}
+      and consumed_at is null and expires_at > ${which.now}
+  `;
+  return row?.count ?? 0;
+}
+
 /** Deletes links that ended before. @returns how many, at most `limit`. */
 export async function deleteEndedLinks(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
   const result = await sql`

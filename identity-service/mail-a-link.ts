@@ -1,13 +1,19 @@
-import { orUnavailable, transaction } from "../service-kit/postgres.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { type LockedAccount, lockAccountOf } from "./account-store.ts";
 import type { AfterAnswer } from "./after-answer.ts";
 import { canonicalEmail } from "./canonical-email.ts";
 import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
-import { enqueueMail } from "./mail-outbox-store.ts";
+import {
+  enqueueResetMail,
+  enqueueStrangersMail,
+  hasResetBudget,
+  hasStrangersBudget,
+  type MailBudgetDeps,
+} from "./mail-budget.ts";
 import { hasHadEnough, type MakeLinkDeps, makeLink } from "./make-link.ts";
 import type { Throttle } from "./throttle.ts";
 
-export interface MailALinkDeps extends MakeLinkDeps, KnownNetworkDeps {
+export interface MailALinkDeps extends MakeLinkDeps, MailBudgetDeps, KnownNetworkDeps {
   afterAnswer: AfterAnswer;
   throttle: Pick<Throttle, "spend">;
   /** There is a mail to send; not waited for. */
@@ -24,7 +30,7 @@ export interface AskedMail {
 
 /**
  * Asks for a mail with a link. The answer comes at once and is the same for every address: whether there is an account,
- * and what it needs, is looked up after it. At most three such mails an hour.
+ * and what it needs, is looked up after it. How many mails an account and an address get is limited, silently.
  *
  * @param isDue whether an active account gets one.
  * @throws {DomainError} `too_many_requests` for the network or everybody; `busy`.
@@ -45,14 +51,43 @@ export async function mailALink(
       transaction(deps.sql, async (tx) => {
         const account = await lockAccountOf(tx, email);
         if (account === undefined || !account.isActive || !isDue(account)) return false;
-        const { purpose, template } = kind;
-        const wanted = { userId: account.id, purpose };
-        if (await hasHadEnough(tx, deps, wanted)) return false;
-        const data = { link: await makeLink(tx, deps, wanted) };
-        const mail = { id: deps.newId(), userId: account.id, recipient: account.email, template, data };
-        return enqueueMail(tx, mail, deps.now());
+        return kind.purpose === "reset_password"
+          ? mailReset(tx, deps, account)
+          : mailVerification(tx, deps, account);
       }),
     );
     if (isMade) deps.wakeMailWorker();
+  });
+}
+
+async function mailReset(tx: TransactionSql, deps: MailALinkDeps, account: LockedAccount): Promise<boolean> {
+  if (!(await hasResetBudget(tx, deps, account))) return false;
+  const { id: userId, email: recipient } = account;
+  const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
+  return enqueueResetMail(tx, deps, {
+    id: deps.newId(),
+    userId,
+    recipient,
+    template: "reset-password",
+    data,
+  });
+}
+
+async function mailVerification(
+  tx: TransactionSql,
+  deps: MailALinkDeps,
+  account: LockedAccount,
+): Promise<boolean> {
+  const { id: userId, email: recipient } = account;
+  const wanted = { userId, purpose: "verify_email" } as const;
+  if ((await hasHadEnough(tx, deps, wanted)) || !(await hasStrangersBudget(tx, deps, recipient)))
+    return false;
+  const data = { link: await makeLink(tx, deps, wanted) };
+  return enqueueStrangersMail(tx, deps, {
+    id: deps.newId(),
+    userId,
+    recipient,
+    template: "verify-email",
+    data,
   });
 }

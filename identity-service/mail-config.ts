@@ -1,6 +1,6 @@
 import { isIPv4 } from "node:net";
 import { z } from "zod";
-import { booleanSchema, readableFileSchema, secretFileSchema } from "../service-kit/config.ts";
+import { booleanSchema, integerSchema, readableFileSchema, secretFileSchema } from "../service-kit/config.ts";
 import { canonicalEmail } from "./canonical-email.ts";
 import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "./mail-templates.ts";
 
@@ -91,6 +91,12 @@ export const mailConfig = {
   MAIL_FROM: mailAddressSchema.optional(),
   /** An operator's templates: `<mail>.subject`, `.txt` and `.html` of every mail. Read at start. */
   MAIL_TEMPLATES_DIR: z.string().default(BUILT_IN_MAIL_TEMPLATES).pipe(mailTemplatesSchema),
+  /** Mails that strangers can cause (reset links apart) to one address in an hour. */
+  MAIL_STRANGERS_HOURLY_MAX: integerSchema(1, 1_000).default(5),
+  /** The same in a day. */
+  MAIL_STRANGERS_DAILY_MAX: integerSchema(1, 10_000).default(10),
+  /** Reset links to one address in a day. With less than 59, others can use them all up. */
+  MAIL_RESET_DAILY_MAX: integerSchema(1, 10_000).default(60),
 };
 
 type MailConfig = z.output<z.ZodObject<typeof mailConfig>>;

@@ -6,9 +6,9 @@ import type { NewMail } from "./mail.ts";
 import {
   claimDueMails,
   deleteDoneMails,
-  enqueueMail,
   giveUpMail,
   giveUpOverdueMails,
+  insertMail,
   markMailSent,
   oldestWaitingMail,
   postponeMail,
@@ -31,7 +31,7 @@ const newMail = (): NewMail => ({
   data: { occurredAt: "then", ip: "203.0.113.7", browser: "curl" },
 });
 const enqueue = async (mail = newMail(), now = at(0)) => {
-  await transaction(database.sql, (tx) => enqueueMail(tx, mail, now));
+  await transaction(database.sql, (tx) => insertMail(tx, mail, now));
   return mail.id;
 };
 const claim = (nowS: number, leaseS = 120, limit = 100) =>
@@ -51,18 +51,16 @@ const one = async (mails: ReturnType<typeof claim>) => {
 
 test("a mail is there when its cause is committed, and not when that is rolled back", async () => {
   const cause = transaction(database.sql, async (tx) => {
-    await enqueueMail(tx, newMail(), at(0));
+    await insertMail(tx, newMail(), at(0));
     throw new Error("rolled back");
   });
   await expect(cause).rejects.toThrow("rolled back");
   expect(await rows()).toEqual([]);
 
   const mail = newMail();
-  expect(await transaction(database.sql, (tx) => enqueueMail(tx, mail, at(0)))).toBe(true);
+  expect(await transaction(database.sql, (tx) => insertMail(tx, mail, at(0)))).toBe(true);
   expect(
-    await transaction(database.sql, (tx) =>
-      enqueueMail(tx, { ...mail, recipient: "eve@example.com" }, at(1)),
-    ),
+    await transaction(database.sql, (tx) => insertMail(tx, { ...mail, recipient: "eve@example.com" }, at(1))),
   ).toBe(false);
   expect(await one(claim(0))).toEqual({
     id: mail.id,

@@ -1,5 +1,6 @@
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
-import type { MailName, NewMail } from "./mail.ts";
+import type { MailName, NewMail, StrangersMail } from "./mail.ts";
+import { hasNoticeBudget } from "./notice-budget.ts";
 
 /** A mail that this process may send until its lease ends. */
 export interface ClaimedMail {
@@ -32,11 +33,21 @@ export interface GivenUpMail {
 }
 
 /**
- * Puts a mail into the outbox, in the transaction of its cause.
+ * Puts a mail about an account into the outbox, in the transaction of its cause. What others cause must not keep it from
+ * the owner, so it is not counted, but for an account whose address was never proven: there the owner may be a stranger.
  *
  * @returns false, with nothing changed, if this cause's mail is there already, sent or not.
  */
-export async function enqueueMail(tx: TransactionSql, mail: NewMail, now: Date): Promise<boolean> {
+export async function enqueueMail(
+  tx: TransactionSql,
+  mail: Exclude<NewMail, StrangersMail>,
+  now: Date,
+): Promise<boolean> {
+  return (await hasNoticeBudget(tx, mail, now)) && insertMail(tx, mail, now);
+}
+
+/** The same for a mail that was counted, or need not be. */
+export async function insertMail(tx: TransactionSql, mail: NewMail, now: Date): Promise<boolean> {
   const result = await tx`
     insert into mail_outbox (id, user_id, template, recipient, data, created_at, next_attempt_at)
     values (${mail.id}, ${mail.userId}, ${mail.template}, ${mail.recipient}, ${tx.json(mail.data)}, ${now}, ${now})

@@ -58,6 +58,12 @@ export type NewMail = {
   };
 }[MailName];
 
+/** Mails that a stranger can cause, besides reset links: see mail-budget.ts. */
+export type StrangersMail = Extract<
+  NewMail,
+  { template: "verify-email" | "confirm-email-change" | "registration-attempt" | "address-in-use" }
+>;
+
 /** What the recipient reads. */
 export interface MailContent {
   /** One line. */

@@ -29,6 +29,7 @@ import { createHashShare, hashSharesOf } from "./hash-share.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
 import { forgetOldNetworks } from "./known-network.ts";
 import { createLinkTokens } from "./links.ts";
+import { deleteOldMailCounts } from "./mail-budget.ts";
 import { createMailSender } from "./mail-sender.ts";
 import { MailWorker } from "./mail-worker.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
@@ -203,6 +204,11 @@ const deps = {
   loginRequiresVerifiedEmail: config.LOGIN_REQUIRES_VERIFIED_EMAIL,
   registrationDiscloses: config.REGISTRATION_DISCLOSES,
   linkTokens,
+  mailLimits: {
+    strangersPerHour: config.MAIL_STRANGERS_HOURLY_MAX,
+    strangersPerDay: config.MAIL_STRANGERS_DAILY_MAX,
+    resetsPerDay: config.MAIL_RESET_DAILY_MAX,
+  },
   relyingParties: parties,
   flowSecrets: createFlowSecrets(config.LINK_KEY_FILE.bytes),
   returnTo,
@@ -242,6 +248,13 @@ const codeCleaning = repeat(
 lifecycle.onStop("wrong code cleaning", () => codeCleaning.stop());
 const networkCleaning = repeat("networks", LINK_CLEANING_INTERVAL_MS, () => forgetOldNetworks(deps), logger);
 lifecycle.onStop("network cleaning", () => networkCleaning.stop());
+const mailCleaning = repeat(
+  "mail counts",
+  LINK_CLEANING_INTERVAL_MS,
+  () => deleteOldMailCounts(deps),
+  logger,
+);
+lifecycle.onStop("mail count cleaning", () => mailCleaning.stop());
 const oauthCleaning = repeat("flows", LINK_CLEANING_INTERVAL_MS, () => deleteExpiredOAuth(deps), logger);
 lifecycle.onStop("flow cleaning", () => oauthCleaning.stop());
 

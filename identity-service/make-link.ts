@@ -21,14 +21,16 @@ const HOUR_MS = 3_600_000;
 
 /**
  * Makes a link, in the transaction that asks for its mail. The user's older ones of the purpose die with it, but not
- * those that undo a change of address: each of them is the way back to another address.
+ * those that undo a change of address (each is the way back to another address), nor those that reset a password: who
+ * asks for one in the owner's name must not end the owner's.
  *
  * @returns the link as a mail's values take it.
  */
 export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: NewLink): Promise<string> {
   const { userId, purpose, newEmail = null } = link;
   const now = deps.now();
-  if (purpose !== "undo_email_change") await killLinks(tx, { userId, purposes: [purpose], now });
+  const outlivesTheNext = purpose === "undo_email_change" || purpose === "reset_password";
+  if (!outlivesTheNext) await killLinks(tx, { userId, purposes: [purpose], now });
   const id = deps.newId();
   const tokenHash = hashOfToken(deps.linkTokens.tokenOf(id));
   if (tokenHash === undefined) throw new Error("a token of ours is none");

@@ -6,7 +6,9 @@ import { canonicalEmail } from "./canonical-email.ts";
 import type { HashShare } from "./hash-share.ts";
 import { inUtc } from "./in-utc.ts";
 import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
-import { enqueueMail, insertUnsentMail } from "./mail-outbox-store.ts";
+import { enqueueStrangersMail, type MailBudgetDeps } from "./mail-budget.ts";
+import { isReleasedLately } from "./mail-budget-store.ts";
+import { insertUnsentMail } from "./mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "./make-link.ts";
 import { noticeId } from "./notice-id.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
@@ -23,7 +25,7 @@ import { findAccount, insertUser, lockAddresses } from "./user-store.ts";
  */
 const LEAST_WRITING_MS = 50;
 
-export interface RegisterDeps extends MakeLinkDeps, KnownNetworkDeps {
+export interface RegisterDeps extends MakeLinkDeps, MailBudgetDeps, KnownNetworkDeps {
   passwords: Pick<PasswordHasher, "hash">;
   passwordPolicy: PasswordPolicy;
   /** Whether who registers is told that the address has an account. */
@@ -47,7 +49,8 @@ export interface Registration {
 /**
  * Creates an account with the role USER, its address not proven yet, and mails a link that proves it. A taken address
  * costs a hash as well. Unless `registrationDiscloses`, it also gets the same answer; the owner of the address gets a
- * mail, at most once an hour.
+ * mail, at most once an hour. Taken is also, for an hour, an address that its account was deleted with before anybody had
+ * proven it: otherwise each round of registering and deleting would mail a stranger.
  *
  * @param deadlineMs in milliseconds since the epoch.
  * @throws {DomainError} `validation_failed` with every failing field, `password_too_short`,
@@ -79,7 +82,8 @@ export async function register(
   const isNew = await orUnavailable(
     transaction(deps.sql, async (tx) => {
       await lockAddresses(tx, [user.email]);
-      const isInserted = await insertUser(tx, { ...user, passwordHash });
+      const isFree = !(await isReleasedLately(tx, user.email, user.createdAt));
+      const isInserted = isFree && (await insertUser(tx, { ...user, passwordHash }));
       if (isInserted) {
         await mailLink(tx, deps, user);
         const { clientIp = "" } = typed;
@@ -98,7 +102,7 @@ export async function register(
 async function mailLink(tx: TransactionSql, deps: RegisterDeps, { id: userId, email }: User): Promise<void> {
   const data = { link: await makeLink(tx, deps, { userId, purpose: "verify_email" }) };
   const mail = { id: deps.newId(), userId, recipient: email };
-  await enqueueMail(tx, { ...mail, template: "verify-email", data }, deps.now());
+  await enqueueStrangersMail(tx, deps, { ...mail, template: "verify-email", data });
 }
 
 /** Costs what `mailLink` costs: without a mail it commits all the same. */
@@ -106,15 +110,16 @@ async function mailOwner(tx: TransactionSql, deps: RegisterDeps, { id, email }: 
   const now = deps.now();
   const owner = await findAccount(tx, email);
   const template = "registration-attempt";
-  const isMailed = owner?.status === "active" && (await mailNotice(tx, owner.user.id, email, now));
+  const isMailed = owner?.status === "active" && (await mailNotice(tx, deps, owner.user.id, email));
   if (!isMailed)
     await insertUnsentMail(tx, { id: deps.newId(), userId: owner?.user.id ?? id, template }, now);
 }
 
-function mailNotice(tx: TransactionSql, userId: string, email: string, now: Date): Promise<boolean> {
+function mailNotice(tx: TransactionSql, deps: RegisterDeps, userId: string, email: string): Promise<boolean> {
+  const now = deps.now();
   const mail = { id: noticeId("registration-attempt", userId, now), userId, recipient: email };
   const data = { occurredAt: inUtc(now) };
-  return enqueueMail(tx, { ...mail, template: "registration-attempt", data }, now);
+  return enqueueStrangersMail(tx, deps, { ...mail, template: "registration-attempt", data });
 }
 
 function validated(typed: Registration): Pick<User, "email" | "firstName" | "lastName"> {

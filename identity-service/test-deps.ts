@@ -79,6 +79,7 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     loginRequiresVerifiedEmail: false,
     registrationDiscloses: true,
     linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),
+    mailLimits: { strangersPerHour: 5, strangersPerDay: 10, resetsPerDay: 60 },
     relyingParties: new Map() as RelyingParties,
     flowSecrets: createFlowSecrets(randomBytes(32)),
     returnTo: ["https://app.example/signed-in"] as readonly string[],
