@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fast
 import { bearerToken, verifiedPrincipal } from "../token-client/bearer-token.ts";
 import type { TokenVerifier, Verification } from "../token-client/principal.ts";
 import { assertAllowed } from "../token-client/route-auth.ts";
+import { clientIp } from "./client-ip.ts";
 
 /**
  * An `onRequest` hook that lets a call through to its route if the route's policy allows its caller.
@@ -30,7 +31,7 @@ function authenticate(
 ): Promise<void> | undefined {
   if (request.policy === null || request.policy.auth === "public") return undefined;
   const token = bearerToken(request.headers.authorization);
-  const verification = verifier.verify(token);
+  const verification = verifier.verify(token, clientIp(request));
   if (verification instanceof Promise)
     return verification.then((verified) => admit(request, token, verified));
   admit(request, token, verification);

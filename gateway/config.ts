@@ -120,6 +120,8 @@ export const configSchema = z
     MAX_CONNECTIONS_PER_ADDRESS: integerSchema(1, 100_000).default(1_000),
     /** Open WebSockets; one more is answered 503. */
     MAX_WEBSOCKETS: integerSchema(0, 100_000).default(1_000),
+    /** Verified tokens kept in memory, about 1 KiB each; one that is not among them is a call to token-service. */
+    VERIFIED_TOKENS_MAX: integerSchema(1, 5_000_000).default(50_000),
     /** Web pages whose scripts may call the gateway's own paths, as origins. For proxied paths: the routes file. */
     ALLOWED_ORIGINS: originListSchema.optional(),
     /** REDIS_URL lets gateways count calls together. Unset: each for itself, with its share of the limits. */

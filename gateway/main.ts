@@ -42,7 +42,17 @@ const recorder = createAuditRecorder({ address: AUDIT_SERVICE_ADDRESS, certifica
 lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_FLUSH_MS));
 // Each replica has a spool of its own. Without one, audit-service away is told by calls.
 if (spool !== undefined) lifecycle.addReadinessCheck("audit spool", () => recorder.assertReady());
-const verifier = createTokenVerifier({ address: TOKEN_SERVICE_ADDRESS, certificate, logger, metrics });
+const jwks = createJwksClient(TOKEN_SERVICE_ADDRESS, certificate);
+const jwksCache = createJwksCache(jwks.fetch, () => performance.now());
+const verifier = createTokenVerifier({
+  address: TOKEN_SERVICE_ADDRESS,
+  certificate,
+  logger,
+  metrics,
+  maxCachedTokens: config.VERIFIED_TOKENS_MAX,
+  onKeyBanned: (keyId) => jwksCache.refuseKey(keyId),
+  onKeys: (keyIds) => jwksCache.expectKeys(keyIds),
+});
 lifecycle.onStop("token verifier", () => verifier.close());
 lifecycle.addReadinessCheck(
   "revocations",
@@ -55,7 +65,6 @@ const oauth = createOAuthClient(IDENTITY_SERVICE_ADDRESS, certificate);
 const users = createUserAdminClient(IDENTITY_SERVICE_ADDRESS, certificate);
 const sessions = createSessionClient(TOKEN_SERVICE_ADDRESS, certificate);
 const auditQuery = createAuditQueryClient(AUDIT_SERVICE_ADDRESS, certificate);
-const jwks = createJwksClient(TOKEN_SERVICE_ADDRESS, certificate);
 lifecycle.onStop("service clients", () => {
   for (const client of [identity, accounts, mfa, oauth, users, sessions, auditQuery, jwks]) client.close();
 });
@@ -102,7 +111,7 @@ const app = buildApp({
   users,
   sessions,
   auditQuery,
-  jwks: createJwksCache(jwks.fetch, now),
+  jwks: jwksCache,
   verifier,
   recorder,
   proxies,

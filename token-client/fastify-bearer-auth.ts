@@ -27,6 +27,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   token_invalid: 401,
   token_expired: 401,
   forbidden: 403,
+  too_many_requests: 429,
   service_unavailable: 503,
 };
 

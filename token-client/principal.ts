@@ -30,9 +30,11 @@ export interface TokenVerifier {
    * Synchronous when the answer is in memory.
    *
    * @param token what followed `Bearer `.
+   * @param clientIp where it came from, so that no network takes the places of others. Optional.
    * @throws {DomainError} `service_unavailable` when it cannot be known: neither 200 nor 401 would be true.
+   *   `too_many_requests` for a token that is not in memory, from a network that has brought too many bad ones.
    */
-  verify(token: string): Verification | Promise<Verification>;
+  verify(token: string, clientIp?: string): Verification | Promise<Verification>;
   /** Refuses a session here from now on: for the process that has just ended it, ahead of the stream. */
   refuseSession(sessionId: string): void;
   /** Throws until the revocation log is fully known, and while token-service is silent: a readiness check. */

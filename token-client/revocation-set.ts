@@ -1,9 +1,12 @@
-/** What is revoked, as far as this process knows. */
+/**
+ * What is revoked, as far as this process knows. All times are of one monotonic clock, in milliseconds: a wall clock that
+ * jumps ahead would have revocations forgotten that still matter.
+ */
 export class RevocationSet {
   readonly #sessions = new Map<string, number>();
   readonly #keys = new Map<string, number>();
   readonly #maxEntries: number;
-  #forgottenAtMs = 0;
+  #forgottenAtMs = Number.NEGATIVE_INFINITY;
   #incompleteUntilMs = Number.NEGATIVE_INFINITY;
 
   /** @param maxEntries beyond it an entry cannot be kept: see `isComplete`. */
@@ -20,17 +23,22 @@ export class RevocationSet {
     return nowMs >= this.#incompleteUntilMs;
   }
 
-  /** @param untilMs when no token of the session can be alive any more, by `Date.now()`. */
+  /** @param untilMs when no token of the session can be alive any more. */
   addSession(sessionId: string, untilMs: number): void {
     this.#add(this.#sessions, sessionId, untilMs);
   }
 
+  /** @param untilMs when no token of the key can be alive any more. */
   addKey(keyId: string, untilMs: number): void {
     this.#add(this.#keys, keyId, untilMs);
   }
 
-  has(sessionId: string, keyId: string): boolean {
-    return this.#sessions.has(sessionId) || this.#keys.has(keyId);
+  hasSession(sessionId: string): boolean {
+    return this.#sessions.has(sessionId);
+  }
+
+  hasKey(keyId: string): boolean {
+    return this.#keys.has(keyId);
   }
 
   /** Forgets what has ended. Called often; walks the set at most once a second. */
@@ -45,7 +53,9 @@ export class RevocationSet {
   }
 
   #add(map: Map<string, number>, id: string, untilMs: number): void {
-    if (map.has(id) || this.size < this.#maxEntries) map.set(id, Math.max(untilMs, map.get(id) ?? 0));
+    const knownMs = map.get(id);
+    if (knownMs !== undefined) map.set(id, Math.max(untilMs, knownMs));
+    else if (this.size < this.#maxEntries) map.set(id, untilMs);
     else this.#incompleteUntilMs = Math.max(untilMs, this.#incompleteUntilMs);
   }
 }

@@ -1,16 +1,20 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { createTestCertificates, type TestCertificates } from "../tests/support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { startTokenServer, type TokenServer } from "../tests/support/token-server.ts";
-import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
+import { logIn, startTokenReplica, TEST_ISSUER, type TokenReplica } from "../tests/support/token-service.ts";
 import { revokeSession } from "../token-service/revoke-session.ts";
 import { revokeSigningKey } from "../token-service/revoke-signing-key.ts";
+import { rotateSigningKey } from "../token-service/rotate-signing-key.ts";
+import { verifyToken } from "../token-service/verify-token.ts";
 import type { TokenVerifier, Verification } from "./principal.ts";
-import { createTokenVerifier } from "./token-verifier.ts";
+import { createTokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
 
+const CAUSE = { reason: "test", requestId: "", traceId: "" };
 let database: TestDatabase;
 let certificates: TestCertificates;
 let replica: TokenReplica;
@@ -36,7 +40,7 @@ afterEach(async () => {
 
 afterAll(() => certificates.remove());
 
-async function createVerifier(options: { maxCachedTokens?: number } = {}): Promise<TokenVerifier> {
+async function createVerifier(options: Partial<TokenVerifierOptions> = {}): Promise<TokenVerifier> {
   const verifier = createTokenVerifier({
     address: server.address,
     certificate: certificates.of("gateway"),
@@ -57,6 +61,9 @@ function isReady(verifier: TokenVerifier): boolean {
     return false;
   }
 }
+
+/** What a call throws at once, as a rejection. */
+const promised = async <T>(call: () => T | Promise<T>): Promise<T> => call();
 
 const verdictOf = async (verification: Verification | Promise<Verification>) =>
   Promise.resolve(verification).then(
@@ -85,15 +92,167 @@ test("a hundred at once who bring the same new token cause one call", async () =
   expect(server.calls.verifyToken).toBe(1);
 });
 
-test("what cannot be a token causes no call, and a bad token is asked for each time", async () => {
+const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+const randomSignature = () => randomBytes(64).toString("base64url");
+
+/** A token in every respect but its signature, with these changes. */
+function forge(changes: { header?: object; payload?: object; signature?: string } = {}): string {
+  const nowS = Math.floor(Date.now() / 1_000);
+  const header = { alg: "EdDSA", typ: "at+jwt", kid: replica.deps.keys.active().id, ...changes.header };
+  const payload = {
+    iss: TEST_ISSUER,
+    aud: TEST_ISSUER,
+    sub: randomUUID(),
+    sid: randomUUID(),
+    jti: `1.${"A".repeat(22)}`,
+    iat: nowS,
+    exp: nowS + 600,
+    role: "ADMIN",
+    amr: ["pwd"],
+    auth_time: nowS,
+    ...changes.payload,
+  };
+  return `${encode(header)}.${encode(payload)}.${changes.signature ?? randomSignature()}`;
+}
+
+const strangeKey = () => randomBytes(32).toString("base64url");
+const GARBAGE: Record<string, (index: number) => string> = {
+  "no token": (index) => `a.b.${index}`,
+  "a strange algorithm": (index) => forge({ header: { alg: `HS${index}` } }),
+  "another type": () => forge({ header: { typ: "rt+jwt" } }),
+  "another member": (index) => forge({ header: { jku: `https://evil.example/${index}` } }),
+  "a key id that is a path": (index) => forge({ header: { kid: `../../${index}` } }),
+  "an empty key id": () => forge({ header: { kid: "" } }),
+  "an algorithm that is not the key's": () => forge({ header: { alg: "ES256" } }),
+  "another issuer": (index) => forge({ payload: { iss: `https://evil.example/${index}` } }),
+  "another audience": (index) => forge({ payload: { aud: `https://evil.example/${index}` } }),
+  "no end": () => forge({ payload: { exp: undefined } }),
+  "an end long past": () => forge({ payload: { exp: 1 } }),
+  "a short signature": () => forge({ signature: "c2hvcnQ" }),
+  "a strange key": () => forge({ header: { kid: strangeKey() } }),
+};
+
+test("ten thousand different texts that are no tokens cause no call", async () => {
   const verifier = await createVerifier();
-  for (const text of ["", "a.b", "a b.c.d", "a.b.c.d", `${"a".repeat(5_000)}.b.c`, "é.b.c"]) {
-    expect(verifier.verify(text)).toEqual({ kind: "inactive", reason: "invalid" });
-  }
+  const kinds = Object.values(GARBAGE);
+  const verdicts = await Promise.all(
+    Array.from({ length: 10_000 }, (_, index) => {
+      const make = kinds[index % kinds.length];
+      return verdictOf(verifier.verify(make?.(index) ?? "", `192.0.2.${index % 256}`));
+    }),
+  );
+  expect(new Set(verdicts)).toEqual(new Set(["invalid", "expired"]));
   expect(server.calls.verifyToken).toBe(0);
-  expect(await verdictOf(verifier.verify("a.b.c"))).toBe("invalid");
-  expect(await verdictOf(verifier.verify("a.b.c"))).toBe("invalid");
+});
+
+test.each(Object.keys(GARBAGE))("token-service refuses %s too", async (kind) => {
+  const verdict = await verifyToken(replica.deps, GARBAGE[kind]?.(1) ?? "");
+  expect(verdict.active).toBe(false);
+});
+
+test("a forged signature is asked for once, and remembered", async () => {
+  const verifier = await createVerifier();
+  const token = forge();
+  expect(await verdictOf(verifier.verify(token))).toBe("invalid");
+  expect(await verdictOf(verifier.verify(token))).toBe("invalid");
+  expect(server.calls.verifyToken).toBe(1);
+});
+
+test("a network that brings forged tokens is refused without calls; others are not, and known tokens neither", async () => {
+  const verifier = await createVerifier();
+  const { accessToken } = await logIn(replica, randomUUID());
+  const { accessToken: unseen } = await logIn(replica, randomUUID());
+  await verifier.verify(accessToken, "2001:db8::1");
+  const seen = new Set<string>();
+  for (let index = 0; index < 2_000 && !seen.has("too_many_requests"); index += 1) {
+    seen.add(await verdictOf(promised(() => verifier.verify(forge(), `2001:db8::${index.toString(16)}`))));
+  }
+  expect(seen).toEqual(new Set(["invalid", "too_many_requests"]));
+  const before = server.calls.verifyToken;
+  expect(await verdictOf(verifier.verify(accessToken, "2001:db8::2"))).toBe("active");
+  expect(server.calls.verifyToken).toBe(before);
+  expect(await verdictOf(verifier.verify(unseen, "2001:db8:0:1::1"))).toBe("active");
+});
+
+test("one network cannot take all places of the calls under way", async () => {
+  const verifier = await createVerifier({ callTimeoutMs: 10_000 });
+  const { accessToken } = await logIn(replica, randomUUID());
+  const { promise, resolve } = Promise.withResolvers<void>();
+  server.hold.answers = promise;
+  const held = Array.from({ length: 100 }, () => verdictOf(verifier.verify(forge(), "192.0.2.1")));
+  expect(await verdictOf(promised(() => verifier.verify(forge(), "192.0.2.1")))).toBe("too_many_requests");
+  const other = verdictOf(verifier.verify(accessToken, "192.0.2.2"));
+  resolve();
+  expect(await other).toBe("active");
+  expect(new Set(await Promise.all(held))).toEqual(new Set(["invalid"]));
+});
+
+test("a token of a key that was made and made active this moment is good at once, without a call for the key", async () => {
+  const verifier = await createVerifier();
+  const other = await startTokenReplica(database.sql);
+  await rotateSigningKey(other.deps, { force: true }, CAUSE);
+  await rotateSigningKey(other.deps, { force: true }, CAUSE);
+  await other.deps.keys.reload();
+  const { accessToken } = await logIn(other, randomUUID());
+  const [verdict, strange] = await Promise.all([
+    verdictOf(verifier.verify(accessToken)),
+    verdictOf(verifier.verify(forge({ header: { kid: strangeKey() } }))),
+  ]);
+  other.stop();
+  expect([verdict, strange]).toEqual(["active", "invalid"]);
+  expect(server.calls.verifyToken).toBe(1);
+});
+
+test("a set of revocations that cannot keep all is not trusted: every token is asked for", async () => {
+  const verifier = await createVerifier({ maxRevocations: 2 });
+  const { accessToken } = await logIn(replica, randomUUID());
+  await verifier.verify(accessToken);
+  for (const sessionId of ["a", "b"]) verifier.refuseSession(sessionId);
+  expect(verifier.verify(accessToken)).toMatchObject({ kind: "active" });
+  verifier.refuseSession("c");
+  expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
   expect(server.calls.verifyToken).toBe(2);
+});
+
+test("a clock that steps ahead by 20 minutes and back brings no revoked token back, here or at a new verifier", async () => {
+  const verifier = await createVerifier();
+  const userId = randomUUID();
+  const { accessToken, sessionId } = await logIn(replica, userId);
+  await verifier.verify(accessToken);
+  await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
+  await expect.poll(() => verdictOf(verifier.verify(accessToken)), { interval: 5 }).toBe("revoked");
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 1_200_000 });
+  try {
+    // Longer than a poll and a heartbeat.
+    for (let polls = 0; polls < 3; polls += 1) await replica.deps.revocations.refresh();
+    await sleep(1_200);
+    vi.setSystemTime(Date.now() - 1_200_000);
+  } finally {
+    vi.useRealTimers();
+  }
+  replica.deps.verified.clear();
+  expect(replica.deps.revocations.isSessionRevoked(sessionId)).toBe(true);
+  const later = await createVerifier();
+  for (const each of [verifier, later]) {
+    expect(await verdictOf(each.verify(accessToken))).toBe("revoked");
+  }
+});
+
+test("within the allowance for clocks a token is good at each sight, and then at none", async () => {
+  const verifier = await createVerifier();
+  const { accessToken } = await logIn(replica, randomUUID());
+  const expiresAtMs = Date.now() + 900_000;
+  vi.useFakeTimers({ toFake: ["Date"], now: expiresAtMs + 2_000 });
+  try {
+    const verdicts = [];
+    for (let sight = 0; sight < 4; sight += 1) verdicts.push(await verdictOf(verifier.verify(accessToken)));
+    expect(verdicts).toEqual(["active", "active", "active", "active"]);
+    vi.setSystemTime(expiresAtMs + 6_000);
+    expect(await verdictOf(verifier.verify(accessToken))).toBe("expired");
+    expect(await verdictOf(verifier.verify(accessToken))).toBe("expired");
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("a revocation reaches a token in memory by the stream", async () => {

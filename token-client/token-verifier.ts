@@ -14,9 +14,11 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import { CallShares, type Place } from "./call-shares.ts";
 import type { Principal, Role, TokenVerifier, Verification } from "./principal.ts";
 import { RevocationSet } from "./revocation-set.ts";
-import { RevocationWatch } from "./revocation-watch.ts";
+import { MAX_KEEP_MS, RevocationWatch } from "./revocation-watch.ts";
+import { type Screening, screenToken } from "./token-rules.ts";
 
 export interface TokenVerifierOptions {
   /** `host:port` of token-service. */
@@ -27,18 +29,40 @@ export interface TokenVerifierOptions {
   metrics: Metrics;
   /** Verified tokens kept in memory, about 1 KiB each. Default 50,000. */
   maxCachedTokens?: number;
+  /** Revocations kept in memory; beyond it every token is asked for. Default 1,000,000. */
+  maxRevocations?: number;
+  /** Called for each signing key that is banned: what it signed is refused from now on. */
+  onKeyBanned?: (keyId: string) => void;
+  /**
+   * Called with the `kid` of every key whose tokens may be accepted, at first and whenever they change. Not called while
+   * token-service is of a version that does not tell them.
+   */
+  onKeys?: (keyIds: ReadonlySet<string>) => void;
   /** How long one `VerifyToken` may take, in milliseconds. Default 800. */
   callTimeoutMs?: number;
 }
 
 const DEFAULT_MAX_CACHED_TOKENS = 50_000;
 const DEFAULT_CALL_TIMEOUT_MS = 800;
-const MAX_CALLS_IN_FLIGHT = 1_000;
-const MAX_REVOCATIONS = 1_000_000;
-/** No access token lives longer: token-service's configuration ends there. */
-const MAX_ACCESS_TOKEN_LIFETIME_MS = 3_610_000;
+const DEFAULT_MAX_REVOCATIONS = 1_000_000;
+/** One network holds a tenth of the places at the most, and tries a hundred forged tokens at once, then ten a second. */
+const CALL_SHARES = { maxInFlight: 1_000, maxInFlightPerNetwork: 100, maxRefusals: 100, refusalsPerS: 10 };
+/** Tokens of keys that were not told yet wait for the next heartbeat and cost no call. */
+const KEY_WAIT_SHARES = {
+  maxInFlight: 5_000,
+  maxInFlightPerNetwork: 50,
+  maxRefusals: Number.POSITIVE_INFINITY,
+  refusalsPerS: 0,
+};
+/** Three heartbeats. */
+const KEY_WAIT_MS = 1_500;
+const MAX_REFUSED_TOKENS = 2_000;
+/** A refusal may be over soon: a clock a little behind, a key on its way. */
+const KEEP_REFUSED_MS = 10_000;
+/** How long after `exp` token-service accepts a token. */
+const CLOCK_SKEW_MS = 5_000;
 
-/** The shape of every token of ours; anything else needs no call to be refused. */
+/** The shape of every token; anything else needs no call to be refused. */
 const TOKEN_SHAPE = /^[A-Za-z0-9_-]{1,1024}\.[A-Za-z0-9_-]{1,3072}\.[A-Za-z0-9_-]{1,256}$/;
 
 const ROLE: Partial<Record<RoleMessage, Role>> = {
@@ -52,8 +76,9 @@ const EXPIRED: Verification = { kind: "inactive", reason: "expired" };
 const REVOKED: Verification = { kind: "inactive", reason: "revoked" };
 
 /**
- * Verifies access tokens. A token's first sight is a `VerifyToken` call; after that it is answered from memory
- * until it expires, checked each time against the revocations that `WatchRevocations` tells. While
+ * Verifies access tokens. A token's first sight is a `VerifyToken` call, unless its form, header or claims show that it
+ * is none; after that it is answered from memory until it expires, checked each time against the revocations that
+ * `WatchRevocations` tells. While
  * token-service has been silent for 3 s memory is not trusted and every token is asked for; what cannot be
  * asked is neither accepted nor refused, but `service_unavailable`.
  */
@@ -64,72 +89,110 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     certificate: options.certificate,
     idempotentMethods: ["gatehouse.token.v1.TokenService/VerifyToken"],
   });
-  const known = new LRUCache<string, Extract<Verification, { kind: "active" }>>({
+  const known = new LRUCache<string, KnownToken>({
     max: options.maxCachedTokens ?? DEFAULT_MAX_CACHED_TOKENS,
   });
+  const refused = new LRUCache<string, Verification>({ max: MAX_REFUSED_TOKENS, ttl: KEEP_REFUSED_MS });
   const asking = new Map<string, Promise<Verification>>();
-  const revoked = new RevocationSet(MAX_REVOCATIONS);
-  const watch = new RevocationWatch(client, revoked, options.logger);
+  const revoked = new RevocationSet(options.maxRevocations ?? DEFAULT_MAX_REVOCATIONS);
+  const { logger, onKeyBanned, onKeys } = options;
+  const watch = new RevocationWatch({ client, revoked, logger, onKeyBanned, onKeys });
+  const calls = new CallShares({ ...CALL_SHARES, nowMs: () => performance.now() });
+  const waits = new CallShares({ ...KEY_WAIT_SHARES, nowMs: () => performance.now() });
   const lookups = options.metrics.counter(
     "gatehouse_token_lookups_total",
-    "Verified tokens, by where from.",
+    "Verified tokens, by where from: memory, service, or screened for texts that were refused without a call.",
     ["from"],
   );
   const fromMemory = lookups.labels("memory");
   const fromService = lookups.labels("service");
+  const fromScreen = lookups.labels("screened");
   options.metrics.gauge(
     "gatehouse_verifier_lag_seconds",
-    "Since token-service was last heard.",
+    "Since the newest read of the revocation log that was heard of.",
     [],
     (gauge) => gauge.set(watch.lagMs / 1_000),
   );
 
-  async function ask(token: string): Promise<Verification> {
+  const isRevoked = ({ sessionId, keyId }: Principal) =>
+    revoked.hasSession(sessionId) || revoked.hasKey(keyId);
+
+  async function ask(token: string, place: Place): Promise<Verification> {
+    const askedMs = performance.now();
     const context = newCallContext({ budgetMs: options.callTimeoutMs ?? DEFAULT_CALL_TIMEOUT_MS });
-    const answer = decode(await callUnary(client, client.verifyToken, { token }, context));
-    if (answer.kind !== "active") return answer;
-    const { sessionId, keyId } = answer.principal;
+    const response = await callUnary(client, client.verifyToken, { token }, context);
+    const answer = decode(response);
+    if (answer.kind !== "active") {
+      if (answer.reason === "invalid") place.refused();
+      refused.set(token, answer);
+      return answer;
+    }
     // A revocation that arrived while the answer was under way is newer than the answer.
-    if (revoked.has(sessionId, keyId)) return REVOKED;
-    known.set(token, answer);
+    if (isRevoked(answer.principal)) return REVOKED;
+    known.set(token, toKnownToken(answer, response, askedMs));
     return answer;
   }
 
-  /** One call in flight a token. */
-  function askOnce(token: string): Promise<Verification> {
+  /** One call in flight a token. @throws {DomainError} if there is no place for another. */
+  function askOnce(token: string, clientIp: string | undefined): Promise<Verification> {
     const running = asking.get(token);
     if (running !== undefined) return running;
-    if (asking.size >= MAX_CALLS_IN_FLIGHT) {
-      return Promise.reject(
-        new DomainError("service_unavailable", "Too many tokens are being verified", { retryAfterMs: 1_000 }),
-      );
-    }
+    const place = calls.enter(clientIp);
     fromService.inc();
-    const call = ask(token).finally(() => asking.delete(token));
+    const call = ask(token, place).finally(() => {
+      place.leave();
+      asking.delete(token);
+    });
     asking.set(token, call);
     return call;
   }
 
+  /** A token of a key that was not told: it is one only if the next read of the keys has it. */
+  async function awaitKey(token: string, clientIp: string | undefined): Promise<Verification> {
+    const place = waits.enter(clientIp);
+    try {
+      if (!(await watch.readAgain(KEY_WAIT_MS))) throw new DomainError("service_unavailable");
+    } finally {
+      place.leave();
+    }
+    const isStillUnknown = screen(token) === "unknown_key";
+    return isStillUnknown ? INVALID : askOnce(token, clientIp);
+  }
+
+  /** While the rules are not known, what has the shape of a token may be one. */
+  function screen(token: string): Screening {
+    if (!TOKEN_SHAPE.test(token)) return "invalid";
+    const { rules } = watch;
+    return rules === undefined ? "plausible" : screenToken(token, rules, watch.serverNowMs);
+  }
+
+  function verifyUnknown(token: string, clientIp: string | undefined): Verification | Promise<Verification> {
+    const screening = screen(token);
+    if (screening === "plausible") return refused.get(token) ?? askOnce(token, clientIp);
+    fromScreen.inc();
+    if (screening === "unknown_key") return awaitKey(token, clientIp);
+    return screening === "expired" ? EXPIRED : INVALID;
+  }
+
   return {
-    verify(token) {
-      const verified = known.get(token);
-      if (verified === undefined) return TOKEN_SHAPE.test(token) ? askOnce(token) : INVALID;
-      const { principal } = verified;
-      if (revoked.has(principal.sessionId, principal.keyId)) {
+    verify(token, clientIp) {
+      const entry = known.get(token);
+      if (entry === undefined) return verifyUnknown(token, clientIp);
+      if (isRevoked(entry.answer.principal)) {
         known.delete(token);
         return REVOKED;
       }
-      const nowMs = Date.now();
-      if (principal.expiresAt.getTime() <= nowMs) {
+      const nowMs = performance.now();
+      if (!isAlive(entry, nowMs)) {
         known.delete(token);
-        return EXPIRED;
+        return askOnce(token, clientIp); // token-service says when a token is over, at first sight and afterwards
       }
-      if (!watch.isFresh || !revoked.isComplete(nowMs)) return askOnce(token);
+      if (!watch.isFresh || !revoked.isComplete(nowMs)) return askOnce(token, clientIp);
       fromMemory.inc();
-      return verified;
+      return entry.answer;
     },
     refuseSession(sessionId) {
-      revoked.addSession(sessionId, Date.now() + MAX_ACCESS_TOKEN_LIFETIME_MS);
+      revoked.addSession(sessionId, performance.now() + MAX_KEEP_MS);
     },
     assertReady() {
       if (!watch.isFresh) throw new DomainError("service_unavailable", "token-service is silent");
@@ -139,6 +202,34 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
       client.close();
     },
   };
+}
+
+/** A token that was found good. */
+interface KnownToken {
+  answer: Extract<Verification, { kind: "active" }>;
+  /** By the monotonic clock. */
+  untilMs: number;
+  /** By the wall clock, which also runs while a machine is suspended. */
+  untilWallMs: number;
+}
+
+function toKnownToken(
+  answer: KnownToken["answer"],
+  { expiresInMs }: VerifyTokenResponse,
+  askedMs: number,
+): KnownToken {
+  const expiresAtMs = answer.principal.expiresAt.getTime();
+  const leftMs = expiresInMs === 0 ? expiresAtMs - Date.now() : expiresInMs;
+  return {
+    answer,
+    untilMs: askedMs + Math.min(leftMs, MAX_KEEP_MS),
+    untilWallMs: expiresAtMs + CLOCK_SKEW_MS,
+  };
+}
+
+/** By both clocks: where they differ, token-service is asked. */
+function isAlive({ untilMs, untilWallMs }: KnownToken, nowMs: number): boolean {
+  return nowMs < untilMs && Date.now() < untilWallMs;
 }
 
 /** What is missing or unknown in an answer means "deny". */

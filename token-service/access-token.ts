@@ -1,8 +1,6 @@
 import { z } from "zod";
-import type { CompactJws } from "./compact-jws.ts";
+import type { CompactJws } from "../token-client/compact-jws.ts";
 import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
-
-export const ACCESS_TOKEN_TYPE = "at+jwt";
 
 const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
 const seconds = z.int().min(0);

@@ -8,6 +8,7 @@ import {
   redisConfigProblem,
   serviceConfig,
 } from "../service-kit/config.ts";
+import { MAX_ACCESS_TTL_S } from "./token-lifetimes.ts";
 
 /** Everything that token-service reads from its environment. Durations carry their unit. */
 export const configSchema = z
@@ -30,7 +31,7 @@ export const configSchema = z
     SIGNING_KEY_MAX_AGE_S: integerSchema(3_600, 31_536_000).default(2_592_000),
     /** How long readers may keep the key set; a key is published twice as long before it signs. */
     JWKS_MAX_AGE_S: integerSchema(1, 86_400).default(300),
-    ACCESS_TOKEN_TTL_S: integerSchema(30, 3_600).default(900),
+    ACCESS_TOKEN_TTL_S: integerSchema(30, MAX_ACCESS_TTL_S).default(900),
     REFRESH_IDLE_TTL_S: integerSchema(60, 31_536_000).default(604_800),
     SESSION_ABSOLUTE_TTL_S: integerSchema(60, 31_536_000).default(2_592_000),
     /** How long after a rotation its predecessor gets the same successor although that was seen in use. 0: strict. */

@@ -14,7 +14,6 @@ export interface DeliverSecurityEventsDeps {
   record: (event: SecurityEvent) => Promise<void>;
   /** Has the user told; resolves once that is committed. Takes the same event twice without telling twice. */
   notify: (event: SecurityEvent) => Promise<void>;
-  now: () => Date;
   logger: Logger;
 }
 
@@ -24,7 +23,7 @@ const MAX_BATCH = 50;
 /** Delivers what is due, to each receiver by itself: the one that is away does not hold up the other. */
 export async function deliverSecurityEvents(deps: DeliverSecurityEventsDeps): Promise<void> {
   for (;;) {
-    const events = await claimDueEvents(deps.sql, deps.now(), LEASE_MS, MAX_BATCH);
+    const events = await claimDueEvents(deps.sql, LEASE_MS, MAX_BATCH);
     await Promise.all(events.map((event) => deliver(deps, event)));
     if (events.length < MAX_BATCH) return;
   }
@@ -43,11 +42,11 @@ async function attempt(
   event: SecurityEvent,
   receiver: string,
   send: () => Promise<void>,
-  mark: (sql: Sql, id: string, now: Date) => Promise<void>,
+  mark: (sql: Sql, id: string) => Promise<void>,
 ): Promise<void> {
   try {
     await send();
-    await mark(deps.sql, event.id, deps.now());
+    await mark(deps.sql, event.id);
   } catch (error) {
     deps.logger.warn(
       { err: error, receiver, event: event.id },

@@ -2,8 +2,8 @@ import { decrypt, type EncryptionKey, encrypt } from "../service-kit/key-cipher.
 import { orUnavailable, type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import type { Algorithm } from "./jws-signature.ts";
 import {
-  deleteKeysRetiredBefore,
   deleteNextKey,
+  deleteRetiredKeys,
   insertKey,
   listKeys,
   lockKeys,
@@ -36,7 +36,7 @@ export async function ensureSigningKeys(deps: SigningKeyDeps): Promise<void> {
       for (const key of keys) await encryptAnew(tx, deps, key);
       if (!keys.some((key) => key.state === "active")) await addKey(tx, deps, "active");
       await ensureNextKey(tx, deps, keys);
-      await deleteKeysRetiredBefore(tx, new Date(deps.now().getTime() - deps.longestTokenS * 1_000));
+      await deleteRetiredKeys(tx, deps.longestTokenS);
     }),
   );
 }
@@ -57,7 +57,6 @@ export async function ensureNextKey(
 async function addKey(tx: TransactionSql, deps: SigningKeyDeps, state: "active" | "next"): Promise<void> {
   const { id, publicJwk, privateJwk } = await generateSigningKey(deps.algorithm);
   const [encryptionKey] = deps.encryptionKeys;
-  const now = deps.now();
   await insertKey(tx, {
     id,
     algorithm: deps.algorithm,
@@ -65,8 +64,6 @@ async function addKey(tx: TransactionSql, deps: SigningKeyDeps, state: "active" 
     publicJwk,
     privateEncrypted: encrypt(encryptionKey, Buffer.from(JSON.stringify(privateJwk)), id),
     encryptionKeyId: encryptionKey.id,
-    createdAt: now,
-    activatedAt: state === "active" ? now : null,
   });
 }
 

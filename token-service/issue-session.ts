@@ -11,7 +11,7 @@ import {
   type SessionRow,
 } from "./session-store.ts";
 import { type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
-import { accessTokensDeadAt } from "./token-lifetimes.ts";
+import { accessTokenLifeS } from "./token-lifetimes.ts";
 
 /** Who authenticated, how and from where. */
 export type NewSession = Pick<SessionRow, "userId" | "role" | "amr" | "authTime" | "ip" | "userAgent">;
@@ -31,7 +31,7 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
   const ended = await orUnavailable(
     transaction(deps.sql, async (tx) => {
       await lockUser(tx, session.userId);
-      const live = await lockLiveSessions(tx, session.userId, now);
+      const live = await lockLiveSessions(tx, session.userId);
       const surplus = live
         .slice(0, Math.max(live.length + 1 - deps.maxSessionsPerUser, 0))
         .map(({ id }) => id);
@@ -39,7 +39,7 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
       if (surplus.length > 0) {
         await markSessionsRevoked(tx, surplus, "session_limit", now);
         const targets = surplus.map((sessionId) => ({ sessionId }));
-        await appendRevocations(tx, targets, accessTokensDeadAt(deps.now(), deps.lifetimes.accessTtlS));
+        await appendRevocations(tx, targets, accessTokenLifeS(deps.lifetimes.accessTtlS));
       }
       return surplus.length;
     }),

@@ -84,6 +84,15 @@ export class KeyRing {
     this.#keys.set(keyId, { ...rest, state: "revoked" });
   }
 
+  /** Reads the keys again if these are not the ones in use: another replica has changed them. Never throws. */
+  follow(keyIds: readonly string[]): void {
+    const usable = this.list().filter(({ state }) => state !== "revoked");
+    if (usable.length === keyIds.length && usable.every(({ id }) => keyIds.includes(id))) return;
+    this.reload().catch((error: unknown) => {
+      this.#options.logger.warn({ err: error }, "the signing keys cannot be read");
+    });
+  }
+
   /** What `/.well-known/jwks.json` shows: the keys whose tokens are accepted now or may be soon. */
   publicJwks(): { keys: JWK[] } {
     return { keys: this.list().flatMap((key) => (key.state === "revoked" ? [] : [key.publicJwk])) };

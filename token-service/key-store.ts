@@ -14,6 +14,10 @@ export interface SigningKeyRow {
   createdAt: Date;
   activatedAt: Date | null;
   retiredAt: Date | null;
+  /** Seconds since it was made, by the database's clock. */
+  publishedForS: number;
+  /** Seconds since it began to sign, likewise. */
+  activeForS: number | null;
 }
 
 /** Arbitrary; the same in every version. */
@@ -29,7 +33,9 @@ export async function listKeys(sql: Sql | TransactionSql): Promise<SigningKeyRow
   return sql<SigningKeyRow[]>`
     select id, algorithm, state, public_jwk as "publicJwk", private_encrypted as "privateEncrypted",
            encryption_key_id as "encryptionKeyId", created_at as "createdAt", activated_at as "activatedAt",
-           retired_at as "retiredAt"
+           retired_at as "retiredAt",
+           extract(epoch from clock_timestamp() - created_at)::float8 as "publishedForS",
+           extract(epoch from clock_timestamp() - activated_at)::float8 as "activeForS"
     from signing_keys
     order by created_at desc, id
   `;
@@ -37,10 +43,8 @@ export async function listKeys(sql: Sql | TransactionSql): Promise<SigningKeyRow
 
 export async function insertKey(
   tx: TransactionSql,
-  key: Pick<
-    SigningKeyRow,
-    "id" | "algorithm" | "state" | "publicJwk" | "encryptionKeyId" | "createdAt" | "activatedAt"
-  > & {
+  key: Pick<SigningKeyRow, "id" | "algorithm" | "publicJwk" | "encryptionKeyId"> & {
+    state: "active" | "next";
     privateEncrypted: Buffer;
   },
 ): Promise<void> {
@@ -48,25 +52,26 @@ export async function insertKey(
     insert into signing_keys
       (id, algorithm, state, public_jwk, private_encrypted, encryption_key_id, created_at, activated_at)
     values (${key.id}, ${key.algorithm}, ${key.state}, ${tx.json(key.publicJwk as never)}, ${key.privateEncrypted},
-            ${key.encryptionKeyId}, ${key.createdAt}, ${key.activatedAt})
+            ${key.encryptionKeyId}, clock_timestamp(), case when ${key.state} = 'active' then clock_timestamp() end)
   `;
 }
 
-export async function retireActiveKey(tx: TransactionSql, now: Date): Promise<void> {
+export async function retireActiveKey(tx: TransactionSql): Promise<void> {
   await tx`
-    update signing_keys set state = 'retired', retired_at = ${now}, private_encrypted = null where state = 'active'
+    update signing_keys set state = 'retired', retired_at = clock_timestamp(), private_encrypted = null
+    where state = 'active'
   `;
 }
 
-export async function activateNextKey(tx: TransactionSql, now: Date): Promise<void> {
-  await tx`update signing_keys set state = 'active', activated_at = ${now} where state = 'next'`;
+export async function activateNextKey(tx: TransactionSql): Promise<void> {
+  await tx`update signing_keys set state = 'active', activated_at = clock_timestamp() where state = 'next'`;
 }
 
 /** Its private half is forgotten; the public half stays, because refresh tokens that it signed are still exchanged. */
-export async function markKeyRevoked(tx: TransactionSql, keyId: string, now: Date): Promise<void> {
+export async function markKeyRevoked(tx: TransactionSql, keyId: string): Promise<void> {
   await tx`
     update signing_keys
-    set state = 'revoked', retired_at = coalesce(retired_at, ${now}), private_encrypted = null
+    set state = 'revoked', retired_at = coalesce(retired_at, clock_timestamp()), private_encrypted = null
     where id = ${keyId}
   `;
 }
@@ -75,10 +80,12 @@ export async function deleteNextKey(tx: TransactionSql): Promise<void> {
   await tx`delete from signing_keys where state = 'next'`;
 }
 
-/** Forgets keys that stopped signing before this moment. @returns how many. */
-export async function deleteKeysRetiredBefore(tx: TransactionSql, moment: Date): Promise<number> {
-  const result =
-    await tx`delete from signing_keys where state in ('retired', 'revoked') and retired_at < ${moment}`;
+/** Forgets keys that stopped signing longer ago than this, by the database's clock. @returns how many. */
+export async function deleteRetiredKeys(tx: TransactionSql, afterS: number): Promise<number> {
+  const result = await tx`
+    delete from signing_keys
+    where state in ('retired', 'revoked') and retired_at < now() - make_interval(secs => ${afterS})
+  `;
   return result.count;
 }
 

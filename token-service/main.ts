@@ -76,7 +76,14 @@ const bell =
         metrics,
       });
 lifecycle.onStop("revocation bell", () => bell.close());
-const revocations = new RevocationFeed({ sql, bell, logger, now, onKeyRevoked: (keyId) => keys.ban(keyId) });
+const revocations = new RevocationFeed({
+  sql,
+  bell,
+  logger,
+  accessTtlS: lifetimes.accessTtlS,
+  onKeyRevoked: (keyId) => keys.ban(keyId),
+  onKeys: (named) => keys.follow(named.map(({ keyId }) => keyId)),
+});
 const leaves = new LeafMarker({ write: (batch) => markLeavesSeen(sql, batch, now()), logger });
 lifecycle.onStop("leaf marks", () => leaves.flush());
 
@@ -99,7 +106,6 @@ const delivery = repeat(
       sql,
       record: (event) => recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS),
       notify: (event) => notices.notifyRefreshReuse(event),
-      now,
       logger,
     });
     oldestEvent = await oldestUndelivered(sql);
@@ -179,7 +185,7 @@ lifecycle.onStop(
     async () => {
       if (await rotateSigningKeyWhenDue(keyDeps)) logger.info("signing key rotated by age");
       await ensureSigningKeys(keyDeps);
-      sweptTo = await cleanUp({ sql, now, logger }, sweptTo);
+      sweptTo = await cleanUp({ sql, logger }, sweptTo);
     },
     logger,
   ).stop,

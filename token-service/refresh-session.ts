@@ -2,17 +2,23 @@ import { v7 as uuidv7 } from "uuid";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { orUnavailable, type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
-import { parseCompactJws } from "./compact-jws.ts";
+import { parseCompactJws } from "../token-client/compact-jws.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { checkRefreshClaims, REFRESH_TOKEN_TYPE, type RefreshClaims } from "./refresh-token.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
 import { insertSecurityEvent } from "./security-event-store.ts";
-import { advanceGeneration, lockSession, markSessionsRevoked, type SessionRow } from "./session-store.ts";
+import {
+  advanceGeneration,
+  lockSession,
+  markSessionsRevoked,
+  noteSigning,
+  type SessionRow,
+} from "./session-store.ts";
 import { refreshPurpose, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
 import { logName } from "./signing-key.ts";
 import { isTokenId } from "./token-id.ts";
-import { accessTokensDeadAt } from "./token-lifetimes.ts";
+import { accessTokenLifeS } from "./token-lifetimes.ts";
 import { checkSignature } from "./verify-token.ts";
 
 /** Where a refresh came from: shown to the user in the list of sessions, and in the notice of a reuse. */
@@ -96,8 +102,10 @@ async function rotateOrEnd(
   if (claims.gen === session.generation) {
     return { kind: "rotated", session: await rotate(tx, deps, session, origin, now) };
   }
-  if (claims.gen === session.generation - 1 && mayRepeat(deps, session, now))
+  if (claims.gen === session.generation - 1 && mayRepeat(deps, session, now)) {
+    await noteSigning(tx, session.id);
     return { kind: "repeated", session };
+  }
   await markSessionsRevoked(tx, [session.id], "refresh_reuse", now);
   const { id: sessionId, userId } = session;
   await insertSecurityEvent(tx, {
@@ -110,11 +118,7 @@ async function rotateOrEnd(
     reason: "",
     occurredAt: now,
   });
-  await appendRevocations(
-    tx,
-    [{ sessionId: session.id }],
-    accessTokensDeadAt(now, deps.lifetimes.accessTtlS),
-  );
+  await appendRevocations(tx, [{ sessionId: session.id }], accessTokenLifeS(deps.lifetimes.accessTtlS));
   return { kind: "reused" };
 }
 

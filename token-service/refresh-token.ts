@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { CompactJws } from "./compact-jws.ts";
+import type { CompactJws } from "../token-client/compact-jws.ts";
 
 export const REFRESH_TOKEN_TYPE = "rt+jwt";
 

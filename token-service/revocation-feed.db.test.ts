@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import {
   logIn,
@@ -7,9 +8,11 @@ import {
   type TokenReplica,
   type TokenReplicaOptions,
 } from "../tests/support/token-service.ts";
+import { cleanUp } from "./housekeeping.ts";
 import { createMemoryBell, type RevocationBell } from "./revocation-bell.ts";
 import type { RevocationBatch } from "./revocation-feed.ts";
-import { revokeSession } from "./revoke-session.ts";
+import { LOG_BEGIN } from "./revocation-store.ts";
+import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
 import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
@@ -66,7 +69,10 @@ test("a watcher is told of everything, those before and those after, once and in
   const replica = await start();
   for (let index = 0; index < 3; index += 1) await endNewSession(replica);
   const abort = new AbortController();
-  const collecting = collect(replica.deps.revocations.watch(0, abort.signal), (seen) => seen.length >= 6);
+  const collecting = collect(
+    replica.deps.revocations.watch(LOG_BEGIN, abort.signal),
+    (seen) => seen.length >= 6,
+  );
   await Promise.all(Array.from({ length: 3 }, () => endNewSession(replica)));
   expect(await collecting).toEqual([1, 2, 3, 4, 5, 6]);
 });
@@ -75,7 +81,10 @@ test("a watcher that comes back is told only what it has missed, by any replica"
   const first = await start();
   for (let index = 0; index < 4; index += 1) await endNewSession(first);
   const second = await start();
-  const seen = await collect(second.deps.revocations.watch(2, new AbortController().signal), () => true);
+  const seen = await collect(
+    second.deps.revocations.watch({ sequence: 2, tip: "" }, new AbortController().signal),
+    () => true,
+  );
   expect(seen).toEqual([3, 4]);
 });
 
@@ -88,7 +97,7 @@ test("a long backlog comes in batches, and only the last says that it is all", a
   `;
   const sizes: [number, boolean][] = [];
   for await (const { revocations, caughtUp } of replica.deps.revocations.watch(
-    0,
+    LOG_BEGIN,
     new AbortController().signal,
   )) {
     sizes.push([revocations.length, caughtUp]);
@@ -104,7 +113,10 @@ test("a long backlog comes in batches, and only the last says that it is all", a
 test("a watcher ahead of a database that was restored from a backup is told everything again", async () => {
   const replica = await start();
   await endNewSession(replica);
-  const seen = await collect(replica.deps.revocations.watch(1_000, new AbortController().signal), () => true);
+  const seen = await collect(
+    replica.deps.revocations.watch({ sequence: 1_000, tip: "" }, new AbortController().signal),
+    () => true,
+  );
   expect(seen).toEqual([1]);
 });
 
@@ -159,14 +171,138 @@ test("while the log cannot be read nothing is answered, neither yes nor no", asy
     .toMatchObject({ active: true });
 });
 
-test("a revocation is forgotten once no token can be alive, and not before", async () => {
+test("a revocation is forgotten once no token can be alive, and not before, whatever the clock says", async () => {
   const clock = { ms: Date.now() };
-  const replica = await start({ clock });
+  const uptime = { ms: 0 };
+  const replica = await start({ clock, uptime });
   const sessionId = await endNewSession(replica);
-  clock.ms += 905_000;
+  await replica.deps.revocations.refresh();
+  clock.ms += 3_600_000;
+  uptime.ms += 909_000;
   await replica.deps.revocations.refresh();
   expect(replica.deps.revocations.isSessionRevoked(sessionId)).toBe(true);
-  clock.ms += 10_000;
+  await database.ownerSql`update revocations set expires_at = now()`;
+  uptime.ms += 2_000;
   await replica.deps.revocations.refresh();
   expect(replica.deps.revocations.isSessionRevoked(sessionId)).toBe(false);
+});
+
+test("an end in the database that is too far or already past changes nothing about how long it is kept at the least", async () => {
+  const uptime = { ms: 0 };
+  await database.ownerSql`
+    insert into revocations (sequence, session_id, expires_at) values
+      (1, '00000000-0000-4000-8000-000000000001', now() + interval '1 second'),
+      (2, '00000000-0000-4000-8000-000000000002', now() + interval '100 years')
+  `;
+  await database.ownerSql`update revocation_head set sequence = 2`;
+  const { revocations } = (await start({ uptime })).deps;
+  const known = () =>
+    [1, 2].map((n) => revocations.isSessionRevoked(`00000000-0000-4000-8000-00000000000${n}`));
+  uptime.ms += 909_000;
+  await database.ownerSql`update revocations set expires_at = now()`;
+  await revocations.refresh();
+  expect(known()).toEqual([true, true]);
+  uptime.ms += 2_000;
+  await revocations.refresh();
+  expect(known()).toEqual([false, true]);
+  uptime.ms += 2_700_000;
+  await revocations.refresh();
+  expect(known()).toEqual([false, false]);
+});
+
+test("a process whose clock is an hour behind revokes for as long as any other", async () => {
+  const behind = await start({ clock: { ms: Date.now() - 3_600_000 } });
+  const other = await start({ bell: deafBell });
+  const sessionId = await endNewSession(behind);
+  await other.deps.revocations.refresh();
+  expect(other.deps.revocations.isSessionRevoked(sessionId)).toBe(true);
+});
+
+/** A fail-over to a standby that had not yet heard of the last entries. */
+async function loseEntries(count: number): Promise<void> {
+  await database.ownerSql`
+    delete from revocations where sequence > (select sequence from revocation_head) - ${count}::integer
+  `;
+  await database.ownerSql`update revocation_head set sequence = sequence - ${count}`;
+}
+
+test.each([1, 3])(
+  "a fail-over that loses entries and as many (or %i) new ones leave nothing unread",
+  async (added) => {
+    const replica = await start();
+    const watching = new AbortController();
+    const batches = replica.deps.revocations.watch(LOG_BEGIN, watching.signal);
+    const kept = await endNewSession(replica);
+    const lost = await endNewSession(replica);
+    const told: string[] = [];
+    const tellUntil = async (sessionId: string) => {
+      while (!told.includes(sessionId)) {
+        const batch = (await batches.next()).value as RevocationBatch;
+        told.push(...batch.revocations.map(({ sessionId: id }) => id ?? ""));
+      }
+    };
+    await tellUntil(lost);
+
+    await loseEntries(1);
+    const userId = randomUUID();
+    const others = await start({ bell: deafBell }); // the one that writes has read none of it
+    const sessions = [];
+    for (let index = 0; index < added; index += 1) sessions.push(await logIn(others, userId));
+    // One commit, so that no read sees the log shorter than it was.
+    await revokeUserSessions(others.deps, { userId, reason: "logout" });
+    const fresh = sessions.map(({ sessionId }) => sessionId);
+    await replica.deps.revocations.refresh();
+    const { revocations } = replica.deps;
+    expect(fresh.map((id) => revocations.isSessionRevoked(id))).toEqual(fresh.map(() => true));
+    expect([kept, lost].map((id) => revocations.isSessionRevoked(id))).toEqual([true, true]);
+    for (const sessionId of fresh) await tellUntil(sessionId);
+    watching.abort();
+  },
+);
+
+test("a watcher that names an entry that was lost since is told everything again, by any replica", async () => {
+  const replica = await start();
+  for (let index = 0; index < 3; index += 1) await endNewSession(replica);
+  const signal = new AbortController().signal;
+  const known = (await replica.deps.revocations.watch(LOG_BEGIN, signal).next()).value?.position ?? LOG_BEGIN;
+  expect(known.sequence).toBe(3);
+  await loseEntries(1);
+  const second = await start();
+  await endNewSession(second);
+  await endNewSession(second);
+  expect(await collect(second.deps.revocations.watch(known, signal), () => true)).toEqual([1, 2, 3, 4]);
+  // A watcher of the version before names the number alone.
+  expect(await collect(second.deps.revocations.watch({ ...known, tip: "" }, signal), () => true)).toEqual([
+    4,
+  ]);
+});
+
+test("clean-up keeps the newest entry, so that a quiet hour is not taken for a loss", async () => {
+  const replica = await start();
+  await endNewSession(replica);
+  await endNewSession(replica);
+  await database.ownerSql`update revocations set expires_at = now() - interval '2 hours'`;
+  await cleanUp({ sql: database.sql, logger: replica.deps.logger });
+  const rows = await database.sql<{ sequence: string }[]>`select sequence from revocations`;
+  expect(rows.map(({ sequence }) => sequence)).toEqual(["2"]);
+});
+
+test("the lag counts from the begin of a read, however long it took", async () => {
+  const uptime = { ms: 0 };
+  const replica = await start({ bell: deafBell, uptime });
+  const { revocations } = replica.deps;
+  const holding = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  const lock = transaction(database.ownerSql, async (tx) => {
+    await tx`lock table revocation_head in access exclusive mode`;
+    held.resolve();
+    await holding.promise;
+  });
+  await held.promise;
+  replica.stop(); // no read but this one
+  const reading = revocations.refresh();
+  uptime.ms += 700;
+  holding.resolve();
+  await Promise.all([lock, reading]);
+  expect(revocations.lagMs).toBe(700);
 });

@@ -2,24 +2,44 @@ import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import { withinDeadline } from "../service-kit/within-deadline.ts";
+import { RevocationSet } from "../token-client/revocation-set.ts";
 import type { RevocationBell } from "./revocation-bell.ts";
-import { type Revocation, readRevocations } from "./revocation-store.ts";
+import {
+  LOG_BEGIN,
+  type LogPosition,
+  type LogRead,
+  type Revocation,
+  readRevocations,
+  type VerificationKey,
+} from "./revocation-store.ts";
+import { accessTokenLifeS, MAX_ACCESS_TTL_S } from "./token-lifetimes.ts";
 
 /** A part of the log for one watcher. */
 export interface RevocationBatch {
   revocations: readonly Revocation[];
-  /** The watcher knows everything up to this number once `caughtUp`. */
-  sequence: number;
+  /** The watcher knows everything up to here once `caughtUp`. */
+  position: LogPosition;
   caughtUp: boolean;
+  /** From the begin of the watch to the begin of the read that this batch tells of, in milliseconds. */
+  elapsedMs: number;
+  /** The database's time at that read. */
+  readAt: Date;
+  /** Keys whose tokens may be accepted, in the snapshot of that read. The same array while they are the same. */
+  keys: readonly VerificationKey[];
 }
 
 export interface RevocationFeedOptions {
   sql: Sql;
   bell: RevocationBell;
   logger: Logger;
-  now: () => Date;
+  /** The longest life of an access token, in seconds, as configured. */
+  accessTtlS: number;
   /** Called for each banned key, before the feed counts as having read it. */
   onKeyRevoked: (keyId: string) => void;
+  /** Called after each read with the keys whose tokens may be accepted. */
+  onKeys: (keys: readonly VerificationKey[]) => void;
+  /** A monotonic clock, in milliseconds. */
+  nowMs?: () => number;
 }
 
 /** How often the log is read when nobody rings; also the heartbeat of the watchers. */
@@ -28,14 +48,21 @@ const POLL_INTERVAL_MS = 500;
 const STALE_AFTER_MS = 3_000;
 const READ_TIMEOUT_MS = 1_000;
 const MAX_BATCH = 500;
+/** Bounds what a wrong end in the database can keep in memory. */
+const MAX_KEEP_S = accessTokenLifeS(MAX_ACCESS_TTL_S);
 
-/** The unexpired part of the revocation log in memory, following the database. */
+/**
+ * The unexpired part of the revocation log in memory, following the database. What was heard is kept for the longest life
+ * of an access token from then on, by a monotonic clock: no step of a wall clock makes this process forget it.
+ */
 export class RevocationFeed {
   readonly #options: RevocationFeedOptions;
-  readonly #sessions = new Map<string, number>();
-  readonly #keys = new Map<string, number>();
-  #entries: Revocation[] = [];
-  #head = 0;
+  readonly #nowMs: () => number;
+  readonly #known = new RevocationSet(Number.POSITIVE_INFINITY);
+  #entries: { revocation: Revocation; untilMs: number }[] = [];
+  #head = LOG_BEGIN;
+  #keys: readonly VerificationKey[] = [];
+  #readAt = new Date(0);
   #readAtMs = Number.NEGATIVE_INFINITY;
   #running: Promise<void> | undefined;
   #queued: Promise<void> | undefined;
@@ -44,6 +71,7 @@ export class RevocationFeed {
 
   constructor(options: RevocationFeedOptions) {
     this.#options = options;
+    this.#nowMs = options.nowMs ?? (() => performance.now());
   }
 
   /** Reads the whole log, then follows it. @throws if the first read fails. */
@@ -64,16 +92,16 @@ export class RevocationFeed {
   }
 
   isSessionRevoked(sessionId: string): boolean {
-    return this.#sessions.has(sessionId);
+    return this.#known.hasSession(sessionId);
   }
 
   isKeyRevoked(keyId: string): boolean {
-    return this.#keys.has(keyId);
+    return this.#known.hasKey(keyId);
   }
 
   /** Milliseconds since the start of the last read that succeeded. */
   get lagMs(): number {
-    return performance.now() - this.#readAtMs;
+    return this.#nowMs() - this.#readAtMs;
   }
 
   /** @throws {DomainError} `service_unavailable` while the log may have grown unseen. */
@@ -102,33 +130,45 @@ export class RevocationFeed {
   }
 
   /**
-   * The log after a number: first what exists, then what comes, and an empty batch at each successful read in
+   * The log after a position: first what exists, then what comes, and an empty batch at each successful read in
    * between (at least every 500 ms while the database answers, and never while it does not).
    */
-  async *watch(afterSequence: number, signal: AbortSignal): AsyncGenerator<RevocationBatch> {
+  async *watch(after: LogPosition, signal: AbortSignal): AsyncGenerator<RevocationBatch> {
+    const beganMs = this.#nowMs();
     await this.refresh();
-    let position = afterSequence;
+    let position = after;
     while (!signal.aborted) {
-      // A head behind the watcher means that the database was restored from a backup: tell everything again.
-      if (position > this.#head) position = 0;
-      const revocations = this.#after(position);
+      // The database was restored from a backup, or lost entries in a fail-over: tell everything again.
+      if (!this.#continues(position)) position = LOG_BEGIN;
+      const index = this.#indexAfter(position.sequence);
+      const revocations = this.#entries.slice(index, index + MAX_BATCH).map(({ revocation }) => revocation);
       const last = revocations.at(-1);
       const caughtUp = last === undefined || revocations.length < MAX_BATCH;
-      position = caughtUp ? this.#head : last.sequence;
-      yield { revocations, sequence: position, caughtUp };
+      position = caughtUp ? this.#head : { sequence: last.sequence, tip: last.tip };
+      const elapsedMs = Math.max(0, this.#readAtMs - beganMs);
+      yield { revocations, position, caughtUp, elapsedMs, readAt: this.#readAt, keys: this.#keys };
       if (caughtUp) await this.#nextRead(signal);
     }
   }
 
-  #after(position: number): Revocation[] {
+  /** Whether the log holds the entry that a watcher names. One that was forgotten is not known to be the same. */
+  #continues({ sequence, tip }: LogPosition): boolean {
+    if (sequence > this.#head.sequence) return false;
+    if (tip === "") return true;
+    if (sequence === this.#head.sequence) return tip === this.#head.tip;
+    const entry = this.#entries[this.#indexAfter(sequence) - 1]?.revocation;
+    return entry?.sequence === sequence && entry.tip === tip;
+  }
+
+  #indexAfter(sequence: number): number {
     let low = 0;
     let high = this.#entries.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((this.#entries[middle]?.sequence ?? 0) > position) high = middle;
+      if ((this.#entries[middle]?.revocation.sequence ?? 0) > sequence) high = middle;
       else low = middle + 1;
     }
-    return this.#entries.slice(low, low + MAX_BATCH);
+    return low;
   }
 
   #nextRead(signal: AbortSignal): Promise<void> {
@@ -144,50 +184,49 @@ export class RevocationFeed {
   }
 
   async #read(): Promise<void> {
-    const startedMs = performance.now();
-    const now = this.#options.now();
-    let { head, revocations } = await this.#readAfter(this.#head, now);
-    if (head < this.#head) {
-      this.#options.logger.warn(
-        { head, known: this.#head },
-        "the revocation log is shorter than it was: reading it anew",
-      );
-      this.#entries = [];
-      ({ head, revocations } = await this.#readAfter(0, now));
-    }
-    this.#forgetExpired(now.getTime());
-    for (const revocation of revocations) this.#apply(revocation);
-    this.#head = head;
+    const startedMs = this.#nowMs();
+    // Never longer than this: a connection that went silent must not keep all later reads waiting.
+    const read = await withinDeadline(readRevocations(this.#options.sql, this.#head), READ_TIMEOUT_MS);
+    this.#take(read);
     this.#readAtMs = startedMs;
+    this.#options.onKeys(this.#keys);
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** Never longer than this: a connection that went silent must not keep all later reads waiting. */
-  #readAfter(sequence: number, now: Date): ReturnType<typeof readRevocations> {
-    return withinDeadline(readRevocations(this.#options.sql, sequence, now), READ_TIMEOUT_MS);
+  #take({ head, isContinued, revocations, keys, readAt }: LogRead): void {
+    if (!isContinued) {
+      this.#options.logger.warn(
+        { head: head.sequence, known: this.#head.sequence },
+        "the revocation log does not continue what was read of it: it was read anew",
+      );
+      this.#entries = []; // what was lost stays refused here, and has no place in the log
+    }
+    const nowMs = this.#nowMs();
+    this.#forgetEnded(nowMs);
+    for (const revocation of revocations) this.#apply(revocation, nowMs);
+    this.#head = head;
+    this.#readAt = readAt;
+    if (JSON.stringify(keys) !== JSON.stringify(this.#keys)) this.#keys = keys;
   }
 
-  #apply(revocation: Revocation): void {
-    this.#entries.push(revocation);
-    const endMs = revocation.expiresAt.getTime();
+  #apply(revocation: Revocation, nowMs: number): void {
+    const leastS = accessTokenLifeS(this.#options.accessTtlS);
+    const keepS = Math.min(Math.max(leastS, revocation.remainingS), MAX_KEEP_S);
+    const untilMs = nowMs + keepS * 1_000;
+    this.#entries.push({ revocation, untilMs });
     if (revocation.sessionId !== null) {
-      this.#sessions.set(revocation.sessionId, endMs);
+      this.#known.addSession(revocation.sessionId, untilMs);
       return;
     }
-    this.#keys.set(revocation.keyId, endMs);
+    this.#known.addKey(revocation.keyId, untilMs);
     this.#options.onKeyRevoked(revocation.keyId);
   }
 
-  #forgetExpired(nowMs: number): void {
-    // Ends rise with the sequence, because each is its commit's time plus a constant: stop at the first live one.
-    let expired = 0;
-    for (const entry of this.#entries) {
-      if (entry.expiresAt.getTime() > nowMs) break;
-      expired += 1;
-      if (entry.sessionId === null) this.#keys.delete(entry.keyId);
-      else this.#sessions.delete(entry.sessionId);
-    }
-    if (expired > 0) this.#entries = this.#entries.slice(expired);
+  #forgetEnded(nowMs: number): void {
+    this.#known.forgetEnded(nowMs);
+    // In the order of their receipt: an entry that ends later than those behind it keeps them for a while, no longer.
+    const firstLiving = this.#entries.findIndex(({ untilMs }) => untilMs >= nowMs);
+    if (firstLiving !== 0) this.#entries = firstLiving < 0 ? [] : this.#entries.slice(firstLiving);
   }
 
   #refreshQuietly(): void {

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { readDatabaseClock } from "../service-kit/clock-store.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { refreshSession } from "./refresh-session.ts";
@@ -114,13 +115,62 @@ test("a session that was refreshed between the ban of the keys and its own end i
   await refresh(replica, kept.refreshToken);
 });
 
+/** As if everything in the sessions had happened so much earlier. */
+const age = (interval: string) => live.ownerSql`
+  update sessions
+  set created_at = created_at - ${interval}::interval, rotated_at = rotated_at - ${interval}::interval,
+      last_signed_at = last_signed_at - ${interval}::interval
+`;
+const keysWereBanned = async ({ deps }: TokenReplica): Promise<SweepPosition> => {
+  const { next } = await revokeAllSessions(
+    deps,
+    { issuedBefore: new Date(0), reason: "ban only", cursor: undefined },
+    CALL,
+  );
+  expect(next).toBeUndefined();
+  await deps.keys.reload();
+  return { beganAt: await readDatabaseClock(live.sql), sessionId: "00000000-0000-0000-0000-000000000000" };
+};
+
+test("a lost answer that was fetched again between the ban of the keys and the session's end is refused at once", async () => {
+  const replica = await start(live);
+  const first = await logIn(replica, randomUUID());
+  await refresh(replica, first.refreshToken);
+  await age("1 hour");
+  const issuedBefore = await readDatabaseClock(live.sql);
+  const cursor = await keysWereBanned(replica);
+  // No generation moves: the parent of an unseen leaf gets it again, signed by the key that took over.
+  const repeated = await refresh(replica, first.refreshToken);
+  expect(await isActive(replica, repeated.accessToken)).toBe(true);
+  const { ended } = await revokeAllSessions(replica.deps, { issuedBefore, reason: "r", cursor }, CALL);
+  await replica.deps.revocations.refresh();
+  expect(ended).toBe(1);
+  expect(await isActive(replica, repeated.accessToken)).toBe(false);
+});
+
+test("a session of before this version, whose leaf was never seen, counts as signed since", async () => {
+  const replica = await start(live);
+  const [unseen, seen] = [await logIn(replica, randomUUID()), await logIn(replica, randomUUID())];
+  await age("1 hour");
+  await live.ownerSql`update sessions set last_signed_at = null, leaf_seen = id = ${seen.sessionId}`;
+  const issuedBefore = await readDatabaseClock(live.sql);
+  const cursor = await keysWereBanned(replica);
+  await revokeAllSessions(replica.deps, { issuedBefore, reason: "r", cursor }, CALL);
+  await replica.deps.revocations.refresh();
+  const { revocations } = replica.deps;
+  expect([unseen, seen].map(({ sessionId }) => revocations.isSessionRevoked(sessionId))).toEqual([
+    true,
+    false,
+  ]);
+});
+
 test("it goes over more sessions than one look takes, and tells the audit log once", async () => {
   const replica = await start(live);
   await live.ownerSql`
     insert into sessions (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, created_at,
-                          last_used_at, idle_end, absolute_end)
-    select gen_random_uuid(), gen_random_uuid(), 'USER', '{pwd}', at, sha256('x'), 1, at, at, at, at + interval '7 days',
-           at + interval '30 days'
+                          last_used_at, last_signed_at, idle_end, absolute_end)
+    select gen_random_uuid(), gen_random_uuid(), 'USER', '{pwd}', at, sha256('x'), 1, at, at, at, at,
+           at + interval '7 days', at + interval '30 days'
     from generate_series(1, 4500), (select now() - interval '1 day' as at) as begun`;
   expect(await endAll(replica)).toBe(4_500);
   expect(await endAll(replica)).toBe(0);

@@ -1,3 +1,4 @@
+import { readDatabaseClock } from "../service-kit/clock-store.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import type { KeyRing } from "./key-ring.ts";
@@ -6,7 +7,7 @@ import { insertRevocationEvent, type RevocationCause } from "./revocation-event.
 import { appendRevocations } from "./revocation-store.ts";
 import { type RevokeSigningKeyDeps, revokeSigningKey } from "./revoke-signing-key.ts";
 import { revokeNextSessions } from "./session-store.ts";
-import { accessTokensDeadAt } from "./token-lifetimes.ts";
+import { accessTokenLifeS } from "./token-lifetimes.ts";
 
 export interface RevokeAllSessionsDeps extends RevokeSigningKeyDeps {
   keys: Pick<KeyRing, "reload">;
@@ -31,14 +32,16 @@ export interface RevokeAllRequest {
 const BATCH = 2_000;
 /** Well within the longest that a call may take. */
 const WORK_MS = 4_000;
-/** Clocks of replicas and of operators, with room to spare: what was rotated this long before counts as rotated since. */
+/** How far an operator's clock may be ahead. */
 const CLOCK_ROOM_MS = 60_000;
+/** A row is written before its tokens are signed: what was written this long before the ban counts as signed after it. */
+const SIGNING_ROOM_MS = 60_000;
 const REVOKED_REASON = "all_sessions_revoked";
 
 /**
  * Ends every session that began before a moment, a part in each call. First every signing key is banned, which ends all
- * access tokens with one entry a key in the revocation log; sessions get an entry of their own only if they have been
- * refreshed since, and so have a token of a key that is not banned.
+ * access tokens with one entry a key in the revocation log; sessions get an entry of their own only if a token of theirs was
+ * signed since, which may be of a key that is not banned.
  *
  * @throws {DomainError} `validation_failed` for a moment in the future.
  */
@@ -48,11 +51,10 @@ export async function revokeAllSessions(
   cause: RevocationCause,
 ): Promise<{ ended: number; next: SweepPosition | undefined; bannedKeyIds: string[] }> {
   const startedMs = performance.now();
-  const now = deps.now();
-  if (request.issuedBefore.getTime() > now.getTime() + CLOCK_ROOM_MS) {
+  if (request.issuedBefore.getTime() > deps.now().getTime() + CLOCK_ROOM_MS) {
     throw new DomainError("validation_failed", "issued_before is in the future");
   }
-  const beganAt = request.cursor?.beganAt ?? now;
+  const beganAt = request.cursor?.beganAt ?? (await orUnavailable(readDatabaseClock(deps.sql)));
   const bannedKeyIds = request.cursor === undefined ? await banEveryKey(deps, request.reason, cause) : [];
   let sessionId = request.cursor?.sessionId;
   let ended = 0;
@@ -90,14 +92,14 @@ async function endNext(
 ): Promise<{ ended: number; cursor: string | undefined }> {
   return orUnavailable(
     transaction(deps.sql, async (tx) => {
-      const which = { issuedBefore, cursor, limit: BATCH };
-      const result = await revokeNextSessions(tx, which, REVOKED_REASON, deps.now());
-      const since = beganAt.getTime() - CLOCK_ROOM_MS;
+      const signedSince = new Date(beganAt.getTime() - SIGNING_ROOM_MS);
+      const which = { issuedBefore, signedSince, cursor, limit: BATCH };
+      const result = await revokeNextSessions(tx, which, REVOKED_REASON);
       const targets = result.ended
-        .filter(({ rotatedAt }) => rotatedAt.getTime() >= since)
+        .filter(({ maybeSignedSince }) => maybeSignedSince)
         .map(({ id }) => ({ sessionId: id }));
       if (targets.length > 0) {
-        await appendRevocations(tx, targets, accessTokensDeadAt(deps.now(), deps.accessTtlS));
+        await appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
       }
       return { ended: result.ended.length, cursor: result.cursor };
     }),

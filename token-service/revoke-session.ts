@@ -10,7 +10,7 @@ import {
   lockUser,
   markSessionsRevoked,
 } from "./session-store.ts";
-import { accessTokensDeadAt, type TokenLifetimes } from "./token-lifetimes.ts";
+import { accessTokenLifeS, type TokenLifetimes } from "./token-lifetimes.ts";
 
 /** The reason that also has where the sessions were used from forgotten. */
 const ERASED = "account_deleted";
@@ -39,19 +39,14 @@ export async function revokeSession(
   const sequence = await orUnavailable(
     transaction(deps.sql, async (tx) => {
       const session = await lockSession(tx, request.sessionId);
-      // After the wait for the lock: a token may have been signed until now.
       const now = deps.now();
       if (session?.userId !== request.userId) throw new DomainError("not_found");
       if (request.reason === ERASED) await eraseOrigins(tx, session.userId);
-      if (session.revokedAt !== null) return appendRevocations(tx, [], now);
+      if (session.revokedAt !== null) return appendRevocations(tx, [], 0);
       await markSessionsRevoked(tx, [session.id], request.reason, now);
       if (request.recordedAs)
         await insertRevocationEvent(tx, "session_revoked", { ...request, ...request.recordedAs }, now);
-      return appendRevocations(
-        tx,
-        [{ sessionId: session.id }],
-        accessTokensDeadAt(now, deps.lifetimes.accessTtlS),
-      );
+      return appendRevocations(tx, [{ sessionId: session.id }], accessTokenLifeS(deps.lifetimes.accessTtlS));
     }),
   );
   deps.revocations.announce();
@@ -72,14 +67,14 @@ export async function revokeUserSessions(
   const result = await orUnavailable(
     transaction(deps.sql, async (tx) => {
       await lockUser(tx, request.userId);
-      const live = await lockLiveSessions(tx, request.userId, deps.now());
+      const live = await lockLiveSessions(tx, request.userId);
       const now = deps.now();
       const sessionIds = live.map(({ id }) => id).filter((id) => id !== request.exceptSessionId);
       if (sessionIds.length > 0) await markSessionsRevoked(tx, sessionIds, request.reason, now);
       if (request.reason === ERASED) await eraseOrigins(tx, request.userId);
       const targets = sessionIds.map((sessionId) => ({ sessionId }));
-      const end = accessTokensDeadAt(now, deps.lifetimes.accessTtlS);
-      return { sessionIds, sequence: await appendRevocations(tx, targets, end) };
+      const lifeS = accessTokenLifeS(deps.lifetimes.accessTtlS);
+      return { sessionIds, sequence: await appendRevocations(tx, targets, lifeS) };
     }),
   );
   deps.revocations.announce();

@@ -6,7 +6,7 @@ import { listKeys, lockKeys, markKeyRevoked } from "./key-store.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
 import { promoteNextKey } from "./rotate-signing-key.ts";
-import { accessTokensDeadAt } from "./token-lifetimes.ts";
+import { accessTokenLifeS } from "./token-lifetimes.ts";
 
 export interface RevokeSigningKeyDeps extends SigningKeyDeps {
   accessTtlS: number;
@@ -34,11 +34,11 @@ export async function revokeSigningKey(
       if (key === undefined) throw new DomainError("not_found", "There is no such signing key");
       if (key.state === "active") await promoteNextKey(tx, deps, keys, cause);
       const now = deps.now();
-      await markKeyRevoked(tx, keyId, now);
+      await markKeyRevoked(tx, keyId);
       if (key.state === "next") await ensureNextKey(tx, deps, []);
       if (key.state !== "revoked") await insertKeyEvent(tx, "signing_key_revoked", keyId, cause, now);
       const targets = key.state === "revoked" ? [] : [{ keyId }];
-      return appendRevocations(tx, targets, accessTokensDeadAt(now, deps.accessTtlS));
+      return appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
     }),
   );
   deps.revocations.announce();

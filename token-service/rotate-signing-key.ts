@@ -47,8 +47,8 @@ export async function rotateSigningKeyWhenDue(deps: RotateSigningKeyDeps): Promi
       await lockKeys(tx);
       const keys = await listKeys(tx);
       const active = keys.find((key) => key.state === "active");
-      const ageMs = deps.now().getTime() - (active?.activatedAt?.getTime() ?? 0);
-      if (ageMs < deps.maxAgeS * 1_000 || !isPublishedLongEnough(deps, keys)) return false;
+      const activeForS = active?.activeForS ?? Number.POSITIVE_INFINITY;
+      if (activeForS < deps.maxAgeS || !isPublishedLongEnough(deps, keys)) return false;
       await promoteNextKey(tx, deps, keys, BY_AGE);
       return true;
     }),
@@ -57,9 +57,7 @@ export async function rotateSigningKeyWhenDue(deps: RotateSigningKeyDeps): Promi
 
 function isPublishedLongEnough(deps: RotateSigningKeyDeps, keys: readonly SigningKeyRow[]): boolean {
   const next = keys.find((key) => key.state === "next");
-  return (
-    next !== undefined && deps.now().getTime() - next.createdAt.getTime() >= 2 * deps.jwksMaxAgeS * 1_000
-  );
+  return next !== undefined && next.publishedForS >= 2 * deps.jwksMaxAgeS;
 }
 
 /** Under `lockKeys`. @returns the key that is active now. */
@@ -70,12 +68,11 @@ export async function promoteNextKey(
   cause: KeyEventCause,
 ): Promise<SigningKeyRow> {
   await ensureNextKey(tx, deps, keys);
-  const now = deps.now();
-  await retireActiveKey(tx, now);
-  await activateNextKey(tx, now);
+  await retireActiveKey(tx);
+  await activateNextKey(tx);
   await ensureNextKey(tx, deps, []);
   const active = (await listKeys(tx)).find((key) => key.state === "active");
   if (active === undefined) throw new Error("no key is active after a rotation");
-  await insertKeyEvent(tx, "signing_key_rotated", active.id, cause, now);
+  await insertKeyEvent(tx, "signing_key_rotated", active.id, cause, deps.now());
   return active;
 }

@@ -41,7 +41,7 @@ export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEve
        notified_at)
     values
       (${event.id}, ${event.type}, ${event.userId}, ${event.sessionId}, ${event.keyId}, ${event.person ?? null}, ${event.reason}, ${event.ip},
-       ${event.userAgent}, ${event.requestId}, ${event.traceId}, ${event.occurredAt}, ${event.occurredAt}, ${notifiedAt})
+       ${event.userAgent}, ${event.requestId}, ${event.traceId}, ${event.occurredAt}, now(), ${notifiedAt})
   `;
 }
 
@@ -49,17 +49,12 @@ export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEve
  * Takes due events for delivery. They are due again after `leaseMs`, so that those of a process that dies are
  * delivered by another.
  */
-export async function claimDueEvents(
-  sql: Sql,
-  now: Date,
-  leaseMs: number,
-  limit: number,
-): Promise<DueEvent[]> {
+export async function claimDueEvents(sql: Sql, leaseMs: number, limit: number): Promise<DueEvent[]> {
   return sql<DueEvent[]>`
-    update security_events set attempts = attempts + 1, next_attempt_at = ${new Date(now.getTime() + leaseMs)}
+    update security_events set attempts = attempts + 1, next_attempt_at = now() + make_interval(secs => ${leaseMs / 1_000})
     where id in (
       select id from security_events
-      where (recorded_at is null or notified_at is null) and next_attempt_at <= ${now}
+      where (recorded_at is null or notified_at is null) and next_attempt_at <= now()
       order by next_attempt_at limit ${limit}
       for update skip locked
     )
@@ -78,19 +73,24 @@ export async function oldestUndelivered(sql: Sql): Promise<Date | undefined> {
   return row?.at ?? undefined;
 }
 
-export async function markEventRecorded(sql: Sql, id: string, now: Date): Promise<void> {
-  await sql`update security_events set recorded_at = ${now} where id = ${id}`;
+export async function markEventRecorded(sql: Sql, id: string): Promise<void> {
+  await sql`update security_events set recorded_at = now() where id = ${id}`;
 }
 
-export async function markEventNotified(sql: Sql, id: string, now: Date): Promise<void> {
-  await sql`update security_events set notified_at = ${now} where id = ${id}`;
+export async function markEventNotified(sql: Sql, id: string): Promise<void> {
+  await sql`update security_events set notified_at = now() where id = ${id}`;
 }
 
-/** Forgets what was delivered before this moment. @returns how many. */
-export async function deleteDeliveredEvents(sql: Sql, moment: Date, limit: number): Promise<number> {
+/** Delivered events are kept a day by the database's clock, like the sessions that they speak of. */
+const KEEP_DELIVERED = "1 day";
+
+/** Forgets what was delivered long ago. @returns how many. */
+export async function deleteDeliveredEvents(sql: Sql, limit: number): Promise<number> {
   const result = await sql`
     delete from security_events where id in (
-      select id from security_events where recorded_at < ${moment} and notified_at < ${moment} limit ${limit}
+      select id from security_events
+      where recorded_at < now() - ${KEEP_DELIVERED}::interval and notified_at < now() - ${KEEP_DELIVERED}::interval
+      limit ${limit}
       for update skip locked
     )
   `;

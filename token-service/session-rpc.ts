@@ -109,7 +109,7 @@ export function createSessionRpc(
     async listSessions(request, context) {
       const { userId } = decode(z.object({ userId: uuid }), request);
       await recordReading(context, { action: "session.listed", resource: userId });
-      const sessions = await orUnavailable(listLiveSessions(deps.sql, userId, deps.now()));
+      const sessions = await orUnavailable(listLiveSessions(deps.sql, userId));
       return { sessions: sessions.map(toSessionMessage) };
     },
   };

@@ -37,11 +37,12 @@ export async function insertSession(tx: TransactionSql, session: SessionRow): Pr
   await tx`
     insert into sessions
       (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, leaf_seen, created_at, last_used_at,
-       idle_end, absolute_end, ip, user_agent)
+       idle_end, absolute_end, ip, user_agent, last_signed_at)
     values
       (${session.id}, ${session.userId}, ${session.role}, ${session.amr}, ${session.authTime}, ${session.tokenSecret},
        ${session.generation}, ${session.rotatedAt}, ${session.leafSeen}, ${session.createdAt}, ${session.lastUsedAt},
-       ${session.idleEnd}, ${session.absoluteEnd}, ${session.ip}, ${session.userAgent})
+       ${session.idleEnd}, ${session.absoluteEnd}, ${session.ip}, ${session.userAgent},
+       clock_timestamp())
   `;
 }
 
@@ -54,20 +55,20 @@ export async function lockSession(tx: TransactionSql, sessionId: string): Promis
 }
 
 /** Locks the live sessions of a user, oldest first. Under `lockUser`. */
-export async function lockLiveSessions(tx: TransactionSql, userId: string, now: Date): Promise<SessionRow[]> {
+export async function lockLiveSessions(tx: TransactionSql, userId: string): Promise<SessionRow[]> {
   return tx<SessionRow[]>`
     select ${columns(tx)} from sessions
-    where user_id = ${userId} and revoked_at is null and idle_end > ${now}
+    where user_id = ${userId} and revoked_at is null and idle_end > now()
     order by created_at, id
     for update
   `;
 }
 
 /** The live sessions of a user, newest first. */
-export async function listLiveSessions(sql: Sql, userId: string, now: Date): Promise<SessionRow[]> {
+export async function listLiveSessions(sql: Sql, userId: string): Promise<SessionRow[]> {
   return sql<SessionRow[]>`
     select ${columns(sql)} from sessions
-    where user_id = ${userId} and revoked_at is null and idle_end > ${now}
+    where user_id = ${userId} and revoked_at is null and idle_end > now()
     order by created_at desc, id desc
   `;
 }
@@ -81,9 +82,15 @@ export async function advanceGeneration(
   await tx`
     update sessions
     set generation = ${next.generation}, rotated_at = ${next.rotatedAt}, leaf_seen = false, idle_end = ${next.idleEnd},
-        last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent}
+        last_used_at = ${next.rotatedAt}, ip = ${next.ip}, user_agent = ${next.userAgent},
+        last_signed_at = clock_timestamp()
     where id = ${sessionId}
   `;
+}
+
+/** Before tokens of an unchanged session are signed again. The row is locked. */
+export async function noteSigning(tx: TransactionSql, sessionId: string): Promise<void> {
+  await tx`update sessions set last_signed_at = clock_timestamp() where id = ${sessionId}`;
 }
 
 /** Ends sessions whose rows are locked. */
@@ -102,14 +109,15 @@ export async function markSessionsRevoked(
 /**
  * Looks at the next sessions after `cursor`, in the order of their ids, and ends the live ones that began before a moment.
  *
- * @returns those that were ended, and where to go on; undefined at the end.
+ * @param which.signedSince by the database's clock.
+ * @returns those that were ended, with whether a token of theirs may have been signed since `signedSince`; and where to
+ *   go on; undefined at the end.
  */
 export async function revokeNextSessions(
   tx: TransactionSql,
-  which: { issuedBefore: Date; cursor: string | undefined; limit: number },
+  which: { issuedBefore: Date; signedSince: Date; cursor: string | undefined; limit: number },
   reason: string,
-  now: Date,
-): Promise<{ ended: Pick<SessionRow, "id" | "rotatedAt">[]; cursor: string | undefined }> {
+): Promise<{ ended: { id: string; maybeSignedSince: boolean }[]; cursor: string | undefined }> {
   const after = which.cursor ?? "00000000-0000-0000-0000-000000000000";
   const [looked] = await tx<{ seen: number; last: string | null }[]>`
     select count(*)::integer as seen, max(id::text) as last
@@ -117,17 +125,21 @@ export async function revokeNextSessions(
   `;
   const last = looked?.last ?? after;
   // Locked in the order in which a user's sessions are ended.
-  const ended = await tx<Pick<SessionRow, "id" | "rotatedAt">[]>`
+  const ended = await tx<{ id: string; maybeSignedSince: boolean }[]>`
     with live as materialized (
       select id from sessions
       where id > ${after} and id <= ${last} and created_at < ${which.issuedBefore} and revoked_at is null
-        and idle_end > ${now}
+        and idle_end > now()
       order by created_at, id
       for update
     )
-    update sessions as s set revoked_at = ${now}, revoked_reason = ${reason}
+    update sessions as s set revoked_at = now(), revoked_reason = ${reason}
     from live where s.id = live.id
-    returning s.id, s.rotated_at as "rotatedAt"
+    returning s.id, (
+      greatest(s.rotated_at, s.last_signed_at) >= ${which.signedSince}
+      -- A replica of the version before signs a repeated refresh without a note, and only while the leaf is unseen.
+      or (s.last_signed_at is null and not s.leaf_seen)
+    ) as "maybeSignedSince"
   `;
   return { ended, cursor: (looked?.seen ?? 0) < which.limit ? undefined : last };
 }
@@ -166,26 +178,29 @@ export async function markLeavesSeen(sql: Sql, leaves: readonly SeenLeaf[], now:
   `;
 }
 
+/** Sessions are kept so long beyond their idle end, however they ended, to answer questions about them. */
+const KEEP_ENDED = "1 day";
+
 /**
- * Looks at the next sessions after `cursor`, in the order of their ids, and deletes those that ended before this moment,
- * without waiting for rows that somebody holds. A sweep instead of an index on the end, which every refresh moves.
+ * Looks at the next sessions after `cursor`, in the order of their ids, and deletes those that ended long ago by the
+ * database's clock, without waiting for rows that somebody holds. A sweep instead of an index on the end, which every
+ * refresh moves.
  *
  * @param cursor where the last look ended; undefined to begin.
  * @returns how many were deleted, and where to go on; undefined at the end.
  */
 export async function sweepSessions(
   sql: Sql,
-  endedBefore: Date,
   cursor: string | undefined,
   limit: number,
 ): Promise<{ deleted: number; cursor: string | undefined }> {
   const [result] = await sql<{ seen: number; last: string | null; deleted: number }[]>`
     with looked as materialized (
-      select id, idle_end from sessions
+      select id from sessions
       where id > ${cursor ?? "00000000-0000-0000-0000-000000000000"} order by id limit ${limit}
     ), ended as (
       select id from sessions
-      where id in (select id from looked where idle_end < ${endedBefore}) and idle_end < ${endedBefore}
+      where id in (select id from looked) and idle_end < now() - ${KEEP_ENDED}::interval
       for update skip locked
     ), gone as (
       delete from sessions where id in (select id from ended) returning 1

@@ -22,7 +22,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-const liveOf = (userId: string) => listLiveSessions(database.sql, userId, new Date());
+const liveOf = (userId: string) => listLiveSessions(database.sql, userId);
 
 test("the 21st session of a user ends the oldest, and nobody else's", async () => {
   const userId = randomUUID();
@@ -138,7 +138,7 @@ test("clean-up removes what has ended, in batches, and waits for no lock", async
   const [held] = await database.sql<{ id: string }[]>`select id from sessions where idle_end < now() limit 1`;
   await transaction(database.sql, async (tx) => {
     await tx`select 1 from sessions where id = ${held?.id ?? ""} for update`;
-    await cleanUp({ sql: database.sql, now: () => new Date(), logger: replica.deps.logger });
+    await cleanUp({ sql: database.sql, logger: replica.deps.logger });
   });
   const left = await database.sql<{ id: string }[]>`select id from sessions where user_id = ${userId}`;
   expect(left.map(({ id }) => id).sort()).toEqual([held?.id, living.sessionId].sort());

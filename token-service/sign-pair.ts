@@ -1,4 +1,4 @@
-import { ACCESS_TOKEN_TYPE } from "./access-token.ts";
+import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import { signCompactJws } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { REFRESH_TOKEN_TYPE, refreshAudience } from "./refresh-token.ts";

@@ -9,7 +9,10 @@ export interface TokenLifetimes {
 /** Clocks of two machines may differ by this much, in seconds (RFC 7519 §4.1.4 allows "some small leeway"). */
 export const CLOCK_SKEW_S = 5;
 
-/** When everything that was signed until `now` has expired everywhere, whatever the clocks say. */
-export function accessTokensDeadAt(now: Date, accessTtlS: number): Date {
-  return new Date(now.getTime() + (accessTtlS + 2 * CLOCK_SKEW_S) * 1_000);
+/** The longest life of an access token that any configuration allows, in seconds. */
+export const MAX_ACCESS_TTL_S = 3_600;
+
+/** How long an access token that was signed just now may be accepted somewhere, whatever the clocks say, in seconds. */
+export function accessTokenLifeS(accessTtlS: number): number {
+  return accessTtlS + 2 * CLOCK_SKEW_S;
 }

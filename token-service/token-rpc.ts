@@ -6,9 +6,16 @@ import {
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
-import type { Revocation } from "./revocation-store.ts";
+import type { Revocation, VerificationKey } from "./revocation-store.ts";
 import { toRoleMessage } from "./role-message.ts";
-import { type Refusal, type VerifiedToken, type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
+import { accessTokenLifeS } from "./token-lifetimes.ts";
+import {
+  type Refusal,
+  refusedAtMs,
+  type VerifiedToken,
+  type VerifyTokenDeps,
+  verifyToken,
+} from "./verify-token.ts";
 
 /** Every service of ours, and every internal service that holds a certificate of the private CA for it. */
 export function tokenCallers(verifiers: readonly string[]): Callers<TokenServiceServer> {
@@ -31,13 +38,24 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
             active: true,
             reason: InactiveReason.UNSPECIFIED,
             principal: toPrincipalMessage(verdict.token),
-            expiresInMs: 0,
+            expiresInMs: Math.max(1, refusedAtMs(verdict.token) - deps.now().getTime()),
           }
         : { active: false, reason: toReason(verdict.refusal), principal: undefined, expiresInMs: 0 };
     },
-    async *watchRevocations({ afterSequence }, { signal }) {
-      for await (const batch of deps.revocations.watch(afterSequence, signal)) {
-        yield { ...batch, revocations: batch.revocations.map(toRevocationMessage), ...NOT_TOLD_YET };
+    async *watchRevocations({ afterSequence, tip }, { signal }) {
+      let toldKeys: readonly VerificationKey[] | undefined;
+      for await (const batch of deps.revocations.watch({ sequence: afterSequence, tip }, signal)) {
+        const { revocations, position, caughtUp, elapsedMs, readAt, keys } = batch;
+        yield {
+          revocations: revocations.map(toRevocationMessage),
+          ...position,
+          caughtUp,
+          elapsedMs: Math.floor(elapsedMs),
+          readAt,
+          keepS: accessTokenLifeS(deps.lifetimes.accessTtlS),
+          rules: keys === toldKeys ? undefined : { issuer: deps.issuer, keys: [...keys] },
+        };
+        toldKeys = keys;
       }
     },
     async getJwks() {
@@ -45,8 +63,6 @@ export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceS
     },
   };
 }
-
-const NOT_TOLD_YET = { tip: "", readAt: undefined, keepS: 0, rules: undefined };
 
 function toReason(refusal: Refusal): InactiveReason {
   if (refusal === "exp") return InactiveReason.EXPIRED;

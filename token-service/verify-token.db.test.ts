@@ -4,7 +4,7 @@ import { generateKeyPair, SignJWT } from "jose";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { logIn, startTokenReplica, TEST_ISSUER, type TokenReplica } from "../tests/support/token-service.ts";
-import { parseCompactJws } from "./compact-jws.ts";
+import { parseCompactJws } from "../token-client/compact-jws.ts";
 import { revokeSession } from "./revoke-session.ts";
 import type { TokenPair } from "./sign-pair.ts";
 import { type Refusal, verifyToken } from "./verify-token.ts";

@@ -1,6 +1,7 @@
 import type { LRUCache } from "lru-cache";
-import { ACCESS_TOKEN_TYPE, type AccessClaims, checkAccessClaims, generationOf } from "./access-token.ts";
-import { type CompactJws, parseCompactJws } from "./compact-jws.ts";
+import { type CompactJws, parseCompactJws } from "../token-client/compact-jws.ts";
+import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import { type AccessClaims, checkAccessClaims, generationOf } from "./access-token.ts";
 import { isSignedBy } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { LeafMarker } from "./leaf-marker.ts";
@@ -70,10 +71,15 @@ export async function verifyToken(deps: VerifyTokenDeps, text: string): Promise<
 
 /** What can change while a token stays the same. */
 function refusalNow(deps: VerifyTokenDeps, { claims, keyId }: VerifiedToken): Refusal | undefined {
-  if (deps.now().getTime() >= (claims.exp + CLOCK_SKEW_S) * 1_000) return "exp";
+  if (deps.now().getTime() >= refusedAtMs({ claims })) return "exp";
   if (deps.revocations.isSessionRevoked(claims.sid) || deps.revocations.isKeyRevoked(keyId)) return "revoked";
   const key = deps.keys.find(keyId);
   return key === undefined || key.state === "revoked" ? "kid" : undefined;
+}
+
+/** From when on a token is refused as expired, in milliseconds since the epoch. */
+export function refusedAtMs({ claims }: Pick<VerifiedToken, "claims">): number {
+  return (claims.exp + CLOCK_SKEW_S) * 1_000;
 }
 
 async function verifyAnew(deps: VerifyTokenDeps, text: string): Promise<VerifiedToken | Refusal> {

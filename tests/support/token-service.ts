@@ -21,6 +21,10 @@ export interface TokenReplicaOptions {
   bell?: RevocationBell;
   /** Shared by replicas of one test: the time, in milliseconds, that they believe. */
   clock?: { ms: number };
+  /** The monotonic clock of the revocation feed, in milliseconds. */
+  uptime?: { ms: number };
+  /** False: the keys are read again only when a test says so. */
+  followsKeys?: boolean;
   encryptionKey?: string;
 }
 
@@ -56,8 +60,10 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
     sql,
     bell: options.bell ?? createMemoryBell(),
     logger: silent,
-    now,
+    accessTtlS: lifetimes.accessTtlS,
+    ...(options.uptime && { nowMs: () => options.uptime?.ms ?? 0 }),
     onKeyRevoked: (keyId) => keys.ban(keyId),
+    onKeys: (named) => options.followsKeys !== false && keys.follow(named.map(({ keyId }) => keyId)),
   });
   await revocations.start();
   const refusals: Refusal[] = [];

@@ -9,6 +9,14 @@ export interface CompactJws {
 /** Which check refused a token. For the log and the metrics; never for the client. */
 export type FormFailure = "length" | "form" | "header";
 
+/** A SHA-256 thumbprint (RFC 7638) in base64url. Checked before anybody looks for such a key. */
+const KEY_ID = /^[A-Za-z0-9_-]{43}$/;
+
+/** Whether a text has the form of a key's name. */
+export function isKeyId(text: string): boolean {
+  return KEY_ID.test(text);
+}
+
 const MAX_TOKEN_CHARACTERS = 4_096;
 const HEADER_MEMBERS = new Set(["alg", "typ", "kid"]);
 
