@@ -22,6 +22,16 @@ interface ByPassword {
   clientIp: string;
 }
 
+/** A mailed link, and what shows that its reader holds the account's credentials. */
+export interface ProvenLink {
+  token: string;
+  /** Of the session that came along; empty: none did. */
+  sessionUserId: string;
+  /** Empty: none was given. */
+  password: string;
+  clientIp: string;
+}
+
 /** The new password of a login that needs one, and where it came from. */
 export interface PasswordChangeAtLogin {
   tempToken: string;
@@ -34,7 +44,11 @@ export interface PasswordChangeAtLogin {
 
 /** The gateway's view of what identity-service does with accounts. Every call throws what the service says, as a DomainError. */
 export interface AccountClient {
-  verifyEmail(token: string, context: CallContext): Promise<User>;
+  verifyEmail(link: ProvenLink, context: CallContext): Promise<User>;
+  disownAccount(
+    link: { token: string; clientIp: string; userAgent: string },
+    context: CallContext,
+  ): Promise<EndedSessions>;
   resendVerification(asked: AskedMail, context: CallContext): Promise<void>;
   forgotPassword(asked: AskedMail, context: CallContext): Promise<void>;
   resetPassword(
@@ -55,7 +69,7 @@ export interface AccountClient {
     change: ByPassword & { newEmail: string; password: string },
     context: CallContext,
   ): Promise<void>;
-  confirmEmailChange(token: string, context: CallContext): Promise<User>;
+  confirmEmailChange(link: ProvenLink, context: CallContext): Promise<User>;
   undoEmailChange(token: string, context: CallContext): Promise<EndedSessions>;
   close(): void;
 }
@@ -68,9 +82,10 @@ export function createAccountClient(address: string, certificate: ProcessCertifi
     certificate,
   });
   return {
-    async verifyEmail(token, context) {
-      return toUser((await callUnary(client, client.verifyEmail, { token }, context)).user);
+    async verifyEmail(link, context) {
+      return toUser((await callUnary(client, client.verifyEmail, link, context)).user);
     },
+    disownAccount: (link, context) => callUnary(client, client.disownAccount, link, context),
     async resendVerification(asked, context) {
       await callUnary(client, client.resendVerification, asked, context);
     },
@@ -91,8 +106,8 @@ export function createAccountClient(address: string, certificate: ProcessCertifi
     async changeEmail(change, context) {
       await callUnary(client, client.changeEmail, change, context);
     },
-    async confirmEmailChange(token, context) {
-      return toUser((await callUnary(client, client.confirmEmailChange, { token }, context)).user);
+    async confirmEmailChange(link, context) {
+      return toUser((await callUnary(client, client.confirmEmailChange, link, context)).user);
     },
     undoEmailChange: (token, context) => callUnary(client, client.undoEmailChange, { token }, context),
     close: () => client.close(),

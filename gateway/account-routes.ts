@@ -24,7 +24,7 @@ const ChangeEmailBody = z.strictObject({ newEmail: emailField, password: passwor
 
 export interface AccountBackends {
   accounts: AccountClient;
-  verifier: Pick<TokenVerifier, "refuseSession">;
+  verifier: Pick<TokenVerifier, "verify" | "refuseSession">;
 }
 
 /** What the owner of an account does with it. Sessions that a call ends are refused here at once. */
@@ -32,7 +32,7 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
   const refuse = ({ endedSessionIds }: EndedSessions) => {
     for (const id of endedSessionIds) verifier.refuseSession(id);
   };
-  registerLinkRoutes(app, accounts, refuse);
+  registerLinkRoutes(app, accounts, verifier);
 
   app.post(
     "/auth/resend-verification",

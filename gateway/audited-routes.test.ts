@@ -47,6 +47,7 @@ const SAMPLES: Record<string, Sample> = {
   "POST /auth/verify-email": { body: { token: "link" } },
   "POST /auth/reset-password": { body: { token: "link", newPassword: password } },
   "POST /auth/confirm-email-change": { body: { token: "link" } },
+  "POST /auth/disown-account": { body: { token: "link" } },
   "POST /auth/undo-email-change": { body: { token: "link" } },
   "POST /auth/resend-verification": { body: { email } },
   "POST /auth/forgot-password": { body: { email } },

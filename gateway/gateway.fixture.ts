@@ -80,6 +80,7 @@ const absentAccount = () => Promise.reject(new Error("not part of this test"));
 /** Accounts that are no part of a test. */
 export const absentAccounts: AccountClient = {
   verifyEmail: absentAccount,
+  disownAccount: absentAccount,
   resendVerification: absentAccount,
   forgotPassword: absentAccount,
   resetPassword: absentAccount,

@@ -32,7 +32,8 @@ export const identityLinkDocs = describeRoutes("Identity providers", {
     summary: "Link an account at an identity provider",
     description:
       "Needs the password; of an account without one, a login in the last ten minutes. Send the browser to `url`: it " +
-      "comes back to `returnTo` with `#linked=` and the provider, or with `#error=` and a code.",
+      "comes back to `returnTo` with `#linked=` and the provider, or with `#error=` and a code. 403 `email_not_verified` " +
+      "while the account's credentials are not proven: see `POST /auth/verify-email`.",
     answers: {
       200: {
         description: "Where to send the browser.",
@@ -43,7 +44,7 @@ export const identityLinkDocs = describeRoutes("Identity providers", {
         },
       },
     },
-    codes: ["provider_not_found", "not_found", "already_linked", ...ownerCodes],
+    codes: ["provider_not_found", "not_found", "already_linked", "email_not_verified", ...ownerCodes],
   },
   unlinkIdentity: {
     summary: "Take an account at an identity provider away",

@@ -30,7 +30,7 @@ export type LimitClasses = Record<LimitClass, { address: RateLimit; user?: RateL
 
 const PATTERNS: readonly [RegExp, LimitClass][] = [
   [/^\/auth\/refresh$/, "refresh"],
-  [/^\/auth\/(?:verify-email|reset-password|confirm-email-change|undo-email-change)$/, "link"],
+  [/^\/auth\/(?:verify-email|disown-account|reset-password|confirm-email-change|undo-email-change)$/, "link"],
   [/^\/auth\/(?:providers|:provider|:provider\/callback|oauth\/exchange)$/, "provider"],
   [/^\/auth\/(?:login|register|mfa\/verify|forgot-password|resend-verification)(?:\/|$)/, "login"],
   [/^\/auth\//, "account"],

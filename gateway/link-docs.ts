@@ -25,15 +25,31 @@ function used(description: string, data: z.ZodType = z.strictObject({})): Record
 const docs = describeRoutes("Accounts", {
   verifyEmailPage: { summary: "Page: prove an address", answers: pageAnswers },
   verifyEmail: {
-    summary: "Prove an address by the mailed token",
-    answers: used("The address is proven.", account),
+    summary: "Verify an address by the mailed token",
+    description:
+      "With the account's access token or password, its credentials count as proven: a second factor and logins at " +
+      "identity providers can be set up then. With the token alone only the address is verified.",
+    answers: used("The address is verified.", account),
+    codes: ["verification_token_invalid", "invalid_credentials", "busy"],
+    bodyTypes,
+    takesSession: true,
+  },
+  disownAccountPage: { summary: "Page: I did not make this account", answers: pageAnswers },
+  disownAccount: {
+    summary: "Say by the token of a verification mail that somebody else made the account",
+    description:
+      "Password, logins at identity providers, links and sessions of whoever made it are gone. A reset gives the account a " +
+      "new password. Not for an account whose credentials were proven.",
+    answers: used("Nothing opens the account any more."),
     codes: ["verification_token_invalid"],
     bodyTypes,
   },
   resetPasswordPage: { summary: "Page: a new password", answers: pageAnswers },
   resetPassword: {
     summary: "Set a new password by the mailed token",
-    description: "Every session of the user ends.",
+    description:
+      "Every session of the user ends. If the account's credentials were never proven together with its mailbox, " +
+      "everything else that opens it goes, too: a mail says what.",
     answers: used("It was set."),
     codes: ["reset_token_invalid", ...newPasswordCodes, "password_unchanged", "busy"],
     bodyTypes,
@@ -41,9 +57,11 @@ const docs = describeRoutes("Accounts", {
   confirmEmailChangePage: { summary: "Page: use another address", answers: pageAnswers },
   confirmEmailChange: {
     summary: "Confirm another address by the token mailed to it",
+    description: "Needs the account's access token or its password.",
     answers: used("The address was changed.", account),
-    codes: ["verification_token_invalid"],
+    codes: ["verification_token_invalid", "reauthentication_required", "invalid_credentials", "busy"],
     bodyTypes,
+    takesSession: true,
   },
   undoEmailChangePage: { summary: "Page: take an address back", answers: pageAnswers },
   undoEmailChange: {
@@ -58,6 +76,7 @@ const docs = describeRoutes("Accounts", {
 /** The page that a mailed link opens, and what its button does. */
 export const linkDocs: Record<LinkPage, { get: RouteDocs; post: RouteDocs }> = {
   "verify-email": { get: docs.verifyEmailPage, post: docs.verifyEmail },
+  "disown-account": { get: docs.disownAccountPage, post: docs.disownAccount },
   "reset-password": { get: docs.resetPasswordPage, post: docs.resetPassword },
   "confirm-email-change": { get: docs.confirmEmailChangePage, post: docs.confirmEmailChange },
   "undo-email-change": { get: docs.undoEmailChangePage, post: docs.undoEmailChange },

@@ -8,38 +8,65 @@ export const LINK_PAGES = {
   "verify-email": {
     action: "auth.verify_email",
     title: "Confirm your e-mail address",
-    text: "Confirm that you can read mail at this address.",
+    text:
+      "Confirm that you can read mail at this address. With the password of the account you also confirm that you made " +
+      "it: a second factor and other logins can be set up then.",
+    password: "own-optional",
     button: "Confirm the address",
     done: "Your e-mail address is confirmed",
     next: "You can close this page.",
+    other: { page: "disown-account", text: "Somebody else made an account with your address?" },
+  },
+  "disown-account": {
+    action: "auth.disown_account",
+    title: "I did not make this account",
+    text:
+      "Whoever made the account with your address is logged out and can no longer log in: its password and everything " +
+      "else that opens it are removed.",
+    password: "none",
+    button: "I did not make this account",
+    done: "Nobody can log in to the account any more",
+    next: "If you want to use it yourself, ask for a new password with your e-mail address.",
+    other: undefined,
   },
   "reset-password": {
     action: "auth.reset_password",
     title: "Choose a new password",
     text: "It logs you out everywhere.",
+    password: "new",
     button: "Set the password",
     done: "Your password was set",
     next: "You were logged out everywhere. Log in with the new password.",
+    other: undefined,
   },
   "confirm-email-change": {
     action: "auth.confirm_email_change",
     title: "Use this e-mail address",
-    text: "Confirm that your account is to have the address that this mail went to.",
+    text:
+      "Confirm with the password of your account that it is to have the address that this mail went to. If the account " +
+      "is not yours, close this page: nothing changes.",
+    password: "own",
     button: "Use this address",
     done: "Your e-mail address was changed",
-    next: "Log in with it from now on. The old address has got a mail with a way back.",
+    next: "Log in with it from now on. The old address has got a mail with a way back, if it was confirmed.",
+    other: undefined,
   },
   "undo-email-change": {
     action: "auth.undo_email_change",
     title: "Take your e-mail address back",
     text: "Your account gets the address back that this mail went to, and everybody is logged out of it.",
+    password: "none",
     button: "Take the address back",
     done: "Your e-mail address is back",
     next: "Everybody was logged out and the password is gone. A link to set a new one is on its way to this address.",
+    other: undefined,
   },
 } as const;
 
 export type LinkPage = keyof typeof LINK_PAGES;
+
+/** The password that a page asks for: a new one, or that of the account. */
+type PasswordKind = (typeof LINK_PAGES)[LinkPage]["password"];
 
 const STYLE =
   "body{margin:0 auto;padding:2rem 1rem;max-width:34rem;font:1rem/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff}" +
@@ -60,22 +87,43 @@ const MAX_TOKEN_CHARACTERS = 200;
 
 /** The page that a mailed link opens: a form that posts its token. @param problem why the last try was refused. */
 export function linkPage(page: LinkPage, token: string, problem?: string): string {
-  const { title, text, button } = LINK_PAGES[page];
+  const { title, text, password, button, other } = LINK_PAGES[page];
   const alert = problem === undefined ? "" : `<p role="alert" id="problem">${escapeHtml(problem)}</p>\n`;
   const described = problem === undefined ? "" : ' aria-invalid="true" aria-describedby="problem"';
-  const password =
-    page === "reset-password"
-      ? `<label for="new-password">New password</label>
-<input id="new-password" name="newPassword" type="password" autocomplete="new-password" required maxlength="1024"${described}>\n`
-      : "";
   return frame(
     title,
     `<p>${text}</p>
-${alert}<form method="post" action="/auth/${page}">
-<input type="hidden" name="token" value="${escapeHtml(token)}">
-${password}<button type="submit">${button}</button>
-</form>`,
+${alert}${form(page, token, passwordInput(password, described), button)}${
+  other === undefined
+    ? ""
+    : `
+<p>${other.text}</p>
+${form(other.page, token, "", LINK_PAGES[other.page].button)}`
+}`,
   );
+}
+
+function form(page: LinkPage, token: string, input: string, button: string): string {
+  return `<form method="post" action="/auth/${page}">
+<input type="hidden" name="token" value="${escapeHtml(token)}">
+${input}<button type="submit">${button}</button>
+</form>`;
+}
+
+function passwordInput(kind: PasswordKind, described: string): string {
+  switch (kind) {
+    case "none":
+      return "";
+    case "new":
+      return `<label for="new-password">New password</label>
+<input id="new-password" name="newPassword" type="password" autocomplete="new-password" required maxlength="1024"${described}>\n`;
+    case "own":
+      return `<label for="password">Password of your account</label>
+<input id="password" name="password" type="password" autocomplete="current-password" required maxlength="1024"${described}>\n`;
+    case "own-optional":
+      return `<label for="password">Password of the account (may be left empty)</label>
+<input id="password" name="password" type="password" autocomplete="current-password" maxlength="1024"${described}>\n`;
+  }
 }
 
 /** The page after a link was used. */

@@ -1,12 +1,18 @@
 import { createHash } from "node:crypto";
-import { expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { DomainError } from "../service-kit/errors.ts";
 import type { AccountClient } from "./account-client.ts";
 import { absentAccounts, ada, send, testGateway, USER_ID } from "./gateway.fixture.ts";
 
 const TOKEN = "t".repeat(43);
 const ended = { userId: USER_ID, endedSessionIds: ["s1"] };
-const PAGES = ["verify-email", "reset-password", "confirm-email-change", "undo-email-change"] as const;
+const PAGES = [
+  "verify-email",
+  "disown-account",
+  "reset-password",
+  "confirm-email-change",
+  "undo-email-change",
+] as const;
 const BROWSER = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
 const FORM = { ...BROWSER, "content-type": "application/x-www-form-urlencoded" };
 
@@ -15,6 +21,7 @@ function withAccounts(accounts: Partial<AccountClient> = {}) {
     accounts: {
       ...absentAccounts,
       verifyEmail: async () => ada,
+      disownAccount: async () => ended,
       resetPassword: async () => ended,
       confirmEmailChange: async () => ada,
       undoEmailChange: async () => ended,
@@ -182,4 +189,65 @@ test("neither log nor audit entry has a link's token", async () => {
   }
   expect(gateway.log()).toContain("/auth/reset-password");
   expect(gateway.log() + JSON.stringify(gateway.entries)).not.toContain(TOKEN);
+});
+
+describe.each([
+  ["verify-email", "verifyEmail"],
+  ["confirm-email-change", "confirmEmailChange"],
+] as const)("what comes along with the link of %s", (page, method) => {
+  const use = async (body: object, headers: Record<string, string> = {}) => {
+    const client = vi.fn(async () => ada);
+    const { app } = withAccounts({ [method]: client });
+    const response = await send(app, { method: "POST", url: `/auth/${page}`, body, headers });
+    const link = client.mock.lastCall as unknown as [object] | undefined;
+    return { status: response.statusCode, code: response.json().error?.code, link: link?.[0] };
+  };
+  const nothing = { token: TOKEN, password: "", sessionUserId: "", clientIp: "127.0.0.1" };
+
+  test.each([
+    ["nothing", {}, {}, {}],
+    ["a password", { password: "correct horse" }, {}, { password: "correct horse" }],
+    ["an empty field of the form", { password: "" }, {}, {}],
+    ["a session", {}, { authorization: "Bearer user-token" }, { sessionUserId: USER_ID }],
+  ])("%s is passed on", async (_what, body, headers, proof) => {
+    const used = await use({ token: TOKEN, ...body }, headers);
+    expect(used).toEqual({ status: 200, code: undefined, link: { ...nothing, ...proof } });
+  });
+
+  test.each(["Bearer revoked-token", "Bearer expired-token", "Bearer unknown", "Bearer", "Basic YTpi", ""])(
+    "%j is refused, not overlooked",
+    async (authorization) => {
+      const used = await use({ token: TOKEN, password: "correct horse" }, { authorization });
+      expect(used).toEqual({ status: 401, code: "invalid_credentials", link: undefined });
+    },
+  );
+});
+
+test("the page of a verification asks for the password, and lets its reader disown the account", async () => {
+  const { app } = withAccounts();
+  const { body } = await send(app, { url: `/auth/verify-email?token=${TOKEN}` });
+  const [, password = ""] = /<input id="password"([^>]*)>/.exec(body) ?? [];
+  expect(password).toContain('autocomplete="current-password"');
+  expect(password).not.toContain("required");
+  expect(body).toContain('<label for="password">');
+  expect(body).toContain('<form method="post" action="/auth/disown-account">');
+  const confirm = await send(app, { url: `/auth/confirm-email-change?token=${TOKEN}` });
+  expect(confirm.body).toMatch(/<input id="password"[^>]* required/);
+});
+
+test("a wrong password shows the form of the page again", async () => {
+  const { app } = withAccounts({
+    confirmEmailChange: () => Promise.reject(new DomainError("invalid_credentials")),
+  });
+  const body = `token=${TOKEN}&password=wrong+horse`;
+  const response = await send(app, {
+    method: "POST",
+    url: "/auth/confirm-email-change",
+    body,
+    headers: FORM,
+  });
+  expect(response.statusCode).toBe(401);
+  expect(response.body).toContain('role="alert"');
+  expect(response.body).toContain(`value="${TOKEN}"`);
+  expect(response.body).not.toContain("wrong horse");
 });

@@ -1,9 +1,12 @@
-import type { FastifyReply } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
+import { bearerToken, principalOf } from "../token-client/bearer-token.ts";
+import type { TokenVerifier } from "../token-client/principal.ts";
 import type { AccountClient, EndedSessions } from "./account-client.ts";
 import { linkTokenField, passwordField } from "./body-fields.ts";
-import { clientIp } from "./client-ip.ts";
+import { clientOf } from "./client-of.ts";
 import { success } from "./envelope.ts";
 import { addFormParser, isForm } from "./form-parser.ts";
 import { linkDocs } from "./link-docs.ts";
@@ -11,12 +14,48 @@ import { donePage, failurePage, LINK_PAGES, type LinkPage, linkPage, PAGE_HEADER
 import type { FailurePage, GatewayApp } from "./request-state.ts";
 
 const TokenBody = z.strictObject({ token: linkTokenField });
+/** A form sends an empty field for a password that was not typed. */
+const ProofBody = z.strictObject({
+  token: linkTokenField,
+  password: z
+    .string()
+    .max(1_024)
+    .optional()
+    .meta({
+      description: "Of the account, unless its access token comes along.",
+      format: "password",
+      examples: ["Correct-Horse-42"],
+    }),
+});
 const ResetBody = z.strictObject({ token: linkTokenField, newPassword: passwordField });
+const REFUSED_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_missing", "token_invalid", "token_expired"]);
 /** Not strict: mail programs add parameters of their own to links. */
 const LinkQuery = z.object({ token: linkTokenField });
 
+const BODIES: Record<LinkPage, z.ZodType<UsedFields>> = {
+  "verify-email": ProofBody,
+  "disown-account": TokenBody,
+  "reset-password": ResetBody,
+  "confirm-email-change": ProofBody,
+  "undo-email-change": TokenBody,
+};
+
+/** What the bodies have, each for its page. */
+interface UsedFields {
+  token: string;
+  password?: string | undefined;
+  newPassword?: string | undefined;
+}
+
 /** A link that is used, and from where. */
-type UsedLink = z.output<typeof ResetBody> & { clientIp: string };
+interface UsedLink {
+  token: string;
+  password: string;
+  newPassword: string;
+  clientIp: string;
+  userAgent: string;
+  request: FastifyRequest;
+}
 
 /** What using a link came to. */
 interface Used {
@@ -33,20 +72,31 @@ interface Used {
 export function registerLinkRoutes(
   app: GatewayApp,
   accounts: AccountClient,
-  refuse: (ended: EndedSessions) => void,
+  verifier: Pick<TokenVerifier, "verify" | "refuseSession">,
 ): void {
-  const use: Record<LinkPage, (body: UsedLink, context: CallContext) => Promise<Used>> = {
-    "verify-email": async ({ token }, context) => {
-      const user = await accounts.verifyEmail(token, context);
+  const refuse = ({ endedSessionIds }: EndedSessions) => {
+    for (const id of endedSessionIds) verifier.refuseSession(id);
+  };
+  const proven = async ({ token, password, clientIp, request }: UsedLink) => {
+    return { token, password, clientIp, sessionUserId: await sessionUserOf(request, verifier) };
+  };
+  const use: Record<LinkPage, (link: UsedLink, context: CallContext) => Promise<Used>> = {
+    "verify-email": async (link, context) => {
+      const user = await accounts.verifyEmail(await proven(link), context);
       return { userId: user.id, data: { user }, message: "The address is confirmed." };
     },
-    "reset-password": async (reset, context) => {
-      const ended = await accounts.resetPassword(reset, context);
+    "disown-account": async ({ token, clientIp, userAgent }, context) => {
+      const ended = await accounts.disownAccount({ token, clientIp, userAgent }, context);
+      refuse(ended);
+      return { userId: ended.userId, data: {}, message: "Nothing opens the account any more." };
+    },
+    "reset-password": async ({ token, newPassword, clientIp }, context) => {
+      const ended = await accounts.resetPassword({ token, newPassword, clientIp }, context);
       refuse(ended);
       return { userId: ended.userId, data: {}, message: "The password was set; every session has ended." };
     },
-    "confirm-email-change": async ({ token }, context) => {
-      const user = await accounts.confirmEmailChange(token, context);
+    "confirm-email-change": async (link, context) => {
+      const user = await accounts.confirmEmailChange(await proven(link), context);
       return { userId: user.id, data: { user }, message: "The address was changed." };
     },
     "undo-email-change": async ({ token }, context) => {
@@ -78,19 +128,37 @@ export function registerLinkRoutes(
             failurePage: onFailure,
             docs: linkDocs[page].post,
           },
-          schema: { body: page === "reset-password" ? ResetBody : TokenBody },
+          schema: { body: BODIES[page] },
         },
         async (request, reply) => {
-          // Only the page that has a password to ask for reads one.
-          const body = request.body as z.output<typeof ResetBody>;
-          const used = { ...body, clientIp: clientIp(request) };
-          const { userId, data, message } = await use[page](used, request.call);
+          const { token, password = "", newPassword = "" } = request.body;
+          const link = { token, password, newPassword, ...clientOf(request), request };
+          const { userId, data, message } = await use[page](link, request.call);
           request.provenActor = { userId };
           return isForm(request) ? sendPage(reply, donePage(page)) : success(data, message);
         },
       );
     }
   });
+}
+
+/**
+ * The user of the session that comes along; empty: none does.
+ *
+ * @throws {DomainError} `invalid_credentials` for a session that is over and for what is no access token;
+ *   `service_unavailable`.
+ */
+async function sessionUserOf(
+  { headers: { authorization } }: FastifyRequest,
+  verifier: Pick<TokenVerifier, "verify">,
+): Promise<string> {
+  if (authorization === undefined) return "";
+  try {
+    return (await principalOf(verifier, bearerToken(authorization))).userId;
+  } catch (error) {
+    const isRefused = error instanceof DomainError && REFUSED_TOKENS.has(error.code);
+    throw isRefused ? new DomainError("invalid_credentials", undefined, { cause: error }) : error;
+  }
 }
 
 function sendPage(reply: FastifyReply, html: string): FastifyReply {

@@ -24,6 +24,8 @@ export const mfaDocs = describeRoutes("Second factor", {
   },
   setUpMfa: {
     summary: "Begin to set up a second factor",
+    description:
+      "403 `email_not_verified` while the account's credentials are not proven: see `POST /auth/verify-email`.",
     answers: answersWith(
       "For an authenticator app. Nothing is on yet.",
       z.strictObject({
@@ -34,13 +36,13 @@ export const mfaDocs = describeRoutes("Second factor", {
           .meta({ description: "An SVG as a data URL.", examples: ["data:image/svg+xml;base64,AA=="] }),
       }),
     ),
-    codes: ["invalid_credentials", "mfa_already_enabled", "busy"],
+    codes: ["invalid_credentials", "email_not_verified", "mfa_already_enabled", "busy"],
   },
   enableMfa: {
     summary: "Turn the second factor on",
     description: "Every other session ends.",
     answers: answersWith("It is on.", recoveryCodes),
-    codes: ["mfa_code_invalid", "mfa_already_enabled"],
+    codes: ["mfa_code_invalid", "email_not_verified", "mfa_already_enabled"],
   },
   disableMfa: {
     summary: "Turn the second factor off",

@@ -74,6 +74,14 @@ export type OAuthResult =
   | { linked: LinkedIdentity; userId: string }
   | { refused: ErrorCode };
 
+/** Where the browser goes on, with what. */
+export interface OAuthCompletion {
+  returnTo: string;
+  result: OAuthResult;
+  /** The sessions of an account that the login has claimed. */
+  endedSessionIds: readonly string[];
+}
+
 /** An account at a provider that opens the user's own. */
 export interface LinkedIdentity {
   provider: string;
@@ -85,7 +93,7 @@ export interface LinkedIdentity {
 export interface OAuthClient {
   listProviders(context: CallContext): Promise<IdentityProvider[]>;
   begin(beginning: OAuthBeginning, context: CallContext): Promise<OAuthDeparture>;
-  complete(arrival: OAuthArrival, context: CallContext): Promise<{ returnTo: string; result: OAuthResult }>;
+  complete(arrival: OAuthArrival, context: CallContext): Promise<OAuthCompletion>;
   exchange(
     request: { code: string; codeVerifier: string; clientIp: string; userAgent: string; deviceToken: string },
     context: CallContext,
@@ -111,8 +119,9 @@ export function createOAuthClient(address: string, certificate: ProcessCertifica
     },
     begin: (beginning, context) => callUnary(client, client.beginOAuthLogin, beginning, context),
     async complete(arrival, context) {
-      const { returnTo, result } = await callUnary(client, client.completeOAuthLogin, arrival, context);
-      return { returnTo, result: toResult(result) };
+      const answer = await callUnary(client, client.completeOAuthLogin, arrival, context);
+      const { returnTo, result, endedSessionIds } = answer;
+      return { returnTo, result: toResult(result), endedSessionIds };
     },
     async exchange(request, context) {
       const { result } = await callUnary(client, client.exchangeOAuthCode, request, context);

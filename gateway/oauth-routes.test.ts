@@ -14,7 +14,11 @@ function gateway(
   tokenDelivery: TokenDelivery = "fragment",
   overrides: Partial<OAuthClient> = {},
 ) {
-  const complete = vi.fn<OAuthClient["complete"]>(async () => ({ returnTo: RETURN_TO, result }));
+  const complete = vi.fn<OAuthClient["complete"]>(async () => ({
+    returnTo: RETURN_TO,
+    result,
+    endedSessionIds: [],
+  }));
   const begin = vi.fn(async (_beginning: OAuthBeginning) => ({
     authorizationUrl: "https://id.example/authorize?x=y",
     browserToken: BROWSER,

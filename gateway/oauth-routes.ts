@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { AuditActor } from "../audit-client/audit-entry.ts";
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
+import type { TokenVerifier } from "../token-client/principal.ts";
 import { returnToField } from "./body-fields.ts";
 import { clientOf } from "./client-of.ts";
 import { deviceTokenOf, keepDeviceToken } from "./device-cookie.ts";
@@ -74,6 +75,7 @@ const ExchangeBody = z.strictObject({
 export interface OAuthBackends {
   oauth: OAuthClient;
   tokenDelivery: TokenDelivery;
+  verifier: Pick<TokenVerifier, "refuseSession">;
 }
 
 /**
@@ -82,7 +84,7 @@ export interface OAuthBackends {
  */
 export function registerOAuthRoutes(
   app: GatewayApp,
-  { oauth, tokenDelivery }: OAuthBackends,
+  { oauth, tokenDelivery, verifier }: OAuthBackends,
   paths: KnownPaths,
 ): void {
   const notOurs = async (request: FastifyRequest, reply: FastifyReply) => {
@@ -139,7 +141,9 @@ export function registerOAuthRoutes(
         ...clientOf(request),
         deviceToken: deviceTokenOf(request),
       };
-      const { returnTo, result } = await oauth.complete(arrival, withLongBudget(request.call));
+      const completion = await oauth.complete(arrival, withLongBudget(request.call));
+      const { returnTo, result, endedSessionIds } = completion;
+      for (const id of endedSessionIds) verifier.refuseSession(id);
       request.provenActor = actorOf(result);
       if ("refused" in result) request.errorCode = result.refused;
       if ("tokens" in result) keepDeviceToken(request, reply, result.deviceToken);

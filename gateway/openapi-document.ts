@@ -157,6 +157,7 @@ function cookieParameter([name, description]: [string, string]): object {
 /** Any one of them lets a call in. */
 function securityOf({ auth, docs }: DocumentedRoute["config"]): object[] {
   if (docs.isForClients === true) return [{ client: [] }];
+  if (docs.takesSession === true) return [{}, { accessToken: [] }];
   if (auth === "public") return [];
   return auth === "authenticated"
     ? [{ accessToken: [] }]

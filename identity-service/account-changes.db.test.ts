@@ -11,7 +11,7 @@ import { forgotPassword } from "./forgot-password.ts";
 import type { MailName } from "./mail.ts";
 import { register } from "./register.ts";
 import { resetPassword } from "./reset-password.ts";
-import { soon, testDeps } from "./test-deps.ts";
+import { proveCredentials, soon, testDeps } from "./test-deps.ts";
 import { outboxOf, tokensIn } from "./test-mails-store.ts";
 import { undoEmailChange } from "./undo-email-change.ts";
 import { updateProfile } from "./update-profile.ts";
@@ -26,6 +26,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   deps = await testDeps(database.sql);
   userId = (await register(deps, ANNA, soon())).id;
+  await proveCredentials(database.ownerSql, userId);
 });
 afterEach(() => database.ownerSql`truncate users, mail_outbox, session_ends, released_addresses cascade`);
 afterAll(() => database.drop());
@@ -38,7 +39,7 @@ const DAY_MS = 24 * HOUR_MS;
 const SESSION = "019a0000-0000-7000-8000-0000000000aa";
 const context = () => newCallContext({ budgetMs: 60_000 });
 const confirmEmailChange = (withDeps: Parameters<typeof confirmChange>[0], token: string) =>
-  confirmChange(withDeps, token, context());
+  confirmChange(withDeps, { token, sessionUserId: userId, password: "", clientIp: IP }, context());
 const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + ms) });
 const mails = async (template: MailName) =>
   (await outboxOf(database.ownerSql)).filter((mail) => mail.template === template);
@@ -214,7 +215,9 @@ test("what was mailed to the old address is worth nothing after the change", asy
   const verification = await last("verify-email");
   const reset = await resetLink();
   await confirmEmailChange(deps, await wantAddress("anna@new.example"));
-  await expect(verifyEmail(deps, verification)).rejects.toMatchObject({ code: "verification_token_invalid" });
+  await expect(
+    verifyEmail(deps, { token: verification, sessionUserId: "", password: "", clientIp: IP }, context()),
+  ).rejects.toMatchObject({ code: "verification_token_invalid" });
   await expect(resetPassword(deps, { token: reset, newPassword: NEW }, context())).rejects.toMatchObject({
     code: "reset_token_invalid",
   });

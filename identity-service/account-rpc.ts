@@ -5,6 +5,7 @@ import { type ChangeEmailDeps, changeEmail } from "./change-email.ts";
 import { type ChangePasswordDeps, changePassword } from "./change-password.ts";
 import { type ConfirmEmailChangeDeps, confirmEmailChange } from "./confirm-email-change.ts";
 import { type DeleteAccountDeps, deleteAccount } from "./delete-account.ts";
+import { disownAccount } from "./disown-account.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import type { MailALinkDeps } from "./mail-a-link.ts";
 import { resendVerification } from "./resend-verification.ts";
@@ -16,6 +17,7 @@ import { verifyEmail } from "./verify-email.ts";
 
 type AccountMethod =
   | "verifyEmail"
+  | "disownAccount"
   | "resendVerification"
   | "forgotPassword"
   | "resetPassword"
@@ -29,6 +31,7 @@ type AccountMethod =
 /** Only the gateway acts for end users. */
 export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod> = {
   verifyEmail: ["gateway"],
+  disownAccount: ["gateway"],
   resendVerification: ["gateway"],
   forgotPassword: ["gateway"],
   resetPassword: ["gateway"],
@@ -52,7 +55,10 @@ export function createAccountRpc(
   encodeUser: (user: User) => ProtoUser | Promise<ProtoUser>,
 ): Pick<Implementation<IdentityServiceServer>, AccountMethod> {
   return {
-    verifyEmail: async ({ token }) => ({ user: await encodeUser(await verifyEmail(deps, token)) }),
+    verifyEmail: async (request, context) => ({
+      user: await encodeUser(await verifyEmail(deps, request, context)),
+    }),
+    disownAccount: async (request, context) => encodeEnded(await disownAccount(deps, request, context)),
     resendVerification: async (request) => {
       await resendVerification(deps, request);
       return {};
@@ -71,8 +77,8 @@ export function createAccountRpc(
       await changeEmail(deps, request, context.deadlineMs);
       return {};
     },
-    confirmEmailChange: async ({ token }, context) => ({
-      user: await encodeUser(await confirmEmailChange(deps, token, context)),
+    confirmEmailChange: async (request, context) => ({
+      user: await encodeUser(await confirmEmailChange(deps, request, context)),
     }),
     undoEmailChange: async ({ token }, context) => encodeEnded(await undoEmailChange(deps, token, context)),
   };

@@ -47,7 +47,7 @@ export interface OAuthDeparture {
  * Begins a login at an identity provider, or the linking of an account there: a row that a browser with the token
  * can use once, within ten minutes. Flows of one browser share its token, so that two tabs do not end each other.
  *
- * @throws {DomainError} `provider_not_found`; `validation_failed`; `too_many_requests`; for linking `already_linked` and what `proveOwner`
+ * @throws {DomainError} `provider_not_found`; `validation_failed`; `too_many_requests`; for linking `already_linked`, `email_not_verified` while the credentials are not proven, and what `proveOwner`
  *   throws; `service_unavailable` also while nothing is known of the provider.
  */
 export async function beginOAuthLogin(
@@ -115,8 +115,9 @@ async function linkOf(
   if (owner === undefined) return { linkUserId: null, linkSessionEpoch: null };
   // Read before the proof: whatever ends sessions after it ends the flow too.
   const linkSessionEpoch = await orUnavailable(findSessionEpoch(deps.sql, owner.userId));
-  await proveOwner(deps, owner, context.deadlineMs);
+  const account = await proveOwner(deps, owner, context.deadlineMs);
   if (linkSessionEpoch === undefined) throw new DomainError("invalid_credentials");
+  if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
   const linked = await orUnavailable(listIdentities(deps.sql, owner.userId));
   if (linked.some(({ provider }) => provider === party.name)) throw new DomainError("already_linked");
   return { linkUserId: owner.userId, linkSessionEpoch };

@@ -29,7 +29,8 @@ export interface TotpEnrollment {
  * Makes a TOTP secret, shown this once. It counts for nothing until `confirmTotpEnrollment`, and takes the place of one
  * that was not confirmed.
  *
- * @throws {DomainError} `invalid_credentials`, `mfa_already_enabled`, `busy`, `service_unavailable`.
+ * @throws {DomainError} `invalid_credentials`; `email_not_verified` while the credentials are not proven: whoever
+ *   registered somebody else's address must not lock its owner out; `mfa_already_enabled`, `busy`, `service_unavailable`.
  */
 export async function beginTotpEnrollment(
   deps: BeginTotpEnrollmentDeps,
@@ -44,6 +45,7 @@ export async function beginTotpEnrollment(
     transaction(deps.sql, async (tx) => {
       const account = await lockAccount(tx, userId);
       if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
+      if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
       const isKept = await replaceUnconfirmedSecret(tx, { userId, createdAt: deps.now(), ...sealed });
       if (!isKept) throw new DomainError("mfa_already_enabled");
     }),

@@ -21,7 +21,7 @@ import { rememberDevice } from "./remember-device.ts";
 import { resetPassword } from "./reset-password.ts";
 import { resetUserMfa } from "./reset-user-mfa.ts";
 import { setUserAccess } from "./set-user-access.ts";
-import { soon, testDeps } from "./test-deps.ts";
+import { proveCredentials, soon, testDeps } from "./test-deps.ts";
 import { unlockUser } from "./unlock-user.ts";
 import type { User } from "./user.ts";
 
@@ -71,6 +71,7 @@ const mails = async () =>
   (await database.ownerSql`select template from mail_outbox`).map(({ template }) => template);
 async function enrolled(): Promise<string> {
   const request = { userId: anna.id, password: PASSWORD, ...FROM };
+  await proveCredentials(database.ownerSql, anna.id);
   const { secret } = await beginTotpEnrollment(deps, request, soon());
   const sessionId = deps.newId();
   const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });

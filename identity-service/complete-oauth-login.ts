@@ -34,6 +34,13 @@ export type OAuthResult =
   | { kind: "linked"; identity: LinkedIdentity }
   | { kind: "refused"; code: ErrorCode };
 
+/** How a flow ended. */
+interface FlowEnd {
+  result: OAuthResult;
+  /** The sessions of an account that the login has claimed. */
+  endedSessionIds: readonly string[];
+}
+
 /** Failures that the client is told at the address it gave. Anything else is ours to answer for. */
 export const TOLD: ReadonlySet<ErrorCode> = new Set([
   "oauth_failed",
@@ -55,17 +62,17 @@ export async function completeOAuthLogin(
   deps: OAuthDeps,
   arrival: OAuthArrival,
   context: CallContext,
-): Promise<{ returnTo: string; result: OAuthResult }> {
+): Promise<{ returnTo: string } & FlowEnd> {
   const party = relyingPartyOf(deps, arrival.provider);
   const flow = await takeFlowOf(deps, arrival);
   try {
-    return { returnTo: flow.returnTo, result: await completeFlow(deps, party, flow, arrival, context) };
+    return { returnTo: flow.returnTo, ...(await completeFlow(deps, party, flow, arrival, context)) };
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
     const code = told(error.code);
     if (code === undefined) throw error;
     deps.logger.info({ provider: party.name, code, reason: error.message }, "login at a provider refused");
-    return { returnTo: flow.returnTo, result: { kind: "refused", code } };
+    return { returnTo: flow.returnTo, result: { kind: "refused", code }, endedSessionIds: [] };
   }
 }
 
@@ -92,7 +99,7 @@ async function completeFlow(
   flow: OAuthFlow,
   arrival: OAuthArrival,
   context: CallContext,
-): Promise<OAuthResult> {
+): Promise<FlowEnd> {
   const { state, clientIp, userAgent } = arrival;
   const proof = {
     state,
@@ -103,15 +110,26 @@ async function completeFlow(
   const arrived: Arrival = { party, person, clientIp, userAgent };
   if (flow.linkUserId !== null && flow.linkSessionEpoch !== null) {
     const owner = { userId: flow.linkUserId, sessionEpoch: flow.linkSessionEpoch };
-    return { kind: "linked", identity: await orUnavailable(linkIdentity(deps, arrived, owner, context)) };
+    const identity = await orUnavailable(linkIdentity(deps, arrived, owner, context));
+    return { result: { kind: "linked", identity }, endedSessionIds: [] };
   }
   const { account, end } = await orUnavailable(accountOfPerson(deps, arrived, context));
   deps.wakeMailWorker();
   // Before the new session, which must not be among them.
-  if (end !== undefined) await endSessions(deps, end, context);
-  if (flow.codeChallenge !== null) return makeCode(deps, account, flow.codeChallenge);
+  const endedSessionIds = end === undefined ? [] : await endSessions(deps, end, context);
+  return { result: await logIn(deps, account, flow, arrival, context), endedSessionIds };
+}
+
+async function logIn(
+  deps: OAuthDeps,
+  account: Account,
+  { codeChallenge }: OAuthFlow,
+  from: CallOrigin,
+  context: CallContext,
+): Promise<OAuthResult> {
+  if (codeChallenge !== null) return makeCode(deps, account, codeChallenge);
   const { user, sessionEpoch } = account;
-  const login = await finishOAuthLogin(deps, { user, sessionEpoch, authTime: deps.now() }, arrival, context);
+  const login = await finishOAuthLogin(deps, { user, sessionEpoch, authTime: deps.now() }, from, context);
   return "pending" in login ? { kind: "pending", pending: login.pending } : { kind: "completed", login };
 }
 

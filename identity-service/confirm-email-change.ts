@@ -1,42 +1,52 @@
 import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
-import { setEmail } from "./account-store.ts";
+import { setCredentialsProven, setEmail } from "./account-store.ts";
 import { getUser } from "./get-user.ts";
 import { inUtc } from "./in-utc.ts";
+import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof.ts";
 import { findOwnUndo, killLinks } from "./link-store.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "./make-link.ts";
+import type { ReauthenticateDeps } from "./reauthenticate.ts";
 import { tellAudit } from "./tell-audit.ts";
 import { linkRefused, openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 import type { User } from "./user.ts";
 import { lockAddresses } from "./user-store.ts";
 
-export interface ConfirmEmailChangeDeps extends UseLinkDeps, MakeLinkDeps {
+export interface ConfirmEmailChangeDeps extends UseLinkDeps, MakeLinkDeps, ReauthenticateDeps {
   /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
 /**
- * Changes a user's address to the one that the link was mailed to. What was mailed to the old address is good for
- * nothing any more, but for a link that undoes the change, which goes there now: 7 days, until which nobody else gets
- * the old address.
+ * Changes a user's address to the one that the link was mailed to, and proves the credentials with it. It needs the
+ * account's session or password: otherwise somebody could give an own account to the owner of a mailbox, who would use it
+ * as theirs. What was mailed to the old address expires. If that address was verified, a link that undoes the change goes
+ * there: for 7 days, during which nobody else gets it.
  *
  * @throws {DomainError} `verification_token_invalid`, also if somebody else has the address by now;
- *   `service_unavailable`.
+ *   `reauthentication_required` without session and password; `invalid_credentials` for a wrong password or a session of
+ *   another account; both leave the link usable; `too_many_requests`, `busy`, `service_unavailable`.
  */
 export async function confirmEmailChange(
   deps: ConfirmEmailChangeDeps,
-  token: string,
+  request: ProvenLink,
   context: CallContext,
 ): Promise<User> {
-  const link = await orUnavailable(openLink(deps, "confirm_email_change", token));
+  const link = await orUnavailable(openLink(deps, "confirm_email_change", request.token));
+  const shown = await showCredentials(deps, link, request, context.deadlineMs);
+  if (shown === undefined) throw new DomainError("reauthentication_required");
   await orUnavailable(
-    useLink(deps, "confirm_email_change", link, async (tx, { id: userId, email: oldEmail }) => {
+    useLink(deps, "confirm_email_change", link, async (tx, account) => {
+      assertStillShown(shown, account);
+      const { id: userId, email: oldEmail } = account;
       const now = deps.now();
       const { newEmail } = link;
       await lockAddresses(tx, [oldEmail, newEmail ?? oldEmail]);
       const isFree = newEmail !== null && (await setEmail(tx, { userId, email: newEmail, at: now }));
       if (!isFree) throw linkRefused("confirm_email_change");
+      await setCredentialsProven(tx, userId, now);
       await killLinks(tx, {
         userId,
         purposes: ["verify_email", "reset_password", "confirm_email_change"],
@@ -49,7 +59,11 @@ export async function confirmEmailChange(
         await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from: leftAt });
         return;
       }
-      const undo = await makeLink(tx, deps, { userId, purpose: "undo_email_change", newEmail: oldEmail });
+      // Nobody has shown to read the old address: there is nobody to give it back to.
+      if (!account.emailVerified) return;
+      const areCredentialsProven = account.credentialsProvenAt !== null;
+      const way = { userId, purpose: "undo_email_change", newEmail: oldEmail, areCredentialsProven } as const;
+      const undo = await makeLink(tx, deps, way);
       const data = { link: undo, occurredAt: inUtc(now) };
       const mail = { id: deps.newId(), userId, recipient: oldEmail };
       await enqueueMail(tx, { ...mail, template: "email-changed", data }, now);

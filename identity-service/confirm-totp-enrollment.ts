@@ -41,7 +41,8 @@ export interface ConfirmedEnrollment {
  * Turns the second factor on, once its app has shown a right code, and ends the user's other sessions, which never had
  * one: written down with the change, and done before the answer where token-service is there.
  *
- * @throws {DomainError} `mfa_code_invalid`, also without a secret of the last 15 minutes; `mfa_already_enabled`;
+ * @throws {DomainError} `mfa_code_invalid`, also without a secret of the last 15 minutes; `email_not_verified` while the
+ *   credentials are not proven; `mfa_already_enabled`;
  *   `too_many_requests`, `service_unavailable`.
  */
 export async function confirmTotpEnrollment(
@@ -72,6 +73,8 @@ async function enable(
   if (credential !== undefined && credential.confirmedAt !== null) {
     throw new DomainError("mfa_already_enabled");
   }
+  // The address may have changed, or everything been evicted, since the enrollment began.
+  if (!user.areCredentialsProven) throw new DomainError("email_not_verified");
   const origin = { userId, isKnownDevice: true };
   await assertTriesLeft(tx, deps, origin);
   const isFresh =

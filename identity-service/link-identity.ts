@@ -13,7 +13,7 @@ import { findAccountOfUser } from "./user-store.ts";
  * were proven by a login. A second time changes nothing.
  *
  * @param owner `sessionEpoch` is the user's when it was asked for: what ended sessions since has ended this too.
- * @throws {DomainError} `already_linked`; `oauth_failed` if the user may not log in any more.
+ * @throws {DomainError} `already_linked`; `email_not_verified` while the credentials are not proven; `oauth_failed` if the user may not log in any more.
  */
 export async function linkIdentity(
   deps: OAuthDeps,
@@ -38,6 +38,7 @@ async function link(
   const present = await findAccountOfUser(tx, userId);
   if (account?.isActive !== true || present?.sessionEpoch !== sessionEpoch)
     throw new DomainError("oauth_failed");
+  if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
   const identity = { provider: party.name, email: person.email ?? null, linkedAt: deps.now(), userId };
   const holder = await findIdentityUser(tx, keyOf(arrival));
   if (holder === userId) return identity;

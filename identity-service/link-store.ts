@@ -7,6 +7,8 @@ export interface OpenLink {
   userId: string;
   /** What the address becomes; null for links that change none. */
   newEmail: string | null;
+  /** Of one that gives an address back: whether the credentials were proven with it when it was left. */
+  areCredentialsProven: boolean;
   createdAt: Date;
 }
 
@@ -19,14 +21,15 @@ export async function insertLink(
     purpose: LinkPurpose;
     userId: string;
     newEmail: string | null;
+    areCredentialsProven: boolean;
     createdAt: Date;
     expiresAt: Date;
   },
 ): Promise<void> {
   await tx`
-    insert into links (id, token_hash, purpose, user_id, new_email, created_at, expires_at)
-    values (${link.id}, ${link.tokenHash}, ${link.purpose}, ${link.userId}, ${link.newEmail}, ${link.createdAt},
-      ${link.expiresAt})
+    insert into links (id, token_hash, purpose, user_id, new_email, are_credentials_proven, created_at, expires_at)
+    values (${link.id}, ${link.tokenHash}, ${link.purpose}, ${link.userId}, ${link.newEmail},
+      ${link.areCredentialsProven}, ${link.createdAt}, ${link.expiresAt})
   `;
 }
 
@@ -36,7 +39,8 @@ export async function findOpenLink(
   which: { tokenHash: Buffer; purpose: LinkPurpose; now: Date },
 ): Promise<OpenLink | undefined> {
   const [row] = await sql<OpenLink[]>`
-    select id, user_id as "userId", new_email as "newEmail", created_at as "createdAt"
+    select id, user_id as "userId", new_email as "newEmail",
+      are_credentials_proven as "areCredentialsProven", created_at as "createdAt"
     from links
     where token_hash = ${which.tokenHash} and purpose = ${which.purpose}
       and consumed_at is null and expires_at > ${which.now}

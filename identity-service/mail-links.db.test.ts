@@ -12,7 +12,7 @@ import { resetPassword } from "./reset-password.ts";
 import { soon, testDeps } from "./test-deps.ts";
 import { outboxOf, tokensIn } from "./test-mails-store.ts";
 import { throttleLimits } from "./throttle.ts";
-import { verifyEmail } from "./verify-email.ts";
+import { verifyEmail as verify } from "./verify-email.ts";
 
 let database: TestDatabase;
 let deps: Awaited<ReturnType<typeof testDeps>>;
@@ -29,6 +29,8 @@ afterAll(() => database.drop());
 
 const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
 const NEW = "an entirely new password";
+const verifyEmail = (withDeps: Parameters<typeof verify>[0], token: string) =>
+  verify(withDeps, { token, sessionUserId: "", password: "", clientIp: "" }, context());
 const HOUR_MS = 3_600_000;
 const context = () => newCallContext({ budgetMs: 60_000 });
 const tokens = (template: MailName) => tokensIn(database.ownerSql, deps.linkTokens, template);
@@ -250,11 +252,16 @@ test("an account gets three mails of a kind an hour, however many ask at once", 
   expect(await tokens("reset-password")).toHaveLength(4);
 });
 
-test("a proven address gets no other verification mail", async () => {
+test("there is another verification mail until the credentials are proven, not only the address", async () => {
   await verifyEmail(deps, await last("verify-email"));
   await resendVerification(deps, ANNA);
   await deps.afterAnswer.drained();
-  expect(await tokens("verify-email")).toHaveLength(1);
+  expect(await tokens("verify-email")).toHaveLength(2);
+  const proven = { token: await last("verify-email"), sessionUserId: userId, password: "", clientIp: "" };
+  await verify(deps, proven, context());
+  await resendVerification(deps, ANNA);
+  await deps.afterAnswer.drained();
+  expect(await tokens("verify-email")).toHaveLength(2);
 });
 
 test("a resent link takes the place of the registration's", async () => {

@@ -18,6 +18,8 @@ export interface LockedUser {
   mustChangePassword: boolean;
   /** Goes up with each new password. */
   passwordEpoch: number;
+  /** The credentials were proven together with the mailbox of `email`. */
+  areCredentialsProven: boolean;
 }
 
 /** A user's TOTP secret, confirmed or not. */
@@ -50,7 +52,8 @@ export interface MfaChallenge {
 export async function lockUserForMfa(tx: TransactionSql, userId: string): Promise<LockedUser | undefined> {
   const [row] = await tx<LockedUser[]>`
     select id, email, status = 'active' as "isActive", session_epoch as "sessionEpoch",
-      must_change_password as "mustChangePassword", password_epoch as "passwordEpoch"
+      must_change_password as "mustChangePassword", password_epoch as "passwordEpoch",
+      coalesce(credentials_proven_email = email, false) as "areCredentialsProven"
     from users where id = ${userId} for no key update
   `;
   return row;

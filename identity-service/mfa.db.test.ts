@@ -21,7 +21,7 @@ import { reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
 import { regenerateRecoveryCodes } from "./regenerate-recovery-codes.ts";
 import { register } from "./register.ts";
 import { rememberDevice } from "./remember-device.ts";
-import { newTestKey, soon, testDeps } from "./test-deps.ts";
+import { newTestKey, proveCredentials, soon, testDeps } from "./test-deps.ts";
 
 const EMAIL = "anna.smith@example.com";
 const PASSWORD = "Password123!";
@@ -43,6 +43,7 @@ beforeEach(async () => {
   deps = { ...(await testDeps(database.sql)), now, deviceTokens: createDeviceTokens(randomBytes(32), now) };
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
   userId = (await register(deps, registration, soon())).id;
+  await proveCredentials(database.ownerSql, userId);
   await database.ownerSql`truncate mail_outbox`;
 });
 afterAll(() => database.drop());
@@ -299,6 +300,7 @@ test("a recovery code may be typed in lower case, with spaces; another user's is
   const anna = userId;
   const ben = { email: "ben@example.com", password: PASSWORD, firstName: "Ben", lastName: "Smith" };
   userId = (await register(deps, ben, soon())).id;
+  await proveCredentials(database.ownerSql, userId);
   await enrolled();
   await expect(renew(recoveryCodes[4] ?? "")).rejects.toMatchObject({ code: "mfa_code_invalid" });
   userId = anna;

@@ -393,6 +393,7 @@ describe("a callback that is nobody's asks the provider nothing", () => {
     expect(await complete(browserToken, answer)).toEqual({
       returnTo: RETURN_TO,
       result: { kind: "refused", code },
+      endedSessionIds: [],
     });
     expect(tokenRequests()).toBe(0);
   });
@@ -660,6 +661,7 @@ describe("linking and unlinking", () => {
 
   test("an account without a password needs a login of the last ten minutes", async () => {
     const id = userIdOf(await flow());
+    await database.ownerSql`update users set credentials_proven_at = credentials_proven_at - interval '1 hour'`;
     const ago = (minutes: number) => new Date(deps.now().getTime() - minutes * 60_000);
     const old = ownerOf(id, { password: "", authTime: ago(11) });
     expect(await codeOf(begin({ name: "other", linkTo: old }))).toBe("reauthentication_required");

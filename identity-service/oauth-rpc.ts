@@ -79,8 +79,8 @@ export function createOAuthRpc(
     }),
     beginOAuthLogin: (request, context) => beginOAuthLogin(deps, decodeBeginning(request), context),
     completeOAuthLogin: async (request, context) => {
-      const { returnTo, result } = await completeOAuthLogin(deps, request, context);
-      return { returnTo, result: await encodeResult(result, request) };
+      const { returnTo, result, endedSessionIds } = await completeOAuthLogin(deps, request, context);
+      return { returnTo, result: await encodeResult(result, request), endedSessionIds: [...endedSessionIds] };
     },
     exchangeOAuthCode: async (request, context): Promise<ExchangeOAuthCodeResponse> => {
       const login = await exchangeOAuthCode(deps, request, context);

@@ -43,7 +43,16 @@ export async function proveOwner(
     if (owner.password === "") throw new DomainError("reauthentication_required");
     return reauthenticate(deps, owner, deadlineMs);
   }
-  const ageMs = deps.now().getTime() - owner.authTime.getTime();
-  if (ageMs > FRESH_MS) throw new DomainError("reauthentication_required");
+  if (!isFresh(deps.now(), owner.authTime, account)) throw new DomainError("reauthentication_required");
   return account;
+}
+
+/**
+ * A login of before the last proof may be that of somebody whose credentials were evicted by it, and whose session is
+ * ending just now. The time of a login comes in whole seconds (RFC 7519 §2).
+ */
+function isFresh(now: Date, authTime: Date, { credentialsProvenAt }: LockedAccount): boolean {
+  if (now.getTime() - authTime.getTime() > FRESH_MS) return false;
+  const provenS = Math.floor((credentialsProvenAt?.getTime() ?? 0) / 1_000);
+  return Math.floor(authTime.getTime() / 1_000) >= provenS;
 }

@@ -1,11 +1,11 @@
 import { type AskedMail, type MailALinkDeps, mailALink } from "./mail-a-link.ts";
 
 /**
- * Mails a new link that proves an address, if it has an account and is not proven.
+ * Mails a new link that proves an address, if it has an account whose credentials are not proven with it.
  *
  * @throws {DomainError} `too_many_requests`, `busy`.
  */
 export function resendVerification(deps: MailALinkDeps, asked: AskedMail): Promise<void> {
   const kind = { call: "resend_verification", purpose: "verify_email", template: "verify-email" } as const;
-  return mailALink(deps, kind, asked, ({ emailVerified }) => !emailVerified);
+  return mailALink(deps, kind, asked, ({ credentialsProvenAt }) => credentialsProvenAt === null);
 }

@@ -22,7 +22,7 @@ import { toAuditEvent } from "./security-event-audit.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
 import { SecurityEventWorker } from "./security-event-worker.ts";
 import { setUserAccess } from "./set-user-access.ts";
-import { soon, testDeps } from "./test-deps.ts";
+import { proveCredentials, soon, testDeps } from "./test-deps.ts";
 import { updateProfile } from "./update-profile.ts";
 
 const EMAIL = "anna.smith@example.com";
@@ -135,6 +135,7 @@ test("what changes nothing tells nothing", async () => {
 });
 
 test("the second factor, its recovery codes and its wrong codes name whose they are", async () => {
+  await proveCredentials(database.ownerSql, userId);
   const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
   const code = () => generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
   const confirmation = { userId, sessionId: deps.newId(), code: code(), ...FROM };
@@ -283,6 +284,7 @@ test("the first administrator is told once, by however many replicas", async () 
 });
 
 test("a wrong second factor names nobody as who typed it", async () => {
+  await proveCredentials(database.ownerSql, userId);
   const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
   const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
   await confirmTotpEnrollment(deps, { userId, sessionId: ADMIN.sessionId, code, ...FROM }, context());

@@ -1,18 +1,43 @@
+import type { CallContext } from "../service-kit/call-context.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
-import { setEmailVerified } from "./account-store.ts";
+import { setCredentialsProven, setEmailVerified } from "./account-store.ts";
 import { getUser } from "./get-user.ts";
+import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof.ts";
+import type { ReauthenticateDeps } from "./reauthenticate.ts";
+import { type TellAuditDeps, tellAudit } from "./tell-audit.ts";
 import { openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 import type { User } from "./user.ts";
 
+export type VerifyEmailDeps = UseLinkDeps & ReauthenticateDeps & TellAuditDeps;
+
 /**
- * Proves a user's address by the link that was mailed to it.
+ * Verifies a user's address by the link that was mailed to it. With the account's session or password, its credentials
+ * count as proven from now on. With the link alone they do not: the reader of the mailbox may not be who knows the
+ * password, for anybody can register any address.
  *
- * @throws {DomainError} `verification_token_invalid`, `service_unavailable`.
+ * @throws {DomainError} `verification_token_invalid`; `invalid_credentials` for a wrong password or a session of another
+ *   account, which leaves the link usable; `too_many_requests`, `busy`, `service_unavailable`.
  */
-export async function verifyEmail(deps: UseLinkDeps, token: string): Promise<User> {
-  const link = await orUnavailable(openLink(deps, "verify_email", token));
+export async function verifyEmail(
+  deps: VerifyEmailDeps,
+  request: ProvenLink,
+  context: CallContext,
+): Promise<User> {
+  const link = await orUnavailable(openLink(deps, "verify_email", request.token));
+  const shown = await showCredentials(deps, link, request, context.deadlineMs);
   await orUnavailable(
-    useLink(deps, "verify_email", link, (tx, account) => setEmailVerified(tx, account.id, deps.now())),
+    useLink(deps, "verify_email", link, async (tx, account) => {
+      const { id: userId } = account;
+      if (shown === undefined) {
+        await setEmailVerified(tx, userId, deps.now());
+      } else {
+        assertStillShown(shown, account);
+        await setCredentialsProven(tx, userId, deps.now());
+      }
+      const reason = shown === undefined ? "by the link alone" : "with the credentials";
+      const { clientIp } = request;
+      await tellAudit(tx, deps, { type: "email_verified", userId, byOwner: true, reason, clientIp }, context);
+    }),
   );
   return getUser(deps, link.userId);
 }

@@ -31,7 +31,8 @@ export const ERROR_CATALOGUE = {
   refresh_token_invalid: "The refresh token is unknown, malformed, expired, or its session has ended.",
   refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",
   forbidden: "The caller's role does not allow this call.",
-  email_not_verified: "The password was right, but the e-mail address has to be proven first; see the mail.",
+  email_not_verified:
+    "The e-mail address has to be confirmed first: by the link in the mail, with the account's password or session.",
   oauth_failed: "The identity provider did not prove who the user is, or the account may not log in.",
   oauth_denied: "The user, or the identity provider, has declined the login.",
   reauthentication_required:

@@ -26,6 +26,7 @@ const PATHS = [
   "/auth/verify-email",
   "/auth/reset-password",
   "/auth/confirm-email-change",
+  "/auth/disown-account",
   "/auth/undo-email-change",
   "/auth/resend-verification",
   "/auth/forgot-password",
@@ -98,7 +99,7 @@ async function liveThroughEverything(): Promise<void> {
   const verification = linkIn(await mailAbout(system, email, "Confirm your e-mail address"));
   keep("verification link", verification.searchParams.get("token"));
   await api.get(verification.pathname + verification.search);
-  await api.post("/auth/verify-email", { token: canaries["verification link"] });
+  await api.post("/auth/verify-email", { token: canaries["verification link"], password });
   await api.post("/auth/login", { email, password: wrong });
   const session = await logIn(email, password);
   keep("access token", session.accessToken.split(".")[2]);

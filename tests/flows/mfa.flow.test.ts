@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Answer, type ApiClient, apiClient } from "../support/api-client.ts";
 import { readLog, type System, startSystem } from "../support/system.ts";
 import { databaseOfSystem } from "../support/system-database.ts";
+import { proveAddress } from "../support/verified-user.ts";
 
 let system: System;
 let api: ApiClient;
@@ -29,8 +30,9 @@ const failure = (answer: Answer) => ({ status: answer.status, code: answer.body.
 
 /** A new user whose second factor is on. The code of the step before is used, that of the present one is not. */
 async function newUserWithMfa() {
-  await inMidStep();
   const user = await api.newUser();
+  await proveAddress(system, api, user);
+  await inMidStep();
   const token = user.accessToken;
   const setUp = await api.post("/auth/mfa/setup", { password: user.password }, { token });
   expect(setUp.status).toBe(200);
@@ -85,6 +87,7 @@ test("set up, log in with a code, see how many recovery codes are left, turn it 
 
 test("turning it on ends the other sessions at once and leaves the one that did it", async () => {
   const user = await api.newUser();
+  await proveAddress(system, api, user);
   const other = await api.logIn(user);
   await inMidStep();
   const token = user.accessToken;

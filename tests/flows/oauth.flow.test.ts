@@ -5,6 +5,7 @@ import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
 import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
+import { proveAddress } from "../support/verified-user.ts";
 
 const CHROMIUM = ["chromium", "chromium-browser", "google-chrome"]
   .flatMap((name) => ["/usr/bin", ...(process.env.PATH ?? "").split(":")].map((folder) => join(folder, name)))
@@ -159,6 +160,10 @@ describe("over plain HTTP", () => {
 
     const { accessToken: token, user } = await api.logIn(owner);
     const path = "/auth/me/identities/demo";
+    expect((await api.post(path, { password: owner.password }, { token })).body.error.code).toBe(
+      "email_not_verified",
+    );
+    await proveAddress(system, api, owner);
     expect((await api.post(path, {}, { token })).body.error.code).toBe("reauthentication_required");
     const linking = await api.post(path, { password: owner.password }, { token });
     const cookie = linking.headers.get("set-cookie")?.split(";")[0] ?? "";

@@ -1488,6 +1488,13 @@ export function setUpMfa(body: {
             };
         };
     } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "email_not_verified";
+            };
+        };
+    } | {
         status: 408;
         data: Failure & {
             error: {
@@ -1606,6 +1613,13 @@ export function enableMfa(body: {
         data: Failure & {
             error: {
                 code: "token_missing" | "token_invalid" | "token_expired" | "mfa_code_invalid";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "email_not_verified";
             };
         };
     } | {
@@ -3097,7 +3111,7 @@ export function linkIdentity(provider: string, body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "reauthentication_required";
+                code: "email_not_verified" | "reauthentication_required";
             };
         };
     } | {
@@ -4816,11 +4830,13 @@ export function verifyEmailPage(token: string, opts?: Oazapfts.RequestOpts) {
     });
 }
 /**
- * Prove an address by the mailed token
+ * Verify an address by the mailed token
  */
 export function verifyEmail(body: {
     /** From the mail. */
     token: string;
+    /** Of the account, unless its access token comes along. */
+    password?: string;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -4829,6 +4845,201 @@ export function verifyEmail(body: {
             data: {
                 user: User;
             };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request" | "verification_token_invalid";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "invalid_credentials";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/auth/verify-email", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Page: I did not make this account
+ */
+export function disownAccountPage(token: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: string;
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/auth/disown-account${QS.query(QS.explode({
+        token
+    }))}`, {
+        ...opts
+    });
+}
+/**
+ * Say by the token of a verification mail that somebody else made the account
+ */
+export function disownAccount(body: {
+    /** From the mail. */
+    token: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
             /** For people; not part of the API. */
             message: string;
         };
@@ -4916,7 +5127,7 @@ export function verifyEmail(body: {
                 code: "http_version_not_supported";
             };
         };
-    }>("/auth/verify-email", oazapfts.json({
+    }>("/auth/disown-account", oazapfts.json({
         ...opts,
         method: "POST",
         body
@@ -5200,6 +5411,8 @@ export function confirmEmailChangePage(token: string, opts?: Oazapfts.RequestOpt
 export function confirmEmailChange(body: {
     /** From the mail. */
     token: string;
+    /** Of the account, unless its access token comes along. */
+    password?: string;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -5216,6 +5429,20 @@ export function confirmEmailChange(body: {
         data: Failure & {
             error: {
                 code: "validation_failed" | "bad_request" | "verification_token_invalid";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "invalid_credentials";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "reauthentication_required";
             };
         };
     } | {
@@ -5285,7 +5512,7 @@ export function confirmEmailChange(body: {
         status: 503;
         data: Failure & {
             error: {
-                code: "service_unavailable" | "audit_unavailable";
+                code: "service_unavailable" | "audit_unavailable" | "busy";
             };
         };
     } | {

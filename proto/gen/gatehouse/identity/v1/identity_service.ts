@@ -250,16 +250,40 @@ export interface GetUserResponse {
   recoveryCodesLeft?: number | undefined;
 }
 
-/** A link that was mailed. */
+/** A link that was mailed, and what shows that its reader holds the account's credentials. */
 export interface VerifyEmailRequest {
   /** As the mail's link has it. Never logged. */
   token: string;
+  /** UUID of the user of the session that came along; empty: none did. */
+  sessionUserId: string;
+  /** As typed. May be empty. Never logged. */
+  password: string;
+  /** The client's address; empty from a gateway of an earlier version. */
+  clientIp: string;
 }
 
 /** The address is proven. */
 export interface VerifyEmailResponse {
   /** As stored. */
   user: User | undefined;
+}
+
+/** A link that was mailed. */
+export interface DisownAccountRequest {
+  /** As the mail's link has it. Never logged. */
+  token: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** Nothing opens the account any more. */
+export interface DisownAccountResponse {
+  /** UUID of the user. */
+  userId: string;
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
 }
 
 /** Whose address is to be proven. */
@@ -378,10 +402,16 @@ export interface ChangeEmailRequest {
 export interface ChangeEmailResponse {
 }
 
-/** A link that was mailed. */
+/** A link that was mailed, and what shows that its reader holds the account's credentials. */
 export interface ConfirmEmailChangeRequest {
   /** As the mail's link has it. Never logged. */
   token: string;
+  /** UUID of the user of the session that came along; empty: none did. */
+  sessionUserId: string;
+  /** As typed. May be empty. Never logged. */
+  password: string;
+  /** The client's address; empty from a gateway of an earlier version. */
+  clientIp: string;
 }
 
 /** The address has changed. */
@@ -541,6 +571,8 @@ export interface CompleteOAuthLoginResponse {
      */
     { $case: "errorCode"; value: string }
     | undefined;
+  /** UUIDs of the sessions that this call ended: the login has claimed the account. */
+  endedSessionIds: string[];
 }
 
 /** A login that is complete but for the exchange of its code. */
@@ -2054,13 +2086,22 @@ export const GetUserResponse: MessageFns<GetUserResponse> = {
 };
 
 function createBaseVerifyEmailRequest(): VerifyEmailRequest {
-  return { token: "" };
+  return { token: "", sessionUserId: "", password: "", clientIp: "" };
 }
 
 export const VerifyEmailRequest: MessageFns<VerifyEmailRequest> = {
   encode(message: VerifyEmailRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.token !== "") {
       writer.uint32(10).string(message.token);
+    }
+    if (message.sessionUserId !== "") {
+      writer.uint32(18).string(message.sessionUserId);
+    }
+    if (message.password !== "") {
+      writer.uint32(26).string(message.password);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(34).string(message.clientIp);
     }
     return writer;
   },
@@ -2084,6 +2125,30 @@ export const VerifyEmailRequest: MessageFns<VerifyEmailRequest> = {
             }
 
             message.token = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionUserId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.password = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.clientIp = reader.string();
             continue;
           }
         }
@@ -2130,6 +2195,131 @@ export const VerifyEmailResponse: MessageFns<VerifyEmailResponse> = {
             }
 
             message.user = User.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDisownAccountRequest(): DisownAccountRequest {
+  return { token: "", clientIp: "", userAgent: "" };
+}
+
+export const DisownAccountRequest: MessageFns<DisownAccountRequest> = {
+  encode(message: DisownAccountRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.token !== "") {
+      writer.uint32(10).string(message.token);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(18).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(26).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DisownAccountRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDisownAccountRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDisownAccountResponse(): DisownAccountResponse {
+  return { userId: "", endedSessionIds: [] };
+}
+
+export const DisownAccountResponse: MessageFns<DisownAccountResponse> = {
+  encode(message: DisownAccountResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    for (const v of message.endedSessionIds) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DisownAccountResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDisownAccountResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
             continue;
           }
         }
@@ -2955,13 +3145,22 @@ export const ChangeEmailResponse: MessageFns<ChangeEmailResponse> = {
 };
 
 function createBaseConfirmEmailChangeRequest(): ConfirmEmailChangeRequest {
-  return { token: "" };
+  return { token: "", sessionUserId: "", password: "", clientIp: "" };
 }
 
 export const ConfirmEmailChangeRequest: MessageFns<ConfirmEmailChangeRequest> = {
   encode(message: ConfirmEmailChangeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.token !== "") {
       writer.uint32(10).string(message.token);
+    }
+    if (message.sessionUserId !== "") {
+      writer.uint32(18).string(message.sessionUserId);
+    }
+    if (message.password !== "") {
+      writer.uint32(26).string(message.password);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(34).string(message.clientIp);
     }
     return writer;
   },
@@ -2985,6 +3184,30 @@ export const ConfirmEmailChangeRequest: MessageFns<ConfirmEmailChangeRequest> = 
             }
 
             message.token = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionUserId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.password = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.clientIp = reader.string();
             continue;
           }
         }
@@ -3869,7 +4092,7 @@ export const CompleteOAuthLoginRequest: MessageFns<CompleteOAuthLoginRequest> = 
 };
 
 function createBaseCompleteOAuthLoginResponse(): CompleteOAuthLoginResponse {
-  return { returnTo: "", result: undefined };
+  return { returnTo: "", result: undefined, endedSessionIds: [] };
 }
 
 export const CompleteOAuthLoginResponse: MessageFns<CompleteOAuthLoginResponse> = {
@@ -3893,6 +4116,9 @@ export const CompleteOAuthLoginResponse: MessageFns<CompleteOAuthLoginResponse> 
       case "errorCode":
         writer.uint32(50).string(message.result.value);
         break;
+    }
+    for (const v of message.endedSessionIds) {
+      writer.uint32(58).string(v!);
     }
     return writer;
   },
@@ -3956,6 +4182,14 @@ export const CompleteOAuthLoginResponse: MessageFns<CompleteOAuthLoginResponse> 
             }
 
             message.result = { $case: "errorCode", value: reader.string() };
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
             continue;
           }
         }
@@ -4514,7 +4748,7 @@ export const IdentityServiceService = {
   },
   /**
    * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is
-   * gone. Errors: invalid_credentials, mfa_already_enabled, busy.
+   * gone. Errors: invalid_credentials, email_not_verified (the credentials are not proven), mfa_already_enabled, busy.
    */
   beginTotpEnrollment: {
     path: "/gatehouse.identity.v1.IdentityService/BeginTotpEnrollment" as const,
@@ -4529,7 +4763,7 @@ export const IdentityServiceService = {
   },
   /**
    * Turns the second factor on and ends the user's other sessions. Errors: mfa_code_invalid (also without
-   * an enrollment of the last 15 minutes), mfa_already_enabled, too_many_requests.
+   * an enrollment of the last 15 minutes), email_not_verified, mfa_already_enabled, too_many_requests.
    */
   confirmTotpEnrollment: {
     path: "/gatehouse.identity.v1.IdentityService/ConfirmTotpEnrollment" as const,
@@ -4581,7 +4815,11 @@ export const IdentityServiceService = {
     responseSerialize: (value: GetUserResponse): Buffer => Buffer.from(GetUserResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): GetUserResponse => GetUserResponse.decode(value),
   },
-  /** Proves an address by the link that was mailed to it. Errors: verification_token_invalid. */
+  /**
+   * Verifies an address by the link that was mailed to it. With the account's session or password its credentials
+   * count as proven. Errors: verification_token_invalid, invalid_credentials (a wrong password, or the session of
+   * another account), too_many_requests, busy.
+   */
   verifyEmail: {
     path: "/gatehouse.identity.v1.IdentityService/VerifyEmail" as const,
     requestStream: false as const,
@@ -4590,6 +4828,20 @@ export const IdentityServiceService = {
     requestDeserialize: (value: Buffer): VerifyEmailRequest => VerifyEmailRequest.decode(value),
     responseSerialize: (value: VerifyEmailResponse): Buffer => Buffer.from(VerifyEmailResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): VerifyEmailResponse => VerifyEmailResponse.decode(value),
+  },
+  /**
+   * Says by the link of a verification mail that somebody else made the account: everything that opens it is removed,
+   * and every session ends. Errors: verification_token_invalid.
+   */
+  disownAccount: {
+    path: "/gatehouse.identity.v1.IdentityService/DisownAccount" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DisownAccountRequest): Buffer => Buffer.from(DisownAccountRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): DisownAccountRequest => DisownAccountRequest.decode(value),
+    responseSerialize: (value: DisownAccountResponse): Buffer =>
+      Buffer.from(DisownAccountResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): DisownAccountResponse => DisownAccountResponse.decode(value),
   },
   /**
    * Mails a new link that proves an address. The answer says nothing about the address. Errors:
@@ -4686,7 +4938,11 @@ export const IdentityServiceService = {
     responseSerialize: (value: ChangeEmailResponse): Buffer => Buffer.from(ChangeEmailResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ChangeEmailResponse => ChangeEmailResponse.decode(value),
   },
-  /** Changes a user's address to the one that the link was mailed to. Errors: verification_token_invalid. */
+  /**
+   * Changes a user's address to the one that the link was mailed to; needs the account's session or password. Errors:
+   * verification_token_invalid, reauthentication_required (neither came along), invalid_credentials (a wrong password,
+   * or the session of another account), too_many_requests, busy.
+   */
   confirmEmailChange: {
     path: "/gatehouse.identity.v1.IdentityService/ConfirmEmailChange" as const,
     requestStream: false as const,
@@ -4742,7 +4998,7 @@ export const IdentityServiceService = {
   /**
    * Begins a login at an identity provider, or the linking of an account there. Errors: provider_not_found,
    * validation_failed (return_to is not on the list), and for linking already_linked, invalid_credentials,
-   * reauthentication_required, too_many_requests, busy.
+   * email_not_verified (the credentials are not proven), reauthentication_required, too_many_requests, busy.
    */
   beginOAuthLogin: {
     path: "/gatehouse.identity.v1.IdentityService/BeginOAuthLogin" as const,
@@ -4837,12 +5093,12 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   changePasswordAtLogin: handleUnaryCall<ChangePasswordAtLoginRequest, ChangePasswordAtLoginResponse>;
   /**
    * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is
-   * gone. Errors: invalid_credentials, mfa_already_enabled, busy.
+   * gone. Errors: invalid_credentials, email_not_verified (the credentials are not proven), mfa_already_enabled, busy.
    */
   beginTotpEnrollment: handleUnaryCall<BeginTotpEnrollmentRequest, BeginTotpEnrollmentResponse>;
   /**
    * Turns the second factor on and ends the user's other sessions. Errors: mfa_code_invalid (also without
-   * an enrollment of the last 15 minutes), mfa_already_enabled, too_many_requests.
+   * an enrollment of the last 15 minutes), email_not_verified, mfa_already_enabled, too_many_requests.
    */
   confirmTotpEnrollment: handleUnaryCall<ConfirmTotpEnrollmentRequest, ConfirmTotpEnrollmentResponse>;
   /**
@@ -4857,8 +5113,17 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   regenerateRecoveryCodes: handleUnaryCall<RegenerateRecoveryCodesRequest, RegenerateRecoveryCodesResponse>;
   /** The account of a user. Errors: not_found. */
   getUser: handleUnaryCall<GetUserRequest, GetUserResponse>;
-  /** Proves an address by the link that was mailed to it. Errors: verification_token_invalid. */
+  /**
+   * Verifies an address by the link that was mailed to it. With the account's session or password its credentials
+   * count as proven. Errors: verification_token_invalid, invalid_credentials (a wrong password, or the session of
+   * another account), too_many_requests, busy.
+   */
   verifyEmail: handleUnaryCall<VerifyEmailRequest, VerifyEmailResponse>;
+  /**
+   * Says by the link of a verification mail that somebody else made the account: everything that opens it is removed,
+   * and every session ends. Errors: verification_token_invalid.
+   */
+  disownAccount: handleUnaryCall<DisownAccountRequest, DisownAccountResponse>;
   /**
    * Mails a new link that proves an address. The answer says nothing about the address. Errors:
    * too_many_requests (the network's or everybody's budget is used up), busy.
@@ -4889,7 +5154,11 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    * Errors: invalid_credentials, validation_failed, busy.
    */
   changeEmail: handleUnaryCall<ChangeEmailRequest, ChangeEmailResponse>;
-  /** Changes a user's address to the one that the link was mailed to. Errors: verification_token_invalid. */
+  /**
+   * Changes a user's address to the one that the link was mailed to; needs the account's session or password. Errors:
+   * verification_token_invalid, reauthentication_required (neither came along), invalid_credentials (a wrong password,
+   * or the session of another account), too_many_requests, busy.
+   */
   confirmEmailChange: handleUnaryCall<ConfirmEmailChangeRequest, ConfirmEmailChangeResponse>;
   /**
    * Gives a user the address back that the link was mailed to and ends every session of the user.
@@ -4906,7 +5175,7 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   /**
    * Begins a login at an identity provider, or the linking of an account there. Errors: provider_not_found,
    * validation_failed (return_to is not on the list), and for linking already_linked, invalid_credentials,
-   * reauthentication_required, too_many_requests, busy.
+   * email_not_verified (the credentials are not proven), reauthentication_required, too_many_requests, busy.
    */
   beginOAuthLogin: handleUnaryCall<BeginOAuthLoginRequest, BeginOAuthLoginResponse>;
   /**
@@ -5007,7 +5276,7 @@ export interface IdentityServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Makes a TOTP secret, which counts for nothing until it is confirmed; an earlier one that was not is
-   * gone. Errors: invalid_credentials, mfa_already_enabled, busy.
+   * gone. Errors: invalid_credentials, email_not_verified (the credentials are not proven), mfa_already_enabled, busy.
    */
   beginTotpEnrollment(
     request: BeginTotpEnrollmentRequest,
@@ -5026,7 +5295,7 @@ export interface IdentityServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Turns the second factor on and ends the user's other sessions. Errors: mfa_code_invalid (also without
-   * an enrollment of the last 15 minutes), mfa_already_enabled, too_many_requests.
+   * an enrollment of the last 15 minutes), email_not_verified, mfa_already_enabled, too_many_requests.
    */
   confirmTotpEnrollment(
     request: ConfirmTotpEnrollmentRequest,
@@ -5097,7 +5366,11 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GetUserResponse) => void,
   ): ClientUnaryCall;
-  /** Proves an address by the link that was mailed to it. Errors: verification_token_invalid. */
+  /**
+   * Verifies an address by the link that was mailed to it. With the account's session or password its credentials
+   * count as proven. Errors: verification_token_invalid, invalid_credentials (a wrong password, or the session of
+   * another account), too_many_requests, busy.
+   */
   verifyEmail(
     request: VerifyEmailRequest,
     callback: (error: ServiceError | null, response: VerifyEmailResponse) => void,
@@ -5112,6 +5385,25 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: VerifyEmailResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Says by the link of a verification mail that somebody else made the account: everything that opens it is removed,
+   * and every session ends. Errors: verification_token_invalid.
+   */
+  disownAccount(
+    request: DisownAccountRequest,
+    callback: (error: ServiceError | null, response: DisownAccountResponse) => void,
+  ): ClientUnaryCall;
+  disownAccount(
+    request: DisownAccountRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DisownAccountResponse) => void,
+  ): ClientUnaryCall;
+  disownAccount(
+    request: DisownAccountRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DisownAccountResponse) => void,
   ): ClientUnaryCall;
   /**
    * Mails a new link that proves an address. The answer says nothing about the address. Errors:
@@ -5241,7 +5533,11 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ChangeEmailResponse) => void,
   ): ClientUnaryCall;
-  /** Changes a user's address to the one that the link was mailed to. Errors: verification_token_invalid. */
+  /**
+   * Changes a user's address to the one that the link was mailed to; needs the account's session or password. Errors:
+   * verification_token_invalid, reauthentication_required (neither came along), invalid_credentials (a wrong password,
+   * or the session of another account), too_many_requests, busy.
+   */
   confirmEmailChange(
     request: ConfirmEmailChangeRequest,
     callback: (error: ServiceError | null, response: ConfirmEmailChangeResponse) => void,
@@ -5314,7 +5610,7 @@ export interface IdentityServiceClient extends Client {
   /**
    * Begins a login at an identity provider, or the linking of an account there. Errors: provider_not_found,
    * validation_failed (return_to is not on the list), and for linking already_linked, invalid_credentials,
-   * reauthentication_required, too_many_requests, busy.
+   * email_not_verified (the credentials are not proven), reauthentication_required, too_many_requests, busy.
    */
   beginOAuthLogin(
     request: BeginOAuthLoginRequest,
