@@ -34,6 +34,14 @@ test("behind trusted proxies it is the first from the right that is not one of t
   expect(await addressSeen(["127.0.0.1"], "::ffff:203.0.113.9")).toBe("203.0.113.9");
 });
 
+test("an address may come with its port", async () => {
+  expect(await addressSeen(["127.0.0.1"], "203.0.113.9:5678")).toBe("203.0.113.9");
+  expect(await addressSeen(["127.0.0.1"], "[2001:db8::9]:443")).toBe("2001:db8::9");
+  expect(await addressSeen(["127.0.0.1"], "[2001:db8::9]")).toBe("2001:db8::9");
+  expect(await addressSeen(["127.0.0.1"], "[::ffff:203.0.113.9]:443")).toBe("203.0.113.9");
+  expect(await addressSeen(["127.0.0.1"], "203.0.113.9:port")).toBe("127.0.0.1");
+});
+
 test("what is no address is not taken for one", async () => {
   expect(await addressSeen(["127.0.0.1"], "'; drop table entries; --")).toBe("127.0.0.1");
 });

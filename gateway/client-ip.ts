@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import type { FastifyRequest } from "fastify";
+import { withoutPort } from "./trusted-proxies.ts";
 
 const MAPPED_IPV4 = /^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i;
 
@@ -10,7 +11,7 @@ const MAPPED_IPV4 = /^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i;
 export function clientIp(request: FastifyRequest): string {
   const peer = request.socket.remoteAddress ?? "";
   // Without a list there is nothing to walk.
-  const ip = request.headers["x-forwarded-for"] === undefined ? peer : request.ip;
+  const ip = request.headers["x-forwarded-for"] === undefined ? peer : withoutPort(request.ip);
   const address = isIP(ip) === 0 ? peer : ip;
   return address.startsWith(":") ? address.replace(MAPPED_IPV4, "") : address;
 }

@@ -29,6 +29,37 @@ test("nobody is trusted unless told", () => {
   expect(trustedProxies(TRUSTED_PROXIES.parse(undefined) ?? new BlockList())("127.0.0.1")).toBe(false);
 });
 
+test.each([
+  "0.0.0.0/0",
+  "0.0.0.0/1",
+  "128.0.0.0/7",
+  "::/0",
+  "2000::/3",
+  "2001::/15",
+  "::/16",
+  "::/80",
+  "::ffff:0:0/96",
+  "::ffff:0.0.0.0/103",
+  "10.0.0.0/8, ::/0",
+])("%s is too much of the internet to be believed", (text) => {
+  expect(TRUSTED_PROXIES.safeParse(text).success).toBe(false);
+});
+
+test.each(["10.0.0.0/8", "2001::/16", "::1", "::ffff:10.0.0.0/104", "fd00::/64"])(
+  "%s can be trusted",
+  (text) => {
+    expect(TRUSTED_PROXIES.safeParse(text).success).toBe(true);
+  },
+);
+
+test("an address with a port is the address", () => {
+  const isTrusted = trustedProxies(TRUSTED_PROXIES.parse("10.1.0.0/16,2001:db8::/32"));
+  expect(isTrusted("10.1.2.3:4711")).toBe(true);
+  expect(isTrusted("[2001:db8::1]:443")).toBe(true);
+  expect(isTrusted("[2001:db8::1]")).toBe(true);
+  expect(isTrusted("10.2.2.3:4711")).toBe(false);
+});
+
 test.each(["10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/", "10.0.0/8", "host", "::/129", "10.0.0.0/8/8"])(
   "%s is no network",
   (text) => {

@@ -30,12 +30,14 @@ const hostListSchema = z.string().transform((text, context) => {
   return new Set(hosts);
 });
 
+const TOO_WIDE_OR_MALFORMED = "must be a comma list of CIDR networks, none wider than /8 (IPv6: /16)";
+
 /** Networks as CIDR (`10.0.0.0/8`) or single addresses, comma-separated. */
 const networkListSchema = z.string().transform((text, context) => {
   const networks = new BlockList();
   for (const entry of splitList(text)) {
     if (!addNetwork(networks, entry)) {
-      context.addIssue({ code: "custom", message: "must be a comma list of CIDR networks" });
+      context.addIssue({ code: "custom", message: TOO_WIDE_OR_MALFORMED });
     }
   }
   return networks;
@@ -55,8 +57,25 @@ function addNetwork(networks: BlockList, entry: string): boolean {
   const prefix = length === undefined ? maximum : Number(length);
   const isLength = length === undefined || /^\d{1,3}$/.test(length);
   if (version === 0 || rest.length > 0 || !isLength || prefix > maximum) return false;
+  if (isTooWide(address, prefix)) return false;
   networks.addSubnet(address, prefix, version === 6 ? "ipv6" : "ipv4");
   return true;
+}
+
+const MIN_IPV4_PREFIX = 8;
+const MIN_IPV6_PREFIX = 16;
+/** Of an IPv4 /8 within `::ffff:0:0/96`. */
+const MIN_MAPPED_PREFIX = 96 + MIN_IPV4_PREFIX;
+
+/** Whether a network holds so much of the internet that whoever calls would be believed. */
+function isTooWide(address: string, prefix: number): boolean {
+  if (isIP(address) === 4) return prefix < MIN_IPV4_PREFIX;
+  const network = new BlockList();
+  network.addSubnet(address, prefix, "ipv6");
+  const mapped = new BlockList();
+  mapped.addSubnet("::ffff:0:0", 96, "ipv6");
+  const holdsMapped = network.check("::ffff:0:0", "ipv6") || mapped.check(address, "ipv6");
+  return prefix < (holdsMapped ? MIN_MAPPED_PREFIX : MIN_IPV6_PREFIX);
 }
 
 /** Origins as browsers send them, comma-separated. */

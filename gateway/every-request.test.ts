@@ -28,6 +28,7 @@ beforeAll(async () => {
     },
     routes: routesOf([
       { prefix: "/open", upstream: origin, methods: { GET: { auth: "public" } } },
+      { prefix: "/loose", upstream: origin, strictPaths: false, methods: { GET: { auth: "public" } } },
       {
         prefix: "/socket",
         upstream: origin,
@@ -268,3 +269,27 @@ test("an upgrade behind another request on the same connection ends that connect
   const { text } = await exchange(port, head("GET /open HTTP/1.1", "Connection: close"));
   expect(statuses(text)).toEqual([200]);
 });
+
+test.each(["/%252e%252e/x", "/%ef%bc%8e%ef%bc%8e/x", "/7;admin=1", "/7%3badmin=1"])(
+  "a path that an upstream may read in two ways, %s, is 400 unless its route opts out",
+  async (path) => {
+    const before = upstreamCalls;
+    const strict = await exchange(port, head(`GET /open${path} HTTP/1.1`) + nothing);
+    expect(statuses(strict.text)).toEqual([400]);
+    expect(upstreamCalls).toBe(before);
+    const loose = await exchange(port, head(`GET /loose${path} HTTP/1.1`, "Connection: close"));
+    expect(statuses(loose.text)).toEqual([200]);
+    expect(upstreamCalls).toBe(before + 1);
+  },
+);
+
+test.each(["Bearer  user-token", "Bearer\tuser-token", "Bearer user-token,Bearer user-token", "Bearer"])(
+  "%j is no bearer token",
+  async (authorization) => {
+    const { text } = await exchange(
+      port,
+      head("GET /auth/me HTTP/1.1", `Authorization: ${authorization}`, "Connection: close"),
+    );
+    expect(statuses(text)).toEqual([401]);
+  },
+);

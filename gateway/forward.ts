@@ -121,7 +121,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#options = {
       path: upstreamPath(target, request.raw.url ?? ""),
       method: request.method as Dispatcher.HttpMethod,
-      headers: upstreamHeaders(request.raw.rawHeaders, request),
+      headers: upstreamHeaders(request.raw.rawHeaders, request, route.allowedHeaderSet),
       body: null,
       headersTimeout: route.headersTimeoutMs,
       bodyTimeout: route.idleTimeoutMs,

@@ -16,6 +16,8 @@ export interface ProxyRoute extends UpstreamRoute {
   /** For `Allow`, sorted. */
   allow: readonly string[];
   allowedOriginSet: ReadonlySet<string>;
+  /** Lower case. */
+  allowedHeaderSet: ReadonlySet<string>;
   /** What its calls are counted as. */
   limitKinds: Readonly<Record<LimitScope, string>>;
   /** What its open WebSockets are counted as. */
@@ -132,6 +134,7 @@ function withUpstreams(
     origins: route.upstreams.map((origin) => upstreamFor(origin, route.connectTimeoutMs)),
     allow: [...methods, ...(methods.includes("GET") ? ["HEAD"] : [])].sort(),
     allowedOriginSet: new Set(route.allowedOrigins),
+    allowedHeaderSet: new Set(route.allowRequestHeaders),
     limitKinds: {
       address: `proxied ${route.prefix} address`,
       user: `proxied ${route.prefix} user`,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { DomainError } from "../service-kit/errors.ts";
-import { guardRequest } from "./request-guard.ts";
+import { guardRequest, guardUpstreamPath } from "./request-guard.ts";
 
 const HOSTS = new Set(["api.example.com", "localhost:8080"]);
 
@@ -127,4 +127,42 @@ test("GET and HEAD carry no body", () => {
 test("nothing but 100-continue can be expected", () => {
   expect(verdict({ method: "POST", headers: [host, ["Expect", "100-Continue"]] })).toBe("passes");
   expect(verdict({ method: "POST", headers: [host, ["Expect", "200-ok"]] })).toBe("bad_request");
+});
+
+test.each([
+  ["an escaped escape of dots", "/a/%252e%252e/b"],
+  ["an escaped escape of a slash", "/a/..%252fb".replace("..", "x")],
+  ["one escaped three times", "/a/%25252e"],
+  ["any other escaped escape", "/a/%2541"],
+  ["an overlong dot", "/a/%c0%ae%c0%ae/b"],
+  ["an overlong slash", "/a/%c0%afb"],
+  ["an overlong slash of three bytes", "/a/%e0%80%af"],
+  ["a byte that is no UTF-8", "/a/%ff"],
+  ["a surrogate", "/a/%ed%a0%80"],
+  ["full-width dots", "/a/%ef%bc%8e%ef%bc%8e/b"],
+  ["a full-width slash", "/a%ef%bc%8fb"],
+  ["a full-width backslash", "/a%ef%bc%bcb"],
+  ["a full-width percent sign", "/a/%ef%bc%852e"],
+  ["a small full stop", "/a/%ef%b9%92"],
+  ["a two dot leader", "/a/%e2%80%a5/b"],
+  ["a division slash", "/a%e2%88%95b"],
+  ["a fraction slash", "/a%e2%81%84b"],
+  ["an ideographic full stop", "/a/%e3%80%82"],
+  ["a path parameter", "/a;x=1"],
+  ["an encoded path parameter", "/a%3bx=1"],
+])("to an upstream, %s is ambiguous", (_what, path) => {
+  expect(() => guardUpstreamPath(path)).toThrow(expect.objectContaining({ code: "bad_request" }));
+});
+
+test.each([
+  "/a/7",
+  "/a/50%25",
+  "/a/50%25off",
+  "/a/M%C3%BCller",
+  "/a/%E6%97%A5%E6%9C%AC",
+  "/a/x%20y",
+  "/a/v1.2%2B3",
+  "/a/%C2%BD",
+])("to an upstream, %s means one thing", (path) => {
+  expect(() => guardUpstreamPath(path)).not.toThrow();
 });

@@ -18,6 +18,11 @@ const BIT = new Map(SINGLE.map((name, index) => [name, 1 << index]));
 const NOT_PRINTABLE_ASCII = /[^\x21-\x7e]/;
 /** Encoded slash, backslash, dot and control characters: another reader might decode them before it routes. */
 const ENCODED_DELIMITER = /%(?:[01][0-9a-f]|2e|2f|5c|7f)/i;
+/** An escape whose `%` is escaped. */
+const ESCAPED_AGAIN = /%25[0-9a-f]{2}/i;
+/** An encoded `;`, and slashes, backslashes and dots of other alphabets that normalization leaves alone. */
+const DELIMITER_LIKE = /[;\u2044\u2215\u2216\u29f5\u29f8\u29f9\u3002\uff61]/;
+const DELIMITER = /[./\\;%?#]/;
 const BROKEN_ESCAPE = /%(?![0-9a-f]{2})/i;
 const CONFUSING_PATH = /\\|\/\/|\.\.|\/\.(?:\/|$)/;
 const VERSIONS = new Set(["1.0", "1.1"]);
@@ -75,6 +80,35 @@ function guardFraming({ method, httpVersion, headers }: RawRequest): void {
   if (headers.expect !== undefined && headers.expect.toLowerCase() !== "100-continue") {
     throw new DomainError("bad_request", "Only 100-continue can be expected.");
   }
+}
+
+/**
+ * Refuses paths that mean another resource to an upstream that decodes twice, decodes bytes that are no UTF-8, folds full-width
+ * characters, or cuts path parameters: what is allowed hangs on the prefix, and such an upstream might walk out of it.
+ *
+ * @param path has passed `guardRequest`.
+ * @throws {DomainError} `bad_request`.
+ */
+export function guardUpstreamPath(path: string): void {
+  if (path.includes(";") || (path.includes("%") && isAmbiguousEscaped(path))) {
+    throw new DomainError("bad_request", "The path is ambiguous.");
+  }
+}
+
+function isAmbiguousEscaped(path: string): boolean {
+  if (ESCAPED_AGAIN.test(path)) return true;
+  try {
+    return DELIMITER_LIKE.test(decodeURIComponent(path)) || folds(decodeURIComponent(path));
+  } catch {
+    // Bytes that are no UTF-8, overlong forms and surrogates among them.
+    return true;
+  }
+}
+
+/** Whether compatibility normalization makes a delimiter of something else, as it does of full-width characters. */
+function folds(decoded: string): boolean {
+  const count = (text: string) => text.split(DELIMITER).length;
+  return count(decoded.normalize("NFKC")) !== count(decoded);
 }
 
 function guardTarget(url: string): void {

@@ -14,7 +14,7 @@ import { corsHeadersFor } from "./cors.ts";
 import type { EndingConnections } from "./http-server.ts";
 import type { ProxyTable } from "./proxy-table.ts";
 import { createRateLimits, type RateLimitDeps } from "./rate-limits.ts";
-import { guardRequest } from "./request-guard.ts";
+import { guardRequest, guardUpstreamPath } from "./request-guard.ts";
 import { createRequestLog } from "./request-log.ts";
 import type { GatewayApp, Upgrade } from "./request-state.ts";
 import type { StallWatch } from "./stall-watch.ts";
@@ -146,14 +146,18 @@ function chooseRoute(request: FastifyRequest, proxies: ProxyTable): void {
     };
     return;
   }
-  const url = request.raw.url ?? "";
-  const query = url.indexOf("?");
-  const path = query === -1 ? url : url.slice(0, query);
+  const path = pathOf(request);
   const target = proxies.find(path);
   if (target === undefined) return;
   const isExact = path.length === target.version.length + target.route.prefix.length;
   request.target = target;
   request.policy = (isExact ? target.exact : target.below).get(request.method) ?? null;
+}
+
+/** As the client wrote it, without the query. */
+function pathOf({ raw: { url = "" } }: FastifyRequest): string {
+  const query = url.indexOf("?");
+  return query === -1 ? url : url.slice(0, query);
 }
 
 /** A call that changes something waits for its intent; the others pass at once. */
@@ -203,6 +207,7 @@ function createGuard(allowedHosts: ReadonlySet<string>, ending: EndingConnection
     try {
       if (ending.has(request.raw.socket)) throw new DomainError("bad_request");
       guardRequest(request.raw, allowedHosts);
+      if (request.target?.route.strictPaths) guardUpstreamPath(pathOf(request));
       if (request.raw.headers.upgrade !== undefined && request.upgrade === null) {
         // The parser stops at an upgrade and drops what came with it, whether or not it is taken.
         ending.add(request.raw.socket);

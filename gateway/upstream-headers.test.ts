@@ -9,7 +9,11 @@ const caller = {
 };
 
 function forwarded(...pairs: [string, string][]): [string, string][] {
-  const flat = upstreamHeaders(pairs.flat(), caller);
+  return forwardedWith([], ...pairs);
+}
+
+function forwardedWith(allowed: readonly string[], ...pairs: [string, string][]): [string, string][] {
+  const flat = upstreamHeaders(pairs.flat(), caller, new Set(allowed));
   return flat.flatMap((name, index): [string, string][] =>
     index % 2 === 0 ? [[name, flat[index + 1] ?? ""]] : [],
   );
@@ -54,6 +58,10 @@ test.each([
   "X-Original-URL",
   "X-Rewrite-URL",
   "X-HTTP-Method-Override",
+  "X-HTTP-Method",
+  "X-Method-Override",
+  "X-Client-IP",
+  "True-Client-IP",
   "X-Request-Id",
   "Authorization",
   "Host",
@@ -74,6 +82,49 @@ test.each([
   expect(forwarded([name, "forged"], [name, "again"])).toEqual(OURS);
 });
 
+/** By these, proxies, single sign-on, clouds and frameworks tell who calls, from where, and what for. */
+const IDENTITY_NAMES = `
+  Remote-User Remote-Email Remote-Groups Remote-Name REMOTE_USER X-Remote-User X-Remote-Group X-Remote-Extra-Scopes
+  X-WEBAUTH-USER X-WEBAUTH-EMAIL X-WEBAUTH-ROLE X-Webauth-Groups X-Auth-Request-User X-Auth-Request-Email
+  X-Auth-Request-Groups X-Auth-Request-Access-Token X-Auth-User X-Auth-Token X-Authenticated-User X-Authenticated-Userid
+  X-Authenticated-Groups X-Amzn-Oidc-Identity X-Amzn-Oidc-Data X-Amzn-Oidc-Accesstoken X-Amzn-Mtls-Clientcert
+  X-MS-CLIENT-PRINCIPAL X-MS-CLIENT-PRINCIPAL-ID X-MS-CLIENT-PRINCIPAL-NAME X-MS-TOKEN-AAD-ID-TOKEN
+  X-Goog-Authenticated-User-Email X-Goog-Authenticated-User-Id X-Goog-Iap-Jwt-Assertion Cf-Access-Jwt-Assertion
+  Cf-Access-Authenticated-User-Email X-authentik-username X-authentik-groups X-authentik-jwt X-Pomerium-Jwt-Assertion
+  X-Pomerium-Claim-Email Tailscale-User-Login X-Consumer-Id X-Consumer-Username X-Credential-Identifier
+  X-Anonymous-Consumer X-Userinfo X-UserId X-Username X-Email X-Role X-Roles X-Groups X-Permissions X-Scopes X-Tenant-Id
+  X-Org-Id X-Account-Id X-Api-Key X-Client-Cert X-SSL-Client-Cert SSL-Client-S-DN X-Client-Verify Client-Cert
+  X-Forwarded-Client-Cert X-Forwarded-User X-Forwarded-Email X-Forwarded-Groups X-Forwarded-Access-Token X-Impersonate-User
+  Impersonate-User Impersonate-Group X-Hasura-Role X-Hasura-User-Id X-Is-Admin X-Admin X-Token X-Access-Token X-Jwt
+  X-Id-Token CF-Connecting-IP CF-Connecting-IPv6 Client-IP Fastly-Client-IP X-Cluster-Client-IP X-Appengine-User-IP
+  X-Azure-ClientIP X-Envoy-External-Address X-Envoy-Original-Path X-Envoy-Internal X-Envoy-Decorator-Operation
+  X-Original-Host X-Original-Method X-Original-URI X-Host X-HTTP-Host-Override X-Rewrite-URI X-Accel-Redirect X-Sendfile
+  Proxy X-ProxyUser-Ip X-Originating-IP X-Remote-IP X-Remote-Addr WL-Proxy-Client-IP Via From X-Correlation-Id X-B3-TraceId
+`
+  .trim()
+  .split(/\s+/);
+
+test.each(IDENTITY_NAMES)("a client's %s reaches an upstream only where the route names it", (name) => {
+  expect(forwarded([name, "forged"], [name.toLowerCase(), "again"])).toEqual(OURS);
+  const allowed = name.toLowerCase();
+  expect(forwardedWith([allowed], [name, "wanted"])).toEqual([[allowed, "wanted"], ...OURS]);
+  expect(forwardedWith(["x-other"], [name, "forged"])).toEqual(OURS);
+});
+
+test("what a browser or a client library adds passes", () => {
+  const names = [
+    "Sec-CH-UA",
+    "Sec-Fetch-Site",
+    "Sec-GPC",
+    "Sec-WebSocket-Key",
+    "If-None-Match",
+    "Range",
+    "User-Agent",
+  ];
+  const pairs = names.map((name): [string, string] => [name.toLowerCase(), "1"]);
+  expect(forwarded(...pairs)).toEqual([...pairs, ...OURS]);
+});
+
 test("a Connection header can drop what the client sent, never what we set", () => {
   const sent: [string, string][] = [
     ["Connection", "close, X-User-Id, authorization,x-secret"],
@@ -81,16 +132,13 @@ test("a Connection header can drop what the client sent, never what we set", () 
     ["X-Secret", "1"],
     ["X-Kept", "1"],
   ];
-  expect(forwarded(...sent)).toEqual([["x-kept", "1"], ...OURS]);
+  expect(forwardedWith(["x-secret", "x-kept"], ...sent)).toEqual([["x-kept", "1"], ...OURS]);
 });
 
 test("on a public route nobody is named", () => {
   const call = { requestId: "id", traceparent: "tp" };
-  const headers = upstreamHeaders(["Authorization", "Basic x", "X-User-Id", "7"], {
-    principal: null,
-    accessToken: "",
-    call,
-  });
+  const nobody = { principal: null, accessToken: "", call };
+  const headers = upstreamHeaders(["Authorization", "Basic x", "X-User-Id", "7"], nobody, new Set());
   expect(headers).toEqual(["x-request-id", "id", "traceparent", "tp"]);
 });
 

@@ -16,26 +16,56 @@ const HOP_BY_HOP = new Set([
   "upgrade",
   "http2-settings",
 ]);
-/** Set by us or by the client library, or able to make the upstream see another call than the one we checked. */
-const OURS = new Set([
-  "host",
-  "authorization",
-  "expect",
-  "forwarded",
-  "traceparent",
-  "tracestate",
-  "baggage",
-  "x-request-id",
-  "x-real-ip",
-  "x-client-ip",
-  "true-client-ip",
-  "x-original-url",
-  "x-rewrite-url",
-  "x-http-method",
-  "x-http-method-override",
-  "x-method-override",
+/**
+ * What a client may say to an upstream unless a route names more: content and its negotiation, conditions, ranges, caching,
+ * what browsers add, cookies. Every other header stays here, since any of them may be one by which some upstream, proxy or
+ * framework knows a user, an address, or another path or method than the checked one: there is no complete list of those.
+ *
+ * @see https://www.iana.org/assignments/http-fields/http-fields.xhtml
+ */
+const ORDINARY = new Set([
+  "accept",
+  "accept-charset",
+  "accept-encoding",
+  "accept-language",
+  "cache-control",
+  "content-digest",
+  "content-disposition",
+  "content-encoding",
+  "content-language",
+  "content-length",
+  "content-md5",
+  "content-range",
+  "content-type",
+  "cookie",
+  "date",
+  "digest",
+  "dnt",
+  "idempotency-key",
+  "if-match",
+  "if-modified-since",
+  "if-none-match",
+  "if-range",
+  "if-unmodified-since",
+  "last-event-id",
+  "origin",
+  "pragma",
+  "prefer",
+  "priority",
+  "range",
+  "referer",
+  "repr-digest",
+  "save-data",
+  "signature",
+  "signature-input",
+  "upgrade-insecure-requests",
+  "user-agent",
+  "want-content-digest",
+  "want-repr-digest",
+  "x-requested-with",
 ]);
-const IDENTITY = /^x-(?:user|session|forwarded|actor|auth|authenticated|remote-user)(?:-|$)/;
+/** Families of the same: client hints, fetch metadata, privacy signals, and the handshake of WebSockets. */
+const ORDINARY_FAMILY = /^sec-(?:ch-|fetch-|gpc$|websocket-)/;
 
 /** Names seen so far, as they were written, and what becomes of them: few clients and servers, few spellings. */
 const MAX_KNOWN_NAMES = 1_000;
@@ -50,19 +80,22 @@ export interface Caller {
 }
 
 /**
- * The headers of a forwarded request: whatever identity, address or connection the client claimed is gone,
- * the verified one is set.
+ * The headers of a forwarded request: of the client's only ordinary ones and those that the route allows by name; the
+ * verified identity is set.
  *
  * @param rawHeaders names and values in turn, as they came.
+ * @param allowed more names that pass, in lower case.
  */
 export function upstreamHeaders(
   rawHeaders: readonly string[],
   { principal, accessToken, call }: Caller,
+  allowed: ReadonlySet<string>,
 ): string[] {
   const headers: string[] = [];
   const named = connectionNames(rawHeaders);
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = passableUp(rawHeaders[index] ?? "");
+    const written = rawHeaders[index] ?? "";
+    const name = passableUp(written) || allowedName(written, allowed);
     if (name !== "" && named?.has(name) !== true) headers.push(name, rawHeaders[index + 1] ?? "");
   }
   if (principal !== null) {
@@ -73,8 +106,15 @@ export function upstreamHeaders(
   return headers;
 }
 
-const passableUp = remembered((name) => !OURS.has(name) && !IDENTITY.test(name));
+const passableUp = remembered((name) => ORDINARY.has(name) || ORDINARY_FAMILY.test(name));
 const passableDown = remembered((name) => !NOT_DOWNSTREAM.has(name) && !CORS.test(name));
+
+/** The name in lower case if the route allows it, which no route can of what the gateway itself sets; empty else. */
+function allowedName(written: string, allowed: ReadonlySet<string>): string {
+  if (allowed.size === 0) return "";
+  const name = written.toLowerCase();
+  return allowed.has(name) ? name : "";
+}
 
 /** From a name as it was written to the one to pass on, in lower case; empty for a header that ends here. */
 function remembered(isPassable: (name: string) => boolean): (written: string) => string {

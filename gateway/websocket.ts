@@ -153,7 +153,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
       {
         path: upstreamPath(this.#target, this.#request.raw.url ?? ""),
         method: "GET",
-        headers: upstreamHeaders(this.#request.raw.rawHeaders, this.#request),
+        headers: upstreamHeaders(this.#request.raw.rawHeaders, this.#request, route.allowedHeaderSet),
         upgrade: "websocket",
         headersTimeout: route.headersTimeoutMs,
       },

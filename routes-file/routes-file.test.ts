@@ -35,6 +35,8 @@ test("what is not said has a default", () => {
       headersTimeoutMs: 10_000,
       idleTimeoutMs: 10_000,
       totalTimeoutMs: 120_000,
+      allowRequestHeaders: [],
+      strictPaths: true,
       streaming: false,
       minBodyBytesPerS: 10_240,
       maxOpenPerCaller: 32,
@@ -159,4 +161,34 @@ routes:
     expect.stringMatching(/^line 9, routes\.0\.rateLimit\.total: /),
     "line 10, routes.0.rateLimit.perToken: is not known",
   ]);
+});
+
+const withHeader = (name: string) =>
+  `routes: [{ prefix: /a, upstream: 'http://a:8080/', allowRequestHeaders: [${name}], methods: { GET: { roles: [USER] } } }]`;
+
+test("headers that a route allows are compared without case", () => {
+  expect(parseRoutesFile(withHeader("Remote-User"))[0]?.allowRequestHeaders).toEqual(["remote-user"]);
+});
+
+test.each([
+  "Authorization",
+  "Host",
+  "X-User-Id",
+  "x-user-role",
+  "X-Session-Id",
+  "X-Forwarded-For",
+  "X-Forwarded-User",
+  "X-Actor-User-Id",
+  "Forwarded",
+  "X-Request-Id",
+  "traceparent",
+  "Connection",
+  "Proxy-Authorization",
+  "Transfer-Encoding",
+  "Content-Length",
+  "x_user_id",
+  "'a b'",
+  "''",
+])("no route can let a client's %s pass", (name) => {
+  expect(problemsOf(withHeader(name))).toHaveLength(1);
 });

@@ -17,6 +17,17 @@ const MAX_UPSTREAMS = 64;
 const MAX_TIMEOUT_MS = 3_600_000;
 const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 
+/** What the gateway sets itself, or what ends at each hop: a client's never passes, whatever a route says. */
+const GATEWAY_HEADERS =
+  /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|traceparent|tracestate|baggage|x-request-id|x-(?:user|session|forwarded|actor)(?:-.*)?)$/;
+/** Lower case after this; without `_`, which many servers read as `-`. */
+const requestHeader = z
+  .string()
+  .max(100)
+  .toLowerCase()
+  .regex(/^[a-z0-9-]+$/, "must be a header's name of letters, digits and -")
+  .refine((name) => !GATEWAY_HEADERS.test(name), "is set by the gateway, or ends at each hop");
+
 const roles = z.array(z.enum(["USER", "ADMIN", "AUDITOR"])).min(1, "must let a role in");
 /** What a call does: `payments.create`. The audit log names every call that may change something. */
 const action = z
@@ -134,6 +145,10 @@ const upstreamRoute = z
       .max(100)
       .refine((origins) => origins.length === 1 || !origins.includes("*"), "* must stand alone")
       .default([]),
+    /** Headers of clients that reach the upstream beside ordinary ones. */
+    allowRequestHeaders: z.array(requestHeader).max(100).default([]),
+    /** Whether paths are refused that an upstream might decode twice, or into delimiters. */
+    strictPaths: z.boolean().default(true),
     websocket: z.boolean().default(false),
     rateLimit: rateLimits,
     /** A method that is not here is answered 405. HEAD goes with GET. */
@@ -180,6 +195,10 @@ export interface UpstreamRoute {
   bodyLimitBytes: number;
   /** Origins of web pages whose scripts may call; `*` alone for all. */
   allowedOrigins: readonly string[];
+  /** Headers of clients that pass beside ordinary ones, in lower case. */
+  allowRequestHeaders: readonly string[];
+  /** Whether paths are refused that an upstream might decode twice, or into delimiters. */
+  strictPaths: boolean;
   /** Whether a GET may become a WebSocket. */
   websocket: boolean;
   rateLimit: RouteRateLimits;

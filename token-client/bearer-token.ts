@@ -3,7 +3,7 @@ import type { Principal, TokenVerifier, Verification } from "./principal.ts";
 
 const MAX_TOKEN_CHARACTERS = 4_096;
 const SCHEME = /^bearer(?: |$)/i;
-const CREDENTIALS = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
+const CREDENTIALS = /^bearer ([A-Za-z0-9\-._~+/]+=*)$/i;
 
 /**
  * The token of an `Authorization: Bearer …` header.
