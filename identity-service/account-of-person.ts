@@ -31,7 +31,8 @@ export interface OpenedAccount {
  * the provider has checked it. An account whose credentials were never proven with its mailbox is claimed then:
  * everything that was there goes. An account with a privileged role is never linked or claimed that way.
  *
- * @throws {DomainError} `link_required` if there is an account that it must not get; `oauth_failed` if the account may
+ * @throws {DomainError} `link_required` if there is an account that it must not get; `email_not_verified` where nobody may
+ *   learn whether an address has an account, and the provider has not checked it; `oauth_failed` if the account may
  *   not log in, or the provider tells no address for a new one.
  */
 export async function accountOfPerson(
@@ -54,6 +55,10 @@ async function findOrMake(
   if (linkedTo !== undefined) return openLinked(tx, deps, arrival, linkedTo, context);
   const { email } = arrival.person;
   if (email === undefined) throw new DomainError("oauth_failed", "the provider tells no address");
+  // Whoever claims an address that the provider has not checked would learn whether it has an account.
+  if (!deps.registrationDiscloses && !arrival.person.isEmailVerified) {
+    throw new DomainError("email_not_verified");
+  }
   const owner = await findAccount(tx, email);
   // The account's lock comes before the address's, as everywhere.
   if (owner !== undefined) return linkByAddress(tx, deps, arrival, owner.user.id, context);

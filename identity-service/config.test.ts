@@ -100,6 +100,15 @@ test("the first administrator's address is canonical and the password is no text
   expect(JSON.stringify(config)).not.toContain("a good password");
 });
 
+test("a registration that does not tell needs a login that does not either", () => {
+  expect(problemsOf({ REGISTRATION_DISCLOSES: "false" })).toContain("LOGIN_REQUIRES_VERIFIED_EMAIL=true");
+  expect(problemsOf({ REGISTRATION_DISCLOSES: "false", LOGIN_REQUIRES_VERIFIED_EMAIL: "false" })).not.toBe(
+    "",
+  );
+  expect(problemsOf({ REGISTRATION_DISCLOSES: "false", LOGIN_REQUIRES_VERIFIED_EMAIL: "true" })).toBe("");
+  expect(problemsOf({ LOGIN_REQUIRES_VERIFIED_EMAIL: "true" })).toBe("");
+});
+
 const MAIL = { SMTP_URL: "smtp://mail.example.com", MAIL_FROM: "Gate House <No-Reply@Example.com>" };
 
 test.each([

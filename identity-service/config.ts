@@ -42,7 +42,10 @@ export const configSchema = z
     PUBLIC_ORIGIN: originSchema,
     /** Makes the tokens of the links in mails: 32 random bytes, base64. */
     LINK_KEY_FILE: encryptionKeyFileSchema,
-    /** False: a registration says nothing about whether the address has an account; its owner gets a mail. */
+    /**
+     * False: neither a registration nor a login after it says whether the address had an account; its owner gets a mail.
+     * Needs LOGIN_REQUIRES_VERIFIED_EMAIL.
+     */
     REGISTRATION_DISCLOSES: booleanSchema.default(true),
     /** True: nobody logs in with an address that is not proven. */
     LOGIN_REQUIRES_VERIFIED_EMAIL: booleanSchema.default(false),
@@ -119,6 +122,14 @@ export const configSchema = z
           ? "BOOTSTRAP_ADMIN_EMAIL"
           : "BOOTSTRAP_ADMIN_PASSWORD_FILE";
       context.addIssue({ code: "custom", path: [path], message: "is required beside its counterpart" });
+    }
+    if (!config.REGISTRATION_DISCLOSES && !config.LOGIN_REQUIRES_VERIFIED_EMAIL) {
+      context.addIssue({
+        code: "custom",
+        path: ["REGISTRATION_DISCLOSES"],
+        message:
+          "false needs LOGIN_REQUIRES_VERIFIED_EMAIL=true: a login with the password just registered would tell whether the address was free",
+      });
     }
     if ((config.HASH_CONCURRENCY ?? 1) > config.UV_THREADPOOL_SIZE - SPARE_THREADS) {
       context.addIssue({

@@ -17,6 +17,8 @@ export interface LoginDeps extends BeginMfaChallengeDeps {
   tokenService: TokenService;
   /** Whether an address that is not proven keeps its account out. */
   loginRequiresVerifiedEmail: boolean;
+  /** Whether who registers is told that the address has an account. Then a login need not hide it either. */
+  registrationDiscloses: boolean;
   now: () => Date;
   logger: Logger;
   /** Told of every refusal, the same for each reason. Unset: nobody is. */
@@ -28,6 +30,8 @@ export interface LoginRefusal {
   /** Whose account it was for; undefined if there is none. */
   userId: string | undefined;
   reason: "unknown_account" | "account_disabled" | "wrong_password" | "email_not_verified";
+  /** What the client is told. */
+  code: "invalid_credentials" | "email_not_verified";
 }
 
 /** As typed, and from where. */
@@ -54,7 +58,9 @@ export type UnfinishedLogin = { pending: PendingLogin } | { passwordChange: Pend
  * new password that an administrator has asked for. Every attempt costs one password verification; an account that is
  * unknown, disabled or without a password fails like a wrong password.
  *
- * @throws {DomainError} `invalid_credentials`; `email_not_verified` only after the right password; `busy`, `service_unavailable`.
+ * @throws {DomainError} `invalid_credentials`; `email_not_verified` only after the right password, and not where a
+ *   registration does not tell whether the address has an account: whoever registered it would learn that it was free;
+ *   `busy`, `service_unavailable`.
  */
 export async function login(
   deps: LoginDeps,
@@ -67,8 +73,9 @@ export async function login(
   // Judged after the hash: refusing before it would tell the states of an account apart by time.
   const reason = refusalOf(deps, account, verdict);
   if (account === undefined || reason !== undefined) {
-    deps.onRefused?.({ userId: account?.user.id, reason: reason ?? "unknown_account" });
-    throw new DomainError(reason === "email_not_verified" ? reason : "invalid_credentials");
+    const code = codeOf(deps, reason);
+    deps.onRefused?.({ userId: account?.user.id, reason: reason ?? "unknown_account", code });
+    throw new DomainError(code);
   }
   const { user, sessionEpoch } = account;
   const amr = ["pwd"];
@@ -115,6 +122,13 @@ function refusalOf(
   if (verdict === "mismatch") return "wrong_password";
   if (deps.loginRequiresVerifiedEmail && !account.user.emailVerified) return "email_not_verified";
   return undefined;
+}
+
+function codeOf(
+  { registrationDiscloses }: Pick<LoginDeps, "registrationDiscloses">,
+  reason: LoginRefusal["reason"] | undefined,
+): LoginRefusal["code"] {
+  return reason === "email_not_verified" && registrationDiscloses ? reason : "invalid_credentials";
 }
 
 /** The password is at hand only now. The login does not depend on it: the next one tries again. */

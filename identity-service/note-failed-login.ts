@@ -23,7 +23,7 @@ export function createNoteFailedLogin(
     "Logins refused after the password was looked at, by the reason that the client is not told.",
     ["reason"],
   );
-  return ({ userId = "", reason, clientIp, userAgent }, context) => {
+  return ({ userId = "", reason, code, clientIp, userAgent }, context) => {
     refusals.inc({ reason });
     const event = {
       kind: "event",
@@ -39,7 +39,7 @@ export function createNoteFailedLogin(
       requestId: context.requestId,
       traceId: traceIdOf(context),
       outcome: "failure",
-      errorCode: reason === "email_not_verified" ? "email_not_verified" : "invalid_credentials",
+      errorCode: code,
     } as const;
     recorder.recordEvent(event, Date.now() + TIMEOUT_MS).catch(() => lost.inc());
   };

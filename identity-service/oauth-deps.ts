@@ -19,6 +19,8 @@ export interface OAuthDeps extends BeginMfaChallengeDeps, BeginSessionDeps {
   isPublicOriginSecure: boolean;
   /** Whether an address that is not proven keeps its account out. */
   loginRequiresVerifiedEmail: boolean;
+  /** Whether who registers is told that the address has an account. */
+  registrationDiscloses: boolean;
   now: () => Date;
   /** A new UUIDv7. */
   newId: () => string;

@@ -591,6 +591,16 @@ test("where an address must be proven, an unproven one stays out here too", asyn
   });
 });
 
+test("where nobody learns whether an address has an account, claiming one that nobody has checked does not tell either", async () => {
+  deps.loginRequiresVerifiedEmail = true;
+  deps.registrationDiscloses = false;
+  provider.lie({ claims: { email_verified: false } });
+  const free = await flow();
+  await registered();
+  expect(await flow()).toEqual(free);
+  expect(free).toEqual({ kind: "refused", code: "email_not_verified" });
+});
+
 test("a second factor is asked for here too, and the session says how it began", async () => {
   const user = await registered();
   const enrollment = await beginTotpEnrollment(

@@ -231,20 +231,20 @@ test("a refused login tells the audit log why and whose, and does the same for e
   for (let round = 0; round < 5; round += 1) await attempt(EMAIL, "wrong");
   const noted = deps.noteFailedLogin.mock.calls.map(([failed]) => failed);
   expect(noted.slice(0, 4)).toEqual([
-    { userId: undefined, reason: "unknown_account", ...FROM },
-    { userId, reason: "wrong_password", ...FROM },
-    { userId, reason: "email_not_verified", ...FROM },
-    { userId, reason: "account_disabled", ...FROM },
+    { userId: undefined, reason: "unknown_account", code: "invalid_credentials", ...FROM },
+    { userId, reason: "wrong_password", code: "invalid_credentials", ...FROM },
+    { userId, reason: "email_not_verified", code: "email_not_verified", ...FROM },
+    { userId, reason: "account_disabled", code: "invalid_credentials", ...FROM },
   ]);
-  expect(noted.at(-1)).toEqual({ userId, reason: "locked", ...FROM });
+  expect(noted.at(-1)).toEqual({ userId, reason: "locked", code: "invalid_credentials", ...FROM });
 });
 
 test("a log that is away holds up no refusal, and what it lost is counted", async () => {
   const recordEvent = vi.fn(() => Promise.reject(new Error("full")));
   const metrics = createMetrics("test");
   const note = createNoteFailedLogin({ recordEvent }, { ...deps, metrics });
-  note({ userId, reason: "wrong_password", ...FROM }, context());
-  note({ userId: undefined, reason: "unknown_account", ...FROM }, context());
+  note({ userId, reason: "wrong_password", code: "invalid_credentials", ...FROM }, context());
+  note({ userId: undefined, reason: "unknown_account", code: "invalid_credentials", ...FROM }, context());
   await vi.waitFor(async () =>
     expect(await metrics.render()).toMatch(/gatehouse_failed_logins_not_recorded_total\S* 2/),
   );

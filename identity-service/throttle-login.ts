@@ -14,6 +14,8 @@ export interface FailedLogin {
   /** Whose account it was for; undefined if there is none. */
   userId: string | undefined;
   reason: LoginRefusal["reason"] | "locked";
+  /** What the client is told. */
+  code: LoginRefusal["code"];
   clientIp: string;
   userAgent: string;
 }
@@ -68,8 +70,11 @@ function loginDeps(
   return {
     ...deps,
     passwords: isLocked ? matchingNothing(deps) : deps.passwords,
-    onRefused: ({ userId, reason }) =>
-      deps.noteFailedLogin({ userId, reason: isLocked ? "locked" : reason, clientIp, userAgent }, context),
+    onRefused: ({ userId, reason, code }) =>
+      deps.noteFailedLogin(
+        { userId, reason: isLocked ? "locked" : reason, code, clientIp, userAgent },
+        context,
+      ),
   };
 }
 

@@ -5,15 +5,18 @@ import { getUser } from "./get-user.ts";
 import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof.ts";
 import type { ReauthenticateDeps } from "./reauthenticate.ts";
 import { type TellAuditDeps, tellAudit } from "./tell-audit.ts";
+import { clearGuesses, type Throttle } from "./throttle.ts";
 import { openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 import type { User } from "./user.ts";
 
-export type VerifyEmailDeps = UseLinkDeps & ReauthenticateDeps & TellAuditDeps;
+export type VerifyEmailDeps = Omit<UseLinkDeps & ReauthenticateDeps, "throttle"> &
+  TellAuditDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "clear"> };
 
 /**
  * Verifies a user's address by the link that was mailed to it. With the account's session or password, its credentials
  * count as proven from now on. With the link alone they do not: the reader of the mailbox may not be who knows the
- * password, for anybody can register any address.
+ * password, for anybody can register any address. Logins that failed
+ * because the address was not proven are forgotten.
  *
  * @throws {DomainError} `verification_token_invalid`; `invalid_credentials` for a wrong password or a session of another
  *   account, which leaves the link usable; `too_many_requests`, `busy`, `service_unavailable`.
@@ -39,5 +42,7 @@ export async function verifyEmail(
       await tellAudit(tx, deps, { type: "email_verified", userId, byOwner: true, reason, clientIp }, context);
     }),
   );
-  return getUser(deps, link.userId);
+  const user = await getUser(deps, link.userId);
+  await clearGuesses(deps.throttle, { userId: user.id, email: user.email });
+  return user;
 }

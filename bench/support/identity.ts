@@ -47,6 +47,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
       revokeUserSessions: async () => [],
     },
     loginRequiresVerifiedEmail: false,
+    registrationDiscloses: true,
     mfaChallengeTtlS: 300,
     randomBytes,
     now,
