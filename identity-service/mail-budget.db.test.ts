@@ -134,17 +134,17 @@ test("a call that gets no mail kills no link of an earlier one", async () => {
   expect(await database.ownerSql`select consumed_at from links`).toEqual([{ consumed_at: null }]);
 });
 
-test("who asks for reset links every minute of a day leaves the owner with an open one at each of them", async () => {
+test("who asks for reset links all day leaves the owner with an open one at every moment", async () => {
   await signUp(VICTIM);
   await prove(VICTIM);
   let fewest = Number.POSITIVE_INFINITY;
-  for (let minute = 0; minute < 24 * 60; minute += 1) {
+  for (let minute = 0; minute < 24 * 60; minute += 5) {
     await askForReset();
     const [row] = await database.ownerSql<{ open: number }[]>`
       select count(*)::int as open from links
       where purpose = 'reset_password' and consumed_at is null and expires_at > ${deps.now()}`;
     fewest = Math.min(fewest, row?.open ?? 0);
-    nowMs += MINUTE_MS;
+    nowMs += 5 * MINUTE_MS;
   }
   expect(fewest).toBeGreaterThanOrEqual(1);
   const sent = (await mailsTo(VICTIM)).filter((template) => template === "reset-password").length;

@@ -40,7 +40,7 @@ import { createFlowSecrets } from "./oauth-flow-secrets.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
 import { createPepper } from "./pepper.ts";
 import { createRedisThrottle } from "./redis-throttle.ts";
-import { reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
+import { createReencryption } from "./reencrypt-totp-secrets.ts";
 import { createRelyingParties } from "./relying-parties.ts";
 import { toAuditEvent } from "./security-event-audit.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
@@ -58,6 +58,11 @@ const EVENT_RECORD_TIMEOUT_MS = 3_000;
 /** For what the last calls have left. */
 const AUDIT_GRACE_MS = 1_000;
 const LINK_CLEANING_INTERVAL_MS = 10 * 60_000;
+/**
+ * After the pass at the start: for what a replica with the keys the other way round has written meanwhile. Not shorter, or
+ * such a replica would undo the work of this one again and again while they are exchanged.
+ */
+const REENCRYPTION_INTERVAL_MS = 15 * 60_000;
 /** Of the providers' discovery documents. */
 const DISCOVERY_INTERVAL_MS = 10 * 60_000;
 
@@ -271,5 +276,12 @@ const { BOOTSTRAP_ADMIN_EMAIL: email, BOOTSTRAP_ADMIN_PASSWORD_FILE: password } 
 if (email !== undefined && password !== undefined) {
   await untilSuccess("first administrator", () => bootstrapAdmin(deps, { email, password }), logger);
 }
-await untilSuccess("TOTP secrets under the present key", () => reencryptTotpSecrets(deps), logger);
 lifecycle.ready();
+const reencryption = repeat(
+  "TOTP secrets under the present key",
+  REENCRYPTION_INTERVAL_MS,
+  createReencryption(deps, metrics),
+  logger,
+);
+lifecycle.onStop("TOTP secrets", () => reencryption.stop());
+reencryption.runSoon();

@@ -13,17 +13,18 @@ export async function readWrongCodes(
   tx: TransactionSql,
   which: { userId: string; isKnownDevice: boolean; since: Date },
 ): Promise<WrongCodes> {
-  const [row] = await tx<{ inARow: number; forgivenAt: Date | null }[]>`
-    select ${which.isKnownDevice ? tx`known_in_a_row` : tx`unknown_in_a_row`} as "inARow", forgiven_at as "forgivenAt"
-    from mfa_guessing where user_id = ${which.userId}
+  const { userId, isKnownDevice, since } = which;
+  const [row] = await tx<{ inARow: number | null; failedAt: Date[] }[]>`
+    select ${isKnownDevice ? tx`known_in_a_row` : tx`unknown_in_a_row`} as "inARow",
+      array(
+        select failed_at from mfa_failures as failure
+        where failure.user_id = ${userId} and on_known_device = ${isKnownDevice} and failed_at > ${since}
+          and (forgiven_at is null or failed_at >= forgiven_at)
+        order by failed_at
+      ) as "failedAt"
+    from (values (1)) as one left join mfa_guessing on user_id = ${userId}
   `;
-  const failures = await tx<{ failedAt: Date }[]>`
-    select failed_at as "failedAt" from mfa_failures
-    where user_id = ${which.userId} and on_known_device = ${which.isKnownDevice}
-      and failed_at > ${which.since} and failed_at >= ${row?.forgivenAt ?? new Date(0)}
-    order by failed_at
-  `;
-  return { inARow: row?.inARow ?? 0, failedAt: failures.map(({ failedAt }) => failedAt) };
+  return { inARow: row?.inARow ?? 0, failedAt: row?.failedAt ?? [] };
 }
 
 /** Under the lock of the user. @returns how many it makes in a row on such devices. */

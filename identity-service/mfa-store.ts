@@ -1,5 +1,8 @@
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
 
+/** Arbitrary, and the same in every version. */
+const REENCRYPTION_LOCK = 7_031_102;
+
 /** A TOTP secret as it is kept. */
 export interface EncryptedSecret {
   secretEncrypted: Buffer;
@@ -119,15 +122,35 @@ export async function lockSecretsOfKey(
   `;
 }
 
-/** The same secret under another key. */
-export async function replaceEncryption(
+/** The same secrets under another key. In the transaction that has them locked. */
+export async function replaceEncryptions(
   tx: TransactionSql,
-  secret: EncryptedSecret & { userId: string },
+  secrets: readonly (EncryptedSecret & { userId: string })[],
 ): Promise<void> {
+  if (secrets.length === 0) return;
+  const rows = secrets.map(({ userId, secretEncrypted, keyId }) => [userId, secretEncrypted, keyId]);
   await tx`
-    update totp_credentials set secret_encrypted = ${secret.secretEncrypted}, key_id = ${secret.keyId}
-    where user_id = ${secret.userId}
+    update totp_credentials as credential
+    set secret_encrypted = renewed.secret_encrypted::bytea, key_id = renewed.key_id
+    from (values ${tx(rows as never)}) as renewed (user_id, secret_encrypted, key_id)
+    where credential.user_id = renewed.user_id::uuid
   `;
+}
+
+/** Whether this transaction, of all replicas, is the one that encrypts secrets anew. */
+export async function lockReencryption(tx: TransactionSql): Promise<boolean> {
+  const [row] = await tx<{ isLocked: boolean }[]>`
+    select pg_try_advisory_xact_lock(${REENCRYPTION_LOCK}) as "isLocked"
+  `;
+  return row?.isLocked === true;
+}
+
+/** How many secrets these keys encrypt. */
+export async function countSecretsOfKeys(sql: Sql, keyIds: readonly string[]): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from totp_credentials where key_id = any(${[...keyIds]})
+  `;
+  return row?.count ?? 0;
 }
 
 /** Makes these the user's recovery codes, and no others. @param hashes SHA-256 of each. */

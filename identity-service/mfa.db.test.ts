@@ -3,6 +3,7 @@ import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
+import { createMetrics } from "../service-kit/metrics.ts";
 import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
@@ -15,13 +16,14 @@ import { createDeviceTokens } from "./device-token.ts";
 import { disableTotp } from "./disable-totp.ts";
 import { getUser } from "./get-user.ts";
 import { login } from "./login.ts";
-import { lockUserForMfa } from "./mfa-store.ts";
+import { lockReencryption, lockUserForMfa } from "./mfa-store.ts";
 import { deleteOldWrongCodes } from "./mfa-tries.ts";
-import { reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
+import { createReencryption, reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
 import { regenerateRecoveryCodes } from "./regenerate-recovery-codes.ts";
 import { register } from "./register.ts";
 import { rememberDevice } from "./remember-device.ts";
 import { newTestKey, proveCredentials, soon, testDeps } from "./test-deps.ts";
+import { openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
 
 const EMAIL = "anna.smith@example.com";
 const PASSWORD = "Password123!";
@@ -639,11 +641,49 @@ test("a change of keys: what the earlier key encrypts is encrypted anew, what ca
     values (${other}, ${randomBytes(48)}, ${deps.mfaKeys[0].id}, now())`;
   const present = newTestKey();
   const rotating = { ...deps, mfaKeys: [present, deps.mfaKeys[0]] as const };
-  expect(await reencryptTotpSecrets(rotating)).toBe(1);
-  expect(await reencryptTotpSecrets(rotating)).toBe(0);
-  expect(deps.logLines.join()).toContain("TOTP secret cannot be read");
+  const metrics = createMetrics("test");
+  const run = createReencryption(rotating, metrics);
+  await run();
+  expect(await metrics.render()).toMatch(/^gatehouse_totp_secrets_under_earlier_key\{[^}]*\} 1$/m);
+  await run();
+  expect(deps.logLines.filter((line) => line.includes("TOTP secrets cannot be read"))).toEqual([
+    expect.stringContaining(other),
+  ]);
   deps = { ...deps, mfaKeys: [present] };
   expect(await verify(await logIn(), codeOf(secret))).toMatchObject({ user: { id: userId } });
+});
+
+/** Accounts with secrets under the present key. */
+async function plantSecrets(count: number): Promise<void> {
+  const ids = Array.from({ length: count }, () => deps.newId());
+  const users = ids.map((id) => ({ id, email: `${id}@example.com` }));
+  await database.ownerSql`
+    insert into users (id, email, first_name, last_name, role, status, email_verified, created_at, updated_at)
+    select id::uuid, email, 'A', 'B', 'USER', 'active', true, now(), now()
+    from jsonb_to_recordset(${database.ownerSql.json(users)}) as planted (id text, email text)`;
+  const rows = ids.map((id) => {
+    const { secretEncrypted, keyId } = sealTotpSecret(deps.mfaKeys, id, randomBytes(20));
+    return { user_id: id, secret_encrypted: secretEncrypted, key_id: keyId, created_at: deps.now() };
+  });
+  await database.ownerSql`insert into totp_credentials ${database.ownerSql(rows)}`;
+}
+
+test("secrets are encrypted anew in batches, by one replica at a time", async () => {
+  await plantSecrets(1_100);
+  const present = newTestKey();
+  const rotating = { ...deps, mfaKeys: [present, deps.mfaKeys[0]] as const };
+  await transaction(database.sql, async (tx) => {
+    expect(await lockReencryption(tx)).toBe(true);
+    expect(await reencryptTotpSecrets(rotating)).toEqual({ done: 0, unreadable: [] });
+  });
+  const all = await Promise.all([reencryptTotpSecrets(rotating), reencryptTotpSecrets(rotating)]);
+  const last = await reencryptTotpSecrets(rotating);
+  expect([...all, last].reduce((sum, { done }) => sum + done, 0)).toBe(1_100);
+  const stored = await database.ownerSql<{ userId: string; secretEncrypted: Buffer; keyId: string }[]>`
+    select user_id as "userId", secret_encrypted as "secretEncrypted", key_id as "keyId" from totp_credentials`;
+  for (const { userId: id, ...sealed } of stored)
+    expect(openTotpSecret([present], id, sealed)).toHaveLength(20);
+  expect(stored).toHaveLength(1_100);
 });
 
 test("challenges that ended a day ago are deleted as new ones begin", async () => {
