@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 /** A process whose clock is off by so much. */
-function watched(clockOffMs: number) {
+function watched(clockOffMs: number, clock = { stepMs: 0 }) {
   const sql = connectPostgres(
     {
       DATABASE_URL: database.url,
@@ -28,12 +28,12 @@ function watched(clockOffMs: number) {
   const metrics = createMetrics("test");
   const stops: (() => Promise<void> | void)[] = [];
   let check: () => Promise<void> | void = () => undefined;
-  const { look } = watchDatabase({
+  const { look, assertClock } = watchDatabase({
     sql,
     poolSize: 3,
     metrics,
     logger: silent,
-    now: () => Date.now() + clockOffMs,
+    now: () => Date.now() + clockOffMs + clock.stepMs,
     lifecycle: {
       addReadinessCheck: (_name, given) => {
         check = given;
@@ -47,7 +47,7 @@ function watched(clockOffMs: number) {
     for (const each of stops) await each();
     await sql.end({ timeout: 0 });
   };
-  return { sql, look, check: () => check(), metric, stop };
+  return { sql, look, assertClock, check: () => check(), metric, stop };
 }
 
 test("a process whose clock is the database's is ready; its connections are counted", async () => {
@@ -77,5 +77,27 @@ test("a database that cannot be asked is counted, and nothing is claimed of its 
   expect(await metric("gatehouse_database_probe_failures_total")).toBeGreaterThanOrEqual(1);
   expect(await metric("gatehouse_database_clock_skew_seconds")).toBeNaN();
   expect(check).not.toThrow();
+  await stop();
+});
+
+test.each([1_200_000, -1_200_000])(
+  "a step of %i ms is noticed at once, and so is the step back",
+  async (step) => {
+    const clock = { stepMs: 0 };
+    const { look, assertClock, check, stop } = watched(0, clock);
+    await look();
+    expect(assertClock).not.toThrow();
+    clock.stepMs = step;
+    expect(assertClock).toThrow(expect.objectContaining({ code: "service_unavailable" }));
+    expect(check).toThrow(/ahead of ours/);
+    clock.stepMs = 0;
+    expect(assertClock).not.toThrow();
+    await stop();
+  },
+);
+
+test("before the first look nothing is claimed of the clock", async () => {
+  const { assertClock, stop } = watched(600_000);
+  expect(assertClock).not.toThrow();
   await stop();
 });

@@ -1,4 +1,5 @@
 import { readDatabaseClock } from "./clock-store.ts";
+import { DomainError } from "./errors.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { Logger } from "./logger.ts";
 import type { Metrics } from "./metrics.ts";
@@ -19,12 +20,22 @@ export interface WatchDatabaseOptions {
   now?: () => number;
 }
 
-/** What a look at the database's clock says about ours. */
-interface Skew {
-  /** Positive when the database is ahead. */
-  seconds: number;
+/** What a look at the database's clock found. Against the monotonic clock, so that a step of ours shows at once. */
+interface Look {
+  /** The database's time, in milliseconds since the epoch, less the process's monotonic clock. */
+  aheadMs: number;
   /** Half of what the answer took: the database may have looked at its clock at any moment of it. */
-  uncertaintyS: number;
+  uncertaintyMs: number;
+}
+
+export interface DatabaseWatch {
+  look: () => Promise<void>;
+  /**
+   * Before something is signed, verified or deleted by the process's clock.
+   *
+   * @throws {DomainError} `service_unavailable` while it is known to be more than 2 s from the database's.
+   */
+  assertClock: () => void;
 }
 
 /**
@@ -32,9 +43,13 @@ interface Skew {
  * connection included), and the distance of the clocks, beyond 2 s of which the process is unready: what it signs would
  * carry wrong times. While the database cannot be asked nothing is known of its clock, and nothing is claimed.
  */
-export function watchDatabase(options: WatchDatabaseOptions): { look: () => Promise<void> } {
+export function watchDatabase(options: WatchDatabaseOptions): DatabaseWatch {
   const { sql, poolSize, metrics, lifecycle, logger, now = Date.now } = options;
-  let skew: Skew | undefined;
+  let newest: Look | undefined;
+  /** Seconds, positive when the database is ahead; undefined while unknown. */
+  const skewS = () => newest && (newest.aheadMs + performance.now() - now()) / 1_000;
+  const isWithinBounds = () =>
+    newest === undefined || Math.abs(skewS() ?? 0) - newest.uncertaintyMs / 1_000 <= MAX_SKEW_S;
   metrics.gauge("gatehouse_database_connections", "Open connections to the database.", [], (gauge) =>
     gauge.set(openConnections(sql)),
   );
@@ -50,28 +65,34 @@ export function watchDatabase(options: WatchDatabaseOptions): { look: () => Prom
     "gatehouse_database_clock_skew_seconds",
     "How far the database's clock is ahead of the process's; NaN while unknown.",
     [],
-    (gauge) => gauge.set(skew?.seconds ?? Number.NaN),
+    (gauge) => gauge.set(skewS() ?? Number.NaN),
   );
 
   const look = async () => {
-    const [startedMs, started] = [now(), performance.now()];
+    const startedMs = performance.now();
     try {
       const clock = await orUnavailable(readDatabaseClock(sql));
-      const tookS = (performance.now() - started) / 1_000;
-      duration.observe(tookS);
-      skew = { seconds: (clock.getTime() - startedMs) / 1_000 - tookS / 2, uncertaintyS: tookS / 2 };
+      const tookMs = performance.now() - startedMs;
+      duration.observe(tookMs / 1_000);
+      newest = { aheadMs: clock.getTime() - startedMs - tookMs / 2, uncertaintyMs: tookMs / 2 };
     } catch (error) {
-      skew = undefined;
+      newest = undefined;
       failures.inc();
       throw error;
     }
   };
   lifecycle.addReadinessCheck("clock", () => {
-    if (skew === undefined || Math.abs(skew.seconds) - skew.uncertaintyS <= MAX_SKEW_S) return;
-    throw new Error(`the database's clock is ${skew.seconds.toFixed(1)} s ahead of ours`);
+    if (!isWithinBounds()) throw new Error(`the database's clock is ${skewS()?.toFixed(1)} s ahead of ours`);
   });
   const looking = repeat("database clock", LOOK_INTERVAL_MS, look, logger);
   looking.runSoon();
   lifecycle.onStop("database clock", looking.stop);
-  return { look };
+  return {
+    look,
+    assertClock() {
+      if (isWithinBounds()) return;
+      looking.runSoon(); // it may be the reference that is old: a machine that was suspended
+      throw new DomainError("service_unavailable", "The clock is wrong", { retryAfterMs: 1_000 });
+    },
+  };
 }

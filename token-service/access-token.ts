@@ -5,7 +5,7 @@ import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
 const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
 const seconds = z.int().min(0);
 
-/** Every claim is required (RFC 9068 §2.2 and ours). Unknown ones pass: a newer version may add some. */
+/** Every claim but `nbf` is required (RFC 9068 §2.2 and our own). Unknown ones pass: a newer version may add some. */
 const claimsSchema = z.object({
   iss: z.string(),
   aud: z.string(),
@@ -15,6 +15,7 @@ const claimsSchema = z.object({
   jti: z.string().regex(/^[1-9]\d{0,9}\.[A-Za-z0-9_-]{22}$/),
   iat: seconds,
   exp: seconds,
+  nbf: seconds.optional(),
   role: z.enum(["USER", "ADMIN", "AUDITOR"]),
   amr: z.array(z.string().min(1).max(32)).min(1).max(8),
   auth_time: seconds,
@@ -31,7 +32,7 @@ export interface AccessTokenRules {
 }
 
 /** Which check refused the claims. */
-export type ClaimsFailure = "claims" | "iss" | "aud" | "lifetime" | "iat" | "exp";
+export type ClaimsFailure = "claims" | "iss" | "aud" | "lifetime" | "iat" | "nbf" | "exp";
 
 /**
  * Checks what an access token says, not who signed it.
@@ -50,6 +51,7 @@ export function checkAccessClaims(
   if (claims.aud !== rules.issuer) return "aud";
   if (claims.exp <= claims.iat || claims.exp - claims.iat > rules.accessTtlS) return "lifetime";
   if (claims.iat > nowS + CLOCK_SKEW_S) return "iat";
+  if (claims.nbf !== undefined && claims.nbf > nowS + CLOCK_SKEW_S) return "nbf";
   if (nowS >= claims.exp + CLOCK_SKEW_S) return "exp";
   return claims;
 }

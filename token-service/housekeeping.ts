@@ -6,6 +6,8 @@ import { sweepSessions } from "./session-store.ts";
 
 export interface HousekeepingDeps {
   sql: Sql;
+  /** @throws while the process's clock is known to be wrong: then the database's may be. */
+  assertClock: () => void;
   logger: Logger;
 }
 
@@ -20,6 +22,7 @@ const MAX_BATCHES = 100;
  * @returns where the next run's sweep goes on.
  */
 export async function cleanUp(deps: HousekeepingDeps, cursor?: string): Promise<string | undefined> {
+  deps.assertClock();
   let position = cursor;
   let sessions = 0;
   for (let batch = 0; batch < MAX_BATCHES; batch += 1) {

@@ -10,7 +10,7 @@ import {
   markSessionsRevoked,
   type SessionRow,
 } from "./session-store.ts";
-import { type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
+import { assertMaySign, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
 import { accessTokenLifeS } from "./token-lifetimes.ts";
 
 /** Who authenticated, how and from where. */
@@ -25,7 +25,7 @@ export interface IssueSessionDeps extends SignPairDeps {
 
 /** Begins a session. The user's oldest ones end when there are more than allowed. */
 export async function issueSession(deps: IssueSessionDeps, request: NewSession): Promise<TokenPair> {
-  deps.keys.active(); // before anything is committed: without a key there would be a session that nobody has
+  assertMaySign(deps);
   const now = deps.now();
   const session = newSession(deps, request, now);
   const ended = await orUnavailable(

@@ -1,4 +1,5 @@
 import type { KeyObject } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { JWK } from "jose";
 import { DomainError } from "../service-kit/errors.ts";
 import { decrypt, type EncryptionKey } from "../service-kit/key-cipher.ts";
@@ -14,7 +15,9 @@ export interface KeyRingOptions {
   logger: Logger;
 }
 
-const UNKNOWN_KEY_LOOK_INTERVAL_MS = 1_000;
+const LOOK_INTERVAL_MS = 250;
+/** Callers who wait for a look; beyond it they are told to come back. */
+const MAX_LOOKING = 1_000;
 
 /** The signing keys in memory, following the database. */
 export class KeyRing {
@@ -23,7 +26,10 @@ export class KeyRing {
   /** Named by the revocation log, which may be ahead of what was read of the keys. */
   readonly #banned = new Set<string>();
   #reloading: Promise<void> | undefined;
-  #lookedAgainAtMs = Number.NEGATIVE_INFINITY;
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  /** A look that has not begun. */
+  #nextLook: Promise<void> | undefined;
+  #looking = 0;
 
   constructor(options: KeyRingOptions) {
     this.#options = options;
@@ -64,15 +70,32 @@ export class KeyRing {
   }
 
   /**
-   * Looks again for a key that is not known: another replica may have made it this moment. At most one look a
-   * second, whatever is presented, so that forged key ids cost nothing.
+   * Looks again for a key that is not known: another replica may have made it this moment. The look begins after the
+   * call, so what it does not find is no key. At most four looks a second, shared by all who wait for one, so that
+   * forged key ids cost next to nothing.
+   *
+   * @throws {DomainError} `service_unavailable` if nobody can look now.
    */
   async findAgain(keyId: string): Promise<SigningKey | undefined> {
-    const nowMs = performance.now();
-    if (nowMs - this.#lookedAgainAtMs < UNKNOWN_KEY_LOOK_INTERVAL_MS) return undefined;
-    this.#lookedAgainAtMs = nowMs;
-    await orUnavailable(this.reload());
+    if (this.#looking >= MAX_LOOKING) {
+      throw new DomainError("service_unavailable", "Too many unknown keys", { retryAfterMs: 1_000 });
+    }
+    this.#looking += 1;
+    try {
+      this.#nextLook ??= this.#look();
+      await this.#nextLook;
+    } finally {
+      this.#looking -= 1;
+    }
     return this.#keys.get(keyId);
+  }
+
+  async #look(): Promise<void> {
+    await sleep(Math.max(0, this.#lookedAtMs + LOOK_INTERVAL_MS - performance.now()));
+    await this.#reloading?.catch(() => undefined); // it may have begun before the key was made
+    this.#nextLook = undefined; // callers from now on wait for another one, which begins later
+    this.#lookedAtMs = performance.now();
+    await orUnavailable(this.reload());
   }
 
   /** Stops using a key at once, ahead of the next reload. */

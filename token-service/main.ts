@@ -120,7 +120,7 @@ metrics.gauge(
 );
 lifecycle.onStop("security events", delivery.stop);
 
-watchDatabase({ sql, poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
+const database = watchDatabase({ sql, poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
 describeSigningKeys(metrics, { keys, maxAgeS: config.SIGNING_KEY_MAX_AGE_S, now });
 const refusals = metrics.counter("gatehouse_token_refusals_total", "Access tokens refused, by the check.", [
   "reason",
@@ -141,6 +141,7 @@ const deps = {
   leaves,
   logger,
   now,
+  assertClock: database.assertClock,
   verified: new LRUCache<string, VerifiedToken>({ max: Math.max(config.VERIFIED_TOKENS_MAX, 1) }),
   maxSessionsPerUser: config.MAX_SESSIONS_PER_USER,
   jwksMaxAgeS: config.JWKS_MAX_AGE_S,
@@ -169,6 +170,7 @@ await serveRpc(service, config, (server) => {
   );
 });
 
+await untilSuccess("database clock", () => database.look(), logger);
 await untilSuccess("signing keys", () => ensureSigningKeys(keyDeps), logger);
 await untilSuccess("signing keys", () => keys.reload(), logger);
 await untilSuccess("revocation log", () => revocations.start(), logger);
@@ -185,7 +187,7 @@ lifecycle.onStop(
     async () => {
       if (await rotateSigningKeyWhenDue(keyDeps)) logger.info("signing key rotated by age");
       await ensureSigningKeys(keyDeps);
-      sweptTo = await cleanUp({ sql, logger }, sweptTo);
+      sweptTo = await cleanUp({ sql, assertClock: database.assertClock, logger }, sweptTo);
     },
     logger,
   ).stop,

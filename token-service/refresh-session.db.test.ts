@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { DomainError } from "../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import {
@@ -8,7 +9,10 @@ import {
   type TokenReplica,
   type TokenReplicaOptions,
 } from "../tests/support/token-service.ts";
+import { parseCompactJws } from "../token-client/compact-jws.ts";
+import { signCompactJws } from "./jws-signature.ts";
 import { refreshSession } from "./refresh-session.ts";
+import type { RevocationBell } from "./revocation-bell.ts";
 import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
 import { advanceGeneration, lockSession, markSessionsRevoked } from "./session-store.ts";
 import { verifyToken } from "./verify-token.ts";
@@ -106,6 +110,100 @@ test("a parent presented after its leaf was used and the grace is over ends the 
   await replica.deps.revocations.refresh(); // the end is committed; this replica reads it a moment later
   expect(await use(leaf.accessToken)).toMatchObject({ active: false, refusal: "revoked" });
   expect(await rowOf(pair.sessionId)).toMatchObject({ revokedReason: "refresh_reuse" });
+});
+
+test("a lost answer can be fetched again in the second round as in the first", async () => {
+  const clock = { ms: Date.now() };
+  const { pair, refresh, use } = await seedSession({ clock });
+  await use(pair.accessToken);
+  const second = await refresh(pair.refreshToken);
+  await use(second.accessToken);
+  const lost = await refresh(second.refreshToken);
+  clock.ms += 60_000;
+  expect((await refresh(second.refreshToken)).refreshToken).toBe(lost.refreshToken);
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 3, revokedReason: null, leafSeen: false });
+});
+
+test("an access token of before a refresh that is seen late does not make its lost answer a theft", async () => {
+  const clock = { ms: Date.now() };
+  const { pair, refresh, use } = await seedSession({ clock });
+  const lost = await refresh(pair.refreshToken);
+  await use(pair.accessToken);
+  clock.ms += 60_000;
+  expect((await refresh(pair.refreshToken)).refreshToken).toBe(lost.refreshToken);
+});
+
+test("no token outlives its session's last day", async () => {
+  const clock = { ms: Date.now() };
+  const { pair, refresh, use } = await seedSession({ clock });
+  const end = new Date(Math.floor(clock.ms / 1_000) * 1_000 + 60_000);
+  await database.ownerSql`
+    update sessions set absolute_end = ${end}, idle_end = ${end} where id = ${pair.sessionId}
+  `;
+  const last = await refresh(pair.refreshToken);
+  expect(last.expiresInS).toBeLessThanOrEqual(60);
+  for (const token of [last.accessToken, last.refreshToken]) {
+    expect(parseCompactJws(token)).toMatchObject({ payload: { exp: end.getTime() / 1_000 } });
+  }
+  clock.ms += 66_000;
+  expect(await use(last.accessToken)).toMatchObject({ active: false, refusal: "exp" });
+  await expect(refresh(last.refreshToken)).rejects.toMatchObject({ code: "refresh_token_invalid" });
+});
+
+test("a reuse rings the bell for the other replicas; a refresh that ends nothing does not", async () => {
+  let rings = 0;
+  const bell: RevocationBell = {
+    ring: () => {
+      rings += 1;
+    },
+    onRing: () => undefined,
+    close: async () => undefined,
+  };
+  const { pair, refresh } = await seedSession({ bell });
+  const second = await refresh(pair.refreshToken);
+  await refresh(second.refreshToken);
+  expect(rings).toBe(0);
+  await expect(refresh(pair.refreshToken)).rejects.toMatchObject({ code: "refresh_token_reused" });
+  expect(rings).toBe(1);
+});
+
+test("while the clock is wrong nothing is signed and nothing is changed; afterwards the same token does", async () => {
+  let isWrong = false;
+  const assertClock = () => {
+    if (isWrong) throw new DomainError("service_unavailable");
+  };
+  const { pair, refresh, use, replica } = await seedSession({ assertClock });
+  isWrong = true;
+  const userId = randomUUID();
+  await expect(refresh(pair.refreshToken)).rejects.toMatchObject({ code: "service_unavailable" });
+  await expect(logIn(replica, userId)).rejects.toMatchObject({ code: "service_unavailable" });
+  await expect(use(pair.accessToken)).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 1, revokedReason: null });
+  expect(await database.sql`select 1 from sessions where user_id = ${userId}`).toHaveLength(0);
+  isWrong = false;
+  await refresh(pair.refreshToken);
+  expect(await use(pair.accessToken)).toMatchObject({ active: true });
+});
+
+test("a clock that is found wrong while a call waits for the database signs nothing", async () => {
+  let looks = 0;
+  const assertClock = () => {
+    looks += 1;
+    if (looks % 2 === 0) throw new DomainError("service_unavailable");
+  };
+  const replica = await start({ assertClock });
+  await expect(logIn(replica, randomUUID())).rejects.toMatchObject({ code: "service_unavailable" });
+});
+
+test("a refresh token that is not yet one is refused", async () => {
+  const { pair, refresh, replica } = await seedSession();
+  const jws = parseCompactJws(pair.refreshToken);
+  if (typeof jws === "string") throw new Error(jws);
+  const signed = (nbf: number) =>
+    signCompactJws(replica.deps.keys.active(), "rt+jwt", { ...jws.payload, nbf });
+  const nowS = Math.floor(Date.now() / 1_000);
+  await expect(refresh(signed(nowS + 60))).rejects.toMatchObject({ code: "refresh_token_invalid" });
+  await expect(refresh(signed(nowS))).resolves.toBeDefined();
 });
 
 test("within the grace a parent gets its used leaf again, and the grace is never extended", async () => {

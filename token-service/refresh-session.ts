@@ -2,7 +2,7 @@ import { v7 as uuidv7 } from "uuid";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { orUnavailable, type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
-import { parseCompactJws } from "../token-client/compact-jws.ts";
+import { isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { checkRefreshClaims, REFRESH_TOKEN_TYPE, type RefreshClaims } from "./refresh-token.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
@@ -15,7 +15,7 @@ import {
   noteSigning,
   type SessionRow,
 } from "./session-store.ts";
-import { refreshPurpose, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
+import { assertMaySign, refreshPurpose, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
 import { logName } from "./signing-key.ts";
 import { isTokenId } from "./token-id.ts";
 import { accessTokenLifeS } from "./token-lifetimes.ts";
@@ -57,7 +57,7 @@ export async function refreshSession(
   presented: string,
   origin: RefreshOrigin,
 ): Promise<TokenPair> {
-  deps.keys.active(); // before anything is committed: without a key nobody would get what was rotated
+  assertMaySign(deps);
   const claims = await verifyRefreshToken(deps, presented);
   const outcome: Outcome =
     claims === undefined
@@ -81,10 +81,11 @@ async function verifyRefreshToken(
   text: string,
 ): Promise<RefreshClaims | undefined> {
   const jws = parseCompactJws(text);
-  if (typeof jws === "string" || jws.header.typ !== REFRESH_TOKEN_TYPE) return undefined;
+  if (typeof jws === "string" || jws.header.typ !== REFRESH_TOKEN_TYPE || !isKeyId(jws.header.kid))
+    return undefined;
   const key = deps.keys.find(jws.header.kid) ?? (await deps.keys.findAgain(jws.header.kid));
   if (key === undefined || checkSignature(jws, key) !== undefined) return undefined;
-  return checkRefreshClaims(jws.payload, deps.issuer);
+  return checkRefreshClaims(jws.payload, deps.issuer, Math.floor(deps.now().getTime() / 1_000));
 }
 
 /** Decides by generation under the row's lock; the clock only ends sessions and the grace. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { CompactJws } from "../token-client/compact-jws.ts";
+import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
 
 export const REFRESH_TOKEN_TYPE = "rt+jwt";
 
@@ -14,6 +15,7 @@ const claimsSchema = z.object({
   gen: z.int().min(1).max(2_147_483_647),
   iat: z.int().min(0),
   exp: z.int().min(0),
+  nbf: z.int().min(0).optional(),
 });
 
 /** The claims of a refresh token. When it ends is decided by the session's row, not by `exp`. */
@@ -24,12 +26,19 @@ export function refreshAudience(issuer: string): string {
   return `${issuer}/auth/refresh`;
 }
 
-/** Checks what a refresh token says, not who signed it. @returns undefined if it is not one of ours. */
+/**
+ * Checks what a refresh token says, not who signed it.
+ *
+ * @param nowS seconds since the epoch.
+ * @returns undefined if it is not a refresh token of this issuer, or not yet one.
+ */
 export function checkRefreshClaims(
   payload: CompactJws["payload"],
   issuer: string,
+  nowS: number,
 ): RefreshClaims | undefined {
   const { data: claims } = claimsSchema.safeParse(payload);
   const isOurs = claims?.iss === issuer && claims.aud === refreshAudience(issuer);
-  return isOurs ? claims : undefined;
+  const hasBegun = (claims?.nbf ?? 0) <= nowS + CLOCK_SKEW_S;
+  return isOurs && hasBegun ? claims : undefined;
 }

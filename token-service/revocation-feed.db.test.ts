@@ -282,7 +282,7 @@ test("clean-up keeps the newest entry, so that a quiet hour is not taken for a l
   await endNewSession(replica);
   await endNewSession(replica);
   await database.ownerSql`update revocations set expires_at = now() - interval '2 hours'`;
-  await cleanUp({ sql: database.sql, logger: replica.deps.logger });
+  await cleanUp({ ...replica.deps, sql: database.sql });
   const rows = await database.sql<{ sequence: string }[]>`select sequence from revocations`;
   expect(rows.map(({ sequence }) => sequence)).toEqual(["2"]);
 });

@@ -1,12 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { DomainError } from "../service-kit/errors.ts";
 import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { cleanUp } from "./housekeeping.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
-import { listLiveSessions } from "./session-store.ts";
+import { insertSession, listLiveSessions, lockSession, lockUser } from "./session-store.ts";
 import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
@@ -89,6 +90,45 @@ test("the end of an account leaves nothing of where it was used from, in session
   expect((await origins())[late.sessionId]).toBe("");
 });
 
+test("a login that is under way when all sessions of its user end is ended with them", async () => {
+  const userId = randomUUID();
+  const template = await logIn(replica, userId);
+  const { sessionId, ending } = await transaction(database.sql, async (tx) => {
+    await lockUser(tx, userId);
+    const session = await lockSession(tx, template.sessionId);
+    if (session === undefined) throw new Error("unreachable");
+    // Waits for this transaction; wrapped, because a promise that is returned would be waited for.
+    const ending = revokeUserSessions(replica.deps, { userId, reason: "logout" });
+    await expect
+      .poll(
+        async () => {
+          const [row] = await database.ownerSql<{ waiting: number }[]>`
+            select count(*)::integer as waiting from pg_locks
+            where not granted and database = (select oid from pg_database where datname = current_database())
+          `;
+          return row?.waiting;
+        },
+        { interval: 5 },
+      )
+      .toBeGreaterThan(0);
+    const sessionId = randomUUID();
+    await insertSession(tx, { ...session, id: sessionId });
+    return { sessionId, ending: { result: ending } };
+  });
+  expect((await ending.result).sessionIds).toContain(sessionId);
+  expect(await liveOf(userId)).toEqual([]);
+});
+
+test("a session that has ended by itself is not listed, and not counted among those allowed", async () => {
+  const userId = randomUUID();
+  const old = await logIn(replica, userId);
+  const young = await logIn(replica, userId);
+  await database.ownerSql`update sessions set idle_end = now() - interval '1 second' where id = ${old.sessionId}`;
+  expect((await liveOf(userId)).map(({ id }) => id)).toEqual([young.sessionId]);
+  const { sessionIds } = await revokeUserSessions(replica.deps, { userId, reason: "logout" });
+  expect(sessionIds).toEqual([young.sessionId]);
+});
+
 test("somebody else's session and one that never was are not found alike", async () => {
   const mine = await logIn(replica, randomUUID());
   const stranger = randomUUID();
@@ -124,6 +164,22 @@ test("a session shows where it was last used, and when", async () => {
   expect(session?.lastUsedAt.getTime()).toBeGreaterThan(session?.createdAt.getTime() ?? 0);
 });
 
+test("a process whose clock is wrong deletes nothing", async () => {
+  const { sessionId } = await logIn(replica, randomUUID());
+  await database.ownerSql`
+    update sessions set idle_end = now() - interval '9 days', created_at = now() - interval '20 days' where id = ${sessionId}
+  `;
+  const assertClock = () => {
+    throw new DomainError("service_unavailable");
+  };
+  const deps = { ...replica.deps, sql: database.sql };
+  await expect(cleanUp({ ...deps, assertClock })).rejects.toMatchObject({ code: "service_unavailable" });
+  const left = () => database.sql`select id from sessions where id = ${sessionId}`;
+  expect(await left()).toHaveLength(1);
+  await cleanUp(deps);
+  expect(await left()).toHaveLength(0);
+});
+
 test("clean-up removes what has ended, in batches, and waits for no lock", async () => {
   const userId = randomUUID();
   const living = await logIn(replica, userId);
@@ -135,10 +191,13 @@ test("clean-up removes what has ended, in batches, and waits for no lock", async
            now() - interval '9 days', now(), now() - interval '2 days', now()
     from generate_series(1, 2500)
   `;
-  const [held] = await database.sql<{ id: string }[]>`select id from sessions where idle_end < now() limit 1`;
+  const [held] = await database.sql<
+    { id: string }[]
+  >`select id from sessions where user_id = ${userId} and idle_end < now() limit 1
+  `;
   await transaction(database.sql, async (tx) => {
     await tx`select 1 from sessions where id = ${held?.id ?? ""} for update`;
-    await cleanUp({ sql: database.sql, logger: replica.deps.logger });
+    await cleanUp({ ...replica.deps, sql: database.sql });
   });
   const left = await database.sql<{ id: string }[]>`select id from sessions where user_id = ${userId}`;
   expect(left.map(({ id }) => id).sort()).toEqual([held?.id, living.sessionId].sort());

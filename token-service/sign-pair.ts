@@ -20,6 +20,18 @@ export interface SignPairDeps {
   issuer: string;
   lifetimes: TokenLifetimes;
   keys: Pick<KeyRing, "active">;
+  /** @throws {DomainError} `service_unavailable` while the process's clock is known to be wrong. */
+  assertClock: () => void;
+}
+
+/**
+ * Before anything is committed: what could not be signed afterwards would be a session that nobody has.
+ *
+ * @throws {DomainError} `service_unavailable` without a signing key, or with a wrong clock.
+ */
+export function assertMaySign(deps: SignPairDeps): void {
+  deps.assertClock();
+  deps.keys.active();
 }
 
 /**
@@ -28,6 +40,7 @@ export interface SignPairDeps {
  * dated anew.
  */
 export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): TokenPair {
+  deps.assertClock(); // it may have been set meanwhile
   const nowS = Math.floor(now.getTime() / 1_000);
   const rotatedAtS = Math.floor(session.rotatedAt.getTime() / 1_000);
   const { accessTtlS } = deps.lifetimes;

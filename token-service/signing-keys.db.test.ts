@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { DomainError } from "../service-kit/errors.ts";
 import { parseEncryptionKey } from "../service-kit/key-cipher.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import {
@@ -36,6 +37,7 @@ async function start(options: TokenReplicaOptions = {}): Promise<TokenReplica> {
   return replica;
 }
 
+const strangeKey = () => randomBytes(32).toString("base64url");
 const statesOf = async () => (await listKeys(database.sql)).map(({ state }) => state).sort();
 
 test("replicas that start together make one active and one next key", async () => {
@@ -89,6 +91,56 @@ test("a key made and made active within the second is looked up by replicas that
   await first.deps.keys.reload();
   const { accessToken } = await logIn(first, randomUUID());
   expect(await verifyToken(second.deps, accessToken)).toMatchObject({ active: true });
+});
+
+/** A replica that knows only the keys of its start, and a session whose tokens have a key that came afterwards. */
+async function withUnheardKey() {
+  const first = await start();
+  const second = await start({ followsKeys: false });
+  await rotateSigningKey(first.deps, { force: true }, cause);
+  await rotateSigningKey(first.deps, { force: true }, cause);
+  await first.deps.keys.reload();
+  return { first, second };
+}
+
+test("all who come with a new key while it is looked up get it, and nobody is told that the token is invalid", async () => {
+  const { first, second } = await withUnheardKey();
+  const pairs = await Promise.all(Array.from({ length: 10 }, () => logIn(first, randomUUID())));
+  const strangers = Array.from({ length: 50 }, () => second.deps.keys.findAgain(strangeKey()));
+  const verdicts = pairs.map(({ accessToken }) => verifyToken(second.deps, accessToken));
+  const refreshes = pairs.map(({ refreshToken }) => refreshSession(second.deps, refreshToken, origin));
+  expect(new Set((await Promise.all(verdicts)).map(({ active }) => active))).toEqual(new Set([true]));
+  await expect(Promise.all(refreshes)).resolves.toHaveLength(10);
+  expect(await Promise.all(strangers)).toEqual(strangers.map(() => undefined));
+});
+
+test("a look that found nothing does not hide a key that is made right after it", async () => {
+  const { first, second } = await withUnheardKey();
+  expect(await second.deps.keys.findAgain(strangeKey())).toBeUndefined();
+  await rotateSigningKey(first.deps, { force: true }, cause);
+  await rotateSigningKey(first.deps, { force: true }, cause);
+  await first.deps.keys.reload();
+  const pair = await logIn(first, randomUUID());
+  await expect(refreshSession(second.deps, pair.refreshToken, origin)).resolves.toBeDefined();
+});
+
+test("while nobody can look for a key, its refresh tokens are neither good nor bad", async () => {
+  const { first, second } = await withUnheardKey();
+  const pair = await logIn(first, randomUUID());
+  second.deps.keys.reload = () => Promise.reject(new DomainError("service_unavailable"));
+  await expect(refreshSession(second.deps, pair.refreshToken, origin)).rejects.toMatchObject({
+    code: "service_unavailable",
+  });
+});
+
+test("a replica that reads of a new key in the log's snapshot has it without being asked", async () => {
+  const first = await start();
+  const second = await start();
+  await rotateSigningKey(first.deps, { force: true }, cause);
+  await rotateSigningKey(first.deps, { force: true }, cause);
+  await first.deps.keys.reload();
+  const { id } = first.deps.keys.active();
+  await expect.poll(() => second.deps.keys.find(id)?.state, { timeout: 5_000 }).toBe("active");
 });
 
 test("a banned key's access tokens are refused everywhere, and its refresh tokens still give new ones", async () => {

@@ -1,5 +1,5 @@
 import type { LRUCache } from "lru-cache";
-import { type CompactJws, parseCompactJws } from "../token-client/compact-jws.ts";
+import { type CompactJws, isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
 import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import { type AccessClaims, checkAccessClaims, generationOf } from "./access-token.ts";
 import { isSignedBy } from "./jws-signature.ts";
@@ -23,6 +23,7 @@ export type Refusal =
   | "aud"
   | "lifetime"
   | "iat"
+  | "nbf"
   | "exp"
   | "revoked";
 
@@ -43,6 +44,8 @@ export interface VerifyTokenDeps {
   /** Verified before, by their exact text. */
   verified: LRUCache<string, VerifiedToken>;
   now: () => Date;
+  /** @throws {DomainError} `service_unavailable` while the process's clock is known to be wrong. */
+  assertClock: () => void;
   countRefusal: (refusal: Refusal) => void;
   logRefusal: (facts: { refusal: Refusal; session: string | undefined }) => void;
 }
@@ -50,10 +53,12 @@ export interface VerifyTokenDeps {
 /**
  * Says whether an access token is good now.
  *
- * @throws {DomainError} `service_unavailable` while revocations are not known for certain.
+ * @throws {DomainError} `service_unavailable` while revocations are not known for certain, or the clock is known to be
+ *   wrong.
  */
 export async function verifyToken(deps: VerifyTokenDeps, text: string): Promise<Verdict> {
   deps.revocations.assertFresh();
+  deps.assertClock();
   const known = deps.verified.get(text);
   const result = known ?? (await verifyAnew(deps, text));
   if (typeof result === "string") return refuse(deps, result);
@@ -88,6 +93,7 @@ async function verifyAnew(deps: VerifyTokenDeps, text: string): Promise<Verified
   // The raw string: jose takes `AT+JWT` and `application/at+jwt` for the same.
   if (jws.header.typ !== ACCESS_TOKEN_TYPE) return "typ";
   if (jws.header.alg !== "EdDSA" && jws.header.alg !== "ES256") return "alg";
+  if (!isKeyId(jws.header.kid)) return "kid";
   const key = deps.keys.find(jws.header.kid) ?? (await deps.keys.findAgain(jws.header.kid));
   if (key === undefined || key.state === "revoked") return "kid";
   const signatureRefusal = checkSignature(jws, key);

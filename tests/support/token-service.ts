@@ -23,6 +23,8 @@ export interface TokenReplicaOptions {
   clock?: { ms: number };
   /** The monotonic clock of the revocation feed, in milliseconds. */
   uptime?: { ms: number };
+  /** Throws while a test wants the clock to be wrong. */
+  assertClock?: () => void;
   /** False: the keys are read again only when a test says so. */
   followsKeys?: boolean;
   encryptionKey?: string;
@@ -82,6 +84,7 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
     maxSessionsPerUser: options.maxSessionsPerUser ?? 20,
     countRefusal: (refusal: Refusal) => void refusals.push(refusal),
     onSecurityEvent: () => undefined,
+    assertClock: options.assertClock ?? (() => undefined),
     logRefusal: () => undefined,
     countRefresh: (result: RefreshResult) => void refreshes.push(result),
   };

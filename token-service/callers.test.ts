@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { keyCallers } from "./key-rpc.ts";
+import { sessionCallers } from "./session-rpc.ts";
+import { tokenCallers } from "./token-rpc.ts";
+
+test("who may call what: sessions", () => {
+  expect(sessionCallers).toEqual({
+    issueSession: ["identity-service"],
+    refreshSession: ["gateway"],
+    revokeSession: ["gateway", "identity-service", "operator"],
+    revokeUserSessions: ["gateway", "identity-service"],
+    revokeAllSessions: ["operator"],
+    listSessions: ["gateway", "identity-service", "operator"],
+  });
+});
+
+test("who may call what: keys", () => {
+  expect(keyCallers).toEqual({
+    listSigningKeys: ["operator"],
+    rotateSigningKey: ["operator"],
+    revokeSigningKey: ["operator"],
+  });
+});
+
+test("who may call what: tokens", () => {
+  const verifiers = ["gateway", "payments-service"];
+  expect(tokenCallers(verifiers)).toEqual({
+    verifyToken: verifiers,
+    watchRevocations: verifiers,
+    getJwks: verifiers,
+  });
+});
