@@ -56,6 +56,14 @@ export async function insertMail(tx: TransactionSql, mail: NewMail, now: Date): 
   return result.count === 1;
 }
 
+/** Whether a cause's mail is there already, sent or not. */
+export async function hasMail(tx: TransactionSql, id: string): Promise<boolean> {
+  const [row] = await tx<{ isThere: boolean }[]>`
+    select exists (select from mail_outbox where id = ${id}) as "isThere"
+  `;
+  return row?.isThere === true;
+}
+
 /**
  * Leaves what is left of a mail that nobody gets: for a cause whose answer must not be told by its time from that of one
  * with a mail, so it has to be a commit like it.

@@ -33,6 +33,8 @@ export const MAILS = {
   "registration-attempt": ["occurredAt"],
   /** A login on a device that was not known, of a user who had logged in before. */
   "new-device": ["occurredAt", "ip", "browser"],
+  /** Its password was guessed at until logins had to wait. `link` as in `reset-password`. */
+  "account-guessed-at": ["link", "occurredAt"],
   /** An account at an identity provider can log in from now on. */
   "identity-linked": ["provider", "occurredAt", "ip", "browser"],
   /** It cannot any more. */

@@ -24,6 +24,7 @@ import { createCountLogin } from "./count-logins.ts";
 import { deleteExpiredOAuth } from "./delete-expired-oauth.ts";
 import { deleteOldLinks } from "./delete-old-links.ts";
 import { createDeviceTokens } from "./device-token.ts";
+import { createGuessNotices } from "./guess-notices.ts";
 import { createHashQueue } from "./hash-queue.ts";
 import { createHashShare, hashSharesOf } from "./hash-share.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
@@ -53,6 +54,8 @@ import { readUsersTable } from "./user-store.ts";
 
 /** Mails asked for whose look-up has not begun or is under way; beyond: busy. */
 const MAX_AFTER_ANSWER = 200;
+/** Owners to be told of guesses; beyond, the next guess tries again. */
+const MAX_GUESS_NOTICES = 50;
 /** Longer than a stream takes to come back, shorter than an event's lease. */
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
 /** For what the last calls have left. */
@@ -146,6 +149,8 @@ mailWorker.start();
 lifecycle.onStop("mail worker", () => mailWorker.stop());
 
 const afterAnswer = createAfterAnswer({ maxPending: MAX_AFTER_ANSWER, logger });
+const guessNotices = createAfterAnswer({ maxPending: MAX_GUESS_NOTICES, logger });
+lifecycle.onStop("notices of guesses", () => guessNotices.drained());
 lifecycle.onStop("work after answers", () => afterAnswer.drained());
 
 const previousMfaKey = config.MFA_ENCRYPTION_KEY_PREVIOUS_FILE;
@@ -223,6 +228,14 @@ const deps = {
   newId,
   noteFailedLogin: createNoteFailedLogin(recorder, { now, newId, metrics }),
   countLogin: createCountLogin(metrics),
+  tellOwnerOfGuesses: createGuessNotices({
+    sql,
+    linkTokens,
+    now,
+    newId,
+    afterAnswer: guessNotices,
+    wakeMailWorker: () => mailWorker.wake(),
+  }),
   wakeMailWorker: () => mailWorker.wake(),
   randomBytes: (count: number) => randomBytes(count),
   mfaKeys: [config.MFA_ENCRYPTION_KEY_FILE, ...(previousMfaKey ? [previousMfaKey] : [])] as const,

@@ -35,16 +35,24 @@ export async function reauthenticate(
 ): Promise<LockedAccount> {
   const { clientIp } = claim;
   const guess = { account: reauthenticationOf(claim.userId), clientIp, standing: "session" } as const;
-  return countGuess(deps.throttle, guess, deadlineMs, async (isLocked) => {
-    const account = await orUnavailable(findAccountById(deps.sql, claim.userId));
-    const isKnown = account?.isActive === true && !isLocked;
-    const credential = isKnown ? { user: { id: account.id }, passwordHash: account.passwordHash } : undefined;
-    const verdict = await deps.hashShare.run({ clientIp, isKnown: true }, () =>
-      deps.passwords.verify(credential, claim.password, deadlineMs),
-    );
-    if (!isKnown || verdict === "mismatch") throw new DomainError("invalid_credentials");
-    return account;
-  });
+  return countGuess(
+    deps.throttle,
+    guess,
+    deadlineMs,
+    () => undefined,
+    async (isLocked) => {
+      const account = await orUnavailable(findAccountById(deps.sql, claim.userId));
+      const isKnown = account?.isActive === true && !isLocked;
+      const credential = isKnown
+        ? { user: { id: account.id }, passwordHash: account.passwordHash }
+        : undefined;
+      const verdict = await deps.hashShare.run({ clientIp, isKnown: true }, () =>
+        deps.passwords.verify(credential, claim.password, deadlineMs),
+      );
+      if (!isKnown || verdict === "mismatch") throw new DomainError("invalid_credentials");
+      return account;
+    },
+  );
 }
 
 /** Whether an account has still the password that `reauthenticate` checked. A rehash counts as a change: try again. */

@@ -89,6 +89,7 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     newId: () => uuidv7(),
     countLogin: createCountLogin(createMetrics("test")),
     noteFailedLogin: vi.fn((_failed: FailedLogin) => undefined),
+    tellOwnerOfGuesses: vi.fn((_account: string): void => undefined),
     wakeMailWorker: vi.fn(),
     randomBytes,
     mfaKeys: [newTestKey()] as MfaKeys,

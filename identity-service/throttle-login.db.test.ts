@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { toRpcError } from "../service-kit/rpc-errors.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { createGuessNotices } from "./guess-notices.ts";
 import { createHashShare } from "./hash-share.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { register } from "./register.ts";
@@ -270,6 +271,67 @@ test("where a registration does not tell, neither does a login after it: a free 
       "locked invalid_credentials",
     ]),
   );
+});
+
+function guessNotices(now = deps.now) {
+  const tell = createGuessNotices({ ...deps, now });
+  deps.tellOwnerOfGuesses.mockImplementation((account) => tell(account));
+  return async () => {
+    await deps.afterAnswer.drained();
+    return database.ownerSql<{ recipient: string; data: { link: string } }[]>`
+      select recipient, data from mail_outbox where template = 'account-guessed-at' order by created_at`;
+  };
+}
+
+test("the wrong password that locks an account tells its owner by mail, with a link, once a day", async () => {
+  limitTo(1_000);
+  let at = deps.now();
+  const rows = guessNotices(() => at);
+  await guesses(4, () => ({ password: "wrong" }));
+  expect(await rows()).toEqual([]);
+  await guesses(1, () => ({ password: "wrong" }));
+  expect(await rows()).toEqual([
+    {
+      recipient: EMAIL,
+      data: { link: expect.stringMatching(/^\S+$/), occurredAt: "2031-01-02 03:04:05 UTC" },
+    },
+  ]);
+  for (let round = 0; round < 5; round += 1) await codeOf({ password: "wrong" });
+  const another = createGuessNotices(deps); // of another replica
+  another(EMAIL);
+  expect(await rows()).toHaveLength(1);
+  const links = await database.ownerSql`select from links where purpose = 'reset_password'`;
+  expect(links).toHaveLength(1);
+  at = new Date(at.getTime() + 24 * 3_600_000);
+  await codeOf({ password: "wrong" });
+  expect(await rows()).toHaveLength(2);
+});
+
+test("an address without an account, a disabled one and one without a password are looked up and get no mail", async () => {
+  limitTo(1_000);
+  const rows = guessNotices();
+  await guesses(6, () => ({ email: "nobody@example.com", password: "wrong" }));
+  await database.ownerSql`update users set status = 'disabled'`;
+  await guesses(6, () => ({ password: "wrong" }));
+  await database.ownerSql`update users set status = 'active', password_hash = null`;
+  createGuessNotices(deps)(EMAIL);
+  expect(await rows()).toEqual([]);
+  const called = new Set(deps.tellOwnerOfGuesses.mock.calls.flat());
+  expect(called).toEqual(new Set(["nobody@example.com", EMAIL]));
+});
+
+test("where too much waits, a guess is answered all the same and the next one tries again", async () => {
+  limitTo(1_000);
+  const rows = guessNotices();
+  const { run } = deps.afterAnswer;
+  const full = vi.spyOn(deps.afterAnswer, "run").mockImplementation(() => {
+    throw new DomainError("busy");
+  });
+  await guesses(5, () => ({ password: "wrong" }));
+  expect(await rows()).toEqual([]);
+  full.mockImplementation(run);
+  expect(await codeOf({ password: "wrong" })).toBe("invalid_credentials");
+  expect(await rows()).toHaveLength(1);
 });
 
 const mails = () =>

@@ -24,6 +24,8 @@ export interface ThrottleLoginDeps extends Omit<LoginDeps, "onRefused">, KnownNe
   throttle: Throttle;
   deviceTokens: DeviceTokens;
   hashShare: HashShare;
+  /** Called with its canonical address when an account is locked, also if there is none. Does not wait, never throws. */
+  tellOwnerOfGuesses: (account: string) => void;
   /**
    * Takes a failed login for the audit log, without waiting and without failing. It does the same work whatever the
    * reason: that is told to the log only.
@@ -54,7 +56,8 @@ export async function throttleLogin(
   const standing = device === undefined ? await networkStanding(deps, account, clientIp) : undefined;
   const guess: Guess = { account, clientIp, deviceId: device?.id, standing };
   const isKnown = device !== undefined || standing === "own_network";
-  return countGuess(deps.throttle, guess, context.deadlineMs, (isLocked) =>
+  const onLocked = () => deps.tellOwnerOfGuesses(account);
+  return countGuess(deps.throttle, guess, context.deadlineMs, onLocked, (isLocked) =>
     deps.hashShare.run({ clientIp, isKnown }, () =>
       login(loginDeps(deps, attempt, isLocked, context), attempt, context),
     ),

@@ -41,6 +41,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     deviceTokens: createDeviceTokens(randomBytes(32), now),
     digestNetwork: createNetworkDigests(randomBytes(32)),
     noteFailedLogin: () => undefined,
+    tellOwnerOfGuesses: () => undefined,
     tokenService: {
       issueSession: async ({ userId }: { userId: string }) => ({ ...tokens, sessionId: uuidv7(), userId }),
       revokeSession: async () => undefined,
