@@ -32,6 +32,8 @@ const REPLACEMENT = "\ufffd";
 const ELLIPSIS = "…";
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const MAX_TIME_MS = Date.UTC(10_000, 0, 1) - 1;
+/** Of an entry without a time: the time of receipt would be another one when it is sent again. */
+const NO_DAY = "1970-01-01";
 const MAX_HTTP_STATUS = 999;
 
 /**
@@ -41,13 +43,14 @@ const MAX_HTTP_STATUS = 999;
  */
 export function cleanEntry(entry: Entry, origin: EntryOrigin, receivedAt: Date): ProducedEntry {
   const { actor } = entry;
+  const hasTime = isPossibleTime(entry.occurredAt);
   return {
-    origin,
+    origin: hasTime ? origin : { ...origin, day: NO_DAY },
     entry: {
       id: UUID.test(entry.id) ? entry.id.toLowerCase() : substituteId(origin),
       kind: entry.kind,
       callId: cleanText(entry.callId, MAX_LENGTH.callId),
-      occurredAt: isPossibleTime(entry.occurredAt) ? entry.occurredAt : receivedAt,
+      occurredAt: hasTime ? entry.occurredAt : receivedAt,
       actor: {
         userId: cleanText(actor.userId, MAX_LENGTH.userId),
         role: cleanText(actor.role, MAX_LENGTH.role),
@@ -91,6 +94,11 @@ export function substituteId({ producerId, sequence }: EntryOrigin): string {
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x80;
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
   return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
+}
+
+/** `2026-11-21`, UTC. */
+export function dayOf(time: Date): string {
+  return time.toISOString().slice(0, 10);
 }
 
 /** Within what PostgreSQL and RFC 3339 can both write. */

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { substituteId } from "./clean-entry.ts";
 import { createIntentCloser } from "./close-intents.ts";
 import { producedEntry, sampleEntry, store } from "./entry.fixture.ts";
 import type { Entry } from "./entry.ts";
@@ -118,6 +119,24 @@ test("the database says what its clock says", async () => {
   expect(noted.getTime() - (row?.now.getTime() ?? 0)).toBeLessThan(2_000);
 });
 
+test("a service that sends entries under the closings' producer id and numbers cannot swallow a closing", async () => {
+  const CLOSINGS = "6761746c-6f67-8000-8000-636c6f736564";
+  await store(
+    database.sql,
+    Array.from({ length: 20 }, (_, index) => ({
+      origin: { producerId: CLOSINGS, producerName: "token-service", sequence: index + 1 },
+      entry: sampleEntry({
+        id: substituteId({ producerId: CLOSINGS, producerName: "", sequence: index + 20 }),
+      }),
+    })),
+  );
+  await intent("call-1", crypto.randomUUID());
+  await age(600);
+  const closer = replica();
+  await closer.watchFor(AFTER_S + 1);
+  expect((await entriesOf("call-1")).map(({ outcome }) => outcome).sort()).toEqual(["", "unknown"]);
+});
+
 test("an intent with its outcome is not closed, whether they came together or apart or by two replicas", async () => {
   const producer = crypto.randomUUID();
   await intent("apart", producer);
@@ -167,6 +186,7 @@ function replica(present: string[] = []) {
       closed += count;
     },
     now: () => new Date(),
+    newId: () => crypto.randomUUID(),
     monotonicMs: () => clockMs,
   });
   return {

@@ -1,4 +1,4 @@
-import { substituteId } from "./clean-entry.ts";
+import { dayOf } from "./clean-entry.ts";
 import type { ProducedEntry } from "./entry.ts";
 import type { AbandonedIntent } from "./intent-store.ts";
 
@@ -23,6 +23,8 @@ interface Deps {
   deleteOpenIntents: (callIds: readonly string[]) => Promise<void>;
   storeEntries: (entries: readonly ProducedEntry[]) => Promise<number>;
   onClosed: (count: number) => void;
+  /** A UUID that nobody can have used before. */
+  newId: () => string;
   now: () => Date;
   /** Milliseconds that never step. */
   monotonicMs: () => number;
@@ -60,7 +62,7 @@ export function createIntentCloser(deps: Deps): () => Promise<void> {
     const intents = await deps.selectAbandonedIntents(deps.afterS, MAX_CLOSINGS);
     const closings = intents
       .filter(({ hasOutcome }) => !hasOutcome)
-      .map((intent) => closingOf(intent, deps.now()));
+      .map((intent) => closingOf(intent, deps.now(), deps.newId()));
     if (closings.length > 0) deps.onClosed(await deps.storeEntries(closings));
     await deps.deleteOpenIntents(
       intents.filter(({ hasOutcome }) => hasOutcome).map(({ entry }) => entry.callId),
@@ -68,14 +70,20 @@ export function createIntentCloser(deps: Deps): () => Promise<void> {
   };
 }
 
-function closingOf({ entry, position }: AbandonedIntent, occurredAt: Date): ProducedEntry {
+/** Closings of one intent, by whichever replicas, are one entry: all are of the intent's day. */
+function closingOf({ entry, position }: AbandonedIntent, occurredAt: Date, id: string): ProducedEntry {
   const { callId, actor, clientIp, userAgent, method, route, resource, action, requestId, traceId } = entry;
   const { userId, role, sessionId } = actor;
-  const origin = { producerId: CLOSINGS, producerName: "audit-service", sequence: Number(position) };
+  const origin = {
+    producerId: CLOSINGS,
+    producerName: "audit-service",
+    sequence: Number(position),
+    day: dayOf(entry.occurredAt),
+  };
   return {
     origin,
     entry: {
-      id: substituteId(origin),
+      id,
       kind: "outcome",
       outcome: "unknown",
       occurredAt,

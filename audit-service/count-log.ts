@@ -44,7 +44,12 @@ export function countLog(metrics: Metrics, sequencer: Sequencer, now: () => Date
     "gatehouse_audit_checkpoint_file_failures_total",
     "Checkpoints that could not be written to CHECKPOINT_FILE.",
   );
+  const maintenanceFailures = metrics.counter(
+    "gatehouse_audit_maintenance_failures_total",
+    "Tasks of the log's upkeep (partitions, keys, retention) that failed.",
+  );
   return {
+    onMaintenanceFailure: () => maintenanceFailures.inc(),
     onClosed: (count: number) => closed.inc(count),
     onFileFailure: () => fileFailures.inc(),
     setStray: (hasStray: boolean) => {

@@ -1,9 +1,16 @@
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import { dayOf } from "./clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "./entry.ts";
 import type { PageEnd } from "./search-cursor.ts";
 
-/** Name of the constraint that keeps entry ids unique. */
-export const ENTRY_ID_KEY = "entry_keys_id_key";
+/** The constraints that keep entry ids unique: of the table, and of the table of each day. */
+const ENTRY_ID_KEYS = /^(entry_keys_id_key|stored_keys(_default|_\d{4}_\d{2}_\d{2})?_id_(day_)?key)$/;
+
+/** Whether another entry has the id of one that was to be stored. */
+export function isIdTaken(error: unknown): boolean {
+  const failure = error as { code?: unknown; constraint_name?: unknown } | null;
+  return failure?.code === "23505" && ENTRY_ID_KEYS.test(String(failure.constraint_name));
+}
 
 /** Which entries a search wants. What is undefined does not narrow it. */
 export interface EntryFilter {
@@ -47,37 +54,37 @@ export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[])
   const [row] = await orUnavailable(sql<{ stored: number }[]>`
     with source as materialized (
       select * from json_to_recordset(${JSON.stringify(entries.map(toRow))}::text::json) as entry (
-        id uuid, producer_id uuid, producer_sequence bigint, producer_name text, occurred_at timestamptz, kind text,
+        place integer, day date, id uuid, producer_id uuid, producer_sequence bigint, producer_name text, occurred_at timestamptz, kind text,
         call_id text, actor_user_id text, actor_role text, actor_session_id text, claimed_email_hash text,
         claimed_email text, claimed_email_salt text, client_ip text, user_agent text, method text, route text,
         resource text, action text, request_id text, trace_id text, outcome text, error_code text, reason text,
         http_status integer, latency_us bigint
       )
     ), keys as (
-      insert into entry_keys (producer_id, producer_sequence, id)
-      select producer_id, producer_sequence, id from source
-      on conflict (producer_id, producer_sequence) do nothing
-      returning position, received_at, producer_id, producer_sequence
+      insert into stored_keys (day, producer_name, producer_id, producer_sequence, id)
+      select day, producer_name, producer_id, producer_sequence, id from source order by place
+      on conflict (producer_id, producer_sequence, producer_name, day) do nothing
+      returning position, received_at, producer_name, producer_id, producer_sequence
     ), stored as (
       insert into log_entries (
         position, received_at, id, producer_id, producer_sequence, producer_name, occurred_at, kind, call_id,
         actor_user_id, actor_role, actor_session_id, claimed_email_hash, client_ip, user_agent,
         method, route, resource, action, request_id, trace_id, outcome, error_code, reason, http_status, latency_us
       )
-      select k.position, k.received_at, s.id, k.producer_id, k.producer_sequence, s.producer_name, s.occurred_at,
+      select k.position, k.received_at, s.id, k.producer_id, k.producer_sequence, k.producer_name, s.occurred_at,
         s.kind, s.call_id, s.actor_user_id, s.actor_role, s.actor_session_id, s.claimed_email_hash, s.client_ip,
         s.user_agent, s.method, s.route, s.resource, s.action, s.request_id, s.trace_id, s.outcome, s.error_code,
         s.reason, s.http_status, s.latency_us
-      from keys as k join source as s using (producer_id, producer_sequence)
+      from keys as k join source as s using (producer_id, producer_sequence, producer_name)
     ), claims as (
       insert into claimed_emails (position, received_at, salt, address)
       select k.position, k.received_at, decode(s.claimed_email_salt, 'hex'), s.claimed_email
-      from keys as k join source as s using (producer_id, producer_sequence)
+      from keys as k join source as s using (producer_id, producer_sequence, producer_name)
       where s.claimed_email_salt is not null
     ), opened as (
       insert into open_intents (call_id, producer_id, position, received_at)
       select s.call_id, k.producer_id, k.position, k.received_at
-      from keys as k join source as s using (producer_id, producer_sequence)
+      from keys as k join source as s using (producer_id, producer_sequence, producer_name)
       where s.kind = 'intent' and s.call_id <> ''
         and not exists (select from source as o where o.kind = 'outcome' and o.call_id = s.call_id)
       on conflict (call_id) do nothing
@@ -177,14 +184,30 @@ export async function deleteClaimedEmail(sql: Sql, address: string): Promise<num
   return count;
 }
 
-/** Forgets what was stored once, oldest first, so that storing it again is not noticed. @returns how many. */
+/** Makes the key tables of today and of as many days after it. */
+export async function createKeyPartitions(sql: Sql, daysAhead: number): Promise<void> {
+  await sql`select create_key_partitions(${daysAhead})`;
+}
+
+/** Forgets the keys of whole days, so that storing their entries again is not noticed. @returns how many days. */
+export async function dropKeyPartitions(sql: Sql, keptDays: number): Promise<number> {
+  const [row] = await sql<{ dropped: number }[]>`select drop_key_partitions(${keptDays}) as dropped`;
+  return row?.dropped ?? 0;
+}
+
+/** Forgets keys that are in no day's table, received before a time. @returns how many, at most `limit` of each table. */
 export async function deleteOldKeys(sql: Sql, before: Date, limit: number): Promise<number> {
-  const { count } = await sql`
+  const stray = await sql`
+    delete from stored_keys_default where ctid = any(array(
+      select ctid from stored_keys_default where received_at < ${before} limit ${limit}
+    ))
+  `;
+  const former = await sql`
     delete from entry_keys where ctid = any(array(
       select ctid from entry_keys where received_at < ${before} limit ${limit}
     ))
   `;
-  return count;
+  return Math.max(stray.count, former.count);
 }
 
 /** Throws unless the database answers and has the table. */
@@ -238,8 +261,10 @@ export function columns(sql: Sql) {
   `;
 }
 
-function toRow({ entry, origin, claimedEmailHash, claimedEmailSalt }: InsertedEntry) {
+function toRow({ entry, origin, claimedEmailHash, claimedEmailSalt }: InsertedEntry, place: number) {
   return {
+    place,
+    day: origin.day ?? dayOf(entry.occurredAt),
     id: entry.id,
     producer_id: origin.producerId,
     producer_sequence: origin.sequence,

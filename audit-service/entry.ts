@@ -56,6 +56,8 @@ export interface EntryOrigin {
   producerName: string;
   /** Counts up from 1 for each producer. */
   sequence: number;
+  /** `2026-11-21`, UTC, the same however often the entry is sent. Absent: the day on which it occurred. */
+  day?: string;
 }
 
 /** An entry ready to be stored. */

@@ -27,7 +27,7 @@ import {
 import { exportEntries } from "./export-entries.ts";
 import { getEntry } from "./get-entry.ts";
 import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "./intent-store.ts";
-import { runMaintenance, runSequencer } from "./maintain-log.ts";
+import { MAINTENANCE_SESSION, runMaintenance, runSequencer } from "./maintain-log.ts";
 import { createProducerPresence } from "./producer-presence.ts";
 import { proveConsistency, proveInclusion } from "./prove.ts";
 import { createEntryRecorder } from "./record-entries.ts";
@@ -54,6 +54,12 @@ const now = () => new Date();
 const pools = {
   intake: connectPostgres({ ...config, DATABASE_POOL_SIZE: INTAKE_POOL_SIZE }, "audit-service", logger),
   reads: connectPostgres(config, "audit-service reads", logger, READ_SESSION),
+  maintenance: connectPostgres(
+    { ...config, DATABASE_POOL_SIZE: 1 },
+    "audit-service maintenance",
+    logger,
+    MAINTENANCE_SESSION,
+  ),
   sequencer: connectPostgres(
     { ...config, DATABASE_POOL_SIZE: 1 },
     "audit-service sequencer",
@@ -115,6 +121,7 @@ const closeIntents = createIntentCloser({
   deleteOpenIntents: (callIds) => deleteOpenIntents(pools.intake, callIds),
   storeEntries: (entries) => storeEntries(store, entries),
   onClosed: counts.onClosed,
+  newId: uuidv4,
   now,
   monotonicMs: () => performance.now(),
 });
@@ -126,11 +133,12 @@ lifecycle.onStop("sequencer", runSequencer(sequencer, logger));
 lifecycle.onStop(
   "maintenance",
   runMaintenance({
-    sql: pools.intake,
+    sql: pools.maintenance,
     signer,
     sequencer,
     retentionMonths: config.AUDIT_RETENTION_MONTHS,
     setStray: counts.setStray,
+    onFailure: counts.onMaintenanceFailure,
     now,
     logger,
   }),

@@ -5,18 +5,21 @@ import { withoutTriggers } from "../tests/support/audit-log.ts";
 import { ORIGIN, signer, type TestSequencer, testSequencer } from "../tests/support/audit-sequencer.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { producedEntry, store } from "./entry.fixture.ts";
-import { selectEntries } from "./entry-store.ts";
+import type { EntryOrigin } from "./entry.ts";
+import { isIdTaken, selectEntries } from "./entry-store.ts";
 import { exportEntries } from "./export-entries.ts";
-import { keepTidy } from "./keep-tidy.ts";
+import { forgetOldKeys } from "./forget-old-keys.ts";
+import { runMaintenance } from "./maintain-log.ts";
 import { monthOf, startOfMonth } from "./month.ts";
 import { proveConsistency, proveInclusion } from "./prove.ts";
-import { removeOldPartitions } from "./remove-old-partitions.ts";
-import { selectPartitions, selectRemovals } from "./retention-store.ts";
+import { cleanUpRemovals, removeOldPartitions } from "./remove-old-partitions.ts";
+import { createPartitions, hasStrayEntries, selectPartitions, selectRemovals } from "./retention-store.ts";
 import { isConsistent, isIncluded } from "./verify-proof.fixture.ts";
 
 let database: TestDatabase;
 let sequencer: TestSequencer;
 let nextSequence: number;
+const DAY_MS = 86_400_000;
 const thisMonth = monthOf(new Date());
 
 beforeEach(async () => {
@@ -34,13 +37,14 @@ test("partitions of this month and the next three are there, and made again wher
   const expected = [0, 1, 2, 3].map((ahead) => nameOf(thisMonth + ahead));
   expect(await selectPartitions(database.sql)).toEqual(expected);
   await database.ownerSql.unsafe(`drop table ${nameOf(thisMonth + 3)}`);
-  expect(await keepTidy(database.sql, new Date())).toEqual({ hasStrayEntries: false });
+  await createPartitions(database.sql, 3);
+  expect(await hasStrayEntries(database.sql)).toBe(false);
   expect(await selectPartitions(database.sql)).toEqual(expected);
 });
 
 test("a partition made by the service is as append-only as the others, and the default one stays empty", async () => {
   await database.ownerSql.unsafe(`drop table ${nameOf(thisMonth)}`);
-  await keepTidy(database.sql, new Date());
+  await createPartitions(database.sql, 3);
   await record(1);
   expect(await database.sql`select from log_entries_default`).toHaveLength(0);
   await expect(database.ownerSql.unsafe(`delete from ${nameOf(thisMonth)}`)).rejects.toMatchObject({
@@ -56,12 +60,59 @@ test("an entry of a month without a partition is stored all the same, and said t
   expect(await database.sql`select from log_entries_default`).toHaveLength(1);
 });
 
-test("keys older than 31 days are forgotten, younger ones are not", async () => {
-  await record(3);
-  await database.ownerSql`update entry_keys set received_at = received_at - interval '32 days' where producer_sequence = 1`;
-  await keepTidy(database.sql, new Date());
-  const rows = await database.sql`select producer_sequence::int as sequence from entry_keys order by 1`;
-  expect(rows.map(({ sequence }) => sequence)).toEqual([2, 3]);
+test("an entry is stored once whenever it is sent again, also days after it occurred and by clocks that are wrong", async () => {
+  const occurredDaysAgo = (days: number) => new Date(Date.now() - days * DAY_MS);
+  const entries = [0, 3, 40, -2, -40].map((days, index) =>
+    producedEntry(index + 1, { occurredAt: occurredDaysAgo(days) }),
+  );
+  expect(await store(database.sql, entries)).toBe(5);
+  expect(await store(database.sql, entries)).toBe(0);
+  const days = await database.sql`select tableoid::regclass::text as name from stored_keys order by position`;
+  const today = `stored_keys_${new Date().toISOString().slice(0, 10).replaceAll("-", "_")}`;
+  expect(days[0]?.name).toBe(today);
+  expect(days.filter(({ name }) => name === "stored_keys_default")).toHaveLength(3);
+});
+
+test("keys of days more than 31 days ago are forgotten with their tables, younger ones are not", async () => {
+  await record(1);
+  for (const days of [31, 32, 33]) await keyDay(days);
+  await forgetOldKeys({ sql: database.sql, now: new Date(), isStopped: () => false });
+  const kept = await database.sql`select day from stored_keys order by day`;
+  expect(kept).toHaveLength(2);
+});
+
+test("keys in no day's table are forgotten by the time of receipt, in batches until none is left", async () => {
+  await database.ownerSql`
+    insert into stored_keys_default (day, producer_name, producer_id, producer_sequence, id, received_at)
+    select '1970-01-01', 'gateway', gen_random_uuid(), 1, gen_random_uuid(),
+      now() - case when n % 12000 = 0 then interval '30 days' else interval '32 days' end
+    from generate_series(1, 12000) as n`;
+  await database.ownerSql`
+    insert into entry_keys (producer_id, producer_sequence, id, received_at)
+    select gen_random_uuid(), 1, gen_random_uuid(), now() - interval '32 days' from generate_series(1, 6000)`;
+  await forgetOldKeys({ sql: database.sql, now: new Date(), isStopped: () => false });
+  expect(await database.sql`select from stored_keys_default`).toHaveLength(1);
+  expect(await database.sql`select from entry_keys`).toHaveLength(0);
+});
+
+test("a day that had no table gets one with what was stored for it meanwhile, and goes on storing it once", async () => {
+  const entry = producedEntry(1, { occurredAt: new Date(Date.now() + 5 * DAY_MS) });
+  await store(database.sql, [entry]);
+  await database.sql`select create_key_partitions(6)`;
+  expect(await database.sql`select from stored_keys_default`).toHaveLength(0);
+  expect(await store(database.sql, [entry])).toBe(0);
+});
+
+test("what a replica of the version before has stored, or stores meanwhile, is stored once", async () => {
+  const [first, second, third] = [producedEntry(1), producedEntry(2), producedEntry(3)];
+  await oldKey(first.origin, first.entry.id);
+  expect(await store(database.sql, [first, second])).toBe(1);
+  expect(await oldKey(second.origin, second.entry.id)).toBe(0);
+  // Another entry under an id that the other table has.
+  await expect(
+    store(database.sql, [{ ...third, entry: { ...third.entry, id: first.entry.id } }]),
+  ).rejects.toSatisfy(isIdTaken);
+  await expect(oldKey(third.origin, second.entry.id)).rejects.toSatisfy(isIdTaken);
 });
 
 test("retention takes whole months away, signs what went, and what is left stays proven", async () => {
@@ -210,6 +261,106 @@ test("entries of a month that are seen before those of the month before are numb
     -2, -2, -2, -2, -1, -1, -1,
   ]);
 });
+
+test("the last month of the log stays while nothing lies behind it: a number of its own may still come", async () => {
+  await monthsOfEntries([
+    [thisMonth - 4, 5],
+    [thisMonth - 3, 5],
+  ]);
+  // As when the last checkpoint is signed some time after the last entry was numbered.
+  await withoutTriggers(database.ownerSql, (tx) => tx.unsafe("update checkpoints set floor_position = 1000"));
+  await retain(1);
+  expect((await selectRemovals(database.sql)).map(({ lastSequence }) => lastSequence)).toEqual([5]);
+  expect(await selectPartitions(database.sql)).toContain(nameOf(thisMonth - 3));
+});
+
+test("the months of numbers are kept as they are given out, whoever gives them", async () => {
+  await monthsOfEntries([
+    [thisMonth - 3, 5],
+    [thisMonth - 2, 3],
+    [thisMonth - 2, 4],
+  ]);
+  const months = await database.sql`
+    select first_sequence::int as first, last_sequence::int as last from log_months order by month`;
+  expect([...months]).toEqual([
+    { first: 1, last: 5 },
+    { first: 6, last: 12 },
+  ]);
+});
+
+test("what lies beside a month that was taken away is erased in batches until nothing is left, also after a crash between", async () => {
+  await monthsOfEntries([
+    [thisMonth - 3, 5],
+    [thisMonth, 5],
+  ]);
+  const old = startOfMonth(thisMonth - 3);
+  await database.ownerSql`
+    insert into claimed_emails (position, received_at, salt, address)
+    select 1000000 + n, case when n > 12000 then now() else ${old} end, sha256('s'), 'ada@example.com'
+    from generate_series(1, 12010) as n`;
+  await database.ownerSql`
+    insert into open_intents (call_id, producer_id, position, received_at)
+    select n::text, gen_random_uuid(), n, ${old} from generate_series(1, 5001) as n`;
+  const left = async () => [
+    (await database.sql`select from claimed_emails where received_at < ${startOfMonth(thisMonth)}`).length,
+    (await database.sql`select from open_intents where received_at < ${startOfMonth(thisMonth)}`).length,
+    (await database.sql`select from removal_cleanups`).length,
+  ];
+
+  await retain(2);
+  expect(await selectPartitions(database.sql)).not.toContain(nameOf(thisMonth - 3));
+  let rounds = 0;
+  await cleanUpRemovals({ sql: database.sql, isStopped: () => rounds++ > 0 }); // the process ends after one batch
+  expect((await left())[0]).toBeGreaterThan(5_000);
+  expect((await left())[2]).toBe(0);
+
+  await cleanUpRemovals({ sql: database.sql, isStopped: () => false });
+  expect(await left()).toEqual([0, 0, 1]);
+  expect(await database.sql`select from claimed_emails`).toHaveLength(10);
+});
+
+test("a task of the upkeep that fails stops no other one", async () => {
+  await monthsOfEntries([
+    [thisMonth - 3, 5],
+    [thisMonth, 5],
+  ]);
+  await database.ownerSql`drop function create_key_partitions(integer)`;
+  let failures = 0;
+  const stop = runMaintenance({
+    sql: database.sql,
+    signer,
+    sequencer: { ...sequencer, status: { ...sequencer.status, isSequencer: true } },
+    retentionMonths: 2,
+    setStray: () => undefined,
+    onFailure: () => {
+      failures += 1;
+    },
+    now: () => new Date(),
+    logger: pino({ level: "silent" }),
+  });
+  await expect.poll(async () => (await database.sql`select from removal_cleanups`).length).toBe(1);
+  await stop();
+  expect(failures).toBe(1);
+});
+
+/** A day's table with one key, of so many days ago. */
+async function keyDay(daysAgo: number): Promise<void> {
+  const day = new Date(Date.now() - daysAgo * DAY_MS).toISOString().slice(0, 10);
+  const next = new Date(Date.now() - (daysAgo - 1) * DAY_MS).toISOString().slice(0, 10);
+  await database.ownerSql.unsafe(`
+    create table stored_keys_${day.replaceAll("-", "_")} partition of stored_keys for values from ('${day}') to ('${next}')`);
+  await database.ownerSql`
+    insert into stored_keys (day, producer_name, producer_id, producer_sequence, id)
+    values (${day}, 'gateway', gen_random_uuid(), 1, gen_random_uuid())`;
+}
+
+/** As the version before stores a key. @returns how many were new. */
+async function oldKey({ producerId, sequence }: EntryOrigin, id: string): Promise<number> {
+  const rows = await database.sql`
+    insert into entry_keys (producer_id, producer_sequence, id) values (${producerId}, ${sequence}, ${id})
+    on conflict (producer_id, producer_sequence) do nothing returning position`;
+  return rows.length;
+}
 
 async function retain(retentionMonths: number): Promise<void> {
   const logger = pino({ level: "silent" });

@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
-import { isUniqueViolation } from "../service-kit/postgres.ts";
 import { withinDeadline } from "../service-kit/within-deadline.ts";
 import { substituteId } from "./clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "./entry.ts";
-import { ENTRY_ID_KEY } from "./entry-store.ts";
+import { isIdTaken } from "./entry-store.ts";
 
 /** Stores the entries of all streams, grouped. */
 export interface EntryRecorder {
@@ -119,7 +118,7 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
     try {
       await insert(entries);
     } catch (error) {
-      if (!isUniqueViolation(error, ENTRY_ID_KEY)) throw error;
+      if (!isIdTaken(error)) throw error;
       const ids = entries.map(({ entry }) => entry.id);
       const stored = await withinDeadline(deps.selectEntriesById(ids), insertTimeoutMs);
       await insert(withFreeIds(entries, stored));
@@ -167,13 +166,14 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
 
 function withFreeIds(entries: readonly ProducedEntry[], stored: readonly Entry[]): ProducedEntry[] {
   const taken = new Map(stored.map((entry) => [entry.id, entry]));
-  return entries.flatMap(({ entry, origin }) => {
+  return entries.flatMap((produced) => {
+    const { entry, origin } = produced;
     const holder = taken.get(entry.id);
     if (holder === undefined) {
       taken.set(entry.id, entry);
-      return [{ entry, origin }];
+      return [produced];
     }
-    return isSame(holder, entry) ? [] : [{ entry: { ...entry, id: substituteId(origin) }, origin }];
+    return isSame(holder, entry) ? [] : [{ ...produced, entry: { ...entry, id: substituteId(origin) } }];
   });
 }
 

@@ -4,12 +4,15 @@ import type { CheckpointSigner } from "./checkpoint.ts";
 import { selectLastCheckpoint } from "./checkpoint-store.ts";
 import { monthOf, startOfMonth } from "./month.ts";
 import {
-  deleteBesides,
+  deleteClaims,
+  deleteForgottenIntents,
   detachPartition,
   insertRemoval,
+  insertRemovalCleanup,
   isCleanCut,
   selectPartitions,
   selectRemovals,
+  selectUncleanRemovals,
 } from "./retention-store.ts";
 import { rootOf } from "./tree-proofs.ts";
 import { selectLeaf } from "./tree-store.ts";
@@ -23,11 +26,13 @@ interface Deps {
   logger: Logger;
 }
 
+const CLAIMS_AT_ONCE = 5_000;
+
 /**
  * Takes whole months that are older than the retention out of the log: first a signed note of what goes, then the
  * partition. The hashes of its leaves stay, so that what is left, and every old checkpoint, can still be proven.
  *
- * @throws {DomainError} `service_unavailable`.
+ * @throws what the database says; then the next call goes on.
  */
 export async function removeOldPartitions(deps: Deps): Promise<void> {
   const { sql, retentionMonths, now, logger } = deps;
@@ -44,11 +49,36 @@ export async function removeOldPartitions(deps: Deps): Promise<void> {
       if (outcome === "not yet") return;
     }
     await detachPartition(sql, name);
-    await deleteBesides(sql, ending);
     logger.warn(
       { table: name },
       "retention has taken a month out of the audit log; archive its table and drop it",
     );
+  }
+}
+
+/**
+ * Erases what is kept beside the log of months that were taken away: in batches until nothing is left, which is noted, so
+ * that one which was cut short goes on next time.
+ *
+ * @throws what the database says.
+ */
+export async function cleanUpRemovals({
+  sql,
+  isStopped,
+}: {
+  sql: Sql;
+  isStopped: () => boolean;
+}): Promise<void> {
+  for (const removal of await selectUncleanRemovals(sql)) {
+    const before = startOfMonth(monthNamed(removal.partitionName) + 1);
+    for (let after: bigint | undefined = 0n; after !== undefined; ) {
+      if (isStopped()) return;
+      after = await deleteClaims(sql, { before, after, limit: CLAIMS_AT_ONCE });
+    }
+    while ((await deleteForgottenIntents(sql, before, CLAIMS_AT_ONCE)) === CLAIMS_AT_ONCE) {
+      if (isStopped()) return;
+    }
+    await insertRemovalCleanup(sql, removal);
   }
 }
 
@@ -64,7 +94,7 @@ async function recordRemoval(
   if (checkpoint === undefined || last < first) return "empty";
   // With nothing behind it, a number for an entry of this month may still come.
   if (last === size) return "not yet";
-  if (!(await isCleanCut(sql, { first, last, ending, floorPosition: checkpoint.floorPosition }))) {
+  if (!(await isCleanCut(sql, { last, ending, floorPosition: checkpoint.floorPosition }))) {
     logger.error(
       { table: partitionName },
       "a month of the audit log is no range of numbers; it is not removed",

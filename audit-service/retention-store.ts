@@ -10,11 +10,17 @@ export interface Removal {
 
 /** In the order of sequences. @throws {DomainError} `service_unavailable`. */
 export async function selectRemovals(sql: Sql): Promise<Removal[]> {
-  const rows = await orUnavailable(
-    sql<
-      { first_sequence: string; last_sequence: string; partition_name: string; note: string }[]
-    >`select * from removals order by first_sequence`,
-  );
+  return removalsOf(await orUnavailable(sql<RemovalRow[]>`select * from removals order by first_sequence`));
+}
+
+interface RemovalRow {
+  first_sequence: string;
+  last_sequence: string;
+  partition_name: string;
+  note: string;
+}
+
+function removalsOf(rows: readonly RemovalRow[]): Removal[] {
   return rows.map((row) => ({
     firstSequence: Number(row.first_sequence),
     lastSequence: Number(row.last_sequence),
@@ -43,17 +49,17 @@ export async function selectPartitions(sql: Sql): Promise<string[]> {
 
 /** Makes this month's partition and as many after it, if they are missing. */
 export async function createPartitions(sql: Sql, monthsAhead: number): Promise<void> {
-  await orUnavailable(sql`select create_log_partitions(${monthsAhead})`);
+  await sql`select create_log_partitions(${monthsAhead})`;
 }
 
 /** Takes a partition with a removal on record out of the log; its table stays, for the owner. */
 export async function detachPartition(sql: Sql, name: string): Promise<void> {
-  await orUnavailable(sql`select detach_log_partition(${name})`);
+  await sql`select detach_log_partition(${name})`;
 }
 
-/** What a month leaves behind when it goes: `last` is its last number. */
+/** What a month leaves behind when it goes. */
 export interface Cut {
-  first: number;
+  /** Its last number. */
   last: number;
   /** End of the month. */
   ending: Date;
@@ -61,25 +67,63 @@ export interface Cut {
   floorPosition: bigint;
 }
 
-/**
- * Whether the numbers up to `last` are exactly those of the entries received before `ending`.
- *
- * @throws {DomainError} `service_unavailable`.
- */
-export async function isCleanCut(sql: Sql, { first, last, ending, floorPosition }: Cut): Promise<boolean> {
-  const [row] = await orUnavailable(sql<{ unclean: boolean }[]>`
-    select exists (select from leaves where sequence > ${last} and received_at < ${ending})
-      or exists (select from leaves where sequence between ${first} and ${last} and received_at >= ${ending})
+/** Whether the numbers up to `last` are exactly those of the entries received before `ending`. */
+export async function isCleanCut(sql: Sql, { last, ending, floorPosition }: Cut): Promise<boolean> {
+  const [row] = await sql<{ unclean: boolean }[]>`
+    select exists (select from log_months where month < ${ending}::timestamptz at time zone 'UTC' and last_sequence > ${last})
+      or exists (select from log_months where month >= ${ending}::timestamptz at time zone 'UTC' and first_sequence <= ${last})
       or exists (select from log_entries where received_at < ${ending} and position > ${floorPosition.toString()})
       as unclean
-  `);
+  `;
   return row?.unclean === false;
 }
 
-/** Erases what is kept beside the log of entries that were removed. */
-export async function deleteBesides(sql: Sql, before: Date): Promise<void> {
-  await orUnavailable(sql`delete from claimed_emails where received_at < ${before}`);
-  await orUnavailable(sql`delete from open_intents where received_at < ${before}`);
+/** Removals with something left beside the log, oldest first. */
+export async function selectUncleanRemovals(sql: Sql): Promise<Removal[]> {
+  return removalsOf(
+    await sql<RemovalRow[]>`
+      select r.* from removals as r where not exists (select from removal_cleanups as c where c.first_sequence = r.first_sequence)
+      order by r.first_sequence
+    `,
+  );
+}
+
+/** Notes that nothing is left of a removal beside the log. */
+export async function insertRemovalCleanup(sql: Sql, { firstSequence }: Removal): Promise<void> {
+  await sql`insert into removal_cleanups (first_sequence) values (${firstSequence}) on conflict do nothing`;
+}
+
+/**
+ * Erases the claimed addresses of entries received before a time, in the order of positions.
+ *
+ * @param after the position that the batch before has reached; 0 for the first.
+ * @returns the position that this one has reached; undefined once none of a batch is that old.
+ */
+export async function deleteClaims(
+  sql: Sql,
+  { before, after, limit }: { before: Date; after: bigint; limit: number },
+): Promise<bigint | undefined> {
+  const [row] = await sql<{ reached: string | null; deleted: number }[]>`
+    with batch as materialized (
+      select position, received_at from claimed_emails where position > ${after.toString()}
+      order by position limit ${limit}
+    ), deleted as (
+      delete from claimed_emails where position = any(array(select position from batch where received_at < ${before}))
+      returning 1
+    )
+    select (select max(position) from batch) as reached, (select count(*)::int from deleted) as deleted
+  `;
+  return row?.reached == null || row.deleted === 0 ? undefined : BigInt(row.reached);
+}
+
+/** Erases intents of before a time that nobody has closed. @returns how many, at most `limit`. */
+export async function deleteForgottenIntents(sql: Sql, before: Date, limit: number): Promise<number> {
+  const { count } = await sql`
+    delete from open_intents where call_id = any(array(
+      select call_id from open_intents where received_at < ${before} order by received_at limit ${limit}
+    ))
+  `;
+  return count;
 }
 
 /** Whether entries lie in the partition that should not be needed. */

@@ -12,8 +12,8 @@ interface Deps {
 export async function storeEntries(deps: Deps, entries: readonly ProducedEntry[]): Promise<number> {
   const byOrigin = new Map<string, ProducedEntry>();
   for (const produced of entries) {
-    const { producerId, sequence } = produced.origin;
-    const key = `${producerId.toLowerCase()}:${sequence}`;
+    const { producerName, producerId, sequence } = produced.origin;
+    const key = `${producerName}:${producerId.toLowerCase()}:${sequence}`;
     if (!byOrigin.has(key)) byOrigin.set(key, produced);
   }
   return deps.insertEntries([...byOrigin.values()].map(withoutClaim));

@@ -2,6 +2,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { startEmbeddedPostgres } from "../../deploy/local/embedded-postgres.ts";
+import { connectTo } from "../../deploy/local/ensure-database.ts";
 import { makePrivateDirectory, randomPassword } from "../../deploy/local/private-file.ts";
 import { provision, servicePasswordFile } from "../../deploy/local/provision.ts";
 import { databaseOf, type ServiceName } from "../../deploy/local/service-databases.ts";
@@ -45,6 +46,8 @@ export async function startWorkbench() {
         driver: { password, onnotice: () => undefined },
       });
     },
+    /** As the superuser, to fill tables. */
+    connectOwner: (service: ServiceName) => connectTo(server.server, databaseOf(service).database),
     async stop() {
       await server.stop();
       await rm(folder, { recursive: true, force: true });

@@ -1,7 +1,15 @@
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
 
 const APPEND_ONLY = ["log_entries", "leaves", "subtrees", "checkpoints", "removals"];
-const BESIDE = ["entry_keys", "claimed_emails", "open_intents", "producers"];
+const BESIDE = [
+  "entry_keys",
+  "stored_keys",
+  "log_months",
+  "removal_cleanups",
+  "claimed_emails",
+  "open_intents",
+  "producers",
+];
 
 /** Empties a test's log, which only its owner can, and only without the triggers. */
 export async function emptyLog(ownerSql: Sql): Promise<void> {
