@@ -7,7 +7,8 @@ import type { Entry, EntryOrigin, ProducedEntry } from "./entry.ts";
  */
 export const MAX_LENGTH = {
   callId: 40,
-  userId: 40,
+  // A UUID, or `client:` and the name of a service.
+  userId: 80,
   role: 16,
   sessionId: 40,
   claimedEmail: 254,

@@ -99,10 +99,14 @@ function outcomeOf(request: FastifyRequest, status: number): AuditOutcome["outco
   return status < 400 && request.errorCode === null ? "success" : "failure";
 }
 
-function auditedCall(request: FastifyRequest, action: string): AuditedCall {
+export function auditedCall(
+  request: FastifyRequest,
+  action: string,
+  actor: AuditActor = actorOf(request),
+): AuditedCall {
   return {
     callId: uuidv7(),
-    actor: actorOf(request),
+    actor,
     clientIp: clientIp(request),
     userAgent: maskSecrets(userAgent(request)),
     method: request.method,
@@ -114,8 +118,9 @@ function auditedCall(request: FastifyRequest, action: string): AuditedCall {
   };
 }
 
-/** From the verified token; for an anonymous call, the e-mail address it claims. */
-function actorOf({ principal, body }: FastifyRequest): AuditActor {
+/** From the verified token, or the credentials of a service; for an anonymous call, the e-mail address it claims. */
+function actorOf({ principal, provenActor, body }: FastifyRequest): AuditActor {
+  if (provenActor !== null) return provenActor;
   if (principal !== null) {
     return { userId: principal.userId, role: principal.role, sessionId: principal.sessionId };
   }

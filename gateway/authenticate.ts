@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
+import type { AuditActor } from "../audit-client/audit-entry.ts";
 import { bearerToken, verifiedPrincipal } from "../token-client/bearer-token.ts";
-import type { TokenVerifier, Verification } from "../token-client/principal.ts";
+import type { Subject, TokenVerifier, Verification } from "../token-client/principal.ts";
 import { assertAllowed } from "../token-client/route-auth.ts";
 import { clientIp } from "./client-ip.ts";
 
@@ -39,10 +40,18 @@ function authenticate(
 }
 
 function admit(request: FastifyRequest, token: string, verification: Verification): void {
+  const subject = verification.kind === "active" ? verification.principal : verification.subject;
+  // Until the call is let through: refusals of callers that are known are recorded.
+  request.refusedActor = subject === undefined ? null : actorOf(subject);
   const principal = verifiedPrincipal(verification);
   if (request.policy?.auth !== "public") assertAllowed(request.policy?.auth, principal);
   const { userId, role, sessionId } = principal;
+  request.refusedActor = null;
   request.principal = principal;
   request.accessToken = token;
   request.call.actor = { userId, role, sessionId };
+}
+
+function actorOf({ userId, role, sessionId }: Subject): AuditActor {
+  return { userId, role, sessionId };
 }

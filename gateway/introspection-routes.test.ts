@@ -150,8 +150,14 @@ test("every use is in the audit log, before and after, and neither token nor sec
   const { app, entries, log } = gateway();
   await introspect(app, `token=${GOOD}`);
   expect(entries).toMatchObject([
-    { kind: "intent", action: "token.introspect", actor: {} },
-    { kind: "outcome", action: "token.introspect", outcome: "success", httpStatus: 200 },
+    { kind: "intent", action: "token.introspect", actor: { userId: "client:ledger" } },
+    {
+      kind: "outcome",
+      action: "token.introspect",
+      actor: { userId: "client:ledger" },
+      outcome: "success",
+      httpStatus: 200,
+    },
   ]);
   expect(log()).toContain('"clientId":"ledger"');
   for (const secret of [GOOD, SECRET, basic().slice(6)]) {

@@ -43,6 +43,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
     const clientId = clients.authenticate(request.headers.authorization);
     if (clientId === undefined) throw new DomainError("invalid_client");
     logger.info({ clientId, requestId: request.id }, "introspection client");
+    request.provenActor = { userId: `client:${clientId}` };
   };
   app.register(async (scope: GatewayApp) => {
     registerFormParser(scope);

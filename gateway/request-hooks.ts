@@ -14,6 +14,7 @@ import { corsHeadersFor } from "./cors.ts";
 import type { EndingConnections } from "./http-server.ts";
 import type { ProxyTable } from "./proxy-table.ts";
 import { createRateLimits, type RateLimitDeps } from "./rate-limits.ts";
+import { createRecordRefusal } from "./refused-calls.ts";
 import { guardRequest, guardUpstreamPath } from "./request-guard.ts";
 import { createRequestLog } from "./request-log.ts";
 import type { GatewayApp, Upgrade } from "./request-state.ts";
@@ -84,10 +85,12 @@ export function createOnCompleted(deps: {
   const { recorder, logger } = deps;
   const enqueueOutcome = createEnqueueOutcome(recorder, logger);
   const logRequest = createRequestLog(logger, deps.metrics);
+  const recordRefusal = createRecordRefusal(recorder, deps.metrics, () => performance.now());
   return (request, reply) => {
     logRequest(request, reply);
     endSpan(request, reply);
     enqueueOutcome(request, reply);
+    if (request.refusedActor !== null) recordRefusal(request, request.refusedActor, reply.statusCode);
   };
 }
 
@@ -106,6 +109,7 @@ function decorateRequests(app: GatewayApp): void {
   app.decorateRequest("isClosed", false);
   app.decorateRequest("principal", null);
   app.decorateRequest("accessToken", "");
+  app.decorateRequest("refusedActor", null);
   app.decorateRequest("provenActor", null);
   app.decorateRequest("audited", null);
   app.decorateRequest("errorCode", null);

@@ -49,6 +49,8 @@ declare module "fastify" {
     principal: Principal | null;
     /** The verified token's text; empty on public routes. */
     accessToken: string;
+    /** Who was refused by the route's policy or for a token that is over; null while nobody is known to be. */
+    refusedActor: AuditActor | null;
     /** Who turned out to act, where a public call proves it (login, refresh). */
     provenActor: AuditActor | null;
     /** What was promised to the audit log, and whether it was kept; null if nothing was. */

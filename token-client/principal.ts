@@ -22,7 +22,14 @@ export interface Principal {
 /** The verdict on a token. */
 export type Verification =
   | { kind: "active"; principal: Principal }
-  | { kind: "inactive"; reason: "invalid" | "expired" | "revoked" };
+  | {
+      kind: "inactive";
+      reason: "invalid" | "expired" | "revoked";
+      /** Whom the token named while it was good; absent unless its signature was checked. For the audit log only. */
+      subject?: Subject | undefined;
+    };
+
+export type Subject = Pick<Principal, "userId" | "sessionId" | "role">;
 
 /** Verifies access tokens against token-service, from memory where that is safe. */
 export interface TokenVerifier {

@@ -15,7 +15,8 @@ import type { Metrics } from "../service-kit/metrics.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
 import { CallShares, type Place } from "./call-shares.ts";
-import type { Principal, Role, TokenVerifier, Verification } from "./principal.ts";
+import { parseCompactJws } from "./compact-jws.ts";
+import type { Principal, Role, Subject, TokenVerifier, Verification } from "./principal.ts";
 import { RevocationSet } from "./revocation-set.ts";
 import { MAX_KEEP_MS, RevocationWatch } from "./revocation-watch.ts";
 import { type Screening, screenToken } from "./token-rules.ts";
@@ -124,11 +125,14 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     const answer = decode(response);
     if (answer.kind !== "active") {
       if (answer.reason === "invalid") place.refused();
-      refused.set(token, answer);
-      return answer;
+      // Of anything else token-service has not looked at the signature, or it is wrong.
+      const isSigned = answer.reason !== "invalid";
+      const verdict: Verification = isSigned ? { ...answer, subject: signedSubject(token) } : answer;
+      refused.set(token, verdict);
+      return verdict;
     }
     // A revocation that arrived while the answer was under way is newer than the answer.
-    if (isRevoked(answer.principal)) return REVOKED;
+    if (isRevoked(answer.principal)) return revokedFor(answer.principal);
     known.set(token, toKnownToken(answer, response, askedMs));
     return answer;
   }
@@ -180,7 +184,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
       if (entry === undefined) return verifyUnknown(token, clientIp);
       if (isRevoked(entry.answer.principal)) {
         known.delete(token);
-        return REVOKED;
+        return revokedFor(entry.answer.principal);
       }
       const nowMs = performance.now();
       if (!isAlive(entry, nowMs)) {
@@ -202,6 +206,21 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
       client.close();
     },
   };
+}
+
+function revokedFor({ userId, sessionId, role }: Principal): Verification {
+  return { kind: "inactive", reason: "revoked", subject: { userId, sessionId, role } };
+}
+
+/** Whom a token names whose signature token-service has checked. */
+function signedSubject(token: string): Subject | undefined {
+  const jws = parseCompactJws(token);
+  if (typeof jws === "string") return undefined;
+  const { sub, sid, role } = jws.payload;
+  const isKnown = role === "USER" || role === "ADMIN" || role === "AUDITOR";
+  return typeof sub === "string" && typeof sid === "string" && isKnown
+    ? { userId: sub, sessionId: sid, role }
+    : undefined;
 }
 
 /** A token that was found good. */
