@@ -65,8 +65,13 @@ export interface AccountClient {
     context: CallContext,
   ): Promise<User>;
   deleteAccount(request: ByPassword & { password: string }, context: CallContext): Promise<EndedSessions>;
+  /** Ends all sessions of a user, or all but one, and every login under way. */
+  endOwnSessions(
+    which: { userId: string; exceptSessionId?: string },
+    context: CallContext,
+  ): Promise<EndedSessions>;
   changeEmail(
-    change: ByPassword & { newEmail: string; password: string },
+    change: ByPassword & { newEmail: string; password: string; sessionId: string },
     context: CallContext,
   ): Promise<void>;
   confirmEmailChange(link: ProvenLink, context: CallContext): Promise<User>;
@@ -103,6 +108,8 @@ export function createAccountClient(address: string, certificate: ProcessCertifi
       return toUser((await callUnary(client, client.updateProfile, request, context)).user);
     },
     deleteAccount: (request, context) => callUnary(client, client.deleteAccount, request, context),
+    endOwnSessions: ({ userId, exceptSessionId = "" }, context) =>
+      callUnary(client, client.endOwnSessions, { userId, exceptSessionId }, context),
     async changeEmail(change, context) {
       await callUnary(client, client.changeEmail, change, context);
     },

@@ -130,7 +130,9 @@ test("a change of address says the same whatever becomes of it", async () => {
   const body = { newEmail: "new@example.com", password };
   const response = await send(app, { method: "POST", url: "/auth/change-email", token: "user-token", body });
   expect([response.statusCode, response.json().data]).toEqual([200, {}]);
-  expect(asked).toEqual([["changeEmail", { ...body, userId: USER_ID, clientIp: "127.0.0.1" }]]);
+  expect(asked).toEqual([
+    ["changeEmail", { ...body, userId: USER_ID, sessionId: SESSION_ID, clientIp: "127.0.0.1" }],
+  ]);
 });
 
 test.each([

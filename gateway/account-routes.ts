@@ -128,8 +128,9 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
       schema: { body: ChangeEmailBody },
     },
     async (request) => {
-      const { userId } = principalOf(request);
-      await accounts.changeEmail({ ...request.body, userId, clientIp: clientIp(request) }, request.call);
+      const { userId, sessionId } = principalOf(request);
+      const change = { ...request.body, userId, sessionId, clientIp: clientIp(request) };
+      await accounts.changeEmail(change, request.call);
       return success({}, "A mail is on its way to the new address; it changes when it is confirmed.");
     },
   );

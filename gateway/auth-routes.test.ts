@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { ada, SESSION_ID, send, testGateway, tokens, USER_ID } from "./gateway.fixture.ts";
+import type { AccountClient } from "./account-client.ts";
+import { absentAccounts, ada, SESSION_ID, send, testGateway, tokens, USER_ID } from "./gateway.fixture.ts";
 import type { IdentityClient } from "./identity-client.ts";
 import type { SessionClient } from "./session-client.ts";
 
@@ -12,10 +13,11 @@ function withIdentity(identity: Partial<IdentityClient>) {
   return testGateway({ identity: { register: absent, login: absent, getUser: absent, close, ...identity } });
 }
 
-function withSessions(sessions: Partial<SessionClient>) {
+function withSessions(sessions: Partial<SessionClient>, accounts: Partial<AccountClient> = {}) {
   const close = () => undefined;
   return testGateway({
-    sessions: { refresh: absent, revoke: absent, revokeAll: absent, list: absent, close, ...sessions },
+    accounts: { ...absentAccounts, ...accounts },
+    sessions: { refresh: absent, revoke: absent, list: absent, close, ...sessions },
   });
 }
 
@@ -211,10 +213,10 @@ test.each([
   { body: { scope: "others" }, ended: ["s1", "s2"] },
   { body: { scope: "all" }, ended: ["s1", "s2", SESSION_ID] },
 ])("logging out with $body is known here at once", async ({ body, ended }) => {
-  const { app, refused } = withSessions({
-    revoke: async () => undefined,
-    revokeAll: async () => ["s1", "s2"],
-  });
+  const { app, refused } = withSessions(
+    { revoke: async () => undefined },
+    { endOwnSessions: async () => ({ userId: USER_ID, endedSessionIds: ["s1", "s2"] }) },
+  );
   const response = await send(app, { method: "POST", url: "/auth/logout", token: "user-token", body });
   expect(response.statusCode).toBe(200);
   expect(refused).toEqual(ended);
@@ -222,14 +224,17 @@ test.each([
 
 test("logging out others keeps the caller's session", async () => {
   let asked: unknown;
-  const { app } = withSessions({
-    revokeAll: async (which) => {
-      asked = which;
-      return [];
+  const { app } = withSessions(
+    {},
+    {
+      endOwnSessions: async (which) => {
+        asked = which;
+        return { userId: USER_ID, endedSessionIds: [] };
+      },
     },
-  });
+  );
   await send(app, { method: "POST", url: "/auth/logout", token: "user-token", body: { scope: "others" } });
-  expect(asked).toEqual({ userId: USER_ID, exceptSessionId: SESSION_ID, reason: "logout" });
+  expect(asked).toEqual({ userId: USER_ID, exceptSessionId: SESSION_ID });
 });
 
 test("a session that could not be ended is not refused here alone", async () => {

@@ -90,6 +90,7 @@ export const absentAccounts: AccountClient = {
   deleteAccount: absentAccount,
   changeEmail: absentAccount,
   confirmEmailChange: absentAccount,
+  endOwnSessions: absentAccount,
   undoEmailChange: absentAccount,
   close: () => undefined,
 };
@@ -164,7 +165,7 @@ export function testGateway({
     oauth: absentOAuth,
     tokenDelivery: "fragment",
     users: absentUsers,
-    sessions: { refresh: absent, revoke: absent, revokeAll: absent, list: absent, close: () => undefined },
+    sessions: { refresh: absent, revoke: absent, list: absent, close: () => undefined },
     auditQuery: absentAuditQuery,
     jwks: { get: absent },
     verifier: {

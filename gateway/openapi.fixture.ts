@@ -86,6 +86,7 @@ export function answeringGateway(overrides: Partial<GatewayDeps> = {}) {
       deleteAccount: give(ended),
       changeEmail: give(undefined),
       confirmEmailChange: give(ada),
+      endOwnSessions: give(ended),
       undoEmailChange: give(ended),
       close,
     },
@@ -109,7 +110,6 @@ export function answeringGateway(overrides: Partial<GatewayDeps> = {}) {
     sessions: {
       refresh: give(tokens),
       revoke: give(undefined),
-      revokeAll: give([tokens.sessionId]),
       list: give([
         {
           id: tokens.sessionId,

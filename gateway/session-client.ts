@@ -28,11 +28,6 @@ export interface RefreshAttempt {
 export interface SessionClient {
   refresh(attempt: RefreshAttempt, context: CallContext): Promise<TokenPair>;
   revoke(which: { sessionId: string; userId: string; reason: string }, context: CallContext): Promise<void>;
-  /** Ends all sessions of a user, or all but one. @returns the ids of those that ended. */
-  revokeAll(
-    which: { userId: string; exceptSessionId?: string; reason: string },
-    context: CallContext,
-  ): Promise<readonly string[]>;
   /** Newest first. */
   list(userId: string, context: CallContext): Promise<readonly Session[]>;
   close(): void;
@@ -55,11 +50,6 @@ export function createSessionClient(address: string, certificate: ProcessCertifi
     },
     async revoke(which, context) {
       await callUnary(client, client.revokeSession, which, context);
-    },
-    async revokeAll({ userId, exceptSessionId = "", reason }, context) {
-      const request = { userId, exceptSessionId, reason };
-      const { sessionIds } = await callUnary(client, client.revokeUserSessions, request, context);
-      return sessionIds;
     },
     async list(userId, context) {
       const { sessions } = await callUnary(client, client.listSessions, { userId }, context);

@@ -20,7 +20,9 @@ const session = z
 export const sessionDocs = describeRoutes("Logins", {
   logOut: {
     summary: "Log out",
-    description: "Ends this session, all others, or all. Their access tokens are refused at once.",
+    description:
+      "Ends this session, all others, or all. Their access tokens are refused at once, and what was begun in them (a change " +
+      "of address, the linking of a provider) does not happen. With `others` and `all` logins that are under way end too.",
     answers: answersWith("Logged out."),
   },
   listSessions: {

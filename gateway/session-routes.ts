@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { TokenVerifier } from "../token-client/principal.ts";
+import type { AccountClient } from "./account-client.ts";
 import { success } from "./envelope.ts";
 import { principalOf } from "./principal.ts";
 import type { GatewayApp } from "./request-state.ts";
@@ -13,11 +14,15 @@ const SessionParams = z.strictObject({ id: z.uuid().toLowerCase() });
 
 export interface SessionBackends {
   sessions: SessionClient;
+  accounts: Pick<AccountClient, "endOwnSessions">;
   verifier: Pick<TokenVerifier, "refuseSession">;
 }
 
 /** A user's sessions: log out, list, end one. What has ended is refused here at once, ahead of the stream. */
-export function registerSessionRoutes(app: GatewayApp, { sessions, verifier }: SessionBackends): void {
+export function registerSessionRoutes(
+  app: GatewayApp,
+  { sessions, accounts, verifier }: SessionBackends,
+): void {
   app.post(
     "/auth/logout",
     {
@@ -31,8 +36,9 @@ export function registerSessionRoutes(app: GatewayApp, { sessions, verifier }: S
         await sessions.revoke({ sessionId, userId, reason: "logout" }, request.call);
       } else {
         const kept = scope === "others" ? { exceptSessionId: sessionId } : {};
-        const ended = await sessions.revokeAll({ userId, reason: "logout", ...kept }, request.call);
-        for (const id of ended) verifier.refuseSession(id);
+        // By identity-service: logins that are under way end with the sessions.
+        const { endedSessionIds } = await accounts.endOwnSessions({ userId, ...kept }, request.call);
+        for (const id of endedSessionIds) verifier.refuseSession(id);
       }
       if (scope !== "others") verifier.refuseSession(sessionId);
       return success({}, "Logged out.");

@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
-import type { DomainError } from "../service-kit/errors.ts";
+import { DomainError } from "../service-kit/errors.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { changeEmail } from "./change-email.ts";
 import { changePassword } from "./change-password.ts";
@@ -127,6 +127,8 @@ test("names change one by one or together, and are held to the same rules as at 
 });
 
 test("an erased account leaves nothing of a person behind, and its address is free, if nobody had proven it after an hour", async () => {
+  await database.ownerSql`
+    update users set email_verified = false, credentials_proven_email = null, credentials_proven_at = null`;
   await resetLink();
   await expect(erase("not the password")).rejects.toMatchObject({ code: "invalid_credentials" });
   deps.tokenService.revokeUserSessions.mockResolvedValueOnce([SESSION]);
@@ -197,6 +199,28 @@ test("an address that got an account in the meantime is not taken over, and the 
   expect(await addressOf(userId)).toBe(ANNA.email);
   await erase(ANNA.password, ben.id);
   expect((await confirmEmailChange(deps, token)).email).toBe("ben@example.com");
+});
+
+test("a change of address ends with the session in which it began, in whatever way that ended", async () => {
+  const wanted = { userId, newEmail: "anna@new.example", password: ANNA.password, clientIp: IP };
+  await changeEmail(deps, { ...wanted, sessionId: SESSION }, soon());
+  await deps.afterAnswer.drained();
+  const token = await last("confirm-email-change");
+  deps.tokenService.isSessionLive.mockResolvedValueOnce(false);
+  await expect(confirmEmailChange(deps, token)).rejects.toMatchObject({ code: "verification_token_invalid" });
+  expect(await addressOf(userId)).toBe(ANNA.email);
+  expect(deps.tokenService.isSessionLive.mock.lastCall?.[0]).toMatchObject({ userId, sessionId: SESSION });
+  expect((await confirmEmailChange(deps, token)).email).toBe("anna@new.example");
+});
+
+test("while nobody can say whether that session lives, the address does not change and the link stays", async () => {
+  const wanted = { userId, newEmail: "anna@new.example", password: ANNA.password, clientIp: IP };
+  await changeEmail(deps, { ...wanted, sessionId: SESSION }, soon());
+  await deps.afterAnswer.drained();
+  const token = await last("confirm-email-change");
+  deps.tokenService.isSessionLive.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  await expect(confirmEmailChange(deps, token)).rejects.toMatchObject({ code: "service_unavailable" });
+  expect((await confirmEmailChange(deps, token)).email).toBe("anna@new.example");
 });
 
 test("fifty confirmations race: one succeeds, and one mail goes to the old address", async () => {

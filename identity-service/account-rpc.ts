@@ -6,6 +6,7 @@ import { type ChangePasswordDeps, changePassword } from "./change-password.ts";
 import { type ConfirmEmailChangeDeps, confirmEmailChange } from "./confirm-email-change.ts";
 import { type DeleteAccountDeps, deleteAccount } from "./delete-account.ts";
 import { disownAccount } from "./disown-account.ts";
+import { endOwnSessions } from "./end-own-sessions.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import type { MailALinkDeps } from "./mail-a-link.ts";
 import { resendVerification } from "./resend-verification.ts";
@@ -24,6 +25,7 @@ type AccountMethod =
   | "changePassword"
   | "updateProfile"
   | "deleteAccount"
+  | "endOwnSessions"
   | "changeEmail"
   | "confirmEmailChange"
   | "undoEmailChange";
@@ -38,6 +40,7 @@ export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod
   changePassword: ["gateway"],
   updateProfile: ["gateway"],
   deleteAccount: ["gateway"],
+  endOwnSessions: ["gateway"],
   changeEmail: ["gateway"],
   confirmEmailChange: ["gateway"],
   undoEmailChange: ["gateway"],
@@ -73,6 +76,7 @@ export function createAccountRpc(
       user: await encodeUser(await updateProfile(deps, request, context)),
     }),
     deleteAccount: async (request, context) => encodeEnded(await deleteAccount(deps, request, context)),
+    endOwnSessions: async (request, context) => encodeEnded(await endOwnSessions(deps, request, context)),
     changeEmail: async (request, context) => {
       await changeEmail(deps, request, context.deadlineMs);
       return {};

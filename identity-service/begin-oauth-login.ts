@@ -111,8 +111,8 @@ async function linkOf(
   party: RelyingParty,
   owner: IdentityOwner | undefined,
   context: CallContext,
-): Promise<Pick<OAuthFlow, "linkUserId" | "linkSessionEpoch">> {
-  if (owner === undefined) return { linkUserId: null, linkSessionEpoch: null };
+): Promise<Pick<OAuthFlow, "linkUserId" | "linkSessionEpoch" | "linkSessionId">> {
+  if (owner === undefined) return { linkUserId: null, linkSessionEpoch: null, linkSessionId: null };
   // Read before the proof: whatever ends sessions after it ends the flow too.
   const linkSessionEpoch = await orUnavailable(findSessionEpoch(deps.sql, owner.userId));
   const account = await proveOwner(deps, owner, context.deadlineMs);
@@ -120,7 +120,7 @@ async function linkOf(
   if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
   const linked = await orUnavailable(listIdentities(deps.sql, owner.userId));
   if (linked.some(({ provider }) => provider === party.name)) throw new DomainError("already_linked");
-  return { linkUserId: owner.userId, linkSessionEpoch };
+  return { linkUserId: owner.userId, linkSessionEpoch, linkSessionId: owner.sessionId || null };
 }
 
 function browserOf(

@@ -20,12 +20,12 @@ export interface ChangeEmailDeps extends ReauthenticateDeps, MakeLinkDeps, MailB
  * Mails a link to the address that a user wants to have; the address changes when it is used. Whether the address has
  * an account already is told to its owner only, and is looked up after the answer. At most three links an hour.
  *
- * @param request `newEmail` as typed.
+ * @param request `newEmail` as typed. `sessionId`: the change ends with that session; empty from an older gateway.
  * @throws {DomainError} `validation_failed`, `invalid_credentials`, `busy`, `service_unavailable`.
  */
 export async function changeEmail(
   deps: ChangeEmailDeps,
-  request: Reauthentication & { newEmail: string },
+  request: Reauthentication & { newEmail: string; sessionId?: string },
   deadlineMs: number,
 ): Promise<void> {
   const { userId } = request;
@@ -40,7 +40,8 @@ export async function changeEmail(
       transaction(deps.sql, async (tx) => {
         const now = deps.now();
         const account = await lockAccount(tx, userId);
-        const wanted = { userId, purpose: "confirm_email_change" as const, newEmail };
+        const sessionId = request.sessionId || null;
+        const wanted = { userId, purpose: "confirm_email_change" as const, newEmail, sessionId };
         if (!isStill(checked, account) || account.email === newEmail) return false;
         // Also for an address that is taken: what is made and counted must not tell.
         if (await hasHadEnough(tx, deps, wanted)) return false;

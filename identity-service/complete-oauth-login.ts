@@ -7,6 +7,7 @@ import { relyingPartyOf } from "./begin-oauth-login.ts";
 import { endSessions } from "./end-sessions.ts";
 import type { LinkedIdentity } from "./external-identity-store.ts";
 import { finishOAuthLogin } from "./finish-oauth-login.ts";
+import { isStillLoggedIn } from "./is-still-logged-in.ts";
 import { linkIdentity } from "./link-identity.ts";
 import type { CompletedLogin } from "./login.ts";
 import type { CallOrigin, OAuthDeps } from "./oauth-deps.ts";
@@ -110,6 +111,8 @@ async function completeFlow(
   const arrived: Arrival = { party, person, clientIp, userAgent };
   if (flow.linkUserId !== null && flow.linkSessionEpoch !== null) {
     const owner = { userId: flow.linkUserId, sessionEpoch: flow.linkSessionEpoch };
+    const began = { userId: flow.linkUserId, sessionId: flow.linkSessionId };
+    if (!(await isStillLoggedIn(deps, began, context))) throw new DomainError("oauth_failed");
     const identity = await orUnavailable(linkIdentity(deps, arrived, owner, context));
     return { result: { kind: "linked", identity }, endedSessionIds: [] };
   }

@@ -4,6 +4,7 @@ import { orUnavailable } from "../service-kit/postgres.ts";
 import { setCredentialsProven, setEmail } from "./account-store.ts";
 import { getUser } from "./get-user.ts";
 import { inUtc } from "./in-utc.ts";
+import { type IsStillLoggedInDeps, isStillLoggedIn } from "./is-still-logged-in.ts";
 import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof.ts";
 import { findOwnUndo, killLinks } from "./link-store.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
@@ -14,7 +15,11 @@ import { linkRefused, openLink, type UseLinkDeps, useLink } from "./use-link.ts"
 import type { User } from "./user.ts";
 import { lockAddresses } from "./user-store.ts";
 
-export interface ConfirmEmailChangeDeps extends UseLinkDeps, MakeLinkDeps, ReauthenticateDeps {
+export interface ConfirmEmailChangeDeps
+  extends UseLinkDeps,
+    MakeLinkDeps,
+    ReauthenticateDeps,
+    IsStillLoggedInDeps {
   /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
@@ -35,6 +40,8 @@ export async function confirmEmailChange(
   context: CallContext,
 ): Promise<User> {
   const link = await orUnavailable(openLink(deps, "confirm_email_change", request.token));
+  // Whoever ended that session has ended what was begun in it.
+  if (!(await isStillLoggedIn(deps, link, context))) throw linkRefused("confirm_email_change");
   const shown = await showCredentials(deps, link, request, context.deadlineMs);
   if (shown === undefined) throw new DomainError("reauthentication_required");
   await orUnavailable(

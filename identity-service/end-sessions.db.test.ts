@@ -5,6 +5,7 @@ import { createMetrics } from "../service-kit/metrics.ts";
 import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { beginSession } from "./begin-session.ts";
+import { endOwnSessions } from "./end-own-sessions.ts";
 import { endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { register } from "./register.ts";
 import { SessionEndWorker } from "./session-end-worker.ts";
@@ -79,6 +80,35 @@ test("a login that was under way while sessions ended gives no session", async (
     expect.anything(),
   );
   expect(await beginSession(deps, newSession(), 1, newCallContext())).toMatchObject({ userId });
+});
+
+test.each([
+  { exceptSessionId: "", kept: null },
+  { exceptSessionId: "019a0000-0000-7000-8000-0000000000aa", kept: "019a0000-0000-7000-8000-0000000000aa" },
+])(
+  "who logs out everywhere but '$exceptSessionId' ends logins that are under way too",
+  async ({ exceptSessionId, kept }) => {
+    deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
+    const ended = await endOwnSessions(deps, { userId, exceptSessionId }, newCallContext());
+    expect(ended).toEqual({ userId, sessionIds: ["s1"] });
+    expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({
+      userId,
+      exceptSessionId: kept,
+      reason: "logout",
+    });
+    expect(await owed()).toEqual([]);
+    const late = beginSession(deps, newSession(), 0, newCallContext());
+    await expect(late).rejects.toMatchObject({ code: "invalid_credentials" });
+  },
+);
+
+test("who logs out everywhere while token-service is away is told so, and the sessions end when it is back", async () => {
+  deps.tokenService.revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  const late = endOwnSessions(deps, { userId, exceptSessionId: "" }, newCallContext());
+  await expect(late).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(await owed()).toHaveLength(1);
+  await new SessionEndWorker(later(2_000), createMetrics("test")).poll();
+  expect(await owed()).toEqual([]);
 });
 
 test.each(["delete from users", "update users set status = 'disabled'"])(

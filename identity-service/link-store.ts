@@ -9,6 +9,8 @@ export interface OpenLink {
   newEmail: string | null;
   /** Of one that gives an address back: whether the credentials were proven with it when it was left. */
   areCredentialsProven: boolean;
+  /** In which it was asked for. Null: by nobody who was logged in, or by a version that did not tell. */
+  sessionId: string | null;
   createdAt: Date;
 }
 
@@ -22,14 +24,16 @@ export async function insertLink(
     userId: string;
     newEmail: string | null;
     areCredentialsProven: boolean;
+    sessionId: string | null;
     createdAt: Date;
     expiresAt: Date;
   },
 ): Promise<void> {
   await tx`
-    insert into links (id, token_hash, purpose, user_id, new_email, are_credentials_proven, created_at, expires_at)
+    insert into links (id, token_hash, purpose, user_id, new_email, are_credentials_proven, session_id, created_at,
+      expires_at)
     values (${link.id}, ${link.tokenHash}, ${link.purpose}, ${link.userId}, ${link.newEmail},
-      ${link.areCredentialsProven}, ${link.createdAt}, ${link.expiresAt})
+      ${link.areCredentialsProven}, ${link.sessionId}, ${link.createdAt}, ${link.expiresAt})
   `;
 }
 
@@ -40,7 +44,7 @@ export async function findOpenLink(
 ): Promise<OpenLink | undefined> {
   const [row] = await sql<OpenLink[]>`
     select id, user_id as "userId", new_email as "newEmail",
-      are_credentials_proven as "areCredentialsProven", created_at as "createdAt"
+      are_credentials_proven as "areCredentialsProven", session_id as "sessionId", created_at as "createdAt"
     from links
     where token_hash = ${which.tokenHash} and purpose = ${which.purpose}
       and consumed_at is null and expires_at > ${which.now}

@@ -83,6 +83,7 @@ const sessions = createRpcClient(SessionServiceClient, {
   address: config.TOKEN_SERVICE_ADDRESS,
   service: "token-service",
   certificate,
+  idempotentMethods: ["gatehouse.token.v1.SessionService/ListSessions"],
 });
 lifecycle.onStop("token-service client", () => sessions.close());
 

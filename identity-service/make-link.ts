@@ -16,6 +16,8 @@ export interface NewLink {
   newEmail?: string;
   /** Of one that gives an address back: whether the credentials are proven with it. Default: they are not. */
   areCredentialsProven?: boolean;
+  /** In which it is asked for: the link expires with that session. */
+  sessionId?: string | null;
 }
 
 const MAX_LINKS_PER_HOUR = 3;
@@ -29,7 +31,7 @@ const HOUR_MS = 3_600_000;
  * @returns the link as a mail's values take it.
  */
 export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: NewLink): Promise<string> {
-  const { userId, purpose, newEmail = null, areCredentialsProven = false } = link;
+  const { userId, purpose, newEmail = null, areCredentialsProven = false, sessionId = null } = link;
   const now = deps.now();
   const outlivesTheNext = purpose === "undo_email_change" || purpose === "reset_password";
   if (!outlivesTheNext) await killLinks(tx, { userId, purposes: [purpose], now });
@@ -37,7 +39,7 @@ export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: New
   const tokenHash = hashOfToken(deps.linkTokens.tokenOf(id));
   if (tokenHash === undefined) throw new Error("a token of ours is none");
   const expiresAt = new Date(now.getTime() + LINK_LIFETIME_MS[purpose]);
-  const facts = { userId, newEmail, areCredentialsProven, createdAt: now, expiresAt };
+  const facts = { userId, newEmail, areCredentialsProven, sessionId, createdAt: now, expiresAt };
   await insertLink(tx, { id, tokenHash, purpose, ...facts });
   return storedLink(purpose, id);
 }

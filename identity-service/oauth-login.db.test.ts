@@ -623,6 +623,16 @@ test("a second factor is asked for here too, and the session says how it began",
 });
 
 describe("linking and unlinking", () => {
+  test("a linking that was begun in a session that has ended since links nothing", async () => {
+    const user = await registered("someone@else.example");
+    const owner = ownerOf(user.id);
+    deps.tokenService.isSessionLive.mockResolvedValueOnce(false);
+    expect(await flow({ linkTo: owner })).toEqual({ kind: "refused", code: "oauth_failed" });
+    expect(await listIdentities(database.sql, user.id)).toEqual([]);
+    const { userId, sessionId } = owner;
+    expect(deps.tokenService.isSessionLive.mock.lastCall?.[0]).toEqual({ userId, sessionId });
+  });
+
   test("a user links an account of another address with the password, logs in with it, and takes it away again", async () => {
     const user = await registered("someone@else.example");
     const result = await flow({ linkTo: ownerOf(user.id) });

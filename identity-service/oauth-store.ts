@@ -13,6 +13,8 @@ export interface OAuthFlow {
   linkUserId: string | null;
   /** Of that user, when it began. */
   linkSessionEpoch: number | null;
+  /** In which it began: the flow ends with that session. Null: a login, or begun by a version that did not tell. */
+  linkSessionId: string | null;
   createdAt: Date;
   expiresAt: Date;
 }
@@ -30,9 +32,9 @@ export interface OAuthCode {
 export async function insertFlow(sql: Sql, flow: OAuthFlow): Promise<void> {
   await sql`
     insert into oauth_flows (state_hash, browser_hash, provider, return_to, code_challenge, link_user_id,
-      link_session_epoch, created_at, expires_at)
+      link_session_epoch, link_session_id, created_at, expires_at)
     values (${flow.stateHash}, ${flow.browserHash}, ${flow.provider}, ${flow.returnTo}, ${flow.codeChallenge},
-      ${flow.linkUserId}, ${flow.linkSessionEpoch}, ${flow.createdAt}, ${flow.expiresAt})
+      ${flow.linkUserId}, ${flow.linkSessionEpoch}, ${flow.linkSessionId}, ${flow.createdAt}, ${flow.expiresAt})
   `;
 }
 
@@ -50,7 +52,7 @@ export async function takeFlow(
       and provider = ${wanted.provider} and expires_at > ${wanted.now}
     returning state_hash as "stateHash", browser_hash as "browserHash", provider, return_to as "returnTo",
       code_challenge as "codeChallenge", link_user_id as "linkUserId", link_session_epoch as "linkSessionEpoch",
-      created_at as "createdAt", expires_at as "expiresAt"
+      link_session_id as "linkSessionId", created_at as "createdAt", expires_at as "expiresAt"
   `;
   return row;
 }

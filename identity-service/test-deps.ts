@@ -62,6 +62,7 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
   counted.hash.mockClear();
   const revokeUserSessions = vi.fn(async (_which: EndedUserSessions): Promise<readonly string[]> => []);
   const revokeSession = vi.fn(async () => undefined);
+  const isSessionLive = vi.fn(async (_which: { sessionId: string; userId: string }) => true);
   const issueSession = vi.fn(async ({ userId }: NewSession): Promise<SessionTokens> => {
     return { accessToken: "access", refreshToken: "refresh", expiresInS: 900, sessionId: uuidv7(), userId };
   });
@@ -75,7 +76,7 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     digestNetwork: createNetworkDigests(randomBytes(32)),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
     passwordPolicy: { minLength: 8, common: commonPasswords(8) },
-    tokenService: { issueSession, revokeUserSessions, revokeSession },
+    tokenService: { issueSession, revokeUserSessions, revokeSession, isSessionLive },
     loginRequiresVerifiedEmail: false,
     registrationDiscloses: true,
     linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),

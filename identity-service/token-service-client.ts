@@ -63,6 +63,12 @@ export interface TokenService {
     which: { sessionId: string; userId: string; reason: string },
     context: CallContext,
   ): Promise<void>;
+  /**
+   * Whether a session of a user has not ended.
+   *
+   * @throws {DomainError} `service_unavailable`.
+   */
+  isSessionLive(which: { sessionId: string; userId: string }, context: CallContext): Promise<boolean>;
 }
 
 export function createTokenServiceClient(client: SessionServiceClient): TokenService {
@@ -89,6 +95,12 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
     },
     async revokeSession(which, context) {
       await callUnary(client, client.revokeSession, which, context).catch(refuseOthers);
+    },
+    async isSessionLive({ sessionId, userId }, context) {
+      const { sessions } = await callUnary(client, client.listSessions, { userId }, context).catch(
+        refuseOthers,
+      );
+      return sessions.some(({ id }) => id === sessionId);
     },
   };
 }

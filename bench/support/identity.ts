@@ -45,6 +45,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     tokenService: {
       issueSession: async ({ userId }: { userId: string }) => ({ ...tokens, sessionId: uuidv7(), userId }),
       revokeSession: async () => undefined,
+      isSessionLive: async () => true,
       revokeUserSessions: async () => [],
     },
     loginRequiresVerifiedEmail: false,

@@ -13,7 +13,7 @@ const ANSWER_SHOWN_CHARS = 300;
  *
  * @returns undefined then; or, after `timeoutMs`, what it answered last.
  */
-export async function untilReady(url: string, timeoutMs = 15_000): Promise<string | undefined> {
+export async function untilReady(url: string, timeoutMs = 60_000): Promise<string | undefined> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     const problem = await readinessProblem(url);

@@ -396,6 +396,8 @@ export interface ChangeEmailRequest {
   password: string;
   /** The client's address as the gateway sees it. */
   clientIp: string;
+  /** UUID of the session in which the change begins, and with which it ends. Empty from a version that does not tell it. */
+  sessionId: string;
 }
 
 /** There may be a mail on its way. */
@@ -490,6 +492,22 @@ export interface BeginOAuthLoginRequest {
     | undefined;
   /** The client's address as the gateway sees it. Empty from a version that does not tell it. */
   clientIp: string;
+}
+
+/** A logged-in user who ends sessions of their own. */
+export interface EndOwnSessionsRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session that stays. Empty: all end. */
+  exceptSessionId: string;
+}
+
+/** The sessions have ended. */
+export interface EndOwnSessionsResponse {
+  /** UUID of the user. */
+  userId: string;
+  /** UUIDs of the sessions that ended. */
+  endedSessionIds: string[];
 }
 
 /** A logged-in user who changes how one logs in, and what proves that it is really them. */
@@ -3031,7 +3049,7 @@ export const DeleteAccountResponse: MessageFns<DeleteAccountResponse> = {
 };
 
 function createBaseChangeEmailRequest(): ChangeEmailRequest {
-  return { userId: "", newEmail: "", password: "", clientIp: "" };
+  return { userId: "", newEmail: "", password: "", clientIp: "", sessionId: "" };
 }
 
 export const ChangeEmailRequest: MessageFns<ChangeEmailRequest> = {
@@ -3047,6 +3065,9 @@ export const ChangeEmailRequest: MessageFns<ChangeEmailRequest> = {
     }
     if (message.clientIp !== "") {
       writer.uint32(34).string(message.clientIp);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(42).string(message.sessionId);
     }
     return writer;
   },
@@ -3094,6 +3115,14 @@ export const ChangeEmailRequest: MessageFns<ChangeEmailRequest> = {
             }
 
             message.clientIp = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.sessionId = reader.string();
             continue;
           }
         }
@@ -3740,6 +3769,120 @@ export const BeginOAuthLoginRequest: MessageFns<BeginOAuthLoginRequest> = {
             }
 
             message.clientIp = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseEndOwnSessionsRequest(): EndOwnSessionsRequest {
+  return { userId: "", exceptSessionId: "" };
+}
+
+export const EndOwnSessionsRequest: MessageFns<EndOwnSessionsRequest> = {
+  encode(message: EndOwnSessionsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.exceptSessionId !== "") {
+      writer.uint32(18).string(message.exceptSessionId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndOwnSessionsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEndOwnSessionsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.exceptSessionId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseEndOwnSessionsResponse(): EndOwnSessionsResponse {
+  return { userId: "", endedSessionIds: [] };
+}
+
+export const EndOwnSessionsResponse: MessageFns<EndOwnSessionsResponse> = {
+  encode(message: EndOwnSessionsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    for (const v of message.endedSessionIds) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndOwnSessionsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEndOwnSessionsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
             continue;
           }
         }
@@ -4926,6 +5069,21 @@ export const IdentityServiceService = {
     responseDeserialize: (value: Buffer): DeleteAccountResponse => DeleteAccountResponse.decode(value),
   },
   /**
+   * Ends all sessions of a user, or all but one, and every login that is under way. Idempotent.
+   * Errors: service_unavailable, after which they end when token-service is back.
+   */
+  endOwnSessions: {
+    path: "/gatehouse.identity.v1.IdentityService/EndOwnSessions" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: EndOwnSessionsRequest): Buffer =>
+      Buffer.from(EndOwnSessionsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): EndOwnSessionsRequest => EndOwnSessionsRequest.decode(value),
+    responseSerialize: (value: EndOwnSessionsResponse): Buffer =>
+      Buffer.from(EndOwnSessionsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): EndOwnSessionsResponse => EndOwnSessionsResponse.decode(value),
+  },
+  /**
    * Mails a link to the address that a user wants to have. The answer says nothing about the address.
    * Errors: invalid_credentials, validation_failed, busy.
    */
@@ -5149,6 +5307,11 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
   updateProfile: handleUnaryCall<UpdateProfileRequest, UpdateProfileResponse>;
   /** Erases an account and ends its sessions. Errors: invalid_credentials, last_admin, busy. */
   deleteAccount: handleUnaryCall<DeleteAccountRequest, DeleteAccountResponse>;
+  /**
+   * Ends all sessions of a user, or all but one, and every login that is under way. Idempotent.
+   * Errors: service_unavailable, after which they end when token-service is back.
+   */
+  endOwnSessions: handleUnaryCall<EndOwnSessionsRequest, EndOwnSessionsResponse>;
   /**
    * Mails a link to the address that a user wants to have. The answer says nothing about the address.
    * Errors: invalid_credentials, validation_failed, busy.
@@ -5513,6 +5676,25 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DeleteAccountResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Ends all sessions of a user, or all but one, and every login that is under way. Idempotent.
+   * Errors: service_unavailable, after which they end when token-service is back.
+   */
+  endOwnSessions(
+    request: EndOwnSessionsRequest,
+    callback: (error: ServiceError | null, response: EndOwnSessionsResponse) => void,
+  ): ClientUnaryCall;
+  endOwnSessions(
+    request: EndOwnSessionsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: EndOwnSessionsResponse) => void,
+  ): ClientUnaryCall;
+  endOwnSessions(
+    request: EndOwnSessionsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: EndOwnSessionsResponse) => void,
   ): ClientUnaryCall;
   /**
    * Mails a link to the address that a user wants to have. The answer says nothing about the address.
