@@ -7,7 +7,8 @@ import { UsageError } from "./usage-error.ts";
 export const usersDelete: Command = {
   name: "users delete",
   summary: "Erase a user and end every session of theirs",
-  details: "The audit log keeps the id and nothing else. --yes is required.",
+  details:
+    "The audit log keeps the id, and the client address and user agent of each of its calls: they are part of the chain. It forgets every e-mail address of the account. --yes is required.",
   positionals: ["id"],
   options: {
     yes: { type: "boolean", description: "it is meant: there is no way back" },

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { v7 as uuidv7 } from "uuid";
 import type { AuditActor, AuditedCall, AuditOutcome, AuditRecorder } from "../audit-client/audit-entry.ts";
 import { traceIdOf } from "../service-kit/call-context.ts";
+import { canonicalEmail } from "../service-kit/canonical-email.ts";
 import type { ErrorCode } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { clientIp } from "./client-ip.ts";
@@ -125,7 +126,9 @@ function actorOf({ principal, provenActor, body }: FastifyRequest): AuditActor {
     return { userId: principal.userId, role: principal.role, sessionId: principal.sessionId };
   }
   const { email } = (body ?? {}) as { email?: unknown };
-  return typeof email === "string" ? { claimedEmail: email.slice(0, MAX_EMAIL_CHARACTERS) } : {};
+  if (typeof email !== "string") return {};
+  // In its one spelling, or an erasure of the account would not find it.
+  return { claimedEmail: (canonicalEmail(email) ?? email).slice(0, MAX_EMAIL_CHARACTERS) };
 }
 
 /** The id or name in the path: of our own routes the parameter, of proxied ones what follows the prefix. */

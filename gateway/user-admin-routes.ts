@@ -12,10 +12,10 @@ const status = z.enum(["active", "disabled"]);
 const UserQuery = z.strictObject({
   query: z
     .string()
-    .min(1)
+    .min(3)
     .max(254)
     .optional()
-    .meta({ description: "Part of a name or an address.", examples: ["ada"] }),
+    .meta({ description: "Three characters or more of a name or an address.", examples: ["ada"] }),
   role: role.optional(),
   status: status.optional(),
   ...pageQuery,

@@ -108,6 +108,7 @@ export async function setEmail(
   change: { userId: string; email: string; at: Date },
 ): Promise<boolean> {
   try {
+    await noteFormerAddress(tx, change.userId);
     const result = await tx.savepoint(
       (inner) => inner`
         update users
@@ -124,6 +125,24 @@ export async function setEmail(
     if (isUniqueViolation(error, "users_email_key")) return false;
     throw error;
   }
+}
+
+/** The address that an account has now, for when it is erased. */
+async function noteFormerAddress(tx: TransactionSql, userId: string): Promise<void> {
+  await tx`
+    insert into former_addresses (user_id, email) select id, email from users where id = ${userId}
+    on conflict do nothing
+  `;
+}
+
+/** Every address that an account has had and has no more. */
+export async function listFormerAddresses(tx: TransactionSql, userId: string): Promise<string[]> {
+  const rows = await tx<{ email: string }[]>`
+    select email from former_addresses as former where user_id = ${userId}
+      and not exists (select from users where users.email = former.email)
+    order by email
+  `;
+  return rows.map(({ email }) => email);
 }
 
 /** Takes a password away: the account is entered again by a reset only. */
@@ -163,6 +182,12 @@ export async function setNames(
     where id = ${change.userId}
   `;
   return result.count === 1;
+}
+
+/** Without a lock. */
+export async function isAdmin(tx: TransactionSql, userId: string): Promise<boolean> {
+  const rows = await tx`select from users where id = ${userId} and role = 'ADMIN'`;
+  return rows.length > 0;
 }
 
 /**

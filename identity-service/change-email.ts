@@ -1,8 +1,8 @@
+import { canonicalEmail, isLookAlike } from "../service-kit/canonical-email.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, transaction } from "../service-kit/postgres.ts";
 import { isAddressTaken, lockAccount } from "./account-store.ts";
 import type { AfterAnswer } from "./after-answer.ts";
-import { canonicalEmail } from "./canonical-email.ts";
 import { inUtc } from "./in-utc.ts";
 import { enqueueStrangersMail, type MailBudgetDeps } from "./mail-budget.ts";
 import { hasHadEnough, type MakeLinkDeps, makeLink } from "./make-link.ts";
@@ -30,7 +30,7 @@ export async function changeEmail(
 ): Promise<void> {
   const { userId } = request;
   const newEmail = canonicalEmail(request.newEmail);
-  if (newEmail === undefined) {
+  if (newEmail === undefined || isLookAlike(newEmail)) {
     const problem = { field: "newEmail", code: "invalid_format", message: "must be an e-mail address" };
     throw new DomainError("validation_failed", undefined, { fields: [problem] });
   }

@@ -78,7 +78,7 @@ const evict = (eviction: Partial<Parameters<typeof evictCredentials>[3]> = {}) =
   transaction(database.sql, async (tx) => {
     const account = await lockAccount(tx, userId);
     if (account === undefined) throw new Error("no account");
-    return evictCredentials(tx, deps, account, { reason: "tested", ...eviction });
+    return evictCredentials(tx, deps, account, { reason: "tested", ...eviction }, context());
   });
 const account = async () => (await database.ownerSql`select * from users`)[0];
 
@@ -123,7 +123,7 @@ test("what is to stay stays: the identity that was just used, and the way back t
   ]);
 });
 
-test("a claim is one mail, which says what was removed, and one event", async () => {
+test("a claim is one mail, which says what was removed, and an event for it and for each of them", async () => {
   await withEveryWayIn();
   await database.ownerSql`truncate mail_outbox, security_events`;
   await transaction(database.sql, async (tx) => {
@@ -144,7 +144,10 @@ test("a claim is one mail, which says what was removed, and one event", async ()
       },
     },
   ]);
-  expect(await database.ownerSql`select type, reason, ip from security_events`).toEqual([
+  expect(await database.ownerSql`select type, reason, ip from security_events order by id`).toEqual([
+    { type: "identity_unlinked", reason: "one", ip: "" },
+    { type: "identity_unlinked", reason: "two", ip: "" },
+    { type: "mfa_disabled", reason: "", ip: "" },
     { type: "account_claimed", reason: "password_reset", ip: "192.0.2.1" },
   ]);
 });

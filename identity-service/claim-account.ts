@@ -34,10 +34,16 @@ export async function claimAccount(
   const { by, keptIdentity, clientIp = "", userAgent = "" } = claim;
   const { id: userId, email: recipient } = account;
   const now = deps.now();
-  const evicted = await evictCredentials(tx, deps, account, {
-    reason: by,
-    ...(keptIdentity && { keptIdentity }),
-  });
+  const evicted = await evictCredentials(
+    tx,
+    deps,
+    account,
+    {
+      reason: by,
+      ...(keptIdentity && { keptIdentity }),
+    },
+    context,
+  );
   await enqueueMail(tx, { id: deps.newId(), userId, recipient, ...noticeOf(claim, evicted, now) }, now);
   const reason = claim.provider === undefined ? by : `${by}: ${claim.provider.name}`;
   const event = { type: "account_claimed", userId, byOwner: true, reason, clientIp, userAgent } as const;

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { canonicalEmail } from "../service-kit/canonical-email.ts";
 import {
   addressSchema,
   booleanSchema,
@@ -10,7 +11,6 @@ import {
   secretFileSchema,
   serviceConfig,
 } from "../service-kit/config.ts";
-import { canonicalEmail } from "./canonical-email.ts";
 import { mailConfig, mailConfigProblems } from "./mail-config.ts";
 import { oauthConfig, oauthConfigProblems } from "./oauth-config.ts";
 import { ARGON2_CEILING } from "./stored-hash.ts";

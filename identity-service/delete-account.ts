@@ -6,7 +6,7 @@ import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-session
 import { releaseAddress } from "./mail-budget-store.ts";
 import { isStill, type ReauthenticateDeps, type Reauthentication, reauthenticate } from "./reauthenticate.ts";
 import type { EndedSessions } from "./reset-password.ts";
-import { tellAudit } from "./tell-audit.ts";
+import { tellErasure } from "./tell-erasure.ts";
 import { forgetGuesses, type Throttle } from "./throttle.ts";
 import { lockAddresses } from "./user-store.ts";
 
@@ -17,8 +17,8 @@ export type DeleteAccountDeps = Omit<ReauthenticateDeps, "throttle"> &
   EndSessionsDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "forget"> };
 
 /**
- * Erases the account of a user: the row, its links, its mails that are not sent. What remains is the id, in the audit
- * log. Every session has ended when this resolves.
+ * Erases the account of a user: the row, its links, its mails that are not sent. What remains is in the audit log:
+ * the id, and the client address and user agent of its calls. Every session has ended when this resolves.
  *
  * @throws {DomainError} `invalid_credentials`; `last_admin` for the only active administrator; `busy`,
  *   `service_unavailable`.
@@ -41,12 +41,7 @@ export async function deleteAccount(
       if (!isStill(checked, account) || account.isAdmin !== checked.isAdmin) {
         throw new DomainError("invalid_credentials");
       }
-      await tellAudit(
-        tx,
-        deps,
-        { type: "account_deleted", userId, byOwner: true, erasedEmail: account.email },
-        context,
-      );
+      await tellErasure(tx, deps, account, { byOwner: true }, context);
       if (!account.emailVerified) await keepFromRegistration(tx, account.email, deps.now());
       const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });
       await eraseUser(tx, userId);

@@ -2,10 +2,10 @@ import { validate as isUuid } from "uuid";
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, transaction } from "../service-kit/postgres.ts";
-import { eraseUser, lockAccount, lockActiveAdmins } from "./account-store.ts";
+import { eraseUser, lockAccount } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
-import { isOnly } from "./set-user-access.ts";
-import { tellAudit } from "./tell-audit.ts";
+import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
+import { tellErasure } from "./tell-erasure.ts";
 import { forgetGuesses, type Throttle } from "./throttle.ts";
 
 export type DeleteUserDeps = EndSessionsDeps & { throttle: Pick<Throttle, "forget"> };
@@ -25,17 +25,12 @@ export async function deleteUser(
   if (!isUuid(userId)) throw new DomainError("not_found");
   const { end, erased } = await orUnavailable(
     transaction(deps.sql, async (tx) => {
-      const admins = await lockActiveAdmins(tx);
+      const admins = await lockAdminsFor(tx, userId);
       const account = await lockAccount(tx, userId);
       if (account === undefined) throw new DomainError("not_found");
       // By the stored id: a UUID has more than one spelling.
-      if (isOnly(admins, account.id)) throw new DomainError("last_admin");
-      await tellAudit(
-        tx,
-        deps,
-        { type: "account_deleted", userId: account.id, erasedEmail: account.email },
-        context,
-      );
+      if (account.isAdmin) assertOtherAdmin(admins, account.id);
+      await tellErasure(tx, deps, account, {}, context);
       const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
       await eraseUser(tx, account.id);
       return { end: owed, erased: { userId: account.id, email: account.email } };

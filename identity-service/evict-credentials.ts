@@ -1,3 +1,4 @@
+import type { CallContext } from "../service-kit/call-context.ts";
 import type { TransactionSql } from "../service-kit/postgres.ts";
 import { clearCredentialsProof, clearPassword, type LockedAccount } from "./account-store.ts";
 import { type EndSessionsDeps, owesSessionEnd } from "./end-sessions.ts";
@@ -8,6 +9,7 @@ import { deleteSecondFactor } from "./mfa-store.ts";
 import { deleteFlowsOfUser } from "./oauth-store.ts";
 import { deletePasswordChangesOfUser } from "./password-change-store.ts";
 import type { SessionEnd } from "./session-end-store.ts";
+import { type TellAuditDeps, tellAudit } from "./tell-audit.ts";
 
 /** Why an account is evicted, and what stays. */
 export interface Eviction {
@@ -42,6 +44,7 @@ export async function evictCredentials(
   deps: Pick<EndSessionsDeps, "now" | "newId">,
   account: LockedAccount,
   { reason, keptIdentity, undoLinksFrom: from = new Date(0) }: Eviction,
+  context: CallContext,
 ): Promise<Evicted> {
   const now = deps.now();
   const { id: userId } = account;
@@ -54,6 +57,23 @@ export async function evictCredentials(
   await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from });
   await deleteFlowsOfUser(tx, userId);
   await deletePasswordChangesOfUser(tx, userId);
+  await tellRemoved(tx, deps, { userId, providers, hadSecondFactor }, context);
   const end = await owesSessionEnd(tx, deps, { userId, reason });
   return { hadPassword: account.passwordHash !== null, providers, hadSecondFactor, end };
+}
+
+/** Has the audit log know each way in that an account has lost, in the transaction that takes them. */
+export async function tellRemoved(
+  tx: TransactionSql,
+  deps: TellAuditDeps,
+  removed: { userId: string; providers: readonly string[]; hadSecondFactor: boolean },
+  context: CallContext,
+): Promise<void> {
+  const { userId } = removed;
+  for (const reason of removed.providers) {
+    await tellAudit(tx, deps, { type: "identity_unlinked", userId, byOwner: true, reason }, context);
+  }
+  if (removed.hadSecondFactor) {
+    await tellAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true }, context);
+  }
 }

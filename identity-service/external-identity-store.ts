@@ -53,9 +53,16 @@ export async function deleteIdentity(
   `;
 }
 
-/** Under the lock of the account: all that were linked since. */
-export async function deleteIdentitiesSince(tx: TransactionSql, userId: string, since: Date): Promise<void> {
-  await tx`delete from external_identities where user_id = ${userId} and linked_at >= ${since}`;
+/** Under the lock of the account: all that were linked since. @returns the names of their providers. */
+export async function deleteIdentitiesSince(
+  tx: TransactionSql,
+  userId: string,
+  since: Date,
+): Promise<string[]> {
+  const rows = await tx<{ provider: string }[]>`
+    delete from external_identities where user_id = ${userId} and linked_at >= ${since} returning provider
+  `;
+  return rows.map(({ provider }) => provider).sort();
 }
 
 /** Under the lock of the account: all but one. @param kept null: all. @returns the names of their providers. */

@@ -1,5 +1,5 @@
+import { canonicalEmail, localPartOf } from "../service-kit/canonical-email.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { canonicalEmail, localPartOf } from "./canonical-email.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { MAX_NAME_CODE_POINTS, personalName } from "./personal-name.ts";
 

@@ -6,6 +6,8 @@ import { selectUsers, type UserFilter } from "./user-admin-store.ts";
 
 const MAX_LIMIT = 100;
 const MAX_QUERY_CHARACTERS = 254;
+/** The index is of three characters each: for less, every account would be read. */
+const MIN_QUERY_CHARACTERS = 3;
 
 export interface ListUsersRequest extends Omit<UserFilter, "before"> {
   /** `nextCursor` of the page before. */
@@ -40,8 +42,13 @@ function problemsOf({ cursor, limit, query = "" }: ListUsersRequest): FieldProbl
     ...(Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT
       ? []
       : [problem("limit", `must be 1 to ${MAX_LIMIT}`)]),
-    ...(query.length <= MAX_QUERY_CHARACTERS && !query.includes("\0")
+    ...(query === "" || isSearchable(query)
       ? []
-      : [problem("query", `must be text of at most ${MAX_QUERY_CHARACTERS} characters`)]),
+      : [problem("query", `must be text of ${MIN_QUERY_CHARACTERS} to ${MAX_QUERY_CHARACTERS} characters`)]),
   ];
+}
+
+function isSearchable(query: string): boolean {
+  if (query.length > MAX_QUERY_CHARACTERS || query.includes("\0")) return false;
+  return [...query.normalize("NFC").trim()].length >= MIN_QUERY_CHARACTERS;
 }

@@ -1,11 +1,11 @@
 import type { CallContext } from "../service-kit/call-context.ts";
+import { canonicalEmail } from "../service-kit/canonical-email.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { type BeginMfaChallengeDeps, beginMfaChallenge, type PendingLogin } from "./begin-mfa-challenge.ts";
 import { beginPasswordChange, type PendingPasswordChange } from "./begin-password-change.ts";
 import { beginSession } from "./begin-session.ts";
-import { canonicalEmail } from "./canonical-email.ts";
 import type { PasswordHasher, Verdict } from "./password-hasher.ts";
 import type { SessionTokens, TokenService } from "./token-service-client.ts";
 import type { User } from "./user.ts";

@@ -1,7 +1,7 @@
+import { canonicalEmail } from "../service-kit/canonical-email.ts";
 import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { type LockedAccount, lockAccountOf } from "./account-store.ts";
 import type { AfterAnswer } from "./after-answer.ts";
-import { canonicalEmail } from "./canonical-email.ts";
 import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
 import {
   enqueueResetMail,

@@ -22,6 +22,7 @@ test.each([
   ["пароль-длинный"],
   ["🔑🔒🗝️🚪🏠🏡🛖"],
   ["a1".repeat(64)],
+  ["👩‍🚀👩‍🚀👩‍🚀👩‍🚀"], // eight code points that are seen
   ["𠮷".repeat(128)],
 ])("%j is accepted", (password) => {
   expect(refusalOf(password)).toBeUndefined();
@@ -30,6 +31,10 @@ test.each([
 test.each([
   ["", "password_too_short"],
   ["Passw0!", "password_too_short"],
+  ["\0".repeat(10), "password_too_short"],
+  ["\u200b".repeat(10), "password_too_short"],
+  ["\u0007\u202e".repeat(20), "password_too_short"],
+  ["abc\u200b\u200b\u200b\u200b\u200b", "password_too_short"],
   ["🔑".repeat(7), "password_too_short"], // 14 UTF-16 units
   ["e\u0301".repeat(7), "password_too_short"], // 14 code points before NFC, 7 after
   ["password", "password_too_common"],

@@ -1,15 +1,18 @@
+import { localPartOf } from "../service-kit/canonical-email.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { BreachLookup } from "./breach-lookup.ts";
-import { localPartOf } from "./canonical-email.ts";
 
 export const MAX_PASSWORD_CODE_POINTS = 128;
 
 /** Shorter local parts are in too many words: `al@…` may choose `vertical farming`. See decision 0010. */
 const MIN_CONTEXT_CODE_POINTS = 3;
 
+/** Control characters, and what has no width: they count for no length. */
+const INVISIBLE = /[\p{Cc}\p{Cf}]/gu;
+
 /** What a new password must be. */
 export interface PasswordPolicy {
-  /** In code points after NFC. */
+  /** In code points after NFC, without those that nobody sees. */
   minLength: number;
   /** In lower case. */
   common: ReadonlySet<string>;
@@ -37,7 +40,7 @@ export function checkPassword(
   const text = password.normalize("NFC");
   const length = codePointsUpTo(MAX_PASSWORD_CODE_POINTS + 1, text);
   if (length > MAX_PASSWORD_CODE_POINTS || !text.isWellFormed()) throw unreadable(field, length);
-  if (length < policy.minLength) {
+  if (codePointsUpTo(policy.minLength, text.replace(INVISIBLE, "")) < policy.minLength) {
     throw new DomainError(
       "password_too_short",
       `The password must have at least ${policy.minLength} characters`,

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CallContext, newCallContext } from "../service-kit/call-context.ts";
+import { canonicalEmail, isLookAlike } from "../service-kit/canonical-email.ts";
 import { DomainError, type FieldProblem } from "../service-kit/errors.ts";
 import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
-import { canonicalEmail } from "./canonical-email.ts";
 import type { HashShare } from "./hash-share.ts";
 import { inUtc } from "./in-utc.ts";
 import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
@@ -123,7 +123,8 @@ function mailNotice(tx: TransactionSql, deps: RegisterDeps, userId: string, emai
 }
 
 function validated(typed: Registration): Pick<User, "email" | "firstName" | "lastName"> {
-  const email = canonicalEmail(typed.email);
+  const canonical = canonicalEmail(typed.email);
+  const email = canonical !== undefined && isLookAlike(canonical) ? undefined : canonical;
   const first = personalName("firstName", typed.firstName);
   const last = personalName("lastName", typed.lastName);
   if (email !== undefined && first.problem === undefined && last.problem === undefined) {

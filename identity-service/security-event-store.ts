@@ -23,7 +23,8 @@ export type SecurityEventType =
   | "sessions_ended"
   | "unlocked"
   | "account_claimed"
-  | "account_deleted";
+  | "account_deleted"
+  | "former_address_erased";
 
 /** Something that the audit log must be told. */
 export interface SecurityEvent {
@@ -90,10 +91,16 @@ export async function markEventRecorded(sql: Sql, id: string, now: Date): Promis
   await sql`update security_events set recorded_at = ${now}, erased_email = null where id = ${id}`;
 }
 
-/** What audit-service has not taken: how many, and when the oldest came about. */
+/**
+ * What audit-service has not taken: how many, counted to 10,000, and when the oldest came about. It is asked for every second,
+ * also while audit-service is away.
+ */
 export async function selectWaitingEvents(sql: Sql): Promise<{ count: number; oldest: Date | undefined }> {
   const [row] = await sql<{ count: number; oldest: Date | null }[]>`
-    select count(*)::int as count, min(occurred_at) as oldest from security_events where recorded_at is null
+    select (
+        select count(*)::int from (select from security_events where recorded_at is null limit 10000) as waiting
+      ) as count,
+      (select min(occurred_at) from security_events where recorded_at is null) as oldest
   `;
   return { count: row?.count ?? 0, oldest: row?.oldest ?? undefined };
 }

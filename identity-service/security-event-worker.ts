@@ -40,7 +40,7 @@ export class SecurityEventWorker {
     this.#deps = deps;
     metrics.gauge(
       "gatehouse_security_events_waiting",
-      "Security events that audit-service has not taken.",
+      "Security events that audit-service has not taken, counted to 10,000.",
       [],
       (gauge) => gauge.set(this.#waiting.count),
     );

@@ -4,8 +4,10 @@ import { newCallContext } from "../service-kit/call-context.ts";
 import { Secret } from "../service-kit/config.ts";
 import type { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { accountOfPerson } from "./account-of-person.ts";
+import { setEmail } from "./account-store.ts";
 import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
 import { bootstrapAdmin } from "./bootstrap-admin.ts";
 import { changePassword } from "./change-password.ts";
@@ -114,6 +116,25 @@ test("what an administrator does names the administrator, the account and nothin
   const everything = JSON.stringify(await database.ownerSql`select * from security_events`);
   for (const personal of [EMAIL, "anna", "Smith"])
     expect(everything.toLowerCase()).not.toContain(personal.toLowerCase());
+});
+
+test("with an account go the addresses that it had before, but not one that somebody else has by now", async () => {
+  const changeTo = (email: string) =>
+    transaction(database.sql, (tx) => setEmail(tx, { userId, email, at: deps.now() }));
+  await changeTo("second@example.com");
+  await changeTo("third@example.com");
+  await register(
+    deps,
+    { email: "second@example.com", password: PASSWORD, firstName: "O", lastName: "T" },
+    soon(),
+  );
+  await database.ownerSql`truncate security_events`;
+  await deleteUser(deps, userId, asAdmin());
+  expect(await told()).toEqual(["account_deleted", "former_address_erased"]);
+  const { erased, poll } = worker();
+  await poll();
+  expect(erased.sort()).toEqual([EMAIL, "third@example.com"]);
+  expect(await database.ownerSql`select from former_addresses`).toHaveLength(0);
 });
 
 test("a deleted account's address is erased from beside the audit log, again until that is done, and then forgotten here", async () => {

@@ -18,7 +18,7 @@ export class SessionEndWorker {
     this.#deps = deps;
     metrics.gauge(
       "gatehouse_session_ends_waiting",
-      "Ends of sessions that token-service has not confirmed.",
+      "Ends of sessions that token-service has not confirmed, counted to 10,000.",
       [],
       (gauge) => gauge.set(this.#waiting),
     );

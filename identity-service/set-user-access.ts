@@ -2,8 +2,8 @@ import { validate as isUuid } from "uuid";
 import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, transaction } from "../service-kit/postgres.ts";
-import { lockActiveAdmins } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
+import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
 import { type AccountEvent, tellAudit } from "./tell-audit.ts";
 import type { Throttle } from "./throttle.ts";
 import { clearGuesses } from "./throttle.ts";
@@ -41,13 +41,13 @@ export async function setUserAccess(
   if (!isUuid(userId)) throw new DomainError("not_found");
   const { user, end } = await orUnavailable(
     transaction(deps.sql, async (tx) => {
-      const admins = await lockActiveAdmins(tx);
+      const admins = await lockAdminsFor(tx, userId);
       const before = await lockManagedUser(tx, userId);
       if (before === undefined) throw new DomainError("not_found");
       const role = access.role ?? before.user.role;
       const status = access.status ?? before.status;
       const staysAdmin = role === "ADMIN" && status === "active";
-      if (!staysAdmin && isOnly(admins, before.user.id)) throw new DomainError("last_admin");
+      if (before.user.role === "ADMIN" && !staysAdmin) assertOtherAdmin(admins, before.user.id);
       const mustChangePassword = access.mustChangePassword ?? before.mustChangePassword;
       const after = { ...before, user: { ...before.user, role }, status, mustChangePassword };
       const events = changesOf(before, after);
@@ -85,9 +85,4 @@ function reasonToEnd(access: UserAccess, changes: readonly Change[]): string | u
   if (access.status === "disabled") return "account_disabled";
   if (changes.some(({ type }) => type === "role_changed")) return "role_changed";
   return access.mustChangePassword === true ? "password_change_required" : undefined;
-}
-
-/** Whether nobody but this user is an active administrator. */
-export function isOnly(admins: readonly string[], userId: string): boolean {
-  return admins.length === 1 && admins[0] === userId;
 }

@@ -1,5 +1,5 @@
 import type { CallContext } from "../service-kit/call-context.ts";
-import { canonicalEmail } from "./canonical-email.ts";
+import { canonicalEmail } from "../service-kit/canonical-email.ts";
 import { countGuess } from "./count-guess.ts";
 import type { DeviceTokens } from "./device-token.ts";
 import type { HashShare } from "./hash-share.ts";

@@ -2,7 +2,7 @@ import type { CallContext } from "../service-kit/call-context.ts";
 import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
 import { clearPassword, setCredentialsProven, setEmail } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
-import { evictCredentials } from "./evict-credentials.ts";
+import { evictCredentials, tellRemoved } from "./evict-credentials.ts";
 import { deleteIdentitiesSince } from "./external-identity-store.ts";
 import { killLinks } from "./link-store.ts";
 import { LINK_PURPOSES } from "./links.ts";
@@ -46,8 +46,16 @@ export async function undoEmailChange(
       await lockAddresses(tx, [presentEmail, oldEmail]);
       if (!(await setEmail(tx, { userId, email: oldEmail, at: now }))) throw linkRefused(purpose);
       const owed = link.areCredentialsProven
-        ? await removeSince(tx, deps, userId, link.createdAt)
-        : (await evictCredentials(tx, deps, account, { reason: REASON, undoLinksFrom: link.createdAt })).end;
+        ? await removeSince(tx, deps, userId, link.createdAt, context)
+        : (
+            await evictCredentials(
+              tx,
+              deps,
+              account,
+              { reason: REASON, undoLinksFrom: link.createdAt },
+              context,
+            )
+          ).end;
       const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
       const mail = { id: deps.newId(), userId, recipient: oldEmail };
       await enqueueMail(tx, { ...mail, template: "reset-password", data }, now);
@@ -65,6 +73,7 @@ async function removeSince(
   deps: UndoEmailChangeDeps,
   userId: string,
   since: Date,
+  context: CallContext,
 ): Promise<SessionEnd> {
   const now = deps.now();
   const others = LINK_PURPOSES.filter((other) => other !== "undo_email_change");
@@ -72,9 +81,10 @@ async function removeSince(
   await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from: since });
   await clearPassword(tx, userId, now);
   const credential = await findTotpCredential(tx, userId);
-  if (credential?.confirmedAt != null && credential.confirmedAt >= since)
-    await deleteSecondFactor(tx, userId);
-  await deleteIdentitiesSince(tx, userId, since);
+  const isFactorNew = credential?.confirmedAt != null && credential.confirmedAt >= since;
+  const hadSecondFactor = isFactorNew && (await deleteSecondFactor(tx, userId));
+  const providers = await deleteIdentitiesSince(tx, userId, since);
+  await tellRemoved(tx, deps, { userId, providers, hadSecondFactor }, context);
   await setCredentialsProven(tx, userId, now);
   return owesSessionEnd(tx, deps, { userId, reason: REASON });
 }

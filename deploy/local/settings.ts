@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
 import { z } from "zod";
-import { canonicalEmail } from "../../identity-service/canonical-email.ts";
 import { commonPasswords } from "../../identity-service/common-passwords.ts";
 import { checkPassword } from "../../identity-service/password-policy.ts";
+import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { booleanSchema } from "../../service-kit/config.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { LaunchError } from "./launch-error.ts";

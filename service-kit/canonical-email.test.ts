@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { canonicalEmail, localPartOf } from "./canonical-email.ts";
+import { canonicalEmail, isLookAlike, localPartOf } from "./canonical-email.ts";
 
 const DECOMPOSED = "Rene\u0301";
 const COMPOSED = "ren\u00e9";
@@ -99,4 +99,23 @@ test("letters in every case lead to one account", () => {
 
 test("the local part is what stands before the @", () => {
   expect(localPartOf("anna.smith@example.com")).toBe("anna.smith");
+});
+
+test.each([
+  "\uff55\uff53\uff45\uff52@example.com",
+  "u\u017fer@example.com",
+  "\ufb01@example.com",
+  "x\u00b2@example.com",
+])("%s looks like another address", (typed) => {
+  expect(isLookAlike(canonicalEmail(typed) ?? "")).toBe(true);
+});
+
+test.each([
+  "user@example.com",
+  "j\u00f6rg@example.com",
+  "\u0438\u0432\u0430\u043d@example.com",
+  "\u674e@example.com",
+  "\u1112\u1161\u11ab@example.com",
+])("%s is spelled as it looks", (typed) => {
+  expect(isLookAlike(canonicalEmail(typed) ?? "")).toBe(false);
 });

@@ -35,6 +35,17 @@ export function canonicalEmail(typed: string): string | undefined {
   return fits ? email : undefined;
 }
 
+/**
+ * Whether an address is spelled with characters that only look like others: full-width letters, ligatures, a long s. A new
+ * account must not have such an address, for people would take it for another's.
+ *
+ * @param email canonical.
+ * @see Unicode Standard Annex #15, NFKC.
+ */
+export function isLookAlike(email: string): boolean {
+  return email.normalize("NFKC").toLowerCase() !== email;
+}
+
 /** The part of a canonical address before the `@`. */
 export function localPartOf(email: string): string {
   return email.slice(0, email.lastIndexOf("@"));
