@@ -18,6 +18,7 @@ import { watchDatabase } from "../service-kit/watch-database.ts";
 import { createAfterAnswer } from "./after-answer.ts";
 import { bootstrapAdmin } from "./bootstrap-admin.ts";
 import { createBreachLookup } from "./breach-lookup.ts";
+import { withCheckedIds } from "./check-ids.ts";
 import { commonPasswords } from "./common-passwords.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
 import { createCountLogin } from "./count-logins.ts";
@@ -278,11 +279,11 @@ const oauthCleaning = repeat("flows", LINK_CLEANING_INTERVAL_MS, () => deleteExp
 lifecycle.onStop("flow cleaning", () => oauthCleaning.stop());
 
 await serveRpc(service, config, (server) => {
-  server.add(IdentityServiceService, IDENTITY_CALLERS, createIdentityRpc(deps));
+  server.add(IdentityServiceService, IDENTITY_CALLERS, withCheckedIds(createIdentityRpc(deps)));
   server.add(
     UserAdminServiceService,
     USER_ADMIN_CALLERS,
-    createUserAdminRpc(deps, createReadingRecorder(recorder, now)),
+    withCheckedIds(createUserAdminRpc(deps, createReadingRecorder(recorder, now))),
   );
 });
 

@@ -1,0 +1,37 @@
+import { z } from "zod";
+import { DomainError } from "../service-kit/errors.ts";
+import type { Implementation, RpcContext } from "../service-kit/rpc-server.ts";
+
+const uuid = z.uuid();
+/** Members of requests that name a row by its UUID, wherever they occur. */
+const named = z.looseObject({
+  userId: uuid.optional(),
+  eventId: uuid.optional(),
+  owner: z.looseObject({ userId: uuid.optional() }).optional(),
+});
+
+type Method = (request: unknown, context: RpcContext) => Promise<unknown>;
+
+/**
+ * The same methods, refusing ids that are none with `validation_failed`: the database would take them for a fault of this
+ * service.
+ */
+export function withCheckedIds<S>(methods: Implementation<S>): Implementation<S> {
+  const checked = Object.entries(methods as Record<string, Method>).map(
+    ([name, method]): [string, Method] => [
+      name,
+      async (request, context) => {
+        assertIds(request);
+        return method(request, context);
+      },
+    ],
+  );
+  return Object.fromEntries(checked) as Implementation<S>;
+}
+
+function assertIds(request: unknown): void {
+  const { error } = named.safeParse(request);
+  if (error === undefined) return;
+  const fields = error.issues.map(({ path, code, message }) => ({ field: path.join("."), code, message }));
+  throw new DomainError("validation_failed", undefined, { fields });
+}
