@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 
 from gatehouse.token.v1 import principal_pb2, token_service_pb2, token_service_pb2_grpc
-from token_verifier import Principal, TlsFiles, TokenRefused, TokenVerifier, VerifierUnavailable
+from token_verifier import Principal, Revocations, TlsFiles, TokenRefused, TokenVerifier, VerifierUnavailable
 
 TOKEN = "header.payload.signature"
 Update = token_service_pb2.WatchRevocationsResponse
@@ -108,11 +108,31 @@ class TokenVerifierTest(unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(TokenRefused):
             await asking
 
-    async def test_a_known_token_is_refused_from_its_expiry_on(self) -> None:
+    async def test_from_its_expiry_on_a_known_token_is_asked_for_again(self) -> None:
         self.fake.life_s = 60
         await self.verifier.verify(TOKEN)
         self.ahead_s = 60
-        await self.expect_refusal("expired")
+        await self.verifier.verify(TOKEN)
+        self.assertEqual(self.fake.calls, 2)
+
+    async def test_a_revocation_is_kept_by_the_monotonic_clock_whatever_its_end_says(self) -> None:
+        revoked = Revocations()
+        update = Update(sequence=1, tip="mark", caught_up=True, keep_s=910)
+        update.revocations.add(sequence=1, session_id="s").expires_at.FromSeconds(1)
+        self.assertTrue(revoked.apply(update, 0, 0, time.time()))
+        self.assertEqual((revoked.sequence, revoked.tip), (1, "mark"))
+        revoked.apply(Update(sequence=1, caught_up=True), 909, 909, time.time() + 9_999)
+        self.assertTrue(revoked.has("s", ""))
+        revoked.apply(Update(sequence=1, caught_up=True), 911, 911, time.time())
+        self.assertFalse(revoked.has("s", ""))
+
+    async def test_a_message_of_an_old_read_proves_nothing(self) -> None:
+        revoked = Revocations()
+        self.assertFalse(revoked.apply(Update(caught_up=True, elapsed_ms=0), 0, 1.1, 0))
+        self.assertFalse(revoked.is_fresh(1.1))
+        self.assertTrue(revoked.apply(Update(caught_up=True, elapsed_ms=500), 0, 1.1, 0))
+        self.assertTrue(revoked.is_fresh(3.5))
+        self.assertFalse(revoked.is_fresh(3.51))
 
     async def test_after_three_silent_seconds_every_token_is_asked_for(self) -> None:
         await self.verifier.verify(TOKEN)

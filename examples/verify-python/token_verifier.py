@@ -21,6 +21,10 @@ STALE_AFTER_S = 3.0
 SILENCE_S = 2.0
 """Four of the server's heartbeats: then the stream is opened anew."""
 REOPEN_MIN_S, REOPEN_MAX_S = 0.05, 1.0
+MAX_KEEP_S = 3610.0
+"""No access token lives longer, and no clock differs by more."""
+MAX_MESSAGE_AGE_S = 1.0
+"""A message that tells of an older read, or of a later one than can be, proves nothing: the stream is opened anew."""
 MAX_CALLS_IN_FLIGHT = 1_000
 MAX_REVOCATIONS = 1_000_000
 MAX_TOKEN_CHARACTERS = 4096
@@ -96,6 +100,7 @@ class Revocations:
 
     def __init__(self, max_entries: int = MAX_REVOCATIONS) -> None:
         self.sequence = 0
+        self.tip = ""
         self._max_entries = max_entries
         self._until: dict[tuple[str, str], float] = {}
         self._heard_at = float("-inf")
@@ -104,23 +109,31 @@ class Revocations:
         self._forgot_at = float("-inf")
 
     def apply(
-        self, message: token_service_pb2.WatchRevocationsResponse, monotonic_s: float, now_s: float
-    ) -> None:
+        self, message: token_service_pb2.WatchRevocationsResponse, opened_s: float, monotonic_s: float, now_s: float
+    ) -> bool:
+        """False if the message says nothing of the present. `opened_s`: when its stream was opened, monotonic."""
+        least_s = message.keep_s or MAX_KEEP_S
         for revocation in message.revocations:
             kind = revocation.WhichOneof("target")
             if kind is None:
                 self._distrust("token-service revokes something this version does not know: update it")
                 continue
             has_end = revocation.HasField("expires_at")
-            self._add(
-                (kind, getattr(revocation, kind)),
-                revocation.expires_at.seconds + 1 if has_end else float("inf"),
-            )
-        self._forget_ended(now_s)
-        self.sequence = message.sequence
-        if message.caught_up:
-            self._has_known_all = True
-            self._heard_at = monotonic_s
+            told_s = revocation.expires_at.seconds + 1 - now_s if has_end else MAX_KEEP_S
+            # A wall clock may only make this longer, and not beyond any token's life.
+            keep_s = max(least_s, min(told_s, MAX_KEEP_S))
+            self._add((kind, getattr(revocation, kind)), monotonic_s + keep_s)
+        self._forget_ended(monotonic_s)
+        self.sequence, self.tip = message.sequence, message.tip
+        if not message.caught_up:
+            return True
+        # The server began the stream after it was opened here, so it read the log at this moment or later.
+        read_s = opened_s + message.elapsed_ms / 1000 if message.HasField("elapsed_ms") else monotonic_s
+        if abs(monotonic_s - read_s) > MAX_MESSAGE_AGE_S:
+            return False
+        self._has_known_all = True
+        self._heard_at = min(read_s, monotonic_s)
+        return True
 
     def has(self, session_id: str, key_id: str) -> bool:
         return ("session_id", session_id) in self._until or ("key_id", key_id) in self._until
@@ -132,7 +145,7 @@ class Revocations:
 
     def _add(self, target: tuple[str, str], until_s: float) -> None:
         if target in self._until or len(self._until) < self._max_entries:
-            self._until[target] = max(until_s, self._until.get(target, 0))
+            self._until[target] = max(until_s, self._until.get(target, float("-inf")))
         else:
             self._distrust("too many revocations to keep")
 
@@ -141,11 +154,11 @@ class Revocations:
             _log.error("%s; every token is asked for from now on", why)
         self._is_incomplete = True
 
-    def _forget_ended(self, now_s: float) -> None:
-        if 0 <= now_s - self._forgot_at < 1:
+    def _forget_ended(self, monotonic_s: float) -> None:
+        if monotonic_s - self._forgot_at < 1:
             return
-        self._forgot_at = now_s
-        self._until = {target: until_s for target, until_s in self._until.items() if until_s >= now_s}
+        self._forgot_at = monotonic_s
+        self._until = {target: until_s for target, until_s in self._until.items() if until_s >= monotonic_s}
 
 
 class TokenVerifier:
@@ -209,7 +222,8 @@ class TokenVerifier:
         if self._revoked.has(principal.session_id, principal.key_id):
             self._refuse(token, "revoked")
         if principal.expires_at.timestamp() <= self._now():
-            self._refuse(token, "expired")
+            self._known.pop(token)  # token-service says when a token is over, at first sight and afterwards
+            return await self._ask_once(token)
         if not self.is_ready:
             return await self._ask_once(token)
         self._known.move_to_end(token)
@@ -263,9 +277,11 @@ class TokenVerifier:
         while not self._is_closed:
             self._renew_channel()
             try:
+                opened_s = self._monotonic()
                 async for message in self._messages():
+                    if not self._revoked.apply(message, opened_s, self._monotonic(), self._now()):
+                        break
                     pause_s = REOPEN_MIN_S
-                    self._revoked.apply(message, self._monotonic(), self._now())
             except (grpc.RpcError, TimeoutError) as error:
                 _log.warning("the revocation stream broke: %s", _text(error))
             if self._is_closed:
@@ -275,7 +291,9 @@ class TokenVerifier:
 
     async def _messages(self) -> AsyncIterator[token_service_pb2.WatchRevocationsResponse]:
         """One stream, until it ends or falls silent."""
-        request = token_service_pb2.WatchRevocationsRequest(after_sequence=self._revoked.sequence)
+        request = token_service_pb2.WatchRevocationsRequest(
+            after_sequence=self._revoked.sequence, tip=self._revoked.tip
+        )
         stream = self._stub.WatchRevocations(request)
         try:
             while True:

@@ -1,6 +1,7 @@
 package gatehouse
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -14,6 +15,15 @@ const staleAfter = 3 * time.Second
 const (
 	maxRevocations = 1_000_000
 	forgetInterval = time.Second
+	// maxKeep is longer than any access token lives and any clock differs.
+	maxKeep = 3610 * time.Second
+	// maxMessageAge: a message that tells of an older read, or of a later one than can be, proves nothing.
+	maxMessageAge = time.Second
+)
+
+var (
+	errStale      = errors.New("the stream tells nothing of the present")
+	errDistrusted = errors.New("a revocation could not be kept or understood")
 )
 
 // revocations is what is revoked, as far as this process knows, and how far that is.
@@ -21,9 +31,10 @@ type revocations struct {
 	maxEntries int
 
 	mutex        sync.RWMutex
-	sessions     map[string]time.Time // until when, by the wall clock
+	sessions     map[string]time.Time // until when; has a monotonic reading, which comparisons use
 	keys         map[string]time.Time
 	sequence     uint64
+	tip          string
 	heardAt      time.Time // has a monotonic reading, which time.Sub uses
 	hasKnownAll  bool
 	isIncomplete bool
@@ -34,16 +45,23 @@ func newRevocations(maxEntries int) *revocations {
 	return &revocations{maxEntries: maxEntries, sessions: map[string]time.Time{}, keys: map[string]time.Time{}}
 }
 
-// apply takes in a message that was received at now. It returns false if the message revokes something that cannot
-// be kept or is not understood: memory is not trusted from then on.
-func (r *revocations) apply(message *tokenv1.WatchRevocationsResponse, now time.Time) bool {
+// apply takes in a message that was received at now on a stream that was opened at openedAt. It returns errStale if the
+// message says nothing of the present, and errDistrusted if it revokes something that cannot be kept or is not
+// understood: memory is not trusted from then on.
+func (r *revocations) apply(message *tokenv1.WatchRevocationsResponse, openedAt, now time.Time) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
+	least := maxKeep
+	if message.GetKeepS() > 0 {
+		least = time.Duration(message.GetKeepS()) * time.Second
+	}
 	for _, revocation := range message.GetRevocations() {
-		until := now.AddDate(100, 0, 0)
+		keep := least
 		if revocation.GetExpiresAt().IsValid() {
-			until = revocation.GetExpiresAt().AsTime()
+			// A wall clock may only make this longer, and not beyond any token's life.
+			keep = max(least, min(revocation.GetExpiresAt().AsTime().Sub(now), maxKeep))
 		}
+		until := now.Add(keep)
 		switch target := revocation.GetTarget().(type) {
 		case *tokenv1.Revocation_SessionId:
 			r.add(r.sessions, target.SessionId, until)
@@ -54,12 +72,24 @@ func (r *revocations) apply(message *tokenv1.WatchRevocationsResponse, now time.
 		}
 	}
 	r.forgetEnded(now)
-	r.sequence = message.GetSequence()
-	if message.GetCaughtUp() {
-		r.hasKnownAll = true
-		r.heardAt = now
+	r.sequence, r.tip = message.GetSequence(), message.GetTip()
+	if r.isIncomplete {
+		return errDistrusted
 	}
-	return !r.isIncomplete
+	if !message.GetCaughtUp() {
+		return nil
+	}
+	readAt := now
+	if message.ElapsedMs != nil {
+		// The server began the stream after it was opened here, so it read the log at this moment or later.
+		readAt = openedAt.Add(time.Duration(message.GetElapsedMs()) * time.Millisecond)
+	}
+	if now.Sub(readAt).Abs() > maxMessageAge {
+		return errStale
+	}
+	r.hasKnownAll = true
+	r.heardAt = readAt
+	return nil
 }
 
 func (r *revocations) add(entries map[string]time.Time, id string, until time.Time) {
@@ -102,8 +132,9 @@ func (r *revocations) isFresh(now time.Time) bool {
 	return r.hasKnownAll && !r.isIncomplete && now.Sub(r.heardAt) <= staleAfter
 }
 
-func (r *revocations) lastSequence() uint64 {
+// position is where the next stream resumes.
+func (r *revocations) position() (sequence uint64, tip string) {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()
-	return r.sequence
+	return r.sequence, r.tip
 }

@@ -51,7 +51,7 @@ func TestAKnownTokenIsRefusedOnceItsSessionHasEnded(t *testing.T) {
 	expect(t, verifier, nil)
 	fake.tell <- endOfSession(1, "another")
 	fake.tell <- endOfSession(2, "session-1")
-	eventually(t, func() bool { return verifier.revoked.lastSequence() == 2 })
+	eventually(t, func() bool { return lastSequence(verifier) == 2 })
 	expect(t, verifier, ErrRevoked)
 	expectCalls(t, fake, 1)
 }
@@ -60,19 +60,68 @@ func TestARevocationThatOvertakesTheAnswerWins(t *testing.T) {
 	verifier, fake, _ := start(t)
 	fake.answer(func() (*tokenv1.VerifyTokenResponse, error) {
 		fake.tell <- endOfSession(1, "session-1")
-		eventually(t, func() bool { return verifier.revoked.lastSequence() == 1 })
+		eventually(t, func() bool { return lastSequence(verifier) == 1 })
 		return active()
 	})
 	expect(t, verifier, ErrRevoked)
 }
 
-func TestAKnownTokenIsRefusedFromItsExpiryOn(t *testing.T) {
+func lastSequence(verifier *Verifier) uint64 {
+	sequence, _ := verifier.revoked.position()
+	return sequence
+}
+
+func TestARevocationIsKeptByTheMonotonicClockWhateverItsEndSays(t *testing.T) {
+	now := time.Now()
+	revoked := newRevocations(10)
+	message := endOfSession(1, "a")
+	message.KeepS, message.Tip = 910, "mark"
+	message.Revocations[0].ExpiresAt = timestamppb.New(now.Add(-time.Hour))
+	if err := revoked.apply(message, now, now); err != nil {
+		t.Fatal(err)
+	}
+	if _, tip := revoked.position(); tip != "mark" {
+		t.Fatal(tip)
+	}
+	for seconds, isKept := range map[int]bool{909: true, 911: false} {
+		at := now.Add(time.Duration(seconds) * time.Second)
+		copied := newRevocations(10)
+		_ = copied.apply(message, now, now)
+		_ = copied.apply(heartbeat(1), at, at)
+		if copied.has("a", "") != isKept {
+			t.Fatal(seconds)
+		}
+	}
+}
+
+func TestAMessageOfAnOldReadProvesNothing(t *testing.T) {
+	openedAt := time.Now()
+	now := openedAt.Add(1100 * time.Millisecond)
+	revoked := newRevocations(10)
+	message := heartbeat(1)
+	message.ElapsedMs = new(uint32)
+	if err := revoked.apply(message, openedAt, now); err != errStale || revoked.isFresh(now) {
+		t.Fatal(err)
+	}
+	*message.ElapsedMs = 500
+	if err := revoked.apply(message, openedAt, now); err != nil || !revoked.isFresh(openedAt.Add(3500*time.Millisecond)) {
+		t.Fatal(err)
+	}
+	if revoked.isFresh(openedAt.Add(3501 * time.Millisecond)) {
+		t.Fatal("3 s count from the read")
+	}
+}
+
+func TestFromItsExpiryOnAKnownTokenIsAskedForAgain(t *testing.T) {
 	verifier, fake, clock := start(t)
 	fake.answer(func() (*tokenv1.VerifyTokenResponse, error) { return answerFor(time.Minute), nil })
 	expect(t, verifier, nil)
 	clock.advance(time.Minute)
+	fake.answer(func() (*tokenv1.VerifyTokenResponse, error) {
+		return &tokenv1.VerifyTokenResponse{Reason: tokenv1.InactiveReason_INACTIVE_REASON_EXPIRED}, nil
+	})
 	expect(t, verifier, ErrExpired)
-	expectCalls(t, fake, 1)
+	expectCalls(t, fake, 2)
 }
 
 func TestAfterThreeSilentSecondsEveryTokenIsAskedForAndThenNeitherAcceptedNorRefused(t *testing.T) {
@@ -98,7 +147,7 @@ func TestANewTokenIsNeitherAcceptedNorRefusedWhileNobodyCanBeAsked(t *testing.T)
 func TestABrokenStreamIsResumedByItsNumber(t *testing.T) {
 	verifier, fake, _ := start(t)
 	fake.tell <- heartbeat(7)
-	eventually(t, func() bool { return verifier.revoked.lastSequence() == 7 })
+	eventually(t, func() bool { return lastSequence(verifier) == 7 })
 	fake.breakUp <- struct{}{}
 	if sequence := <-fake.resumed; sequence != 7 {
 		t.Fatalf("resumed after %d", sequence)
@@ -109,7 +158,7 @@ func TestARevocationOfAnUnknownKindEndsTheTrustInMemory(t *testing.T) {
 	verifier, fake, _ := start(t)
 	expect(t, verifier, nil)
 	fake.tell <- &tokenv1.WatchRevocationsResponse{Sequence: 1, CaughtUp: true, Revocations: []*tokenv1.Revocation{{Sequence: 1}}}
-	eventually(t, func() bool { return verifier.revoked.lastSequence() == 1 })
+	eventually(t, func() bool { return lastSequence(verifier) == 1 })
 	expect(t, verifier, nil)
 	expectCalls(t, fake, 2)
 }
@@ -190,14 +239,14 @@ func TestTheCacheForgetsWhatWasUsedLongestAgo(t *testing.T) {
 func TestRevocationsBeyondTheLimitEndTheTrustInMemory(t *testing.T) {
 	now := time.Now()
 	revoked := newRevocations(1)
-	if !revoked.apply(endOfSession(1, "a"), now) || !revoked.isFresh(now) {
+	if revoked.apply(endOfSession(1, "a"), now, now) != nil || !revoked.isFresh(now) {
 		t.Fatal("one must fit")
 	}
-	if revoked.apply(endOfSession(2, "b"), now) || revoked.isFresh(now) {
+	if revoked.apply(endOfSession(2, "b"), now, now) == nil || revoked.isFresh(now) {
 		t.Fatal("the second was dropped silently")
 	}
 	later := now.Add(2 * time.Hour)
-	if revoked.apply(heartbeat(3), later); revoked.has("a", "") || revoked.isFresh(later) {
+	if _ = revoked.apply(heartbeat(3), later, later); revoked.has("a", "") || revoked.isFresh(later) {
 		t.Fatal("room again does not bring back what was dropped")
 	}
 }
@@ -207,10 +256,10 @@ func TestMemoryIsNotTrustedBeforeTheBacklogIsKnown(t *testing.T) {
 	revoked := newRevocations(10)
 	backlog := endOfSession(1, "a")
 	backlog.CaughtUp = false
-	if revoked.apply(backlog, now); revoked.isFresh(now) || !revoked.has("a", "") {
+	if _ = revoked.apply(backlog, now, now); revoked.isFresh(now) || !revoked.has("a", "") {
 		t.Fatal("a part of the log is not the log")
 	}
-	if revoked.apply(heartbeat(1), now); !revoked.isFresh(now.Add(staleAfter)) || revoked.isFresh(now.Add(staleAfter+1)) {
+	if _ = revoked.apply(heartbeat(1), now, now); !revoked.isFresh(now.Add(staleAfter)) || revoked.isFresh(now.Add(staleAfter+1)) {
 		t.Fatal("fresh for exactly 3 s")
 	}
 }

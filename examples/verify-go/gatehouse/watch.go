@@ -2,6 +2,7 @@ package gatehouse
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -42,7 +43,9 @@ func (v *Verifier) follow(ctx context.Context) (hasHeard bool, err error) {
 	watchdog := time.AfterFunc(silence, cancel)
 	defer watchdog.Stop()
 
-	request := &tokenv1.WatchRevocationsRequest{AfterSequence: v.revoked.lastSequence()}
+	sequence, tip := v.revoked.position()
+	request := &tokenv1.WatchRevocationsRequest{AfterSequence: sequence, Tip: tip}
+	openedAt := v.now()
 	stream, err := v.client.WatchRevocations(ctx, request)
 	if err != nil {
 		return false, err
@@ -52,12 +55,15 @@ func (v *Verifier) follow(ctx context.Context) (hasHeard bool, err error) {
 		if err != nil {
 			return hasHeard, err
 		}
-		hasHeard = true
 		watchdog.Reset(silence)
-		if !v.revoked.apply(message, v.now()) {
+		switch err := v.revoked.apply(message, openedAt, v.now()); {
+		case errors.Is(err, errStale):
+			return hasHeard, err
+		case err != nil:
 			v.distrusted.Do(func() {
-				v.logger.Error("a revocation could not be kept or understood: every token is asked for from now on")
+				v.logger.Error("every token is asked for from now on", "error", err)
 			})
 		}
+		hasHeard = true
 	}
 }
