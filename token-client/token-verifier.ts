@@ -102,12 +102,13 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
   const waits = new CallShares({ ...KEY_WAIT_SHARES, nowMs: () => performance.now() });
   const lookups = options.metrics.counter(
     "gatehouse_token_lookups_total",
-    "Verified tokens, by where from: memory, service, or screened for texts that were refused without a call.",
+    "Tokens by where the answer came from: memory, service, or without a call: screened if forged, expired.",
     ["from"],
   );
   const fromMemory = lookups.labels("memory");
   const fromService = lookups.labels("service");
-  const fromScreen = lookups.labels("screened");
+  const screened = lookups.labels("screened");
+  const expired = lookups.labels("expired");
   options.metrics.gauge(
     "gatehouse_verifier_lag_seconds",
     "Since the newest read of the revocation log that was heard of.",
@@ -173,7 +174,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
   function verifyUnknown(token: string, clientIp: string | undefined): Verification | Promise<Verification> {
     const screening = screen(token);
     if (screening === "plausible") return refused.get(token) ?? askOnce(token, clientIp);
-    fromScreen.inc();
+    (screening === "expired" ? expired : screened).inc();
     if (screening === "unknown_key") return awaitKey(token, clientIp);
     return screening === "expired" ? EXPIRED : INVALID;
   }
