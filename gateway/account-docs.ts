@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { loginAnswers, userAnswer } from "./answer-fields.ts";
-import { loginHeaders, newPasswordCodes } from "./auth-docs.ts";
+import { deviceHeader, loginHeaders, newPasswordCodes } from "./auth-docs.ts";
 import { answersWith, describeRoutes, enveloped, JSON_TYPE } from "./route-docs.ts";
 
 const account = z.strictObject({ user: userAnswer });
@@ -53,6 +53,7 @@ export const accountDocs = {
           headers: loginHeaders,
         },
       },
+      headers: deviceHeader,
       codes: ["password_change_token_invalid", "password_unchanged", ...newPasswordCodes, "busy"],
     },
   }),

@@ -12,6 +12,14 @@ export const newPasswordCodes = [
 /** What a login that ends with a session may set. */
 export const loginHeaders = {
   "Set-Cookie": "`gatehouse_device`: the device is known at the next login. It opens nothing.",
+  "Gatehouse-Device": "The same in place of the cookie, for a client that sent this header.",
+};
+
+/** What a client may send with each step of a login. */
+export const deviceHeader = {
+  "Gatehouse-Device":
+    "For clients without cookies: the value that the last login answered in this header, or `new`. A known device gets " +
+    "in while strangers guess at the account.",
 };
 
 export const authDocs = {
@@ -56,6 +64,7 @@ export const authDocs = {
           headers: loginHeaders,
         },
       },
+      headers: deviceHeader,
       codes: ["invalid_credentials", "email_not_verified", "busy"],
     },
     refresh: {

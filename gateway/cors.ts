@@ -3,7 +3,8 @@ import type { FastifyRequest } from "fastify";
 const NOTHING: readonly string[] = [];
 const VARY = ["vary", "origin"];
 /** What a script may read beside the body; the safelisted headers need no mention. */
-const EXPOSED = "x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, location";
+const EXPOSED =
+  "x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, location, gatehouse-device";
 const PREFLIGHT_MAX_AGE_S = 600;
 const HEADER_NAMES = /^[a-z0-9-]+(?: *, *[a-z0-9-]+)*$/i;
 const MAX_HEADER_NAMES_CHARACTERS = 1_000;

@@ -45,3 +45,31 @@ test.each([
   await send(app, { method: "POST", url: "/auth/login", body: BODY, headers: { cookie } });
   expect(asked.map(({ deviceToken }) => deviceToken)).toEqual([expected]);
 });
+
+test.each([
+  ["new", "new"],
+  ["2.a.b.c.d.e", "2.a.b.c.d.e"],
+  ["a b", ""],
+  ["", ""],
+  ["x".repeat(257), ""],
+])(
+  "a client without cookies sends %j in a header, and gets the next token there and no cookie",
+  async (header, expected) => {
+    const { app, asked } = gateway();
+    const headers = { "gatehouse-device": header };
+    const answer = await send(app, { method: "POST", url: "/auth/login", body: BODY, headers });
+    expect(asked.map(({ deviceToken }) => deviceToken)).toEqual([expected]);
+    expect(answer.headers["gatehouse-device"]).toBe("1.user.device.123.proof_-");
+    expect(answer.headers["set-cookie"]).toBeUndefined();
+  },
+);
+
+test("the header goes before the cookie; without it no token is in a header", async () => {
+  const { app, asked } = gateway();
+  const cookie = "gatehouse_device=1.a.b.c";
+  const both = { cookie, "gatehouse-device": "1.x.y.z" };
+  await send(app, { method: "POST", url: "/auth/login", body: BODY, headers: both });
+  expect(asked.map(({ deviceToken }) => deviceToken)).toEqual(["1.x.y.z"]);
+  const answer = await send(app, { method: "POST", url: "/auth/login", body: BODY, headers: { cookie } });
+  expect(answer.headers["gatehouse-device"]).toBeUndefined();
+});

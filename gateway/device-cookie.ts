@@ -9,20 +9,29 @@ const MAX_LENGTH = 256;
 /** What our tokens are made of; nothing else gets into a header. */
 const TOKEN = /^[A-Za-z0-9._-]+$/;
 
-/** The device token that the client keeps from an earlier login; empty if it has none. */
+/** Where clients without cookies send the token of an earlier login, or `new` if they have none, and get the next one. */
+export const DEVICE_HEADER = "gatehouse-device";
+
+/** The device token that the client keeps from an earlier login; empty if it has none. The header goes before the cookie. */
 export function deviceTokenOf(request: FastifyRequest): string {
-  const value = cookieOf(request, NAME);
+  const { [DEVICE_HEADER]: header = cookieOf(request, NAME) } = request.headers;
+  const value = String(header);
   return value.length <= MAX_LENGTH && TOKEN.test(value) ? value : "";
 }
 
 /**
- * Has a browser keep the device token. It opens nothing: its bearer's attempts are counted apart from strangers', so
+ * Has a client keep the device token. It opens nothing: its bearer's attempts are counted apart from strangers', so
  * that they cannot lock the owner out. Sent to our own `/auth` only, under the same version prefix. `Lax`: the way back
- * from a provider is a navigation from elsewhere, to which a `Strict` cookie would make every device an unknown one.
+ * from a provider is a navigation from elsewhere, to which a `Strict` cookie would make every device an unknown one. A
+ * client that sent the header gets the token there, and no cookie: scripts of a page that uses cookies never see it.
  */
 export function keepDeviceToken(request: FastifyRequest, reply: FastifyReply, token = ""): void {
   // Empty from a version that knows no devices.
   if (!TOKEN.test(token)) return;
+  if (request.headers[DEVICE_HEADER] !== undefined) {
+    reply.header(DEVICE_HEADER, token);
+    return;
+  }
   const { url = "" } = request.routeOptions;
   const path = `${url.slice(0, url.indexOf("/auth/"))}/auth`;
   const secure = request.protocol === "https" ? "; Secure" : "";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { loginAnswers } from "./answer-fields.ts";
-import { loginHeaders } from "./auth-docs.ts";
+import { deviceHeader, loginHeaders } from "./auth-docs.ts";
 import { answersWith, describeRoutes, enveloped, JSON_TYPE } from "./route-docs.ts";
 
 const recoveryCodes = z.strictObject({
@@ -20,6 +20,7 @@ export const mfaDocs = describeRoutes("Second factor", {
         headers: loginHeaders,
       },
     },
+    headers: deviceHeader,
     codes: ["mfa_code_invalid", "mfa_token_invalid"],
   },
   setUpMfa: {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ErrorCode } from "../service-kit/errors.ts";
 import { loginAnswers } from "./answer-fields.ts";
-import { loginHeaders } from "./auth-docs.ts";
+import { deviceHeader, loginHeaders } from "./auth-docs.ts";
 import { answersWith, describeRoutes, enveloped, FORM_TYPE, JSON_TYPE } from "./route-docs.ts";
 
 const providers = z.strictObject({
@@ -94,6 +94,7 @@ export const oauthDocs = describeRoutes("Identity providers", {
         headers: loginHeaders,
       },
     },
+    headers: deviceHeader,
     codes: ["oauth_code_invalid", "email_not_verified"],
   },
 });

@@ -136,6 +136,7 @@ function operation(
     ...schemas.parameters(schema.params, "path"),
     ...schemas.parameters(schema.querystring, "query"),
     ...Object.entries(config.docs.cookies ?? {}).map(cookieParameter),
+    ...Object.entries(config.docs.headers ?? {}).map(headerParameter),
   ];
   return {
     operationId,
@@ -148,6 +149,10 @@ function operation(
     responses: { ...successes(config.docs, schemas), ...failures(route, schemas, responses) },
     ...(config.action !== undefined && { "x-audit-action": config.action }),
   };
+}
+
+function headerParameter([name, description]: [string, string]): object {
+  return { name, in: "header", required: false, description, ...headerText };
 }
 
 function cookieParameter([name, description]: [string, string]): object {

@@ -37,6 +37,8 @@ export interface RouteDocs {
   bodyTypes?: readonly string[];
   /** What a browser has to bring in cookies, by name. */
   cookies?: Readonly<Record<string, string>>;
+  /** Request headers that a client may send, by name. */
+  headers?: Readonly<Record<string, string>>;
   /** A public route that takes an access token where one comes along. */
   takesSession?: boolean;
   /** Callers prove themselves as services, by HTTP Basic. */

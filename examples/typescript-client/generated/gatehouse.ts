@@ -461,7 +461,9 @@ export function register(body: {
 export function logIn(body: {
     email: string;
     password: string;
-}, opts?: Oazapfts.RequestOpts) {
+}, { gatehouseDevice }: {
+    gatehouseDevice?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -571,7 +573,10 @@ export function logIn(body: {
     }>("/auth/login", oazapfts.json({
         ...opts,
         method: "POST",
-        body
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Device": gatehouseDevice
+        })
     }));
 }
 /**
@@ -1347,7 +1352,9 @@ export function endSession(id: string, opts?: Oazapfts.RequestOpts) {
 export function completeMfaLogin(body: {
     tempToken: string;
     code: string;
-}, opts?: Oazapfts.RequestOpts) {
+}, { gatehouseDevice }: {
+    gatehouseDevice?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -1450,7 +1457,10 @@ export function completeMfaLogin(body: {
     }>("/auth/mfa/verify", oazapfts.json({
         ...opts,
         method: "POST",
-        body
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Device": gatehouseDevice
+        })
     }));
 }
 /**
@@ -2264,7 +2274,9 @@ export function changePassword(body: {
 export function changePasswordAtLogin(body: {
     tempToken: string;
     newPassword: string;
-}, opts?: Oazapfts.RequestOpts) {
+}, { gatehouseDevice }: {
+    gatehouseDevice?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -2367,7 +2379,10 @@ export function changePasswordAtLogin(body: {
     }>("/auth/login/change-password", oazapfts.json({
         ...opts,
         method: "POST",
-        body
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Device": gatehouseDevice
+        })
     }));
 }
 /**
@@ -2874,7 +2889,9 @@ export function exchangeOAuthCode(body: {
     code: string;
     /** Of the `codeChallenge`. */
     codeVerifier: string;
-}, opts?: Oazapfts.RequestOpts) {
+}, { gatehouseDevice }: {
+    gatehouseDevice?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -2977,7 +2994,10 @@ export function exchangeOAuthCode(body: {
     }>("/auth/oauth/exchange", oazapfts.json({
         ...opts,
         method: "POST",
-        body
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Device": gatehouseDevice
+        })
     }));
 }
 /**
