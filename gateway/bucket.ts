@@ -10,6 +10,8 @@ export interface Bucket {
   name: string;
   scope: LimitScope;
   limit: RateLimit;
+  /** A network whose calls are not counted here while it is known for a recent success. */
+  spares?: string;
 }
 
 /** What counting a call came to. */

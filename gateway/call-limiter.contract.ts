@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
+import { networksOf } from "../service-kit/network-of.ts";
 import type { Bucket } from "./bucket.ts";
 import type { CallLimiter } from "./call-limiter.ts";
 
@@ -20,6 +21,12 @@ const total = (calls: number): Bucket => ({
   scope: "total",
   limit: { calls, perSeconds: 60 },
 });
+
+const ofNetworks = (ip: string, calls: number): Bucket[] =>
+  networksOf(ip).map(({ name, times }) => address(name, calls * times));
+/** Of strangers: who comes from `network` is not counted once it is known. */
+const strangers = (calls: number, network: string): Bucket => ({ ...total(calls), spares: network });
+const HOUR_MS = 3_600_000;
 
 /** What every limiter promises. @param open gives one without any counts, whose clock stands. */
 export function testLimiterContract(name: string, open: () => Promise<LimiterUnderTest>): void {
@@ -77,6 +84,48 @@ export function testLimiterContract(name: string, open: () => Promise<LimiterUnd
       const { own } = await limiter.take([address("a", 5), total(3)]);
       expect(own).toEqual({ limit: 5, remaining: 2, resetS: 36 });
       expect((await limiter.take([total(3)])).own).toBeUndefined();
+    });
+
+    test("a thousand /64s of one /48 get sixteen times what one gets, and a stranger from elsewhere still gets in", async () => {
+      let flood = 0;
+      for (let index = 0; index < 1_000; index += 1) {
+        const ip = `2001:db8:1:${index.toString(16)}::1`;
+        flood += await admitted(3, ...ofNetworks(ip, 2), strangers(40, ip));
+      }
+      expect(flood).toBe(32);
+      const elsewhere = "2001:db8:2::1";
+      expect(await admitted(1, ...ofNetworks(elsewhere, 2), strangers(40, elsewhere))).toBe(1);
+    });
+
+    test("when strangers have used up what they share, who comes from a known network gets in, within its own limit", async () => {
+      await limiter.remember("192.0.2.1");
+      for (let index = 0; index < 10; index += 1) {
+        const ip = `198.51.100.${index}`;
+        await admitted(2, address(ip, 2), strangers(10, ip));
+      }
+      expect(await admitted(1, address("192.0.2.9", 2), strangers(10, "192.0.2.9"))).toBe(0);
+      expect(await admitted(5, address("192.0.2.1", 2), strangers(10, "192.0.2.1"))).toBe(2);
+    });
+
+    test("what a known network does leaves strangers theirs", async () => {
+      await limiter.remember("192.0.2.1");
+      expect(await admitted(50, address("192.0.2.1", 100), strangers(10, "192.0.2.1"))).toBe(50);
+      expect(await admitted(20, address("192.0.2.9", 100), strangers(10, "192.0.2.9"))).toBe(10);
+    });
+
+    test("a network is remembered for a day, and forgotten after two", async () => {
+      await limiter.remember("192.0.2.1");
+      const fromKnown = () => admitted(1, strangers(1, "192.0.2.1"));
+      await admitted(1, strangers(1, "192.0.2.9"));
+      expect(await fromKnown()).toBe(1);
+      pass(23 * HOUR_MS);
+      await admitted(1, strangers(1, "192.0.2.9"));
+      expect(await fromKnown()).toBe(1);
+      pass(26 * HOUR_MS);
+      await admitted(1, strangers(1, "192.0.2.9"));
+      expect(await fromKnown()).toBe(0);
+      await limiter.remember("192.0.2.1");
+      expect(await fromKnown()).toBe(1);
     });
   });
 }

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { redisScript, type SharedRedis } from "../service-kit/shared-redis.ts";
 import { type Bucket, intervalMs, type Verdict, verdictOf } from "./bucket.ts";
 import { BucketTable } from "./bucket-table.ts";
+import { FILTERS, filterBits, KnownNetworks } from "./known-networks.ts";
 
 /** Limits calls exactly: of any number at once no more than the limits allow get through. */
 export interface CallLimiter {
@@ -9,6 +10,10 @@ export interface CallLimiter {
   take(buckets: readonly Bucket[]): Promise<Verdict>;
   /** Counts in this process only, with its share. */
   takeHere(buckets: readonly Bucket[]): Verdict;
+  /** Somebody was let in from this network: for a day at least, buckets that spare it do not count it. Never rejects. */
+  remember(network: string): Promise<void>;
+  /** Whether a network is remembered in this process. */
+  isKnown(network: string): boolean;
   /** Buckets in memory. */
   readonly size: number;
 }
@@ -24,11 +29,17 @@ export interface CallLimiterOptions {
 /** Gives each of `replicas` its share of the limits. Forgets everything with its process. */
 export function createMemoryLimiter({ replicas, now, maxEntries }: CallLimiterOptions): CallLimiter {
   const table = new BucketTable(maxEntries);
-  const takeHere = (buckets: readonly Bucket[]) =>
-    verdictOf(buckets, table.take(buckets, now(), replicas), replicas);
+  const networks = new KnownNetworks();
+  const isKnown = (network: string) => networks.has(network, now());
+  const takeHere = (buckets: readonly Bucket[]) => {
+    const counted = buckets.filter(({ spares }) => spares === undefined || !isKnown(spares));
+    return verdictOf(counted, table.take(counted, now(), replicas), replicas);
+  };
   return {
     take: async (buckets) => takeHere(buckets),
     takeHere,
+    remember: async (network) => void networks.add(network, now()),
+    isKnown,
     get size() {
       return table.size;
     },
@@ -51,22 +62,53 @@ local time = redis.call('TIME')
 local now = tonumber(ARGV[1]) or time[1] * 1000 + time[2] / 1000
 `;
 
-/** Per bucket an interval and a window, in milliseconds; answers when each will be empty, in milliseconds from now. */
+const DAY_MS = 86_400_000;
+const FILTER_KEYS = Array.from({ length: FILTERS }, (_, index) => `${KEY_PREFIX}known networks ${index}`);
+
+/**
+ * Given how many buckets there are, per bucket an interval and a window in milliseconds and whether it spares a known
+ * network, then that network's bits in the filters, whose keys come last. Answers when each bucket will be empty, in
+ * milliseconds from now, or -1 for one that does not count the call.
+ */
 const takeScript = redisScript(`${LUA_NOW}
-local debts, has_room = {}, true
-for i = 1, #KEYS do
-  local interval, window = tonumber(ARGV[2 * i]), tonumber(ARGV[2 * i + 1])
-  debts[i] = math.max(tonumber(redis.call('GET', KEYS[i]) or '0') - now, 0) + interval
-  -- The times have three decimals.
-  if debts[i] - window > 0.002 then has_room = false end
+local count = tonumber(ARGV[2])
+local function has(key)
+  for i = 3 + 3 * count, #ARGV do
+    if redis.call('GETBIT', key, ARGV[i]) == 0 then return false end
+  end
+  return true
 end
-for i = 1, #KEYS do
-  if has_room then
+local is_known = false
+if #KEYS > count then
+  local day = math.floor(now / ${DAY_MS})
+  local first = count + 1
+  is_known = has(KEYS[first + day % ${FILTERS}]) or has(KEYS[first + (day + ${FILTERS - 1}) % ${FILTERS}])
+end
+local debts, has_room = {}, true
+for i = 1, count do
+  local interval, window, spares = tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1]), ARGV[3 * i + 2]
+  if is_known and spares == '1' then
+    debts[i] = -1
+  else
+    debts[i] = math.max(tonumber(redis.call('GET', KEYS[i]) or '0') - now, 0) + interval
+    -- The times have three decimals.
+    if debts[i] - window > 0.002 then has_room = false end
+  end
+end
+for i = 1, count do
+  if has_room and debts[i] >= 0 then
     redis.call('SET', KEYS[i], string.format('%.3f', now + debts[i]), 'PX', math.ceil(debts[i]))
   end
   debts[i] = string.format('%.3f', debts[i])
 end
 return debts
+`);
+
+/** Sets a network's bits in the filter of the day. The filter of the day before yesterday has expired by tomorrow. */
+const rememberScript = redisScript(`${LUA_NOW}
+local key = KEYS[1 + math.floor(now / ${DAY_MS}) % ${FILTERS}]
+for i = 2, #ARGV do redis.call('SETBIT', key, ARGV[i], 1) end
+redis.call('PEXPIRE', key, ${2 * DAY_MS})
 `);
 
 /** Counts for all gateways together, in Redis. While that is away each counts by itself, with its share: never without. */
@@ -75,16 +117,38 @@ export function createRedisLimiter(
   options: CallLimiterOptions & { redisNow?: () => number },
 ): CallLimiter {
   const local = createMemoryLimiter(options);
+  /** When Redis was told of each. */
+  const networks = new KnownNetworks();
   return {
     async take(buckets) {
-      const given = buckets.flatMap(({ limit }) => [intervalMs(limit, 1), limit.perSeconds * 1_000]);
+      const given = buckets.flatMap(({ limit, spares }) => [
+        intervalMs(limit, 1),
+        limit.perSeconds * 1_000,
+        spares === undefined ? 0 : 1,
+      ]);
+      const network = buckets.find(({ spares }) => spares !== undefined)?.spares;
+      const keys = [...buckets.map(storedKey), ...(network === undefined ? [] : FILTER_KEYS)];
+      const bits = network === undefined ? [] : filterBits(network);
       const answer = await redis.ask((client) =>
-        takeScript(client, buckets.map(storedKey), [options.redisNow?.() ?? "", ...given]),
+        takeScript(client, keys, [options.redisNow?.() ?? "", buckets.length, ...given, ...bits]),
       );
-      return answer === undefined
-        ? local.takeHere(buckets)
-        : verdictOf(buckets, (answer as string[]).map(Number), 1);
+      if (answer === undefined) return local.takeHere(buckets);
+      const debtsMs = (answer as string[]).map(Number);
+      const counted = buckets.filter((_, index) => (debtsMs[index] ?? 0) >= 0);
+      return verdictOf(
+        counted,
+        debtsMs.filter((debtMs) => debtMs >= 0),
+        1,
+      );
     },
+    async remember(network) {
+      if (!networks.add(network, options.now())) return;
+      await local.remember(network);
+      await redis.ask((client) =>
+        rememberScript(client, FILTER_KEYS, [options.redisNow?.() ?? "", ...filterBits(network)]),
+      );
+    },
+    isKnown: local.isKnown,
     takeHere: local.takeHere,
     get size() {
       return local.size;

@@ -135,7 +135,7 @@ export const configSchema = z
     TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
     /** Open client connections; more are closed at once. */
     MAX_CONNECTIONS: integerSchema(1, 100_000).default(10_000),
-    /** Of these, of one client address (IPv6: one /64); trusted proxies have no limit of their own. */
+    /** Of these, of one client network (IPv4 address or IPv6 /64); trusted proxies have no limit of their own. */
     MAX_CONNECTIONS_PER_ADDRESS: integerSchema(1, 100_000).default(1_000),
     /** Open WebSockets; one more is answered 503. */
     MAX_WEBSOCKETS: integerSchema(0, 100_000).default(1_000),

@@ -53,3 +53,17 @@ test("proxies of ours have no limit of their own, but all together have", async 
   for (const socket of sockets) socket.resume();
   await expect.poll(stillOpen).toBe(8);
 });
+
+test("networks that take all they can leave room for one more", async () => {
+  const port = await serve({ total: 40, perAddress: 1_000 });
+  for (const from of ["127.0.0.2", "127.0.0.3", "127.0.0.4"]) {
+    dial(port, 40, from);
+    await sleep(200);
+  }
+  for (const socket of sockets) socket.resume();
+  const before = stillOpen();
+  expect(before).toBeLessThan(40);
+  dial(port, 1, "127.0.0.9");
+  await sleep(200);
+  expect(stillOpen()).toBe(before + 1);
+});

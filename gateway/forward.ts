@@ -176,6 +176,10 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     return !this.#hasBegun;
   }
 
+  get isGone(): boolean {
+    return this.#request.isClosed || this.#request.raw.socket.destroyed;
+  }
+
   abandon(): void {
     if (this.#upstream === undefined) this.#deps.exchanges.leave(this);
     else if (!this.#reply.raw.writableFinished) this.#stop(new ClientGone());
@@ -309,7 +313,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#upstream = undefined;
     clearTimeout(this.#total);
     // Otherwise the client is still to take the answer.
-    if (this.#request.isClosed) this.#deps.exchanges.leave(this);
+    if (this.isGone) this.#deps.exchanges.leave(this);
   }
 }
 

@@ -79,6 +79,12 @@ function call(method: string, path: string, user: string, ...headers: string[]) 
   return connection;
 }
 
+async function answerTo(user: string): Promise<string> {
+  const connection = call("GET", "/few", user, "Connection: close");
+  await expect.poll(() => connection.isClosed).toBe(true);
+  return connection.text;
+}
+
 describe("an answer that streams ends with its token", () => {
   test.each([
     { why: "is revoked", verdict: REVOKED },
@@ -200,6 +206,21 @@ describe("a caller's share of what is open", () => {
     const networks = Array.from({ length: 10 }, (_, index) => `2001:db8:1:${index.toString(16)}::1`);
     // Ten /64s of one /56, which has four times as much as one /64.
     expect((await open(networks)).filter((status) => status === 200)).toHaveLength(8);
+  });
+
+  test("calls that wait for an earlier one of their connection give their places back when it ends", async () => {
+    serve = () => undefined;
+    const head = `GET /few HTTP/1.1\r\nHost: ${HOST}\r\nAuthorization: Bearer one\r\n\r\n`;
+    const connection = call("GET", "/few", "one");
+    connection.socket.write(head);
+    await expect.poll(() => underWay.size).toBe(2);
+    serve = (_request, response) => void response.end("ok");
+    expect(statuses(await answerTo("one"))).toEqual([429]);
+    connection.socket.destroy();
+    await expect
+      .poll(async () => statuses(await answerTo("one")), { timeout: BOUND_MS + 1_000, interval: 200 })
+      .toEqual([200]);
+    expect(underWay.size).toBe(0);
   });
 
   test.each([

@@ -18,6 +18,10 @@ export interface OpenExchange {
   readonly startedMs: number;
   /** Whether the upstream has not begun to answer. */
   readonly isWaiting: boolean;
+  /** Whether the client's connection has ended. Node does not tell a response that waits for an earlier one of it. */
+  readonly isGone: boolean;
+  /** The client has gone. */
+  abandon(): void;
   /** Answers with the error, or breaks off the answer that has begun. */
   fail(error: DomainError): void;
 }
@@ -103,7 +107,8 @@ export class OpenExchanges {
 
   #sweep(nowMs: number): void {
     for (const exchange of this.#open.keys()) {
-      if (exchange.accessToken !== "") void this.#check(exchange, nowMs);
+      if (exchange.isGone) exchange.abandon();
+      else if (exchange.accessToken !== "") void this.#check(exchange, nowMs);
     }
   }
 

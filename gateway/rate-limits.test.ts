@@ -1,9 +1,25 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import type { Principal } from "../token-client/principal.ts";
 import { createMemoryLimiter } from "./call-limiter.ts";
-import { ada, principalWith, routesOf, send, testGateway } from "./gateway.fixture.ts";
-import { defaultLimitClasses, type LimitClasses, limitClassesSchema, limitClassOf } from "./limit-class.ts";
+import {
+  ada,
+  principalWith,
+  routesOf,
+  send,
+  testGateway,
+  tokens,
+  verifierOfUsers,
+} from "./gateway.fixture.ts";
+import { parseIntrospectionClients } from "./introspection-clients.ts";
+import {
+  defaultLimitClasses,
+  type LimitClass,
+  type LimitClasses,
+  limitClassesSchema,
+  limitClassOf,
+} from "./limit-class.ts";
 import { ProxyTable } from "./proxy-table.ts";
 import type { GatewayApp } from "./request-state.ts";
 
@@ -89,10 +105,10 @@ describe("our own routes", () => {
     expect(refused.headers["ratelimit-limit"]).toBeUndefined();
   });
 
-  test("a user has a limit wherever calls come from; who has no token uses up nothing of everybody's", async () => {
+  test("a user has a limit wherever calls come from; who has no token uses up nothing of it", async () => {
     const many = { calls: 100, perSeconds: 60 };
     ({ app } = testGateway({
-      limitClasses: limited({ account: { address: many, user: once, total: { calls: 4, perSeconds: 60 } } }),
+      limitClasses: limited({ account: { address: many, user: once } }),
       isTrustedProxy: (address) => address === "127.0.0.1",
       identity: {
         register: () => Promise.reject(new Error("not part of this test")),
@@ -143,6 +159,145 @@ describe("our own routes", () => {
       /gatehouse_rate_limited_total\{limit="address",route="\/auth\/login",.*\} 3/,
     );
     expect(await metrics.render()).toMatch(/gatehouse_rate_limit_entries\{calls="own",.*\} 2/);
+  });
+});
+
+describe("nobody uses up what others need", () => {
+  /** The limits as they are, in small: a sixtieth. */
+  const small = Object.fromEntries(
+    Object.entries(defaultLimitClasses()).map(([name, limits]) => [
+      name,
+      Object.fromEntries(
+        Object.entries(limits).map(([scope, { calls, perSeconds }]) => [
+          scope,
+          { calls: Math.ceil(calls / 60), perSeconds },
+        ]),
+      ),
+    ]),
+  ) as unknown as LimitClasses;
+  const OTHERS: Principal = { ...principalWith("USER"), userId: "0199a000-0000-7000-8000-00000000000e" };
+
+  function behindProxy() {
+    return testGateway({
+      limitClasses: small,
+      isTrustedProxy: (address) => address === "127.0.0.1",
+      identity: {
+        register: () => Promise.reject(new Error("not part of this test")),
+        login: async () => ({ tokens, user: ada }),
+        getUser: async () => ada,
+        close: () => undefined,
+      },
+      sessions: {
+        refresh: async ({ refreshToken }) => {
+          if (refreshToken !== "good") throw new DomainError("refresh_token_invalid");
+          return tokens;
+        },
+        revoke: async () => undefined,
+        list: async () => [],
+        close: () => undefined,
+      },
+      verifier: {
+        ...verifierOfUsers(),
+        verify: (token) => ({
+          kind: "active",
+          principal: token === "owner" ? OTHERS : { ...OTHERS, userId: token },
+        }),
+      },
+    });
+  }
+
+  const from = (ip: string) => ({ headers: { "x-forwarded-for": ip } });
+  const logIn = (ip: string) => send(app, { ...LOGIN, ...from(ip) });
+  const refresh = (ip: string, refreshToken = "good") =>
+    send(app, { method: "POST", url: "/auth/refresh", body: { refreshToken }, ...from(ip) });
+  const logOut = (ip: string) =>
+    send(app, { method: "POST", url: "/auth/logout", body: {}, token: "owner", ...from(ip) });
+
+  test("a thousand /64s of one /48 flood login, refresh and account: who comes from elsewhere is served", async () => {
+    ({ app } = behindProxy());
+    const flood: number[] = [];
+    for (let index = 0; index < 1_000; index += 1) {
+      const ip = `2001:db8:1:${index.toString(16)}::1`;
+      const calls = [
+        send(app, { ...LOGIN, body: {}, ...from(ip) }),
+        refresh(ip, "garbage"),
+        send(app, { url: "/auth/sessions", token: `account${index}`, ...from(ip) }),
+      ];
+      for (const { statusCode } of await Promise.all(calls)) flood.push(statusCode);
+    }
+    const refused = flood.filter((status) => status === 429).length;
+    expect(refused).toBeGreaterThan(2_000);
+    const elsewhere = "2001:db8:2::1";
+    expect((await logIn(elsewhere)).statusCode).toBe(200);
+    expect((await refresh(elsewhere)).statusCode).toBe(200);
+    expect((await logOut(elsewhere)).statusCode).toBe(200);
+  }, 30_000);
+
+  test("a flood from everywhere: strangers wait, known networks log in, refreshes and logouts are not concerned", async () => {
+    ({ app } = behindProxy());
+    expect((await logIn("192.0.2.1")).statusCode).toBe(200);
+    expect((await refresh("192.0.2.2")).statusCode).toBe(200);
+    let refused = 0;
+    for (let index = 0; index < 400; index += 1) {
+      const ip = `198.51.${index >> 8}.${index & 255}`;
+      if ((await send(app, { ...LOGIN, body: {}, ...from(ip) })).statusCode === 429) refused += 1;
+      await refresh(ip, "garbage");
+    }
+    expect(refused).toBeGreaterThan(150);
+    expect((await logIn("203.0.113.1")).statusCode).toBe(429);
+    expect((await logIn("192.0.2.1")).statusCode).toBe(200);
+    expect((await logIn("192.0.2.2")).statusCode).toBe(200);
+    // From a network that nobody knows: a phone on its way.
+    expect((await refresh("203.0.113.2")).statusCode).toBe(200);
+    expect((await logOut("203.0.113.3")).statusCode).toBe(200);
+  }, 30_000);
+
+  test("a failed login or refresh makes no network known", async () => {
+    ({ app } = behindProxy());
+    const remembered: string[] = [];
+    const limiter = createMemoryLimiter({ replicas: 1, now: () => performance.now() });
+    await app.close();
+    ({ app } = testGateway({
+      callLimiter: { ...limiter, remember: async (network) => void remembered.push(network) },
+      sessions: {
+        refresh: () => Promise.reject(new DomainError("refresh_token_invalid")),
+        revoke: async () => undefined,
+        list: async () => [],
+        close: () => undefined,
+      },
+    }));
+    expect((await refresh("192.0.2.1")).statusCode).toBe(401);
+    expect((await send(app, { url: "/auth/sessions", token: "revoked-token" })).statusCode).toBe(401);
+    expect(remembered).toEqual([]);
+    expect((await send(app, { url: "/auth/sessions", token: "user-token" })).statusCode).toBe(200);
+    expect(remembered).toEqual(["127.0.0.1"]);
+  });
+
+  test("two hundred users who use up their own limits leave a logout to others", async () => {
+    ({ app } = behindProxy());
+    for (let user = 0; user < 200; user += 1) {
+      const call = { url: "/auth/sessions", token: `user${user}`, ...from(`198.51.100.${user}`) };
+      expect(await statuses(6, call)).toEqual([200, 200, 200, 200, 200, 429]);
+    }
+    expect((await logOut("192.0.2.1")).statusCode).toBe(200);
+    expect(
+      (await send(app, { url: "/auth/sessions", token: "owner", ...from("192.0.2.1") })).statusCode,
+    ).toBe(200);
+  }, 30_000);
+
+  test.each([
+    { what: "paths that do not exist", call: { url: "/nowhere" }, status: 404 },
+    { what: "methods that a path has not", call: { method: "DELETE", url: "/auth/login" }, status: 405 },
+    {
+      what: "hosts that are not served",
+      call: { url: "/auth/me", headers: { host: "other.test" } },
+      status: 421,
+    },
+    { what: "targets that the guard refuses", call: { url: "/a//b" }, status: 400 },
+  ])("$what are counted for their network", async ({ call, status }) => {
+    ({ app } = testGateway({ limitClasses: limited({ unknown: { address: once } }) }));
+    expect(await statuses(3, call as Parameters<typeof send>[1])).toEqual([status, status, 429]);
+    expect((await send(app, call as Parameters<typeof send>[1])).headers["retry-after"]).toBe("30");
   });
 });
 
@@ -207,6 +362,25 @@ describe("forwarded calls", () => {
     expect(await statuses(3, { url: "/things" })).toEqual([502, 502, 429]);
   });
 
+  test.each([{ auth: { auth: "public" } }, { auth: { roles: ["USER"] } }])(
+    "a path's other methods are counted for the network",
+    async ({ auth }) => {
+      ({ app } = testGateway({ routes: route({ perAddress: once }, auth) }));
+      expect(await statuses(3, { url: "/things", method: "DELETE" })).toEqual([405, 405, 429]);
+    },
+  );
+
+  test("on a public route a known network is not counted with all", async () => {
+    ({ app } = testGateway({ routes: route({ total: once }, { auth: "public" }) }));
+    expect(await statuses(3, { url: "/things" })).toEqual([502, 502, 429]);
+    const { app: other } = testGateway({
+      routes: route({ total: once }, { auth: "public" }),
+      callLimiter: { ...createMemoryLimiter({ replicas: 1, now: () => 0 }), isKnown: () => true },
+    });
+    for (const _ of [1, 2, 3]) expect((await send(other, { url: "/things" })).statusCode).toBe(502);
+    await other.close();
+  });
+
   test("routes that are read again keep what was counted", async () => {
     const metrics = createMetrics("gateway");
     const proxies = new ProxyTable(route({ perUser: once }), metrics);
@@ -222,6 +396,7 @@ test.each([
   ["/v1/auth/login/change-password", "login"],
   ["/auth/mfa/verify", "login"],
   ["/auth/refresh", "refresh"],
+  ["/v1/auth/logout", "logout"],
   ["/auth/:provider/callback", "provider"],
   ["/auth/oauth/exchange", "provider"],
   ["/auth/reset-password", "link"],
@@ -233,6 +408,46 @@ test.each([
 ])("%s is counted as %s", (pattern, expected) => {
   app = testGateway().app;
   expect(limitClassOf(pattern)).toBe(expected);
+});
+
+/** Every route of our own, by class. A route that is not here is counted as something by accident. */
+const CLASS_OF: Record<string, LimitClass> = {};
+for (const [limitClass, routes] of Object.entries({
+  login:
+    "/auth/login /auth/login/change-password /auth/register /auth/mfa/verify /auth/forgot-password /auth/resend-verification",
+  link: "/auth/verify-email /auth/disown-account /auth/reset-password /auth/confirm-email-change /auth/undo-email-change",
+  provider: "/auth/providers /auth/:provider /auth/:provider/callback /auth/oauth/exchange",
+  refresh: "/auth/refresh",
+  logout: "/auth/logout",
+  document: "/.well-known/jwks.json",
+} satisfies Partial<Record<LimitClass, string>>)) {
+  for (const path of routes.split(" ")) CLASS_OF[path] = limitClass as LimitClass;
+}
+
+test("every route of our own is counted as it should be", async () => {
+  ({ app } = testGateway({
+    introspectionClients: parseIntrospectionClients(`clients: [{ id: a, secretSha256: ${"a".repeat(64)} }]`),
+  }));
+  const seen = new Map<string, string | undefined>();
+  app.addHook("onRoute", ({ url, config }) => {
+    if (config?.isProxy !== true) seen.set(url, config?.limitClass);
+  });
+  await app.ready();
+  expect(seen.size).toBeGreaterThan(60);
+  for (const [url, limitClass] of seen) {
+    const path = url.replace(/^\/v1(?=\/)/, "");
+    const expected =
+      CLASS_OF[path] ??
+      (path.startsWith("/auth/")
+        ? "account"
+        : path.startsWith("/admin/")
+          ? "admin"
+          : path === "/oauth/introspect"
+            ? "introspection"
+            : "document");
+    expect([url, limitClass]).toEqual([url, expected]);
+  }
+  for (const path of Object.keys(CLASS_OF)) expect([...seen.keys()]).toContain(path);
 });
 
 test("limits are changed one by one", () => {
@@ -249,6 +464,7 @@ test.each([
   ["login", "must be like"],
   ["logins.address=1/1", "must be of login, link"],
   ["login.user=1/1", "must be of address, total"],
+  ["logout.total=1/1", "must be of address, user"],
   ["login.address=0/1", "must be 1 to"],
   ["login.address=1/3601", "must be 1 to"],
   ["constructor.name=1/1", "must be of"],

@@ -1,11 +1,12 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
+import type { RateLimit } from "../routes-file/routes-file.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
-import { networkOf } from "../service-kit/network-of.ts";
+import { type Network, networkOf, networksOf } from "../service-kit/network-of.ts";
 import type { Bucket, LimitScope, Verdict } from "./bucket.ts";
 import type { CallLimiter } from "./call-limiter.ts";
 import { clientIp } from "./client-ip.ts";
-import type { LimitClasses } from "./limit-class.ts";
+import type { LimitClass, LimitClasses } from "./limit-class.ts";
 import type { ReconciledLimiter } from "./reconciled-limiter.ts";
 
 export interface RateLimitDeps {
@@ -19,12 +20,21 @@ export interface RateLimitDeps {
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
+export interface RateLimits {
+  beforeLogin: Hook;
+  afterLogin: Hook;
+  /** Counts a request that the guard refused. @returns what it is answered: its error, or `too_many_requests`. */
+  refusedByGuard(request: FastifyRequest, error: Error): Error;
+  /** For the answers of our own routes: remembers networks from which somebody was let in. */
+  noteAnswer(request: FastifyRequest, reply: FastifyReply): void;
+}
+
 /**
- * Two `onRequest` hooks that throw `too_many_requests`, around authentication: the address is counted before a token is
- * looked at, user and total after, so that who may not call cannot use up what everybody shares. On public routes both
- * address and total are counted at once.
+ * Two `onRequest` hooks that throw `too_many_requests`, around authentication: networks are counted before a token is
+ * looked at, the user after. A total is counted on public methods only of networks without a recent success: who may not
+ * call cannot use up what others need.
  */
-export function createRateLimits(deps: RateLimitDeps): { beforeLogin: Hook; afterLogin: Hook } {
+export function createRateLimits(deps: RateLimitDeps): RateLimits {
   const { metrics, callLimiter, proxyLimiter } = deps;
   const refusals = metrics.counter("gatehouse_rate_limited_total", "Calls refused with 429 by the gateway.", [
     "limit",
@@ -38,28 +48,26 @@ export function createRateLimits(deps: RateLimitDeps): { beforeLogin: Hook; afte
   function settle(request: FastifyRequest, reply: FastifyReply, verdict: Verdict): void {
     const { refusedBy, waitMs, own } = verdict;
     if (refusedBy !== undefined) {
-      refusals.inc({ limit: refusedBy.scope, route: request.policy?.pattern ?? "" });
-      // What everybody shares is nobody's to be told of.
+      refusals.inc({ limit: refusedBy.scope, route: request.policy?.pattern ?? "(none)" });
+      // Do not reveal the limit that is shared.
       const limit = refusedBy.scope === "total" ? {} : { limit: refusedBy.limit.calls };
       throw new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs), ...limit });
     }
-    if (own === undefined || request.target !== null) return;
+    if (own === undefined || request.target !== null || request.policy === null) return;
     reply.header("ratelimit-limit", own.limit);
     reply.header("ratelimit-remaining", own.remaining);
     reply.header("ratelimit-reset", own.resetS);
   }
 
   const hook =
-    (bucketsOf: (request: FastifyRequest) => Bucket[]): Hook =>
+    (bucketsOf: (request: FastifyRequest, deps: RateLimitDeps) => Bucket[]): Hook =>
     (request, reply, done) => {
-      if (request.policy === null) return done();
-      const buckets = bucketsOf(request);
+      const buckets = bucketsOf(request, deps);
       const answer = (verdict: Verdict) => settle(request, reply, verdict);
       try {
         if (request.target !== null) answer(proxyLimiter.take(buckets));
-        else if (request.routeOptions.config.limitClass === "document") {
-          if (buckets.length > 0) answer(callLimiter.takeHere(buckets));
-        } else if (buckets.length > 0) {
+        else if (COUNTED_HERE.has(limitClassOfRequest(request))) answer(callLimiter.takeHere(buckets));
+        else if (buckets.length > 0) {
           callLimiter
             .take(buckets)
             .then(answer)
@@ -74,41 +82,90 @@ export function createRateLimits(deps: RateLimitDeps): { beforeLogin: Hook; afte
     };
 
   return {
-    beforeLogin: hook((request) => {
-      const address = bucketOf(request, deps, "address", networkOf(clientIp(request)));
-      return isPublic(request) ? [address, bucketOf(request, deps, "total", "")] : [address];
-    }),
-    afterLogin: hook((request) => {
-      if (isPublic(request)) return [];
-      const total = bucketOf(request, deps, "total", "");
-      const isOfUser = request.target !== null || limitsOf(request, deps).user !== undefined;
-      if (request.principal === null || !isOfUser) return [total];
-      return [bucketOf(request, deps, "user", request.principal.userId), total];
-    }),
+    beforeLogin: hook(bucketsBeforeLogin),
+    afterLogin: hook(bucketsAfterLogin),
+    refusedByGuard(request, error) {
+      const { refusedBy, waitMs } = callLimiter.takeHere(unknownBuckets(request, deps));
+      if (refusedBy === undefined) return error;
+      refusals.inc({ limit: refusedBy.scope, route: "(none)" });
+      return new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs) });
+    },
+    noteAnswer(request, reply) {
+      if (request.target !== null || reply.statusCode >= 400) return;
+      // A token was good, or a session has begun or goes on.
+      if (request.principal === null && request.provenActor?.sessionId === undefined) return;
+      void callLimiter.remember(networkOf(clientIp(request)));
+    },
   };
+}
+
+const COUNTED_HERE: ReadonlySet<LimitClass> = new Set(["document", "unknown"]);
+
+function bucketsBeforeLogin(request: FastifyRequest, deps: RateLimitDeps): Bucket[] {
+  const networks = networksOf(clientIp(request));
+  const limit = limitOf(request, deps, "address");
+  const buckets = limit === undefined ? [] : networks.map((network) => ofNetwork(request, network, limit));
+  const total = isPublic(request) ? limitOf(request, deps, "total") : undefined;
+  if (total === undefined) return buckets;
+  const [{ name: spares }] = networks;
+  const shared: Bucket = { kind: kindOf(request, "total"), name: "", scope: "total", limit: total, spares };
+  // What is forwarded does not wait for Redis: this gateway's own memory has to do.
+  if (request.target === null || !deps.callLimiter.isKnown(spares)) buckets.push(shared);
+  return buckets;
+}
+
+function bucketsAfterLogin(request: FastifyRequest, deps: RateLimitDeps): Bucket[] {
+  if (request.principal === null) return [];
+  const buckets: Bucket[] = [];
+  const user = limitOf(request, deps, "user");
+  if (user !== undefined) {
+    buckets.push({
+      kind: kindOf(request, "user"),
+      name: request.principal.userId,
+      scope: "user",
+      limit: user,
+    });
+  }
+  const total = request.target?.route.rateLimit.total;
+  if (total !== undefined)
+    buckets.push({ kind: kindOf(request, "total"), name: "", scope: "total", limit: total });
+  return buckets;
+}
+
+/** What no route takes. */
+function unknownBuckets(request: FastifyRequest, { limitClasses }: RateLimitDeps): Bucket[] {
+  return networksOf(clientIp(request)).map(({ name, times }) => ({
+    kind: "own unknown address",
+    name,
+    scope: "address",
+    limit: timesAsMuch(limitClasses.unknown.address, times),
+  }));
 }
 
 function isPublic(request: FastifyRequest): boolean {
   return request.policy?.auth === "public";
 }
 
-function limitsOf(request: FastifyRequest, { limitClasses }: Pick<RateLimitDeps, "limitClasses">) {
-  return limitClasses[request.routeOptions.config.limitClass ?? "document"];
+function limitClassOfRequest(request: FastifyRequest): LimitClass {
+  return request.policy === null ? "unknown" : (request.routeOptions.config.limitClass ?? "document");
 }
 
-function bucketOf(
-  request: FastifyRequest,
-  deps: Pick<RateLimitDeps, "limitClasses">,
-  scope: LimitScope,
-  name: string,
-): Bucket {
+function limitOf(request: FastifyRequest, deps: RateLimitDeps, scope: LimitScope): RateLimit | undefined {
   const { target } = request;
-  if (target !== null) {
-    const { perAddress, perUser, total } = target.route.rateLimit;
-    const limit = scope === "address" ? perAddress : scope === "user" ? perUser : total;
-    return { kind: target.route.limitKinds[scope], name, scope, limit };
-  }
-  const limits = limitsOf(request, deps);
-  const limit = (scope === "user" ? limits.user : limits[scope]) ?? limits.total;
-  return { kind: `own ${request.routeOptions.config.limitClass} ${scope}`, name, scope, limit };
+  if (target === null) return deps.limitClasses[limitClassOfRequest(request)][scope];
+  const { perAddress, perUser, total } = target.route.rateLimit;
+  return scope === "address" ? perAddress : scope === "user" ? perUser : total;
+}
+
+function kindOf(request: FastifyRequest, scope: LimitScope): string {
+  const { target } = request;
+  return target === null ? `own ${limitClassOfRequest(request)} ${scope}` : target.route.limitKinds[scope];
+}
+
+function ofNetwork(request: FastifyRequest, { name, times }: Network, limit: RateLimit): Bucket {
+  return { kind: kindOf(request, "address"), name, scope: "address", limit: timesAsMuch(limit, times) };
+}
+
+function timesAsMuch(limit: RateLimit, times: number): RateLimit {
+  return times === 1 ? limit : { calls: limit.calls * times, perSeconds: limit.perSeconds };
 }

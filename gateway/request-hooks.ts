@@ -13,7 +13,7 @@ import type { Completion, OnCompleted } from "./completion.ts";
 import { corsHeadersFor } from "./cors.ts";
 import type { EndingConnections } from "./http-server.ts";
 import type { ProxyTable } from "./proxy-table.ts";
-import { createRateLimits, type RateLimitDeps } from "./rate-limits.ts";
+import { createRateLimits, type RateLimitDeps, type RateLimits } from "./rate-limits.ts";
 import { createRecordRefusal } from "./refused-calls.ts";
 import { guardRequest, guardUpstreamPath } from "./request-guard.ts";
 import { createRequestLog } from "./request-log.ts";
@@ -49,8 +49,8 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     if (request.target === null || request.policy === null) setStandardHeaders(request, reply);
     done();
   });
-  app.addHook("onRequest", createGuard(deps.allowedHosts, deps.ending));
   const limits = createRateLimits(deps);
+  app.addHook("onRequest", createGuard(deps.allowedHosts, deps.ending, limits));
   app.addHook("onRequest", limits.beforeLogin);
   app.addHook("onRequest", createAuthenticate(deps.verifier));
   app.addHook("onRequest", limits.afterLogin);
@@ -71,6 +71,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   app.addHook("onSend", (request, reply, _payload, done) => {
     closeIfUnread(request, reply);
     completion.decided(request, reply);
+    limits.noteAnswer(request, reply);
     if (request.audited === null) done();
     else recordOutcome(request, reply).then(() => done(), done);
   });
@@ -206,7 +207,11 @@ function assertReadable({ headers, routeOptions }: FastifyRequest): void {
 }
 
 /** The guard as a hook. A connection that sent something ambiguous is closed; what follows on it is not served. */
-function createGuard(allowedHosts: ReadonlySet<string>, ending: EndingConnections) {
+function createGuard(
+  allowedHosts: ReadonlySet<string>,
+  ending: EndingConnections,
+  limits: Pick<RateLimits, "refusedByGuard">,
+) {
   return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
     try {
       if (ending.has(request.raw.socket)) throw new DomainError("bad_request");
@@ -220,7 +225,7 @@ function createGuard(allowedHosts: ReadonlySet<string>, ending: EndingConnection
     } catch (error) {
       ending.add(request.raw.socket);
       reply.header("connection", "close");
-      done(error as Error);
+      done(limits.refusedByGuard(request, error as Error));
       return;
     }
     done();

@@ -52,11 +52,33 @@ describe.skipIf(program === undefined)("with Redis", () => {
 
   let nowMs = 1.8e12;
   testLimiterContract("a limiter in Redis", async () => ({
-    limiter: createRedisLimiter(await connect(redis), { replicas: 3, now, redisNow: () => nowMs }),
+    limiter: createRedisLimiter(await connect(redis), {
+      replicas: 3,
+      now: () => nowMs,
+      redisNow: () => nowMs,
+    }),
     pass: (ms) => {
       nowMs += ms;
     },
   }));
+
+  test("a network that one gateway knows is known to all, and in little memory", async () => {
+    const [one, other] = await Promise.all(
+      [1, 2].map(async () => createRedisLimiter(await connect(redis), { replicas: 3, now })),
+    );
+    const bucket: Bucket = { ...bucketOf(1), kind: "own login total", scope: "total", spares: "192.0.2.1" };
+    await one?.remember("192.0.2.1");
+    for (let call = 0; call < 5; call += 1) expect((await other?.take([bucket]))?.refusedBy).toBeUndefined();
+    const stranger = { ...bucket, spares: "192.0.2.2" };
+    expect((await other?.take([stranger]))?.refusedBy).toBeUndefined();
+    expect((await other?.take([stranger]))?.refusedBy).toEqual(stranger);
+    for (let index = 0; index < 500; index += 1) await one?.remember(`198.51.100.${index}`);
+    const shared = await connect(redis);
+    const keys = (await shared.ask((client) => client.keys("*known networks*"))) ?? [];
+    expect(keys).toHaveLength(1);
+    expect(await shared.ask((client) => client.strlen(keys[0] ?? ""))).toBeLessThanOrEqual(2 ** 23);
+    expect(await shared.ask((client) => client.pttl(keys[0] ?? ""))).toBeGreaterThan(86_400_000);
+  });
 
   async function admittedExactly(count: number, shared: SharedRedis[], bucket: Bucket): Promise<number> {
     const limiters = shared.map((each) => createRedisLimiter(each, { replicas: GATEWAYS, now }));

@@ -115,7 +115,7 @@ function check(body: Body, nowMs: number): void {
   }
   if (isClosed) {
     body.overMs ??= nowMs;
-    if (nowMs - body.overMs > LEFT_BODY_MS) raw.socket.destroy();
+    if (nowMs - body.overMs > LEFT_BODY_MS) raw.destroy();
     return;
   }
   const { bytesRead } = raw.socket;
@@ -139,7 +139,7 @@ function check(body: Body, nowMs: number): void {
 function cutOff({ request }: Body): void {
   if (request.isClosed) {
     // It has its answer.
-    request.raw.socket.destroy();
+    request.raw.destroy();
     return;
   }
   const timeout = Object.assign(new Error("the body came too slowly"), { code: "ERR_HTTP_REQUEST_TIMEOUT" });

@@ -165,6 +165,10 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     return this.#state === "handshake";
   }
 
+  get isGone(): boolean {
+    return this.#upgrade.socket.destroyed;
+  }
+
   abandon(): void {
     if (this.#state === "handshake") this.fail(new ClientGone());
   }

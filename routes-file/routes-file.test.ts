@@ -47,7 +47,7 @@ test("what is not said has a default", () => {
       rateLimit: {
         perUser: { calls: 600, perSeconds: 60 },
         perAddress: { calls: 6_000, perSeconds: 60 },
-        total: { calls: 120_000, perSeconds: 60 },
+        total: undefined,
       },
       methods: { GET: { auth: { roles: ["USER"] } } },
     },
@@ -140,7 +140,8 @@ test("a rate limit says what it says, and leaves the others as they are", () => 
     `routes: [{ prefix: /a, upstream: 'http://a', ${limits}, methods: { GET: { auth: public } } }]`,
   );
   expect(route?.rateLimit.perUser).toEqual({ calls: 5, perSeconds: 1 });
-  expect(route?.rateLimit.total).toEqual({ calls: 120_000, perSeconds: 60 });
+  expect(route?.rateLimit.perAddress).toEqual({ calls: 6_000, perSeconds: 60 });
+  expect(route?.rateLimit.total).toBeUndefined();
 });
 
 test("a rate limit that is none is refused with its line and key", () => {

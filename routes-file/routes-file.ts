@@ -73,16 +73,15 @@ export interface RateLimit {
 export interface RouteRateLimits {
   /** Of one user; of nobody where no token is asked for. */
   perUser: RateLimit;
-  /** Of one client address (IPv6: one /64), whoever calls from there. */
+  /** Of one client network (an IPv4 address or an IPv6 /64; a /56 has 4 times, a /48 16 times as much), whoever calls. */
   perAddress: RateLimit;
-  /** Of everybody. */
-  total: RateLimit;
+  /** Of everybody; undefined for none. On public methods: of networks without a recent success. */
+  total: RateLimit | undefined;
 }
 
-const DEFAULT_RATE_LIMITS: RouteRateLimits = {
+const DEFAULT_RATE_LIMITS = {
   perUser: { calls: 600, perSeconds: 60 },
   perAddress: { calls: 6_000, perSeconds: 60 },
-  total: { calls: 120_000, perSeconds: 60 },
 };
 const MAX_CALLS = 1_000_000_000;
 const MAX_PERIOD_S = 3_600;
@@ -95,9 +94,10 @@ const rateLimits = z
   .strictObject({
     perUser: rateLimitSchema.default(DEFAULT_RATE_LIMITS.perUser),
     perAddress: rateLimitSchema.default(DEFAULT_RATE_LIMITS.perAddress),
-    total: rateLimitSchema.default(DEFAULT_RATE_LIMITS.total),
+    total: rateLimitSchema.optional(),
   })
-  .default(DEFAULT_RATE_LIMITS);
+  .default(DEFAULT_RATE_LIMITS)
+  .transform(({ perUser, perAddress, total }): RouteRateLimits => ({ perUser, perAddress, total }));
 
 const upstreamUrl = z
   .url({ protocol: /^https?$/, error: "must be an http or https URL", abort: true })
