@@ -1,36 +1,78 @@
-import { open } from "node:fs/promises";
-import { readCheckpoint, type TreeHead } from "./checkpoint.ts";
+import { open, rename, statfs } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { CheckpointSigner, TreeHead } from "./checkpoint.ts";
 
 /** Checkpoints outside the database, a line of JSON each, for a mount of another system. */
 export interface CheckpointFile {
-  /** The largest head of this origin at the end of the file; undefined if there is none. */
-  last(origin: string): Promise<TreeHead | undefined>;
+  /** The largest head that this log has signed, at the end of the files; undefined if there is none. */
+  last(): Promise<TreeHead | undefined>;
   /** Resolves once the line is on the disk. */
   append(note: string): Promise<void>;
+  /** Room on the volume. */
+  freeBytes(): Promise<number>;
+}
+
+interface Deps {
+  /** Kept for ever: a checkpoint a minute, 210 MB a year. */
+  path: string;
+  signer: Pick<CheckpointSigner, "open">;
+  /** Milliseconds that never step. */
+  monotonicMs?: () => number;
+  files?: { open: typeof open; rename: typeof rename };
+  maxLatestBytes?: number;
 }
 
 /** Lines are a few hundred bytes: this holds many, of whatever origin. */
 const TAIL_BYTES = 256 * 1024;
+const KEPT_INTERVAL_MS = 60_000;
+/** Over a day of checkpoints; twice that is on the disk. */
+const MAX_LATEST_BYTES = 48 * 1024 * 1024;
 
-export function checkpointFile(path: string): CheckpointFile {
+/**
+ * Every checkpoint goes to `<path>.latest`, which is begun anew when it is full, and one a minute to `path` itself. Only
+ * heads with this log's signature count: a line of somebody else cannot stop the signing.
+ */
+export function checkpointFile(deps: Deps): CheckpointFile {
+  const { path, signer, monotonicMs = () => performance.now(), files = { open, rename } } = deps;
+  const { maxLatestBytes = MAX_LATEST_BYTES } = deps;
+  const [latest, former] = [`${path}.latest`, `${path}.latest.1`];
+  let keptAtMs = Number.NEGATIVE_INFINITY;
+
+  async function appendLine(target: string, note: string): Promise<number> {
+    const file = await files.open(target, "a+", 0o600);
+    try {
+      // A line that a crash has torn must not swallow this one.
+      const torn = !(await endsLine(file));
+      await file.appendFile(`${torn ? "\n" : ""}${JSON.stringify({ type: "checkpoint", note })}\n`);
+      await file.sync();
+      return (await file.stat()).size;
+    } finally {
+      await file.close();
+    }
+  }
+
   return {
-    async last(origin) {
-      const heads = (await readTail(path)).split("\n").flatMap((line) => headOf(line, origin));
+    async last() {
+      const tails = await Promise.all([path, latest, former].map((each) => readTail(files.open, each)));
+      const heads = tails
+        .join("\n")
+        .split("\n")
+        .flatMap(noteOf)
+        .flatMap((note) => signer.open(note) ?? []);
       return heads.reduce<TreeHead | undefined>(
         (largest, head) => (largest === undefined || head.size > largest.size ? head : largest),
         undefined,
       );
     },
     async append(note) {
-      const file = await open(path, "a+", 0o600);
-      try {
-        // A line that a crash has torn must not swallow this one.
-        const torn = !(await endsLine(file));
-        await file.appendFile(`${torn ? "\n" : ""}${JSON.stringify({ type: "checkpoint", note })}\n`);
-        await file.sync();
-      } finally {
-        await file.close();
-      }
+      if ((await appendLine(latest, note)) > maxLatestBytes) await files.rename(latest, former);
+      if (monotonicMs() - keptAtMs < KEPT_INTERVAL_MS) return;
+      await appendLine(path, note);
+      keptAtMs = monotonicMs();
+    },
+    async freeBytes() {
+      const { bavail, bsize } = await statfs(dirname(path));
+      return bavail * bsize;
     },
   };
 }
@@ -44,8 +86,8 @@ async function endsLine(file: File): Promise<boolean> {
   return buffer[0] === 0x0a;
 }
 
-async function readTail(path: string): Promise<string> {
-  const file = await open(path, "a+", 0o600);
+async function readTail(openFile: typeof open, path: string): Promise<string> {
+  const file = await openFile(path, "a+", 0o600);
   try {
     const { size } = await file.stat();
     const length = Math.min(size, TAIL_BYTES);
@@ -56,12 +98,11 @@ async function readTail(path: string): Promise<string> {
   }
 }
 
-/** None for a torn line or another log's. */
-function headOf(line: string, origin: string): TreeHead[] {
+/** None for a torn line. */
+function noteOf(line: string): string[] {
   try {
     const { note } = JSON.parse(line) as { note?: unknown };
-    const head = typeof note === "string" ? readCheckpoint(note) : undefined;
-    return head?.origin === origin ? [head] : [];
+    return typeof note === "string" ? [note] : [];
   } catch {
     return [];
   }

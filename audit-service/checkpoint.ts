@@ -1,4 +1,12 @@
-import { createHash, createPrivateKey, createPublicKey, hkdfSync, type KeyObject, sign } from "node:crypto";
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  hkdfSync,
+  type KeyObject,
+  sign,
+  verify,
+} from "node:crypto";
 
 /** What a checkpoint says: a tree of `size` leaves had this root. */
 export interface TreeHead {
@@ -14,6 +22,8 @@ export interface CheckpointSigner {
   readonly verifierKey: string;
   /** Key of the signatures of search cursors: every replica has the same. */
   readonly cursorKey: Buffer;
+  /** The head of a checkpoint that this log has signed with this key; undefined for anything else. */
+  open(note: string): TreeHead | undefined;
   /** A signed tlog-checkpoint. */
   checkpoint(head: TreeHead, time: Date): string;
   /** A signed note of what retention has removed; `root` is that of the tree of all leaves up to `last`. */
@@ -36,7 +46,8 @@ export function parseCheckpointKey(pem: string): KeyObject | undefined {
 
 /** @see https://c2sp.org/signed-note, https://c2sp.org/tlog-checkpoint, docs/audit-log-format.md */
 export function createCheckpointSigner(origin: string, key: KeyObject): CheckpointSigner {
-  const publicKey = createPublicKey(key).export({ type: "spki", format: "der" }).subarray(SPKI_PREFIX_BYTES);
+  const verifyKey = createPublicKey(key);
+  const publicKey = verifyKey.export({ type: "spki", format: "der" }).subarray(SPKI_PREFIX_BYTES);
   const encodedKey = Buffer.concat([Buffer.of(ED25519), publicKey]);
   const keyId = createHash("sha256").update(`${origin}\n`).update(encodedKey).digest().subarray(0, 4);
 
@@ -51,6 +62,14 @@ export function createCheckpointSigner(origin: string, key: KeyObject): Checkpoi
     origin,
     verifierKey: `${origin}+${keyId.toString("hex")}+${encodedKey.toString("base64")}`,
     cursorKey: Buffer.from(hkdfSync("sha256", secret, "", "gatehouse audit search cursor", 32)),
+    open(note) {
+      const head = readCheckpoint(note);
+      const [text = "", signature = ""] = note.split(`\n\n— ${origin} `);
+      const bytes = Buffer.from(signature, "base64");
+      if (head?.origin !== origin || !bytes.subarray(0, keyId.length).equals(keyId)) return undefined;
+      const isSigned = verify(null, Buffer.from(`${text}\n`), verifyKey, bytes.subarray(keyId.length));
+      return isSigned ? { size: head.size, root: head.root } : undefined;
+    },
     checkpoint: ({ size, root }, time) =>
       signed([origin, String(size), root.toString("base64"), `time ${time.toISOString()}`]),
     removal: ({ first, last, root }, time) =>
@@ -67,7 +86,7 @@ export function createCheckpointSigner(origin: string, key: KeyObject): Checkpoi
 const CHECKPOINT = /^([^\n]+)\n([1-9]\d{0,15})\n([A-Za-z0-9+/]{43}=)\n/;
 
 /** The head that a checkpoint speaks of, and whose it is; undefined if it is none. The signature is not checked. */
-export function readCheckpoint(note: string): (TreeHead & { origin: string }) | undefined {
+function readCheckpoint(note: string): (TreeHead & { origin: string }) | undefined {
   const [, origin, size, root] = CHECKPOINT.exec(note) ?? [];
   if (origin === undefined || size === undefined || root === undefined) return undefined;
   return { origin, size: Number(size), root: Buffer.from(root, "base64") };

@@ -48,7 +48,16 @@ export function countLog(metrics: Metrics, sequencer: Sequencer, now: () => Date
     "gatehouse_audit_maintenance_failures_total",
     "Tasks of the log's upkeep (partitions, keys, retention) that failed.",
   );
+  let checkpointRoom = Number.NaN;
+  gauge(
+    "gatehouse_audit_checkpoint_file_free_bytes",
+    "Room on the volume of CHECKPOINT_FILE.",
+    () => checkpointRoom,
+  );
   return {
+    setCheckpointRoom(bytes: number) {
+      checkpointRoom = bytes;
+    },
     onMaintenanceFailure: () => maintenanceFailures.inc(),
     onClosed: (count: number) => closed.inc(count),
     onFileFailure: () => fileFailures.inc(),

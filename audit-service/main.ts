@@ -39,6 +39,7 @@ import { storeEntries } from "./store-entries.ts";
 /** 200 entries with the longest values fit. */
 const MAX_RECEIVE_BYTES = 1024 * 1024;
 const READINESS_TIMEOUT_MS = 1_000;
+const ROOM_INTERVAL_MS = 60_000;
 const DATABASE_CLOSE_TIMEOUT_S = 1;
 /** One insert runs at a time; the others are upkeep. */
 const INTAKE_POOL_SIZE = 3;
@@ -85,10 +86,12 @@ watchDatabase({
 const signer = createCheckpointSigner(config.CHECKPOINT_ORIGIN, config.CHECKPOINT_KEY_FILE.reveal());
 /** Whatever LOG_LEVEL is: standard output is one of the places that checkpoints are copied to. */
 const checkpointLog = logger.child({}, { level: "info" });
+const copies =
+  config.CHECKPOINT_FILE === undefined ? undefined : checkpointFile({ path: config.CHECKPOINT_FILE, signer });
 const sequencer = createSequencer({
   sql: pools.sequencer,
   signer,
-  file: config.CHECKPOINT_FILE === undefined ? undefined : checkpointFile(config.CHECKPOINT_FILE),
+  file: copies,
   publish: (checkpoint, { size }) => checkpointLog.info({ size, checkpoint }, "checkpoint"),
   onFileFailure: (error) => {
     counts.onFileFailure();
@@ -98,6 +101,16 @@ const sequencer = createSequencer({
   logger,
 });
 const counts = countLog(metrics, sequencer, now);
+if (copies !== undefined) {
+  const room = repeat(
+    "room for checkpoints",
+    ROOM_INTERVAL_MS,
+    async () => counts.setCheckpointRoom(await withinDeadline(copies.freeBytes(), READINESS_TIMEOUT_MS)),
+    logger,
+  );
+  room.runSoon();
+  lifecycle.onStop("room for checkpoints", room.stop);
+}
 
 const store = {
   insertEntries: (entries: Parameters<typeof insertEntries>[1]) => insertEntries(pools.intake, entries),

@@ -1,9 +1,19 @@
+import { createHmac } from "node:crypto";
 import { expect, test } from "vitest";
 import { decodeCursor, encodeCursor } from "./search-cursor.ts";
 
 const KEY = Buffer.alloc(32, 7);
 const END = { occurredAt: new Date("2026-03-01T10:00:00.123Z"), position: 42n };
 const CURSOR = encodeCursor(KEY, END);
+
+/** As another version would make it, with the same key. */
+function signed(version: number): string {
+  const body = Buffer.from(CURSOR, "base64url").subarray(0, 17);
+  body[0] = version;
+  return Buffer.concat([body, createHmac("sha256", KEY).update(body).digest().subarray(0, 16)]).toString(
+    "base64url",
+  );
+}
 
 test.each([1n, 42n, 2n ** 63n - 1n])("position %s comes back from its cursor", (position) => {
   expect(decodeCursor(KEY, encodeCursor(KEY, { ...END, position }))).toEqual({ ...END, position });
@@ -30,6 +40,8 @@ test.each([
   ["something skipped by a lenient decoder", `${CURSOR}\n`],
   ["cut", CURSOR.slice(0, -1)],
   ["another deployment's", encodeCursor(Buffer.alloc(32, 8), END)],
+  ["the version before's, signed", signed(1)],
+  ["a version's to come, signed", signed(3)],
   ["the version before's", Buffer.from("1:42").toString("base64url")],
 ])("%s is no cursor", (_name, cursor) => {
   expect(decodeCursor(KEY, cursor)).toBeUndefined();

@@ -15,6 +15,7 @@ import {
   testSequencer,
 } from "../tests/support/audit-sequencer.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { createCheckpointSigner } from "./checkpoint.ts";
 import { checkpointFile } from "./checkpoint-file.ts";
 import { producedEntry, store } from "./entry.fixture.ts";
 import type { Entry } from "./entry.ts";
@@ -196,7 +197,7 @@ test("two that both believe to be the sequencer number every entry once: the sec
 
 test("a database restored from before its last checkpoint is not signed, and entries are still stored", async () => {
   const file = await temporaryFile();
-  const before = start({ file: checkpointFile(file) });
+  const before = start({ file: checkpointFile({ path: file, signer }) });
   await record(10);
   await before.catchUp();
   await withoutTriggers(database.ownerSql, (tx) =>
@@ -204,7 +205,7 @@ test("a database restored from before its last checkpoint is not signed, and ent
   );
   await before.close();
 
-  const after = start({ file: checkpointFile(file) });
+  const after = start({ file: checkpointFile({ path: file, signer }) });
   await after.catchUp();
   expect(after.status.refusal).toContain("entries are missing");
   await record(5);
@@ -248,14 +249,17 @@ test("a process that has signed does not sign a shorter log, even without a file
 
 test("under a new origin, the operator's way out, the log goes on", async () => {
   const file = await temporaryFile();
-  const before = start({ file: checkpointFile(file) });
+  const before = start({ file: checkpointFile({ path: file, signer }) });
   await record(10);
   await before.catchUp();
   await before.close();
   await withoutTriggers(database.ownerSql, (tx) =>
     tx.unsafe("delete from checkpoints; delete from leaves where sequence > 7"),
   );
-  const after = start({ file: checkpointFile(file), origin: "gatehouse.test/audit-2" });
+  const after = start({
+    file: checkpointFile({ path: file, signer: createCheckpointSigner("gatehouse.test/audit-2", KEY) }),
+    origin: "gatehouse.test/audit-2",
+  });
   await after.catchUp();
   expect(after.published.at(-1)?.note).toMatch(/^gatehouse\.test\/audit-2\n10\n/);
   await expectIntact(10);
@@ -263,14 +267,28 @@ test("under a new origin, the operator's way out, the log goes on", async () => 
 
 test("a checkpoint file torn by a crash loses one line at most", async () => {
   const file = await temporaryFile();
-  const first = start({ file: checkpointFile(file) });
+  const first = start({ file: checkpointFile({ path: file, signer }) });
   await record(1);
   await first.catchUp();
-  await writeFile(file, `${await readFile(file, "utf8")}{"type":"checkpoint","no`);
+  const latest = `${file}.latest`;
+  await writeFile(latest, `${await readFile(latest, "utf8")}{"type":"checkpoint","no`);
   await record(1);
   await first.catchUp();
-  expect((await checkpointFile(file).last(ORIGIN))?.size).toBe(2);
-  expect((await readFile(file, "utf8")).split("\n")).toHaveLength(4);
+  expect((await checkpointFile({ path: file, signer }).last())?.size).toBe(2);
+  expect((await readFile(latest, "utf8")).split("\n")).toHaveLength(4);
+});
+
+test("a clock that is set back does not keep checkpoints from being signed", async () => {
+  let aheadMs = 3_600_000;
+  const sequencer = start({ now: () => new Date(Date.now() + aheadMs) });
+  await record(5);
+  await sequencer.catchUp();
+  const signed = sequencer.published.length;
+  aheadMs = 0;
+  await record(5);
+  await sequencer.step();
+  await sequencer.step();
+  expect(sequencer.published).toHaveLength(signed + 1);
 });
 
 test("a log carried into another cluster by dump and restore, where transaction ids begin again, goes on", async () => {

@@ -152,7 +152,7 @@ export function createSequencer(deps: Deps): Sequencer {
       { from: "the database's last checkpoint", head: last && { size: last.size, root: last.rootHash } },
       {
         from: "CHECKPOINT_FILE",
-        head: file && (await withinDeadline(file.last(signer.origin), FILE_TIMEOUT_MS)),
+        head: file && (await withinDeadline(file.last(), FILE_TIMEOUT_MS)),
       },
       { from: "the last checkpoint of this process", head: lastSigned },
     ]);

@@ -201,6 +201,30 @@ test("an entry that the running log has lost is named", async () => {
   expect(await gatehouse("audit", "export")).toMatchObject({ code: 1 });
 });
 
+test("the log of audit-service as it was printed serves as checkpoints kept elsewhere; a forged line in it does not", async () => {
+  const line = (note: string) =>
+    JSON.stringify({
+      level: "info",
+      time: 1,
+      service: "audit-service",
+      size: SIZE,
+      checkpoint: note,
+      msg: "checkpoint",
+    });
+  const other = JSON.stringify({ level: "warn", time: 1, msg: "entries cannot be stored now" });
+  const printed = file(
+    "printed.log",
+    `${other}\n${line(log.checkpoint(SIZE))}\n${line(log.checkpoint(300)).slice(0, 90)}\n`,
+  );
+  const path = file("whole.jsonl", textOf(sent));
+  const proven = await gatehouse("audit", "verify", path, "--key", log.verifierKey, "--checkpoints", printed);
+  expect([proven.code, proven.error]).toEqual([0, ""]);
+  const changed = log.checkpoint(SIZE).replace(`\n${SIZE}\n`, "\n999\n");
+  const forged = file("forged.log", `${line(changed)}\n`);
+  const refused = await gatehouse("audit", "verify", path, "--key", log.verifierKey, "--checkpoints", forged);
+  expect(refused.code).not.toBe(0);
+});
+
 test("a line of kept checkpoints that a crash has torn says nothing, and is told of", async () => {
   const [one = "", two = ""] = checkpointsOf(10, SIZE).split("\n");
   const kept = file("torn.jsonl", `${one.slice(0, 60)}\n${two}\n${one.slice(0, 9)}`);

@@ -23,7 +23,8 @@ export interface TrustedCheckpoints {
 const LINE_START = '{"type":"checkpoint","note":"';
 
 /**
- * Reads what an auditor has kept: JSON lines, each a checkpoint as in an export.
+ * Reads what an auditor has kept: JSON lines, each a checkpoint as in an export; or the log of audit-service as it
+ * was printed, of which all other lines are passed over.
  *
  * @throws {TrustedCheckpointsError} naming the first line that is none; whatever the file system says.
  */
@@ -38,8 +39,10 @@ export async function readTrustedCheckpoints(
     for await (const batch of readLines(path)) {
       for (const bytes of batch) {
         line += 1;
-        if (isTorn(bytes.toString())) tornLines += 1;
-        else checkpoints.push(readCheckpoint(bytes, keys));
+        const text = bytes.toString();
+        if (isTorn(text)) tornLines += 1;
+        else if (!isLogLine(text)) checkpoints.push(readCheckpoint(bytes, keys));
+        else checkpoints.push(...inLogLine(text).map((note) => openCheckpoint(note, keys)));
       }
     }
   } catch (error) {
@@ -55,6 +58,21 @@ export async function readTrustedCheckpoints(
 function isTorn(text: string): boolean {
   if (text.endsWith("}")) return false;
   return text.startsWith(LINE_START) || LINE_START.startsWith(text);
+}
+
+/** A line of a service's log, as whoever collects standard output has kept it. */
+function isLogLine(text: string): boolean {
+  return text.startsWith('{"level":"');
+}
+
+/** The checkpoint that a line of audit-service's log holds; none for another line, or for one that was cut. */
+function inLogLine(text: string): string[] {
+  try {
+    const { msg, checkpoint } = JSON.parse(text) as { msg?: unknown; checkpoint?: unknown };
+    return msg === "checkpoint" && typeof checkpoint === "string" ? [checkpoint] : [];
+  } catch {
+    return [];
+  }
 }
 
 function readCheckpoint(bytes: Buffer, keys: readonly VerifierKey[]): Checkpoint {

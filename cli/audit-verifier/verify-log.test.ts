@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { openCheckpoint } from "./checkpoint.ts";
@@ -303,6 +304,18 @@ test("a part that begins later: its hashes of what was before are held to the si
   );
   const otherChain = { ...head, chainHash: log.root(1).toString("base64") };
   expect(await named(lines.with(0, otherChain), part)).toEqual(exact("chain", 700));
+});
+
+test("a whole log whose chain starts from a made-up hash, and goes on from it", async () => {
+  const [header, ...rest] = log.export({ checkpoints: [SIZE] });
+  let chainHash: Buffer = Buffer.alloc(32, 7);
+  const forged = rest.map((line) => {
+    if (line.type !== "entry") return line;
+    chainHash = createHash("sha256").update(chainHash).update(Buffer.from(line.leafHash, "base64")).digest();
+    return { ...line, chainHash: chainHash.toString("base64") };
+  });
+  const start = { ...header, chainHash: Buffer.alloc(32, 7).toString("base64") };
+  expect(await namedCode([start, ...forged])).toEqual(["tampered", "log"]);
 });
 
 test("a part that ends between two checkpoints is not proven to its end, and says so", async () => {

@@ -26,7 +26,7 @@ export interface TestSequencer extends Sequencer {
 /** A replica's sequencer, on a connection of its own. */
 export function testSequencer(
   database: Pick<TestDatabase, "url" | "password">,
-  options: { origin?: string; file?: CheckpointFile } = {},
+  options: { origin?: string; file?: CheckpointFile; now?: () => Date } = {},
 ): TestSequencer {
   const config = {
     DATABASE_URL: database.url,
@@ -44,10 +44,12 @@ export function testSequencer(
     onFileFailure: (error) => {
       throw error;
     },
-    now: () => {
-      clockMs += 1_000; // every step may sign
-      return new Date(clockMs);
-    },
+    now:
+      options.now ??
+      (() => {
+        clockMs += 1_000; // every step may sign
+        return new Date(clockMs);
+      }),
     logger,
   });
   return {
