@@ -202,6 +202,21 @@ export async function lockActiveAdmins(tx: TransactionSql): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
+/** Accounts of users that nobody has proven, logged in to or linked, locked. At most `limit`, oldest first. */
+export async function lockUnusedAccounts(
+  tx: TransactionSql,
+  madeBefore: Date,
+  limit: number,
+): Promise<{ id: string; email: string }[]> {
+  return tx<{ id: string; email: string }[]>`
+    select id, email from users
+    where not email_verified and first_login_at is null and created_at < ${madeBefore}
+      and role = 'USER' and status = 'active'
+      and not exists (select from external_identities where user_id = users.id)
+    order by created_at limit ${limit} for update skip locked
+  `;
+}
+
 /** Erases an account and all that belongs to it here; what the audit log has is its id. */
 export async function eraseUser(tx: TransactionSql, userId: string): Promise<void> {
   await tx`delete from mail_outbox where user_id = ${userId}`;

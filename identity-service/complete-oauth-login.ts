@@ -107,7 +107,8 @@ async function completeFlow(
     nonce: deps.flowSecrets.nonceOf(state),
     verifier: deps.flowSecrets.verifierOf(state),
   };
-  const person = await party.identify(arrival, proof);
+  // A garbage code holds a place of the provider for as long as the provider takes to refuse it.
+  const person = await deps.providerShare.run({ clientIp }, () => party.identify(arrival, proof));
   const arrived: Arrival = { party, person, clientIp, userAgent };
   if (flow.linkUserId !== null && flow.linkSessionEpoch !== null) {
     const owner = { userId: flow.linkUserId, sessionEpoch: flow.linkSessionEpoch };

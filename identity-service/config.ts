@@ -25,6 +25,12 @@ const originSchema = z.url({ protocol: /^https?$/ }).refine((text) => new URL(te
   when: ({ value }) => typeof value === "string" && URL.canParse(value),
 });
 
+/** Over plain HTTP the start of a password's hash could be read, and the answer forged. */
+function isPrivateOnTheWay(text: string): boolean {
+  const { protocol, hostname } = new URL(text);
+  return protocol === "https:" || ["127.0.0.1", "[::1]", "localhost"].includes(hostname);
+}
+
 /** Everything identity-service reads from its environment. */
 export const configSchema = z
   .object({
@@ -91,7 +97,15 @@ export const configSchema = z
     /** The pepper before the present one, while hashes have it. They are renewed at login. */
     PASSWORD_PEPPER_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
     /** Range endpoint of known breaches; five characters of a new password's SHA-1 are appended. Unset: none is asked. */
-    BREACH_LOOKUP_URL: z.url({ protocol: /^https?$/ }).optional(),
+    BREACH_LOOKUP_URL: z
+      .url({ protocol: /^https?$/ })
+      .refine(isPrivateOnTheWay, {
+        message: "must be https, or http to this machine",
+        when: ({ value }) => typeof value === "string" && URL.canParse(value),
+      })
+      .optional(),
+    /** Accounts that nobody has proven, or logged in to, are deleted when they are so old. 0: never. */
+    UNUSED_ACCOUNT_DAYS: integerSchema(0, 3_650).default(90),
     /** Proves that a device is known: 32 random bytes, base64, the same in every replica. */
     DEVICE_KEY_FILE: encryptionKeyFileSchema,
     /** Replicas of this service: each gets its share of the limits while they cannot count together. */

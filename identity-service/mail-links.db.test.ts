@@ -1,9 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { deleteOldLinks } from "./delete-old-links.ts";
 import { forgotPassword } from "./forgot-password.ts";
+import { consumeLink } from "./link-store.ts";
 import type { MailName } from "./mail.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { register } from "./register.ts";
@@ -316,4 +318,15 @@ test("a reset lets the owner in again who was locked out by others' guesses", as
   expect(await deps.throttle.take(fromElsewhere)).toEqual({ kind: "locked" });
   await reset(await askForReset());
   expect(await deps.throttle.take(fromElsewhere)).toEqual({ kind: "admitted" });
+});
+
+test("a link that expires between its look-up and its use is not used", async () => {
+  await askForReset();
+  const [link] = await database.ownerSql<{ id: string; expiresAt: Date }[]>`
+    select id, expires_at as "expiresAt" from links where purpose = 'reset_password'`;
+  if (link === undefined) throw new Error("no link");
+  const use = (ms: number) =>
+    transaction(database.sql, (tx) => consumeLink(tx, link.id, new Date(link.expiresAt.getTime() + ms)));
+  expect(await use(0)).toBe(false);
+  expect(await use(-1)).toBe(true);
 });

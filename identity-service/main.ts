@@ -24,6 +24,7 @@ import { configSchema, hashConcurrency } from "./config.ts";
 import { createCountLogin } from "./count-logins.ts";
 import { deleteExpiredOAuth } from "./delete-expired-oauth.ts";
 import { deleteOldLinks } from "./delete-old-links.ts";
+import { deleteUnusedAccounts } from "./delete-unused-accounts.ts";
 import { createDeviceTokens } from "./device-token.ts";
 import { createGuessNotices } from "./guess-notices.ts";
 import { createHashQueue } from "./hash-queue.ts";
@@ -215,6 +216,9 @@ const deps = {
   tokenService: createTokenServiceClient(sessions),
   loginRequiresVerifiedEmail: config.LOGIN_REQUIRES_VERIFIED_EMAIL,
   registrationDiscloses: config.REGISTRATION_DISCLOSES,
+  // A quarter of what a provider is asked at once, so that no network has all of it.
+  providerShare: createHashShare({ maxOfNetwork: 8, maxOfStrangers: Number.POSITIVE_INFINITY }),
+  unusedAccountDays: config.UNUSED_ACCOUNT_DAYS,
   linkTokens,
   mailLimits: {
     strangersPerHour: config.MAIL_STRANGERS_HOURLY_MAX,
@@ -275,6 +279,13 @@ const mailCleaning = repeat(
   logger,
 );
 lifecycle.onStop("mail count cleaning", () => mailCleaning.stop());
+const accountCleaning = repeat(
+  "unused accounts",
+  LINK_CLEANING_INTERVAL_MS,
+  () => deleteUnusedAccounts(deps),
+  logger,
+);
+lifecycle.onStop("unused accounts", () => accountCleaning.stop());
 const oauthCleaning = repeat("flows", LINK_CLEANING_INTERVAL_MS, () => deleteExpiredOAuth(deps), logger);
 lifecycle.onStop("flow cleaning", () => oauthCleaning.stop());
 

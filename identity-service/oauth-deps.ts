@@ -2,6 +2,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import type { BeginMfaChallengeDeps } from "./begin-mfa-challenge.ts";
 import type { BeginSessionDeps } from "./begin-session.ts";
+import type { HashShare } from "./hash-share.ts";
 import type { FlowSecrets } from "./oauth-flow-secrets.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
@@ -11,6 +12,8 @@ export type RelyingParties = ReadonlyMap<string, RelyingParty>;
 /** What a login at an identity provider needs. */
 export interface OAuthDeps extends BeginMfaChallengeDeps, BeginSessionDeps {
   sql: Sql;
+  /** What one network may ask of providers at once. */
+  providerShare: HashShare;
   relyingParties: RelyingParties;
   flowSecrets: FlowSecrets;
   /** Where a browser may be sent afterwards, exactly; the first unless the client says. */

@@ -145,7 +145,7 @@ test.each<[string, RequestListener]>([
 
 test("more requests than may be open fail at once, and make room when they end", async () => {
   const { url } = await serverThat((_request, response) => setTimeout(() => response.end(), 100));
-  const { problemOf } = outbound({ network: "loopback", maxRequests: 3 });
+  const { problemOf } = outbound({ network: "loopback", maxRequests: 3, maxWaitMs: 0 });
   const problems = await Promise.all(Array.from({ length: 5 }, () => problemOf(url)));
   expect(problems.sort()).toEqual(["none", "none", "none", "too_many", "too_many"]);
   expect(await problemOf(url)).toBe("none");

@@ -1,6 +1,7 @@
 import { type LookupAddress, lookup as lookupName } from "node:dns";
 import { BlockList, isIP, type LookupFunction } from "node:net";
 import { Agent } from "undici";
+import { createSlots } from "./slots.ts";
 
 /**
  * What a provider's addresses may be: `public`, also `private` ones (10.0.0.0/8 and the like, for a provider of one's own),
@@ -50,8 +51,10 @@ export interface OutboundOptions {
   /** For one request, from the look-up of its name to the last byte of its answer. */
   timeoutMs?: number;
   maxBytes?: number;
-  /** Requests at a time; one more fails at once. */
+  /** Requests at a time; more wait for their turn. */
   maxRequests?: number;
+  /** How long one waits for it. */
+  maxWaitMs?: number;
   /** Names to addresses, for tests. */
   lookup?: (name: string) => Promise<LookupAddress[]>;
 }
@@ -59,6 +62,8 @@ export interface OutboundOptions {
 const TIMEOUT_MS = 5_000;
 const MAX_BYTES = 1024 * 1024;
 const MAX_REQUESTS = 32;
+const MAX_WAITING = 128;
+const MAX_WAIT_MS = 1_000;
 const NULL_BODY = new Set([204, 205, 304]);
 
 /**
@@ -68,18 +73,19 @@ const NULL_BODY = new Set([204, 205, 304]);
  */
 export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
   const { network, timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES, maxRequests = MAX_REQUESTS } = options;
+  const { maxWaitMs = MAX_WAIT_MS } = options;
   const agent = new Agent({
     connections: maxRequests,
     pipelining: 1,
     connect: { timeout: timeoutMs, lookup: guardedLookup(network, options.lookup ?? addressesOf) },
   });
-  let open = 0;
+  const slots = createSlots({ count: maxRequests, maxWaiting: MAX_WAITING, maxWaitMs });
   return {
     async fetch(url, request) {
       const target = new URL(url);
       assertAllowed(target, network);
-      if (open >= maxRequests) throw new OutboundError("too_many");
-      open += 1;
+      const release = await slots.take();
+      if (release === undefined) throw new OutboundError("too_many");
       const deadline = AbortSignal.timeout(timeoutMs);
       try {
         const signals = [deadline, ...(request.signal ? [request.signal] : [])];
@@ -87,7 +93,7 @@ export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
       } catch (error) {
         throw problemOf(error, deadline.aborted || request.signal?.aborted === true);
       } finally {
-        open -= 1;
+        release();
       }
     },
     close: () => agent.destroy(),

@@ -80,6 +80,7 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     loginRequiresVerifiedEmail: false,
     registrationDiscloses: true,
     linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),
+    providerShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
     mailLimits: { strangersPerHour: 5, strangersPerDay: 10, resetsPerDay: 60 },
     relyingParties: new Map() as RelyingParties,
     flowSecrets: createFlowSecrets(randomBytes(32)),

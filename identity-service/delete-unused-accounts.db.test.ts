@@ -1,0 +1,44 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { deleteUnusedAccounts } from "./delete-unused-accounts.ts";
+import { register } from "./register.ts";
+import { soon, testDeps } from "./test-deps.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(() => database.ownerSql`truncate users, security_events cascade`);
+afterAll(() => database.drop());
+
+const DAY_MS = 24 * 3_600_000;
+
+test("accounts that nobody has proven, used or linked go after 90 days, and no others", async () => {
+  const deps = await testDeps(database.sql);
+  const signUp = async (name: string) => {
+    const person = { email: `${name}@example.com`, password: "Password123!", firstName: "A", lastName: "B" };
+    return (await register(deps, person, soon())).id;
+  };
+  await signUp("unused");
+  await database.ownerSql`update users set email_verified = true where id = ${await signUp("proven")}`;
+  await database.ownerSql`update users set first_login_at = now() where id = ${await signUp("used")}`;
+  await database.ownerSql`update users set role = 'ADMIN' where id = ${await signUp("admin")}`;
+  await database.ownerSql`
+    insert into external_identities (issuer, subject, user_id, provider, linked_at)
+    values ('https://i.example', 's', ${await signUp("linked")}, 'demo', now())`;
+  const at = (days: number, ms = 0) => ({
+    ...deps,
+    now: () => new Date(deps.now().getTime() + days * DAY_MS + ms),
+  });
+  const left = async () => (await database.ownerSql`select from users`).length;
+
+  await deleteUnusedAccounts({ ...at(4_000), unusedAccountDays: 0 });
+  await deleteUnusedAccounts({ ...at(90), unusedAccountDays: 90 });
+  expect(await left()).toBe(5);
+  await deleteUnusedAccounts({ ...at(90, 1), unusedAccountDays: 90 });
+  expect(await left()).toBe(4);
+  expect(await database.ownerSql`select from users where email = 'unused@example.com'`).toHaveLength(0);
+  expect(
+    await database.ownerSql`select actor_id, reason, erased_email from security_events where type = 'account_deleted'`,
+  ).toEqual([{ actor_id: null, reason: "never proven, never used", erased_email: "unused@example.com" }]);
+});
