@@ -139,7 +139,7 @@ test("what is refused before it is carried out leaves no entry, and neither does
 
 test("the entry of a caller with a token says who, and names what was acted on", async () => {
   const { app, entries } = testGateway({
-    sessions: { refresh: absent, revoke: async () => undefined, list: absent, close },
+    sessions: { refresh: absent, prove: absent, revoke: async () => undefined, list: absent, close },
   });
   await send(app, { method: "DELETE", url: `/v1/auth/sessions/${SESSION_ID}`, token: "admin-token" });
   expect(entries[0]).toMatchObject({

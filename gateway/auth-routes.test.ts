@@ -17,7 +17,7 @@ function withSessions(sessions: Partial<SessionClient>, accounts: Partial<Accoun
   const close = () => undefined;
   return testGateway({
     accounts: { ...absentAccounts, ...accounts },
-    sessions: { refresh: absent, revoke: absent, list: absent, close, ...sessions },
+    sessions: { refresh: absent, prove: absent, revoke: absent, list: absent, close, ...sessions },
   });
 }
 
@@ -282,4 +282,47 @@ test("one session can be ended; someone else's is not there", async () => {
   expect((await end(USER_ID)).statusCode).toBe(404);
   expect((await end("1")).json().error.details[0].field).toBe("id");
   expect(refused).toEqual([SESSION_ID]);
+});
+
+test("a client whose access token has expired logs out with its refresh token", async () => {
+  const ended: unknown[] = [];
+  const { app, entries, refused } = withSessions(
+    {
+      prove: async (token) => {
+        if (token !== "newest") throw new DomainError("refresh_token_invalid");
+        return { userId: USER_ID, sessionId: SESSION_ID };
+      },
+      revoke: async (which) => void ended.push(which),
+    },
+    {
+      endOwnSessions: async (which) => {
+        ended.push(which);
+        return { userId: USER_ID, endedSessionIds: [SESSION_ID] };
+      },
+    },
+  );
+  const logOut = (body: object | undefined, token?: string) =>
+    send(app, { method: "POST", url: "/auth/logout", body, ...(token !== undefined && { token }) });
+
+  expect((await logOut({ refreshToken: "newest" })).statusCode).toBe(200);
+  expect((await logOut({ refreshToken: "newest", scope: "all" }, "expired-token")).statusCode).toBe(200);
+  expect(ended).toEqual([{ sessionId: SESSION_ID, userId: USER_ID, reason: "logout" }, { userId: USER_ID }]);
+  expect(refused).toContain(SESSION_ID);
+  expect(entries.map(({ kind }) => kind)).toEqual(["intent", "outcome", "intent", "outcome"]);
+  for (const { actor } of entries) expect(actor).toEqual({ userId: USER_ID, sessionId: SESSION_ID });
+
+  const refusals = [
+    [await logOut({ refreshToken: "older" }), "refresh_token_invalid"],
+    [await logOut({}), "token_missing"],
+    [await logOut(undefined, "expired-token"), "token_expired"],
+    [await logOut({ refreshToken: "newest" }, "revoked-token"), "token_invalid"],
+    [await logOut({ refreshToken: "newest" }, "forged"), "token_invalid"],
+  ] as const;
+  for (const [response, code] of refusals) {
+    expect(response.statusCode, code).toBe(401);
+    expect(response.json().error.code).toBe(code);
+  }
+  expect((await logOut({ refreshToken: 7 })).statusCode).toBe(400);
+  expect(ended).toHaveLength(2);
+  expect(entries).toHaveLength(4);
 });

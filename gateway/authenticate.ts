@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import type { AuditActor } from "../audit-client/audit-entry.ts";
+import { DomainError } from "../service-kit/errors.ts";
 import { bearerToken, verifiedPrincipal } from "../token-client/bearer-token.ts";
 import type { Subject, TokenVerifier, Verification } from "../token-client/principal.ts";
 import { assertAllowed } from "../token-client/route-auth.ts";
@@ -13,16 +14,30 @@ import { clientIp } from "./client-ip.ts";
  */
 export function createAuthenticate(verifier: Pick<TokenVerifier, "verify">) {
   return (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction): void => {
+    const refuse = (error: unknown) => {
+      if (!mayBeProvenElse(request, error)) return done(error as Error);
+      request.tokenFailure = error;
+      done();
+    };
     let asked: Promise<void> | undefined;
     try {
       asked = authenticate(request, verifier);
     } catch (error) {
-      done(error as Error);
+      refuse(error);
       return;
     }
     if (asked === undefined) done();
-    else asked.then(() => done(), done);
+    else asked.then(() => done(), refuse);
   };
+}
+
+/** Whether only the access token is missing or over, and the route takes a refresh token instead. */
+function mayBeProvenElse({ policy }: FastifyRequest, error: unknown): error is DomainError {
+  return (
+    policy?.orRefreshToken === true &&
+    error instanceof DomainError &&
+    (error.code === "token_missing" || error.code === "token_expired")
+  );
 }
 
 /** Waits only for what is not in memory: most calls go on within the same turn. */

@@ -165,7 +165,7 @@ export function testGateway({
     oauth: absentOAuth,
     tokenDelivery: "fragment",
     users: absentUsers,
-    sessions: { refresh: absent, revoke: absent, list: absent, close: () => undefined },
+    sessions: { refresh: absent, prove: absent, revoke: absent, list: absent, close: () => undefined },
     auditQuery: absentAuditQuery,
     jwks: { get: absent },
     verifier: {

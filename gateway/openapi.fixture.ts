@@ -109,6 +109,7 @@ export function answeringGateway(overrides: Partial<GatewayDeps> = {}) {
     },
     sessions: {
       refresh: give(tokens),
+      prove: give({ userId: tokens.userId, sessionId: tokens.sessionId }),
       revoke: give(undefined),
       list: give([
         {

@@ -192,6 +192,7 @@ describe("nobody uses up what others need", () => {
           if (refreshToken !== "good") throw new DomainError("refresh_token_invalid");
           return tokens;
         },
+        prove: async () => ({ userId: "u", sessionId: "s" }),
         revoke: async () => undefined,
         list: async () => [],
         close: () => undefined,
@@ -261,6 +262,7 @@ describe("nobody uses up what others need", () => {
       callLimiter: { ...limiter, remember: async (network) => void remembered.push(network) },
       sessions: {
         refresh: () => Promise.reject(new DomainError("refresh_token_invalid")),
+        prove: async () => ({ userId: "u", sessionId: "s" }),
         revoke: async () => undefined,
         list: async () => [],
         close: () => undefined,

@@ -110,6 +110,7 @@ function decorateRequests(app: GatewayApp): void {
   app.decorateRequest("isClosed", false);
   app.decorateRequest("principal", null);
   app.decorateRequest("accessToken", "");
+  app.decorateRequest("tokenFailure", null);
   app.decorateRequest("refusedActor", null);
   app.decorateRequest("provenActor", null);
   app.decorateRequest("audited", null);
@@ -140,13 +141,14 @@ function chooseRoute(request: FastifyRequest, proxies: ProxyTable): void {
   const { config } = request.routeOptions;
   // A method that no route has may still be one that a proxied path lacks.
   if (!request.is404 && !config.isProxy) {
-    const { auth, action, hasEffect } = config;
+    const { auth, action, hasEffect, orRefreshToken } = config;
     // A route without `auth` stops the start.
     if (auth === undefined) throw new Error(`${config.url} does not say who may call it`);
     request.policy = {
       auth,
       ...(action !== undefined && { action }),
       ...(hasEffect !== undefined && { hasEffect }),
+      ...(orRefreshToken !== undefined && { orRefreshToken }),
       pattern: config.url,
     };
     return;

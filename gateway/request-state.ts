@@ -20,6 +20,8 @@ declare module "fastify" {
     auth?: RouteAuth;
     /** What a call does, for the audit log: `auth.login`. Required on every mutating route. */
     action?: string;
+    /** Instead of an access token, a refresh token in the body may prove who calls; the route looks at it. */
+    orRefreshToken?: boolean;
     /** A call changes something although its method does not say so: the audit log has it. */
     hasEffect?: boolean;
     /** What the OpenAPI document says of it. Required on every route of our own. */
@@ -49,6 +51,8 @@ declare module "fastify" {
     principal: Principal | null;
     /** The verified token's text; empty on public routes. */
     accessToken: string;
+    /** What is wrong with the access token, where something else may prove who calls; null else. */
+    tokenFailure: Error | null;
     /** Who was refused by the route's policy or for a token that is over; null while nobody is known to be. */
     refusedActor: AuditActor | null;
     /** Who turned out to act, where a public call proves it (login, refresh). */

@@ -4,6 +4,8 @@ import type { RouteAuth } from "../token-client/route-auth.ts";
 /** What is asked of a request, once its route is known. */
 export interface RequestPolicy {
   auth: RouteAuth;
+  /** Whether a refresh token in the body may prove who calls. */
+  orRefreshToken?: boolean;
   /** What it does, for the audit log. */
   action?: string;
   /** Whether it changes something, where the method does not say so. */

@@ -27,6 +27,8 @@ export interface RefreshAttempt {
 /** The gateway's view of token-service's sessions. Every call throws what the service says, as a DomainError. */
 export interface SessionClient {
   refresh(attempt: RefreshAttempt, context: CallContext): Promise<TokenPair>;
+  /** Whose session a refresh token is the proof of. */
+  prove(refreshToken: string, context: CallContext): Promise<{ userId: string; sessionId: string }>;
   revoke(which: { sessionId: string; userId: string; reason: string }, context: CallContext): Promise<void>;
   /** Newest first. */
   list(userId: string, context: CallContext): Promise<readonly Session[]>;
@@ -39,7 +41,10 @@ export function createSessionClient(address: string, certificate: ProcessCertifi
     address,
     service: "token-service",
     certificate,
-    idempotentMethods: ["gatehouse.token.v1.SessionService/ListSessions"],
+    idempotentMethods: [
+      "gatehouse.token.v1.SessionService/ListSessions",
+      "gatehouse.token.v1.SessionService/ProveRefreshToken",
+    ],
   });
   return {
     async refresh({ refreshToken, clientIp, userAgent }, context) {
@@ -47,6 +52,16 @@ export function createSessionClient(address: string, certificate: ProcessCertifi
       const { tokens } = await callUnary(client, client.refreshSession, request, context);
       if (tokens === undefined) throw unexpected("refresh without tokens");
       return tokens;
+    },
+    async prove(refreshToken, context) {
+      const { userId, sessionId } = await callUnary(
+        client,
+        client.proveRefreshToken,
+        { refreshToken },
+        context,
+      );
+      if (userId === "" || sessionId === "") throw unexpected("proof without a session");
+      return { userId, sessionId };
     },
     async revoke(which, context) {
       await callUnary(client, client.revokeSession, which, context);

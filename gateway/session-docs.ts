@@ -22,8 +22,10 @@ export const sessionDocs = describeRoutes("Logins", {
     summary: "Log out",
     description:
       "Ends this session, all others, or all. Their access tokens are refused at once, and what was begun in them (a change " +
-      "of address, the linking of a provider) does not happen. With `others` and `all` logins that are under way end too.",
+      "of address, the linking of a provider) does not happen. With `others` and `all` logins that are under way end too. " +
+      "Where the access token has expired, the newest refresh token in the body proves the session.",
     answers: answersWith("Logged out."),
+    codes: ["refresh_token_invalid"],
   },
   listSessions: {
     summary: "List one's sessions",

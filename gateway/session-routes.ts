@@ -1,3 +1,4 @@
+import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { TokenVerifier } from "../token-client/principal.ts";
 import type { AccountClient } from "./account-client.ts";
@@ -8,7 +9,15 @@ import type { SessionClient } from "./session-client.ts";
 import { sessionDocs } from "./session-docs.ts";
 
 const LogoutBody = z
-  .strictObject({ scope: z.enum(["session", "others", "all"]).default("session") })
+  .strictObject({
+    scope: z.enum(["session", "others", "all"]).default("session"),
+    refreshToken: z
+      .string()
+      .min(1)
+      .max(4_096)
+      .optional()
+      .meta({ description: "In place of an access token that has expired.", examples: ["refresh.jwt.text"] }),
+  })
   .default({ scope: "session" });
 const SessionParams = z.strictObject({ id: z.uuid().toLowerCase() });
 
@@ -26,11 +35,24 @@ export function registerSessionRoutes(
   app.post(
     "/auth/logout",
     {
-      config: { auth: "authenticated", action: "auth.logout", docs: sessionDocs.logOut },
+      config: {
+        auth: "authenticated",
+        action: "auth.logout",
+        orRefreshToken: true,
+        docs: sessionDocs.logOut,
+      },
       schema: { body: LogoutBody },
+      // Before the audit intent, and after the body has been checked.
+      preValidation: async (request) => {
+        const { tokenFailure, call } = request;
+        if (tokenFailure === null) return;
+        const { refreshToken } = request.body as z.output<typeof LogoutBody>;
+        if (refreshToken === undefined) throw tokenFailure;
+        request.provenActor = await sessions.prove(refreshToken, call);
+      },
     },
     async (request) => {
-      const { userId, sessionId } = principalOf(request);
+      const { userId, sessionId } = callerOf(request);
       const { scope } = request.body;
       if (scope === "session") {
         await sessions.revoke({ sessionId, userId, reason: "logout" }, request.call);
@@ -70,4 +92,10 @@ export function registerSessionRoutes(
       return success({}, "The session has ended.");
     },
   );
+}
+
+/** Whom the access token names, or the refresh token. */
+function callerOf(request: FastifyRequest): { userId: string; sessionId: string } {
+  const { userId, sessionId } = request.provenActor ?? {};
+  return userId === undefined || sessionId === undefined ? principalOf(request) : { userId, sessionId };
 }

@@ -76,8 +76,8 @@ export async function refreshSession(
 }
 
 /** A banned key's refresh tokens are still read: their `jti` is proof that the signing key alone cannot give. */
-async function verifyRefreshToken(
-  deps: RefreshSessionDeps,
+export async function verifyRefreshToken(
+  deps: Pick<RefreshSessionDeps, "keys" | "issuer" | "now">,
   text: string,
 ): Promise<RefreshClaims | undefined> {
   const jws = parseCompactJws(text);

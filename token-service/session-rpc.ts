@@ -7,6 +7,7 @@ import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
 import { type IssueSessionDeps, issueSession } from "./issue-session.ts";
+import { proveRefreshToken } from "./prove-refresh-token.ts";
 import { type RefreshSessionDeps, refreshSession } from "./refresh-session.ts";
 import type { RevocationCause } from "./revocation-event.ts";
 import { type RevokeAllSessionsDeps, revokeAllSessions, type SweepPosition } from "./revoke-all-sessions.ts";
@@ -20,6 +21,7 @@ const managers = ["gateway", "identity-service", "operator"] as const;
 export const sessionCallers: Callers<SessionServiceServer> = {
   issueSession: ["identity-service"],
   refreshSession: ["gateway"],
+  proveRefreshToken: ["gateway"],
   revokeSession: managers,
   // Operators end a user's sessions through identity-service, which tells the audit log.
   revokeUserSessions: ["gateway", "identity-service"],
@@ -84,6 +86,7 @@ export function createSessionRpc(
       const tokens = await refreshSession(deps, request.refreshToken, origin);
       return { tokens: toPairMessage(tokens) };
     },
+    proveRefreshToken: ({ refreshToken }) => proveRefreshToken(deps, refreshToken),
     async revokeSession(request, context) {
       const checked = decode(z.object({ sessionId: uuid, userId: uuid, reason }), request);
       // The gateway and identity-service record what they ask for themselves.

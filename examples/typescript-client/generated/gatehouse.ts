@@ -1030,6 +1030,8 @@ export function deleteAccount(body: {
  */
 export function logOut(body?: {
     scope?: "session" | "others" | "all";
+    /** In place of an access token that has expired. */
+    refreshToken?: string;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -1050,7 +1052,7 @@ export function logOut(body?: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "refresh_token_invalid";
             };
         };
     } | {

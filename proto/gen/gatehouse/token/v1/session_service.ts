@@ -81,6 +81,20 @@ export interface RevokeSessionResponse {
   sequence: number;
 }
 
+/** A refresh token. */
+export interface ProveRefreshTokenRequest {
+  /** JWT with `typ: rt+jwt`. Never logged. */
+  refreshToken: string;
+}
+
+/** Whose it is. */
+export interface ProveRefreshTokenResponse {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session, which is live. */
+  sessionId: string;
+}
+
 /** Whose sessions to end. */
 export interface RevokeUserSessionsRequest {
   /** UUID of the user. */
@@ -517,6 +531,109 @@ export const RevokeSessionResponse: MessageFns<RevokeSessionResponse> = {
             }
 
             message.sequence = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseProveRefreshTokenRequest(): ProveRefreshTokenRequest {
+  return { refreshToken: "" };
+}
+
+export const ProveRefreshTokenRequest: MessageFns<ProveRefreshTokenRequest> = {
+  encode(message: ProveRefreshTokenRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.refreshToken !== "") {
+      writer.uint32(10).string(message.refreshToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ProveRefreshTokenRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseProveRefreshTokenRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.refreshToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseProveRefreshTokenResponse(): ProveRefreshTokenResponse {
+  return { userId: "", sessionId: "" };
+}
+
+export const ProveRefreshTokenResponse: MessageFns<ProveRefreshTokenResponse> = {
+  encode(message: ProveRefreshTokenResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ProveRefreshTokenResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseProveRefreshTokenResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
             continue;
           }
         }
@@ -1029,6 +1146,21 @@ export const SessionServiceService = {
       Buffer.from(RefreshSessionResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): RefreshSessionResponse => RefreshSessionResponse.decode(value),
   },
+  /**
+   * Says whose session a refresh token is the proof of, without using it up: for a logout whose access token has
+   * expired. Errors: refresh_token_invalid (also for one that a later one has replaced).
+   */
+  proveRefreshToken: {
+    path: "/gatehouse.token.v1.SessionService/ProveRefreshToken" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ProveRefreshTokenRequest): Buffer =>
+      Buffer.from(ProveRefreshTokenRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ProveRefreshTokenRequest => ProveRefreshTokenRequest.decode(value),
+    responseSerialize: (value: ProveRefreshTokenResponse): Buffer =>
+      Buffer.from(ProveRefreshTokenResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ProveRefreshTokenResponse => ProveRefreshTokenResponse.decode(value),
+  },
   /** Ends one session. Ending an ended session succeeds. Errors: not_found (also another user's). */
   revokeSession: {
     path: "/gatehouse.token.v1.SessionService/RevokeSession" as const,
@@ -1092,6 +1224,11 @@ export interface SessionServiceServer extends UntypedServiceImplementation {
    * Errors: refresh_token_invalid, refresh_token_reused (the session has been ended).
    */
   refreshSession: handleUnaryCall<RefreshSessionRequest, RefreshSessionResponse>;
+  /**
+   * Says whose session a refresh token is the proof of, without using it up: for a logout whose access token has
+   * expired. Errors: refresh_token_invalid (also for one that a later one has replaced).
+   */
+  proveRefreshToken: handleUnaryCall<ProveRefreshTokenRequest, ProveRefreshTokenResponse>;
   /** Ends one session. Ending an ended session succeeds. Errors: not_found (also another user's). */
   revokeSession: handleUnaryCall<RevokeSessionRequest, RevokeSessionResponse>;
   /** Ends all sessions of a user, or all but one. */
@@ -1144,6 +1281,25 @@ export interface SessionServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: RefreshSessionResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Says whose session a refresh token is the proof of, without using it up: for a logout whose access token has
+   * expired. Errors: refresh_token_invalid (also for one that a later one has replaced).
+   */
+  proveRefreshToken(
+    request: ProveRefreshTokenRequest,
+    callback: (error: ServiceError | null, response: ProveRefreshTokenResponse) => void,
+  ): ClientUnaryCall;
+  proveRefreshToken(
+    request: ProveRefreshTokenRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ProveRefreshTokenResponse) => void,
+  ): ClientUnaryCall;
+  proveRefreshToken(
+    request: ProveRefreshTokenRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ProveRefreshTokenResponse) => void,
   ): ClientUnaryCall;
   /** Ends one session. Ending an ended session succeeds. Errors: not_found (also another user's). */
   revokeSession(

@@ -1,0 +1,29 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { orUnavailable, transaction } from "../service-kit/postgres.ts";
+import { type RefreshSessionDeps, verifyRefreshToken } from "./refresh-session.ts";
+import { lockSession } from "./session-store.ts";
+import { refreshPurpose } from "./sign-pair.ts";
+import { isTokenId } from "./token-id.ts";
+
+/**
+ * Says whose session a refresh token is the proof of, and leaves the session as it is. The parent of the newest token is a proof too:
+ * the answer of a refresh may have been lost. An older one is not: whoever has it may have stolen it.
+ *
+ * @throws {DomainError} `refresh_token_invalid`.
+ */
+export async function proveRefreshToken(
+  deps: Pick<RefreshSessionDeps, "sql" | "keys" | "issuer" | "now">,
+  presented: string,
+): Promise<{ userId: string; sessionId: string }> {
+  const claims = await verifyRefreshToken(deps, presented);
+  if (claims === undefined) throw new DomainError("refresh_token_invalid");
+  const session = await orUnavailable(transaction(deps.sql, (tx) => lockSession(tx, claims.sid)));
+  const isProof =
+    session?.userId === claims.sub &&
+    isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen)) &&
+    claims.gen >= session.generation - 1;
+  if (!isProof || session.revokedAt !== null || session.idleEnd <= deps.now()) {
+    throw new DomainError("refresh_token_invalid");
+  }
+  return { userId: session.userId, sessionId: session.id };
+}
