@@ -245,6 +245,17 @@ test("an intent is taken with room for its own outcome, not without", async () =
   await expect(record()).rejects.toMatchObject({ code: "audit_unavailable" });
 });
 
+test("close waits for what is on the disk too, while audit-service takes it", async () => {
+  await startAway();
+  for (let index = 0; index < 300; index += 1) await durable(record());
+  service.state = "there";
+  const closed = outcomeOf(recorder.close(20_000));
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(closed.state).toBe("resolved");
+  expect(service.stored).toHaveLength(301);
+  expect(disk.files.size).toBe(0);
+});
+
 test("close leaves on the disk what nobody has acknowledged", async () => {
   await start();
   service.state = "silent";

@@ -338,7 +338,12 @@ export class Recorder implements AuditEventRecorder {
       clearTimeout(waiter?.timer);
       waiter?.resolve();
     }
-    if (this.#queue.length === 0) this.#onEmpty?.();
+    if (!this.#isOwing()) this.#onEmpty?.();
+  }
+
+  /** Whether entries are not acknowledged yet, on the disk or in memory: at the end nobody may come to send them. */
+  #isOwing(): boolean {
+    return this.#firstUnacknowledged() < this.#queue.next;
   }
 
   #spoolWhatIsLate(): void {
@@ -445,7 +450,7 @@ export class Recorder implements AuditEventRecorder {
   }
 
   async #flushAndClose(graceMs: number): Promise<void> {
-    if (this.#queue.length > 0) {
+    if (this.#isOwing()) {
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, graceMs);
         this.#onEmpty = () => {

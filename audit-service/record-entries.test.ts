@@ -111,3 +111,34 @@ test("while the queue is full there is no room; once an insert has taken from it
   await Promise.all(recorded);
   expect(recorder.waitingEntries).toBe(0);
 });
+
+test.each([
+  ["errorCode", { errorCode: "other" }],
+  ["outcome", { outcome: "unknown" as const }],
+  ["reason", { reason: "other" }],
+  ["httpStatus", { httpStatus: 418 }],
+  ["latencyUs", { latencyUs: 7 }],
+  ["resource", { resource: "other" }],
+  ["requestId", { requestId: "other" }],
+  ["clientIp", { clientIp: "192.0.2.99" }],
+  ["the actor's session", { actor: { userId: "u", role: "USER", sessionId: "other", claimedEmail: "" } }],
+])("under a taken id, an entry that differs in %s is another one and is stored", async (_what, change) => {
+  const held = producedEntry(1);
+  const other = producedEntry(2, { ...change, id: held.entry.id });
+  const stored: ProducedEntry[] = [];
+  const recorder = createEntryRecorder({
+    logger,
+    insertEntries: async (group) => {
+      if (group.some(({ entry }) => entry.id === held.entry.id)) {
+        throw Object.assign(new Error("taken"), { code: "23505", constraint_name: "stored_keys_id_key" });
+      }
+      stored.push(...group);
+      return group.length;
+    },
+    selectEntriesById: async () => [held.entry],
+  });
+  await recorder.record([other]);
+  expect(stored.map(({ origin }) => origin.sequence)).toEqual([2]);
+  await recorder.record([{ ...held, origin: { ...held.origin, sequence: 3 } }]);
+  expect(stored).toHaveLength(1); // the same entry again, under another number
+});
