@@ -238,6 +238,21 @@ test("a clock that steps ahead by 20 minutes and back brings no revoked token ba
   }
 });
 
+test("a verifier whose clock is ahead of token-service's asks, and refuses no good token", async () => {
+  const verifier = await createVerifier();
+  const { accessToken } = await logIn(replica, randomUUID());
+  await verifier.verify(accessToken);
+  const nowMs = Date.now();
+  replica.deps.now = () => new Date(nowMs);
+  vi.useFakeTimers({ toFake: ["Date"], now: nowMs + 1_200_000 });
+  try {
+    expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
+    expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 test("within the allowance for clocks a token is good at each sight, and then at none", async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
