@@ -69,7 +69,9 @@ export async function login(
 ): Promise<CompletedLogin | UnfinishedLogin> {
   const email = canonicalEmail(attempt.email);
   const account = email === undefined ? undefined : await orUnavailable(findAccountForLogin(deps.sql, email));
-  const verdict = await deps.passwords.verify(account, attempt.password, context.deadlineMs);
+  const verdict = await deps.passwords.verify(account, attempt.password, context.deadlineMs, {
+    address: email ?? attempt.email,
+  });
   // Judged after the hash: refusing before it would tell the states of an account apart by time.
   const reason = refusalOf(deps, account, verdict);
   if (account === undefined || reason !== undefined) {

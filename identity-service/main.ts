@@ -51,6 +51,7 @@ import { SecurityEventWorker } from "./security-event-worker.ts";
 import { SessionEndWorker } from "./session-end-worker.ts";
 import { shareOf, throttleLimits } from "./throttle.ts";
 import { createTokenServiceClient } from "./token-service-client.ts";
+import { sampleUsedCosts } from "./used-cost-store.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "./user-admin-rpc.ts";
 import { readUsersTable } from "./user-store.ts";
 
@@ -62,6 +63,8 @@ const MAX_GUESS_NOTICES = 50;
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
 /** For what the last calls have left. */
 const AUDIT_GRACE_MS = 1_000;
+/** Of what stored hashes cost: it changes as users log in. */
+const COST_SAMPLING_INTERVAL_MS = 10 * 60_000;
 const LINK_CLEANING_INTERVAL_MS = 10 * 60_000;
 /**
  * After the pass at the start: for what a replica with the keys the other way round has written meanwhile. Not shorter, or
@@ -104,7 +107,7 @@ const audit = createRpcClient(AuditServiceClient, {
 });
 lifecycle.onStop("audit-service client", () => audit.close());
 
-const passwords = await createPasswordHasher({
+const passwords = createPasswordHasher({
   argon2,
   parameters: {
     memoryKib: config.ARGON2_MEMORY_KIB,
@@ -113,6 +116,7 @@ const passwords = await createPasswordHasher({
   },
   pepper: config.PASSWORD_PEPPER_FILE && createPepper(config.PASSWORD_PEPPER_FILE),
   previousPepper: config.PASSWORD_PEPPER_PREVIOUS_FILE && createPepper(config.PASSWORD_PEPPER_PREVIOUS_FILE),
+  costKey: config.DEVICE_KEY_FILE.bytes,
   queue: createHashQueue({
     concurrency: hashesAtOnce,
     maxWaiting: config.HASH_QUEUE_MAX,
@@ -286,6 +290,14 @@ const accountCleaning = repeat(
   logger,
 );
 lifecycle.onStop("unused accounts", () => accountCleaning.stop());
+const costSampling = repeat(
+  "costs of stored hashes",
+  COST_SAMPLING_INTERVAL_MS,
+  async () => passwords.useCosts(await sampleUsedCosts(sql)),
+  logger,
+);
+costSampling.runSoon();
+lifecycle.onStop("cost sampling", () => costSampling.stop());
 const oauthCleaning = repeat("flows", LINK_CLEANING_INTERVAL_MS, () => deleteExpiredOAuth(deps), logger);
 lifecycle.onStop("flow cleaning", () => oauthCleaning.stop());
 

@@ -14,6 +14,7 @@ async function setUp(parameters = FLOOR) {
   const argon2 = { hash: vi.fn(ours.hash), verify: vi.fn(ours.verify) };
   const logLines: string[] = [];
   const hasher = await createPasswordHasher({
+    costKey: Buffer.alloc(32, 7),
     argon2,
     parameters,
     queue: createHashQueue({

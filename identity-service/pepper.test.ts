@@ -19,6 +19,7 @@ const logLines: string[] = [];
 function hasherWith(peppers: { pepper?: Pepper; previousPepper?: Pepper }) {
   const metrics = createMetrics("test");
   return createPasswordHasher({
+    costKey: Buffer.alloc(32, 7),
     argon2,
     parameters: FLOOR,
     ...peppers,

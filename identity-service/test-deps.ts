@@ -58,8 +58,13 @@ export async function testDeps(sql: Sql, parameters = FLOOR) {
     now: Date.now,
     metrics: createMetrics("test"),
   });
-  const passwords = await createPasswordHasher({ argon2: counted, parameters, queue, logger });
-  counted.hash.mockClear();
+  const passwords = createPasswordHasher({
+    argon2: counted,
+    parameters,
+    costKey: randomBytes(32),
+    queue,
+    logger,
+  });
   const revokeUserSessions = vi.fn(async (_which: EndedUserSessions): Promise<readonly string[]> => []);
   const revokeSession = vi.fn(async () => undefined);
   const isSessionLive = vi.fn(async (_which: { sessionId: string; userId: string }) => true);

@@ -84,7 +84,8 @@ function loginDeps(
 /** Does the work of a verification and never looks at the account's own hash. */
 function matchingNothing({ passwords }: ThrottleLoginDeps): PasswordHasher {
   return {
-    hash: passwords.hash,
-    verify: (_account, password, deadlineMs) => passwords.verify(undefined, password, deadlineMs),
+    ...passwords,
+    verify: (account, password, deadlineMs, how) =>
+      passwords.verify(account, password, deadlineMs, { ...how, neverMatches: true }),
   };
 }

@@ -35,7 +35,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
   const tokens = { accessToken: "access", refreshToken: "refresh", expiresInS: 900 };
   return {
     sql,
-    passwords: await createPasswordHasher({ argon2, parameters: FLOOR, queue, logger }),
+    passwords: createPasswordHasher({ argon2, parameters: FLOOR, costKey: randomBytes(32), queue, logger }),
     throttle: createMemoryThrottle({ limits, now: Date.now }),
     hashShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
