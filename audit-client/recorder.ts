@@ -308,7 +308,8 @@ export class Recorder implements AuditEventRecorder {
     const { logger } = this.#deps;
     this.#lastSignMs = performance.now();
     if (!this.#isAnswered) {
-      if (this.#failures > 0) logger.info({ queued: this.#queue.length }, "audit-service answers again");
+      const wasDown = this.#loggedFailure !== undefined && this.#loggedFailure !== "ended";
+      if (wasDown) logger.info({ queued: this.#queue.length }, "audit-service answers again");
       this.#isAnswered = true;
       this.#failures = 0;
       this.#loggedFailure = undefined;

@@ -173,6 +173,7 @@ await serveRpc(
         eraseClaimedEmail: (address) => deleteClaimedEmail(pools.intake, address),
         now,
       }),
+      ["record"],
     );
     server.add(
       AuditQueryServiceService,

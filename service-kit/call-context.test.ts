@@ -25,14 +25,14 @@ test.each([
 
 test("a context crosses the wire with its actor", () => {
   const context = { ...newCallContext(), actor: { userId: "u", role: "ADMIN", sessionId: "s" } };
-  expect(fromMetadata(toMetadata(context).getMap(), context.deadlineMs, true)).toEqual(context);
+  expect(fromMetadata(toMetadata(context).toJSON(), context.deadlineMs, true)).toEqual(context);
 });
 
 test("metadata that a caller made up gives a context of our own making", () => {
   const metadata = new Metadata();
   metadata.set("x-request-id", "r".repeat(65));
   metadata.set("traceparent", "nonsense");
-  const context = fromMetadata(metadata.getMap(), 5, true);
+  const context = fromMetadata(metadata.toJSON(), 5, true);
   expect(context.requestId).toMatch(/^[0-9a-f-]{36}$/);
   expect(context.actor).toBeUndefined();
 });

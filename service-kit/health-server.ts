@@ -7,10 +7,13 @@ const POLL_INTERVAL_MS = 1_000;
 /**
  * `grpc.health.v1` in plaintext on a port of its own, because Kubernetes' gRPC probe speaks no TLS. Serves
  * nothing else. The overall status ("") follows readiness.
+ *
+ * @param onLook called once a second with the reasons why the process is unready.
  */
 export async function startHealthServer(
   address: string,
   lifecycle: Pick<Lifecycle, "unreadyReasons">,
+  onLook: (reasons: string[]) => void = () => undefined,
 ): Promise<{ stop(): void }> {
   const health = new HealthImplementation({ "": "NOT_SERVING" });
   const server = new Server();
@@ -26,6 +29,7 @@ export async function startHealthServer(
     isChecking = true;
     const reasons = await lifecycle.unreadyReasons();
     health.setStatus("", reasons.length === 0 ? "SERVING" : "NOT_SERVING");
+    onLook(reasons);
     isChecking = false;
   };
   const timer = setInterval(() => void update(), POLL_INTERVAL_MS);

@@ -53,6 +53,11 @@ export class Lifecycle {
     this.#options.logger.info("ready");
   }
 
+  /** It goes on serving for the drain delay, and stops then. */
+  get isDraining(): boolean {
+    return this.#state === "draining";
+  }
+
   /** The reasons why this process should get no traffic; none when it is ready. */
   async unreadyReasons(): Promise<string[]> {
     if (this.#state !== "ready") return [this.#state];

@@ -8,8 +8,10 @@ import type {
   ServiceError,
 } from "@grpc/grpc-js";
 import type { CallContext } from "./call-context.ts";
+import { limitConnectTime } from "./rpc-connect-timeout.ts";
 import { fromRpcError } from "./rpc-errors.ts";
 import { toMetadata } from "./rpc-metadata.ts";
+import { REPLICAS_SCHEME, registerReplicaResolver } from "./rpc-replicas.ts";
 import { channelCredentials, type ProcessCertificate } from "./rpc-tls.ts";
 import { failureOf, startSpan } from "./tracing.ts";
 
@@ -32,17 +34,24 @@ type ClientClass<C> = new (
   options?: ConstructorParameters<typeof Client>[2],
 ) => C;
 
-/** A generated client over mutual TLS. Connects when first used; reconnects by itself. */
+registerReplicaResolver();
+limitConnectTime();
+
+/**
+ * A generated client over mutual TLS. Connects when first used, to every address of the name; reconnects by itself.
+ * Calls go to the replicas that are connected, never wait for another, and reach one that was added within seconds.
+ */
 export function createRpcClient<C extends Client>(clientClass: ClientClass<C>, options: RpcClientOptions): C {
   const credentials = channelCredentials(options.certificate, options.service);
-  return new clientClass(`dns:${options.address}`, credentials, {
+  return new clientClass(`${REPLICAS_SCHEME}:${options.address}`, credentials, {
     "grpc.service_config": JSON.stringify(serviceConfig(options.idempotentMethods ?? [])),
     "grpc.service_config_disable_resolution": 1,
-    // A peer that is gone without a word is noticed within these seven seconds, and another connection made.
-    "grpc.keepalive_time_ms": 5_000,
-    "grpc.keepalive_timeout_ms": 2_000,
+    // A peer that is gone without a word is noticed within these five seconds, and gets no more calls.
+    "grpc.keepalive_time_ms": 2_000,
+    "grpc.keepalive_timeout_ms": 3_000,
+    "grpc.dns_min_time_between_resolutions_ms": 1_000,
     "grpc.initial_reconnect_backoff_ms": 100,
-    "grpc.max_reconnect_backoff_ms": 2_000,
+    "grpc.max_reconnect_backoff_ms": 1_000,
     "grpc.max_receive_message_length": 4 * 1024 * 1024,
     "grpc.enable_http_proxy": 0,
     // The peer is known by its SPIFFE name; this only keeps an IP address out of the SNI, where RFC 6066 forbids it.

@@ -67,3 +67,9 @@ test("a code that this version does not know is no code", () => {
     code: "service_unavailable",
   });
 });
+
+test("a call whose stream was reset is unavailable, and not the peer's defect", () => {
+  const reset = { code: status.INTERNAL, details: "Received RST_STREAM with code 2 (Internal server error)" };
+  expect(fromRpcError(reset).code).toBe("service_unavailable");
+  expect(fromRpcError({ code: status.INTERNAL, details: "internal error" }).code).toBe("internal_error");
+});

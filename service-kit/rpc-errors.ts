@@ -97,8 +97,14 @@ export function fromRpcError(error: unknown): DomainError {
     const decoded = decodeStatus(encoded);
     if (decoded !== undefined) return decoded;
   }
-  const isDefect = failure.code === status.INTERNAL || failure.code === status.UNIMPLEMENTED;
+  const isDefect =
+    (failure.code === status.INTERNAL && !isBrokenStream(failure)) || failure.code === status.UNIMPLEMENTED;
   return new DomainError(isDefect ? "internal_error" : "service_unavailable", undefined, { cause: error });
+}
+
+/** grpc-js gives a stream that was reset the status of a defect: the peer, or something between, has dropped the call. */
+function isBrokenStream({ details }: Partial<ServiceError>): boolean {
+  return details?.startsWith("Received RST_STREAM") === true;
 }
 
 // google.rpc.Status, ErrorInfo, BadRequest and RetryInfo in wire form. Generated code may not be

@@ -1,11 +1,13 @@
 import { Metadata } from "@grpc/grpc-js";
 import { type Actor, type CallContext, isTraceparent, newCallContext } from "./call-context.ts";
+import { DomainError } from "./errors.ts";
 
 const REQUEST_ID = "x-request-id";
 const TRACEPARENT = "traceparent";
 const ACTOR_USER = "x-actor-user-id";
 const ACTOR_ROLE = "x-actor-role";
 const ACTOR_SESSION = "x-actor-session-id";
+const ACTOR_KEYS = [ACTOR_USER, ACTOR_ROLE, ACTOR_SESSION];
 
 /** Puts a call's context on the wire. The deadline travels as `grpc-timeout`. */
 export function toMetadata(context: CallContext): Metadata {
@@ -20,13 +22,14 @@ export function toMetadata(context: CallContext): Metadata {
   return metadata;
 }
 
-/** A call's metadata as plain values: one look at it instead of one a key. */
-export type MetadataValues = ReturnType<Metadata["getMap"]>;
+/** All values of each key: one look at a call's metadata instead of one a key. */
+export type MetadataValues = ReturnType<Metadata["toJSON"]>;
 
 /**
  * Reads a call's context. What is absent or malformed is replaced, never trusted.
  *
  * @param believesActor whether the peer may say who the call is made for.
+ * @throws {DomainError} `bad_request` if it names two actors.
  */
 export function fromMetadata(
   values: MetadataValues,
@@ -35,6 +38,7 @@ export function fromMetadata(
 ): CallContext {
   const traceparent = textOf(values, TRACEPARENT);
   const requestId = textOf(values, REQUEST_ID);
+  for (const key of ACTOR_KEYS) assertSingle(values[key]);
   const actor = believesActor ? actorOf(values) : undefined;
   if (requestId === "" || requestId.length > 64 || !isTraceparent(traceparent)) {
     return { ...newCallContext({ traceparent }), deadlineMs, ...(actor && { actor }) };
@@ -44,6 +48,12 @@ export function fromMetadata(
     : { requestId, traceparent, deadlineMs, actor };
 }
 
+/** Node joins the values of a key that came twice with a comma, which no id and no role has. */
+function assertSingle(values: MetadataValues[string] | undefined): void {
+  if (values === undefined) return;
+  if (values.length > 1 || String(values[0]).includes(",")) throw new DomainError("bad_request");
+}
+
 function actorOf(values: MetadataValues): Actor | undefined {
   const userId = textOf(values, ACTOR_USER);
   if (userId === "") return undefined;
@@ -51,6 +61,6 @@ function actorOf(values: MetadataValues): Actor | undefined {
 }
 
 function textOf(values: MetadataValues, key: string): string {
-  const value = values[key];
+  const value = values[key]?.[0];
   return typeof value === "string" ? value : "";
 }

@@ -13,6 +13,7 @@ import {
 } from "@grpc/grpc-js";
 import { atMost } from "./at-most.ts";
 import { type CallContext, traceIdOf } from "./call-context.ts";
+import { withCallDeadline } from "./call-deadline.ts";
 import { DomainError } from "./errors.ts";
 import type { Logger } from "./logger.ts";
 import type { Metrics } from "./metrics.ts";
@@ -55,19 +56,32 @@ export interface RpcServerOptions {
   certificate: ProcessCertificate;
   logger: Logger;
   metrics: Metrics;
-  /** 64 KiB unless told. */
+  /** 64 KiB if absent. */
   maxReceiveBytes?: number;
+  /** Between which ages an endless stream is ended. 60 to 120 s if absent. */
+  streamAgeMs?: { min: number; max: number };
 }
 
 export interface RpcServer {
-  /** Adds a service. Before `listen`. */
+  /**
+   * Adds a service. Before `listen`.
+   *
+   * @param endless streams that have no end of their own. They are ended, in order, after 60 to 120 s, and opened again
+   *   by their clients: so they spread over replicas that were added.
+   */
   add<S>(
     definition: ServiceDefinition<UntypedServiceImplementation>,
     callers: Callers<S>,
     methods: Implementation<S>,
+    endless?: readonly MethodName<S>[],
   ): void;
   /** Begins to serve. @returns the port. */
   listen(): Promise<number>;
+  /**
+   * Takes calls, or no more: then it ends streams, sends GOAWAY, so that clients take calls that were not begun to other
+   * replicas, and refuses connections. What is under way may end, for 5 s. Does nothing once it is closed.
+   */
+  setServing(isServing: boolean): Promise<void>;
   /** Ends streams, takes no new calls, waits for open ones at most `graceMs`, then cuts them. */
   close(graceMs: number): Promise<void>;
 }
@@ -77,7 +91,11 @@ const MAX_METADATA_BYTES = 8 * 1024;
 /** No call lasts longer, whatever deadline it names. */
 const MAX_UNARY_MS = 10_000;
 const MAX_UNAVAILABLE_LOGGED_PER_S = 10;
+/** So that a new certificate reaches every connection. Streams of a connection have ended by themselves in the grace. */
 const CONNECTION_AGE_MS = 10 * 60_000;
+const CONNECTION_AGE_GRACE_MS = 150_000;
+const STREAM_AGE_MS = { min: 60_000, max: 120_000 };
+const NOT_SERVING_GRACE_MS = 5_000;
 
 type StreamCall = ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>;
 type AnyCall = ServerUnaryCall<unknown, unknown> | StreamCall;
@@ -93,13 +111,18 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
     "grpc.keepalive_time_ms": 30_000,
     "grpc.keepalive_timeout_ms": 10_000,
     "grpc.max_connection_age_ms": CONNECTION_AGE_MS,
-    "grpc.max_connection_age_grace_ms": 10_000,
+    "grpc.max_connection_age_grace_ms": CONNECTION_AGE_GRACE_MS,
     "grpc.max_concurrent_streams": 1_000,
   });
   const logUnavailable = atMost(MAX_UNAVAILABLE_LOGGED_PER_S, 1_000, (facts: object) =>
     logger.warn(facts, "call failed: something it needs is unavailable"),
   );
-  const draining = new AbortController();
+  const credentials = serverCredentials(options.certificate);
+  const streamAge = options.streamAgeMs ?? STREAM_AGE_MS;
+  let draining = new AbortController();
+  let boundAddress: string | undefined;
+  let isServing = true;
+  let isClosed = false;
   const duration = options.metrics.histogram("gatehouse_rpc_server_seconds", "Duration of served calls.", [
     "method",
     "code",
@@ -108,7 +131,7 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
   function admit(call: AnyCall, callers: readonly string[], needsDeadline: boolean): RpcContext {
     const peer = peerOfCall(call);
     if (peer === undefined || !callers.includes(peer.name)) throw new DomainError("caller_not_allowed");
-    const values = call.metadata.getMap();
+    const values = call.metadata.toJSON();
     if (bytesOf(values) > MAX_METADATA_BYTES) throw new DomainError("headers_too_large");
     const now = Date.now();
     const deadlineMs = Number(call.getDeadline());
@@ -160,7 +183,8 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
         context = admit(call, callers, true);
         span = startSpan("server", path.slice(1), context.traceparent);
         context.traceparent = span.traceparent;
-        method(call.request, context).then((response) => {
+        const received = context;
+        withCallDeadline(received.deadlineMs, () => method(call.request, received)).then((response) => {
           ok.observe((performance.now() - startedMs) / 1_000);
           span?.end();
           callback(null, response);
@@ -175,12 +199,16 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
     path: string,
     callers: readonly string[],
     run: (call: StreamCall, context: RpcStreamContext) => AsyncIterable<unknown>,
+    isEndless: boolean,
   ): (call: StreamCall) => void {
     return (call) => {
       const gone = new AbortController();
+      const old = new AbortController();
+      const ageMs = streamAge.min + Math.random() * (streamAge.max - streamAge.min);
+      const ageing = isEndless ? setTimeout(() => old.abort(), ageMs).unref() : undefined;
       call.once("cancelled", () => gone.abort());
       call.once("error", () => gone.abort());
-      const signal = AbortSignal.any([gone.signal, draining.signal]);
+      const signal = AbortSignal.any([gone.signal, draining.signal, old.signal]);
       const serve = async () => {
         let context: RpcContext | undefined;
         try {
@@ -189,14 +217,24 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
           call.end();
         } catch (error) {
           if (!gone.signal.aborted) call.emit("error", fail(error, path, context));
+        } finally {
+          clearTimeout(ageing);
         }
       };
       void serve();
     };
   }
 
+  function bind(address: string): Promise<number> {
+    return new Promise((resolve, reject) => {
+      server.bindAsync(address, credentials, (error, port) =>
+        error === null ? resolve(port) : reject(error),
+      );
+    });
+  }
+
   return {
-    add(definition, callers, methods) {
+    add(definition, callers, methods, endless = []) {
       const handlers: UntypedServiceImplementation = {};
       for (const [name, { path, requestStream, responseStream }] of Object.entries(definition)) {
         const allowed = (callers as Record<string, readonly string[]>)[name] ?? [];
@@ -211,19 +249,35 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
                   requestStream ? call : (call as ServerWritableStream<unknown, unknown>).request,
                   context,
                 ) as AsyncIterable<unknown>,
+              (endless as readonly string[]).includes(name),
             ) as UntypedServiceImplementation[string])
           : unary(path, allowed, method as (request: unknown, context: RpcContext) => Promise<unknown>);
       }
       server.addService(definition, handlers);
     },
-    listen: () =>
-      new Promise((resolve, reject) => {
-        server.bindAsync(options.address, serverCredentials(options.certificate), (error, port) =>
-          error === null ? resolve(port) : reject(error),
-        );
-      }),
+    async listen() {
+      const port = await bind(options.address);
+      boundAddress = options.address.replace(/:0$/, `:${port}`);
+      return port;
+    },
+    async setServing(wanted) {
+      if (wanted === isServing || isClosed || boundAddress === undefined) return;
+      isServing = wanted;
+      if (wanted) {
+        draining = new AbortController();
+        await bind(boundAddress).catch((error: unknown) => {
+          isServing = false; // tried again with the next look at the readiness
+          throw error;
+        });
+      } else {
+        draining.abort();
+        server.drain(boundAddress, NOT_SERVING_GRACE_MS);
+        server.unbind(boundAddress);
+      }
+    },
     close: (graceMs) =>
       new Promise((resolve) => {
+        isClosed = true;
         draining.abort();
         const cut = setTimeout(() => {
           server.forceShutdown();
@@ -280,7 +334,9 @@ function peerOfCall(call: AnyCall): Peer | undefined {
 
 function bytesOf(values: MetadataValues): number {
   let bytes = 0;
-  for (const key in values) bytes += key.length + (values[key]?.length ?? 0);
+  for (const key in values) {
+    for (const value of values[key] ?? []) bytes += key.length + value.length;
+  }
   return bytes;
 }
 

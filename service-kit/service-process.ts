@@ -76,8 +76,6 @@ export async function serveRpc(
   maxReceiveBytes?: number,
 ): Promise<void> {
   const { lifecycle, logger, metrics, certificate } = service;
-  const health = await startHealthServer(config.HEALTH_ADDRESS, lifecycle);
-  lifecycle.onStop("health port", () => health.stop());
   const server = createRpcServer({
     address: config.LISTEN_ADDRESS,
     certificate,
@@ -87,6 +85,36 @@ export async function serveRpc(
   });
   register(server);
   const port = await server.listen();
+  const follow = followReadiness(server, logger);
+  const health = await startHealthServer(config.HEALTH_ADDRESS, lifecycle, follow);
+  lifecycle.onStop("health port", () => health.stop());
   lifecycle.onStop("gRPC server", () => server.close(config.SHUTDOWN_GRACE_MS));
   logger.info({ port }, "serving gRPC");
+}
+
+/** Shorter spells are not worth that clients leave and come back. */
+const UNREADY_AFTER_MS = 2_000;
+
+/**
+ * Lets a server stop taking calls while its process is unready, so that readiness means something to clients of gRPC,
+ * which choose a replica by its connection. A process that starts or stops goes on serving: calls may be under way to it.
+ */
+export function followReadiness(
+  server: Pick<RpcServer, "setServing">,
+  logger: Logger,
+  nowMs: () => number = () => performance.now(),
+): (reasons: string[]) => void {
+  let unreadySinceMs: number | undefined;
+  let isServing = true;
+  return (reasons) => {
+    const isUnready = reasons.length > 0 && !reasons.includes("starting") && !reasons.includes("draining");
+    unreadySinceMs = isUnready ? (unreadySinceMs ?? nowMs()) : undefined;
+    const shouldServe = unreadySinceMs === undefined || nowMs() - unreadySinceMs < UNREADY_AFTER_MS;
+    if (shouldServe !== isServing)
+      logger.warn({ reasons }, shouldServe ? "takes calls again" : "takes no calls");
+    isServing = shouldServe;
+    server
+      .setServing(shouldServe)
+      .catch((error: unknown) => logger.error({ err: error }, "cannot take calls again"));
+  };
 }

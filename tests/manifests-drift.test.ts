@@ -295,21 +295,23 @@ describe.skipIf(!isHere).each(OVERLAYS)("%s (skipped where there is no kubectl)"
   });
 
   test("a stop has the time it takes: preStop, drain, grace and closing fit, and are not shorter than designed", () => {
-    for (const program of programsBut(overlay, "migrate", "await-schema", "payments-service")) {
+    for (const program of programsBut(overlay, "migrate", "await-schema")) {
       const { workload, container, environment, schema } = program;
+      const isExample = titleOf(program).includes("payments-service");
       const drainMs = Number(environment.DRAIN_DELAY_MS);
-      const graceMs = Number(environment.SHUTDOWN_GRACE_MS);
+      const graceMs = Number(environment.SHUTDOWN_GRACE_MS ?? 5_000);
       expect(schema.shape).toHaveProperty("DRAIN_DELAY_MS");
       const preStopMs = container.lifecycle.preStop.sleep.seconds * 1_000;
       const inAllMs = preStopMs + drainMs + graceMs + STOP_MARGIN_MS;
       expect(inAllMs, titleOf(program)).toBeLessThanOrEqual(
         workload.pod.terminationGracePeriodSeconds * 1_000,
       );
-      expect([preStopMs >= 5_000, drainMs >= 5_000, graceMs >= 25_000], titleOf(program)).toEqual([
-        true,
-        true,
-        true,
-      ]);
+      expect(drainMs, titleOf(program)).toBeGreaterThanOrEqual(5_000);
+      expect(graceMs, titleOf(program)).toBeGreaterThanOrEqual(isExample ? 5_000 : 25_000);
+      // Clients that balance by DNS go on naming a replica: CoreDNS remembers for 30 s, and they ask every 6 s.
+      const isFoundByDns = environment.HEALTH_ADDRESS !== undefined;
+      expect(preStopMs, titleOf(program)).toBeGreaterThanOrEqual(5_000);
+      expect(preStopMs + drainMs, titleOf(program)).toBeGreaterThanOrEqual(isFoundByDns ? 36_000 : 10_000);
     }
   });
 

@@ -1,7 +1,7 @@
 import { connect as connectTls } from "node:tls";
-import { type Client, credentials, type ServiceError, status } from "@grpc/grpc-js";
+import { type Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { pino } from "pino";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import {
   TokenServiceClient,
   type TokenServiceServer,
@@ -20,12 +20,14 @@ let server: RpcServer;
 let port: number;
 let streamEnded: Promise<void>;
 let calls = 0;
+let lastDeadlineMs = 0;
 const clients: Client[] = [];
 const logger = pino({ level: "silent" });
 
 const implementation: Implementation<TokenServiceServer> = {
   async verifyToken({ token }, context) {
     calls += 1;
+    lastDeadlineMs = context.deadlineMs;
     if (token === "bug") throw new Error("select * from secrets");
     if (token === "domain") throw new DomainError("conflict", "said so");
     if (token === "slow") await new Promise((resolve) => setTimeout(resolve, 2_000));
@@ -279,3 +281,56 @@ test("a stream ends on the server when its client goes", async () => {
   stream.cancel();
   await streamEnded;
 });
+
+function answerTo(metadata: Metadata, deadline = Date.now() + 2_000): Promise<ServiceError | null> {
+  const client = clientOf("gateway");
+  return new Promise((resolve) => {
+    client.verifyToken({ token: "t" }, metadata, { deadline }, (error) => resolve(error));
+  });
+}
+
+test("the limit of metadata counts all values of a key, and its bytes", async () => {
+  const many = new Metadata();
+  for (let index = 0; index < 9; index += 1) many.add("x-many-bin", Buffer.alloc(1_024));
+  expect(await answerTo(many)).toMatchObject({ code: status.INVALID_ARGUMENT });
+  const few = new Metadata();
+  for (let index = 0; index < 5; index += 1) few.add("x-few-bin", Buffer.alloc(1_024));
+  expect(await answerTo(few)).toBeNull();
+});
+
+test.each(["x-actor-user-id", "x-actor-role", "x-actor-session-id"])(
+  "two values of %s are refused",
+  async (key) => {
+    const metadata = new Metadata();
+    metadata.add(key, "anna");
+    expect(await answerTo(metadata)).toBeNull();
+    metadata.add(key, "eve");
+    expect(await answerTo(metadata)).toMatchObject({ code: status.INVALID_ARGUMENT });
+  },
+);
+
+test("no call is given more than ten seconds, whatever its deadline says", async () => {
+  const client = clientOf("gateway");
+  const beforeMs = Date.now();
+  await callUnary(client, client.verifyToken, { token: "t" }, newCallContext({ budgetMs: 3_600_000 }));
+  expect(lastDeadlineMs).toBeGreaterThan(beforeMs + 9_000);
+  expect(lastDeadlineMs).toBeLessThanOrEqual(Date.now() + 10_000);
+  await callUnary(client, client.verifyToken, { token: "t" }, newCallContext({ budgetMs: 4_000 }));
+  expect(lastDeadlineMs).toBeLessThanOrEqual(Date.now() + 4_000);
+});
+
+test("a call whose deadline has passed before its turn is refused, and no work is done for it", async () => {
+  const before = calls;
+  const clock = vi.spyOn(Date, "now");
+  // The server's clock: the call's deadline is set by the client and checked here, in one process.
+  clock.mockImplementation(() => performance.timeOrigin + performance.now() + (isServing() ? 60_000 : 0));
+  const failure = await answerTo(new Metadata(), performance.timeOrigin + performance.now() + 2_000);
+  clock.mockRestore();
+  expect(failure).toMatchObject({ code: status.UNAVAILABLE, details: "The deadline has passed" });
+  expect(calls).toBe(before);
+});
+
+/** Whether the caller is the server's admission of a call. */
+function isServing(): boolean {
+  return /\badmit\b/.test(new Error().stack ?? "");
+}

@@ -156,7 +156,7 @@ const deps = {
 lifecycle.onStop("revocation feed", () => revocations.stop());
 lifecycle.addReadinessCheck("revocation log", () => revocations.assertFresh());
 await serveRpc(service, config, (server) => {
-  server.add(TokenServiceService, tokenCallers(config.VERIFIERS), createTokenRpc(deps));
+  server.add(TokenServiceService, tokenCallers(config.VERIFIERS), createTokenRpc(deps), ["watchRevocations"]);
   server.add(AuthorizationService, envoyCallers(config.ENVOYS), createEnvoyAuthRpc(deps));
   server.add(
     SessionServiceService,

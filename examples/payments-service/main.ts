@@ -15,7 +15,13 @@ lifecycle.onStop("token verifier", () => verifier.close());
 lifecycle.addReadinessCheck("token-service", () => verifier.assertReady());
 
 const store = createPaymentStore(MAX_PAYMENTS);
-const app = await buildPaymentsApp({ verifier, store, logger, now: () => new Date() });
+const app = await buildPaymentsApp({
+  verifier,
+  store,
+  logger,
+  now: () => new Date(),
+  isDraining: () => lifecycle.isDraining,
+});
 await app.listen(splitAddress(config.LISTEN_ADDRESS));
 lifecycle.onStop("HTTP server", () => app.close());
 lifecycle.ready();

@@ -21,12 +21,13 @@ const VERDICTS: Record<string, Verification> = {
   expired: { kind: "inactive", reason: "expired" },
 };
 
-async function service() {
+async function service(isDraining = () => false) {
   const app = await buildPaymentsApp({
     verifier: { verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "revoked" } },
     store: createPaymentStore(3),
     logger: createLogger("payments-service", "silent"),
     now: () => new Date("2026-01-01T00:00:00Z"),
+    isDraining,
   });
   const call = (
     method: "GET" | "POST" | "DELETE",
@@ -120,4 +121,13 @@ test("the store keeps the latest and forgets the oldest", async () => {
     await call("POST", "/payments", "ada", { ...order, reference });
   const { payments } = (await call("GET", "/payments", "ada")).json().data;
   expect(payments.map((payment: { reference: string }) => payment.reference)).toEqual(["4", "3", "2"]);
+});
+
+test("while the process drains, callers are asked to come by another connection", async () => {
+  let isDraining = false;
+  const { call } = await service(() => isDraining);
+  expect((await call("GET", "/payments", "ada")).headers.connection).toBe("keep-alive");
+  isDraining = true;
+  const last = await call("GET", "/payments", "ada");
+  expect([last.statusCode, last.headers.connection]).toEqual([200, "close"]);
 });

@@ -16,6 +16,8 @@ export interface PaymentsDeps {
   store: PaymentStore;
   logger: Logger;
   now(): Date;
+  /** The process is about to stop: callers are asked to come by another connection. */
+  isDraining(): boolean;
 }
 
 const BODY_LIMIT_BYTES = 16 * 1024;
@@ -29,6 +31,7 @@ export async function buildPaymentsApp({
   store,
   logger,
   now,
+  isDraining,
 }: PaymentsDeps): Promise<FastifyInstance> {
   const app = fastify({
     bodyLimit: BODY_LIMIT_BYTES,
@@ -51,6 +54,10 @@ export async function buildPaymentsApp({
   });
   app.setNotFoundHandler(() => {
     throw new DomainError("not_found");
+  });
+
+  app.addHook("onSend", async (_request, reply) => {
+    if (isDraining()) reply.header("connection", "close");
   });
 
   await app.register(fastifyBearerAuth, { verifier });

@@ -1,0 +1,149 @@
+import { fork } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { Lifecycle } from "./lifecycle.ts";
+
+const logger = pino({ level: "silent" });
+let listeners: { event: string; listener: (...values: unknown[]) => void }[];
+let exit: ReturnType<typeof vi.spyOn>;
+
+beforeEach(() => {
+  listeners = [];
+  vi.spyOn(process, "on").mockImplementation(((event: string, listener: () => void) => {
+    listeners.push({ event, listener });
+    return process;
+  }) as typeof process.on);
+  exit = vi.spyOn(process, "exit").mockImplementation((() => undefined) as unknown as typeof process.exit);
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
+
+const start = () => new Lifecycle({ logger, drainDelayMs: 5_000, shutdownTimeoutMs: 3_000 });
+const send = (event: string, ...values: unknown[]) => {
+  for (const one of listeners.filter((candidate) => candidate.event === event)) one.listener(...values);
+};
+
+test("what was started last is stopped first, each once the one before it has stopped", async () => {
+  const lifecycle = start();
+  const order: string[] = [];
+  for (const name of ["database", "recorder", "server"]) {
+    lifecycle.onStop(name, async () => {
+      order.push(`${name} stops`);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      order.push(`${name} has stopped`);
+    });
+  }
+  send("SIGTERM");
+  await vi.advanceTimersByTimeAsync(6_000);
+  expect(order).toEqual(
+    ["server", "recorder", "database"].flatMap((name) => [`${name} stops`, `${name} has stopped`]),
+  );
+  expect(exit.mock.calls).toEqual([[0]]);
+});
+
+test("a process that drains is unready at once, and goes on serving for the delay", async () => {
+  const lifecycle = start();
+  const stop = vi.fn();
+  lifecycle.onStop("server", stop);
+  lifecycle.ready();
+  expect(await lifecycle.unreadyReasons()).toEqual([]);
+  send("SIGINT");
+  expect([await lifecycle.unreadyReasons(), lifecycle.isDraining]).toEqual([["draining"], true]);
+  await vi.advanceTimersByTimeAsync(4_999);
+  expect(stop).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(1);
+  expect(stop).toHaveBeenCalledOnce();
+});
+
+test("a second signal changes nothing", async () => {
+  const lifecycle = start();
+  const stop = vi.fn();
+  lifecycle.onStop("server", stop);
+  send("SIGTERM");
+  send("SIGTERM");
+  send("SIGINT");
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(stop).toHaveBeenCalledOnce();
+});
+
+test("a part that fails to stop does not keep the others", async () => {
+  const lifecycle = start();
+  const stop = vi.fn();
+  lifecycle.onStop("database", stop);
+  lifecycle.onStop("server", () => {
+    throw new Error("no");
+  });
+  send("SIGTERM");
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(stop).toHaveBeenCalledOnce();
+  expect(exit).toHaveBeenLastCalledWith(0);
+});
+
+test("a stop that takes too long ends the process with 1", async () => {
+  const lifecycle = start();
+  lifecycle.onStop("server", () => new Promise(() => {}));
+  send("SIGTERM");
+  await vi.advanceTimersByTimeAsync(5_000 + 2_999);
+  expect(exit).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(1);
+  expect(exit.mock.calls).toEqual([[1]]);
+});
+
+test.each(["uncaughtException", "unhandledRejection"])(
+  "an error that nobody caught (%s) ends the process with 1",
+  (event) => {
+    start();
+    send(event, new Error("a defect"));
+    expect(exit.mock.calls).toEqual([[1]]);
+  },
+);
+
+test("a process is unready until it says that it is ready, and names what it waits for", async () => {
+  const lifecycle = start();
+  expect(await lifecycle.unreadyReasons()).toEqual(["starting"]);
+  let isAway = true;
+  lifecycle.addReadinessCheck("database", async () => {
+    if (isAway) throw new Error("away");
+  });
+  lifecycle.addReadinessCheck("clock", () => {});
+  lifecycle.ready();
+  expect(await lifecycle.unreadyReasons()).toEqual(["database"]);
+  expect(Object.fromEntries(await lifecycle.readiness())).toEqual({
+    process: true,
+    database: false,
+    clock: true,
+  });
+  isAway = false;
+  expect(await lifecycle.unreadyReasons()).toEqual([]);
+});
+
+test("a readiness check that hangs is a check that fails", async () => {
+  const lifecycle = start();
+  lifecycle.addReadinessCheck("database", () => new Promise(() => {}));
+  lifecycle.ready();
+  const reasons = lifecycle.unreadyReasons();
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(await reasons).toEqual(["database"]);
+});
+
+test("a process that began to drain cannot become ready", async () => {
+  const lifecycle = start();
+  send("SIGTERM");
+  lifecycle.ready();
+  expect(await lifecycle.unreadyReasons()).toEqual(["draining"]);
+});
+
+test("a process whose parent has gone stops", async () => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+  const child = fork(fileURLToPath(new URL("lifecycle.fixture.ts", import.meta.url)), { stdio: "ignore" });
+  await new Promise((resolve) => child.once("message", resolve));
+  const code = new Promise((resolve) => child.once("exit", resolve));
+  child.disconnect();
+  expect(await code).toBe(0);
+});

@@ -1,0 +1,45 @@
+import { type ChannelOptions, experimental } from "@grpc/grpc-js";
+
+/** The scheme of targets whose names are looked up again and again. */
+export const REPLICAS_SCHEME = "replicas";
+
+const LOOK_UP_INTERVAL_MS = 5_000;
+
+type GrpcUri = Parameters<typeof experimental.createResolver>[0];
+type Listener = experimental.ResolverListener;
+
+/**
+ * `replicas:host:port`: all addresses of a name, looked up every 5 s, and sooner when a connection is lost. grpc-js by
+ * itself asks only when a connection is lost, so that a replica that was added would get no calls.
+ */
+class ReplicaResolver implements experimental.Resolver {
+  readonly #dns: experimental.Resolver;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(target: GrpcUri, listener: Listener, options: ChannelOptions) {
+    this.#dns = experimental.createResolver({ ...target, scheme: "dns" }, listener, options);
+  }
+
+  updateResolution(): void {
+    this.#dns.updateResolution();
+    this.#timer ??= setInterval(
+      () => this.#dns.updateResolution(),
+      LOOK_UP_INTERVAL_MS * (0.8 + Math.random() * 0.4),
+    ).unref();
+  }
+
+  destroy(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#dns.destroy();
+  }
+
+  static getDefaultAuthority(target: GrpcUri): string {
+    return target.path;
+  }
+}
+
+/** Once in a process, before the first client. */
+export function registerReplicaResolver(): void {
+  experimental.registerResolver(REPLICAS_SCHEME, ReplicaResolver);
+}
