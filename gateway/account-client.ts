@@ -52,7 +52,7 @@ export interface AccountClient {
   resendVerification(asked: AskedMail, context: CallContext): Promise<void>;
   forgotPassword(asked: AskedMail, context: CallContext): Promise<void>;
   resetPassword(
-    reset: { token: string; newPassword: string; clientIp: string },
+    reset: { token: string; newPassword: string; clientIp: string; keepRecentLogins: boolean },
     context: CallContext,
   ): Promise<EndedSessions>;
   changePasswordAtLogin(attempt: PasswordChangeAtLogin, context: CallContext): Promise<CompletedLogin>;
@@ -76,6 +76,7 @@ export interface AccountClient {
   ): Promise<void>;
   confirmEmailChange(link: ProvenLink, context: CallContext): Promise<User>;
   undoEmailChange(token: string, context: CallContext): Promise<EndedSessions>;
+  undoAccessChange(token: string, context: CallContext): Promise<EndedSessions>;
   close(): void;
 }
 
@@ -116,6 +117,7 @@ export function createAccountClient(address: string, certificate: ProcessCertifi
     async confirmEmailChange(link, context) {
       return toUser((await callUnary(client, client.confirmEmailChange, link, context)).user);
     },
+    undoAccessChange: (token, context) => callUnary(client, client.undoAccessChange, { token }, context),
     undoEmailChange: (token, context) => callUnary(client, client.undoEmailChange, { token }, context),
     close: () => client.close(),
   };

@@ -48,6 +48,7 @@ const SAMPLES: Record<string, Sample> = {
   "POST /auth/reset-password": { body: { token: "link", newPassword: password } },
   "POST /auth/confirm-email-change": { body: { token: "link" } },
   "POST /auth/disown-account": { body: { token: "link" } },
+  "POST /auth/undo-access-change": { body: { token: "link" } },
   "POST /auth/undo-email-change": { body: { token: "link" } },
   "POST /auth/resend-verification": { body: { email } },
   "POST /auth/forgot-password": { body: { email } },

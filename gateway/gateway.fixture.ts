@@ -91,6 +91,7 @@ export const absentAccounts: AccountClient = {
   changeEmail: absentAccount,
   confirmEmailChange: absentAccount,
   endOwnSessions: absentAccount,
+  undoAccessChange: absentAccount,
   undoEmailChange: absentAccount,
   close: () => undefined,
 };

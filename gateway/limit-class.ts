@@ -49,7 +49,10 @@ export type LimitClasses = Record<LimitClass, ClassLimits>;
 const PATTERNS: readonly [RegExp, LimitClass][] = [
   [/^\/auth\/refresh$/, "refresh"],
   [/^\/auth\/logout$/, "logout"],
-  [/^\/auth\/(?:verify-email|disown-account|reset-password|confirm-email-change|undo-email-change)$/, "link"],
+  [
+    /^\/auth\/(?:verify-email|disown-account|reset-password|confirm-email-change|undo-email-change|undo-access-change)$/,
+    "link",
+  ],
   [/^\/auth\/(?:providers|:provider|:provider\/callback|oauth\/exchange)$/, "provider"],
   [/^\/auth\/(?:login|register|mfa\/verify|forgot-password|resend-verification)(?:\/|$)/, "login"],
   [/^\/auth\//, "account"],

@@ -71,6 +71,16 @@ const docs = describeRoutes("Accounts", {
     codes: ["verification_token_invalid"],
     bodyTypes,
   },
+  undoAccessChangePage: { summary: "Page: take a new way to log in back", answers: pageAnswers },
+  undoAccessChange: {
+    summary: "Take a new second factor or login at a provider back by the token mailed when it was set up",
+    description:
+      "For seven days. Removes a second factor of the last 7 days and logins at providers of the last 30 days. Every session " +
+      "of the user ends, the password is gone, and a link to set a new one is mailed.",
+    answers: used("Nobody is in the account any more."),
+    codes: ["verification_token_invalid"],
+    bodyTypes,
+  },
 });
 
 /** The page that a mailed link opens, and what its button does. */
@@ -80,4 +90,5 @@ export const linkDocs: Record<LinkPage, { get: RouteDocs; post: RouteDocs }> = {
   "reset-password": { get: docs.resetPasswordPage, post: docs.resetPassword },
   "confirm-email-change": { get: docs.confirmEmailChangePage, post: docs.confirmEmailChange },
   "undo-email-change": { get: docs.undoEmailChangePage, post: docs.undoEmailChange },
+  "undo-access-change": { get: docs.undoAccessChangePage, post: docs.undoAccessChange },
 };

@@ -12,6 +12,7 @@ const PAGES = [
   "reset-password",
   "confirm-email-change",
   "undo-email-change",
+  "undo-access-change",
 ] as const;
 const BROWSER = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
 const FORM = { ...BROWSER, "content-type": "application/x-www-form-urlencoded" };
@@ -24,6 +25,7 @@ function withAccounts(accounts: Partial<AccountClient> = {}) {
       disownAccount: async () => ended,
       resetPassword: async () => ended,
       confirmEmailChange: async () => ada,
+      undoAccessChange: async () => ended,
       undoEmailChange: async () => ended,
       ...accounts,
     },

@@ -27,7 +27,19 @@ const ProofBody = z.strictObject({
       examples: ["Correct-Horse-42"],
     }),
 });
-const ResetBody = z.strictObject({ token: linkTokenField, newPassword: passwordField });
+const ResetBody = z.strictObject({
+  token: linkTokenField,
+  newPassword: passwordField,
+  // A form sends `yes` where the box is ticked.
+  keepRecentLogins: z
+    .union([z.boolean(), z.literal("yes")])
+    .optional()
+    .meta({
+      description:
+        "Whether logins at providers that were linked in the last 30 days stay. By default the reset removes them: whoever " +
+        "stole the old password may have linked them.",
+    }),
+});
 const REFUSED_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_missing", "token_invalid", "token_expired"]);
 /** Not strict: mail programs add parameters of their own to links. */
 const LinkQuery = z.object({ token: linkTokenField });
@@ -38,6 +50,7 @@ const BODIES: Record<LinkPage, z.ZodType<UsedFields>> = {
   "reset-password": ResetBody,
   "confirm-email-change": ProofBody,
   "undo-email-change": TokenBody,
+  "undo-access-change": TokenBody,
 };
 
 /** What the bodies have, each for its page. */
@@ -45,6 +58,7 @@ interface UsedFields {
   token: string;
   password?: string | undefined;
   newPassword?: string | undefined;
+  keepRecentLogins?: boolean | "yes" | undefined;
 }
 
 /** A link that is used, and from where. */
@@ -52,6 +66,7 @@ interface UsedLink {
   token: string;
   password: string;
   newPassword: string;
+  keepRecentLogins: boolean;
   clientIp: string;
   userAgent: string;
   request: FastifyRequest;
@@ -90,8 +105,8 @@ export function registerLinkRoutes(
       refuse(ended);
       return { userId: ended.userId, data: {}, message: "Nothing opens the account any more." };
     },
-    "reset-password": async ({ token, newPassword, clientIp }, context) => {
-      const ended = await accounts.resetPassword({ token, newPassword, clientIp }, context);
+    "reset-password": async ({ token, newPassword, clientIp, keepRecentLogins }, context) => {
+      const ended = await accounts.resetPassword({ token, newPassword, clientIp, keepRecentLogins }, context);
       refuse(ended);
       return { userId: ended.userId, data: {}, message: "The password was set; every session has ended." };
     },
@@ -103,6 +118,15 @@ export function registerLinkRoutes(
       const ended = await accounts.undoEmailChange(token, context);
       refuse(ended);
       return { userId: ended.userId, data: {}, message: "The old address is back; every session has ended." };
+    },
+    "undo-access-change": async ({ token }, context) => {
+      const ended = await accounts.undoAccessChange(token, context);
+      refuse(ended);
+      return {
+        userId: ended.userId,
+        data: {},
+        message: "Every session has ended, and the password is gone.",
+      };
     },
   };
 
@@ -131,8 +155,9 @@ export function registerLinkRoutes(
           schema: { body: BODIES[page] },
         },
         async (request, reply) => {
-          const { token, password = "", newPassword = "" } = request.body;
-          const link = { token, password, newPassword, ...clientOf(request), request };
+          const { token, password = "", newPassword = "", keepRecentLogins: keep = false } = request.body;
+          const keepRecentLogins = keep !== false;
+          const link = { token, password, newPassword, keepRecentLogins, ...clientOf(request), request };
           const { userId, data, message } = await use[page](link, request.call);
           request.provenActor = { userId };
           return isForm(request) ? sendPage(reply, donePage(page)) : success(data, message);

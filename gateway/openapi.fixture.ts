@@ -87,6 +87,7 @@ export function answeringGateway(overrides: Partial<GatewayDeps> = {}) {
       changeEmail: give(undefined),
       confirmEmailChange: give(ada),
       endOwnSessions: give(ended),
+      undoAccessChange: give(ended),
       undoEmailChange: give(ended),
       close,
     },

@@ -11,6 +11,7 @@ import { forgotPassword } from "./forgot-password.ts";
 import type { MailALinkDeps } from "./mail-a-link.ts";
 import { resendVerification } from "./resend-verification.ts";
 import { type EndedSessions, resetPassword } from "./reset-password.ts";
+import { undoAccessChange } from "./undo-access-change.ts";
 import { undoEmailChange } from "./undo-email-change.ts";
 import { updateProfile } from "./update-profile.ts";
 import type { User } from "./user.ts";
@@ -28,7 +29,8 @@ type AccountMethod =
   | "endOwnSessions"
   | "changeEmail"
   | "confirmEmailChange"
-  | "undoEmailChange";
+  | "undoEmailChange"
+  | "undoAccessChange";
 
 /** Only the gateway acts for end users. */
 export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod> = {
@@ -44,6 +46,7 @@ export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod
   changeEmail: ["gateway"],
   confirmEmailChange: ["gateway"],
   undoEmailChange: ["gateway"],
+  undoAccessChange: ["gateway"],
 };
 
 export type AccountDeps = MailALinkDeps &
@@ -85,6 +88,7 @@ export function createAccountRpc(
       user: await encodeUser(await confirmEmailChange(deps, request, context)),
     }),
     undoEmailChange: async ({ token }, context) => encodeEnded(await undoEmailChange(deps, token, context)),
+    undoAccessChange: async ({ token }, context) => encodeEnded(await undoAccessChange(deps, token, context)),
   };
 }
 

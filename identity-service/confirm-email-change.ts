@@ -56,7 +56,7 @@ export async function confirmEmailChange(
       await setCredentialsProven(tx, userId, now);
       await killLinks(tx, {
         userId,
-        purposes: ["verify_email", "reset_password", "confirm_email_change"],
+        purposes: ["verify_email", "reset_password", "confirm_email_change", "undo_access_change"],
         now,
       });
       await tellAudit(tx, deps, { type: "email_changed", userId, byOwner: true }, context);

@@ -4,9 +4,10 @@ import { orUnavailable, type TransactionSql, transaction } from "../service-kit/
 import { type EndSessionsDeps, owesSessionEnd } from "./end-sessions.ts";
 import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
+import type { MakeLinkDeps } from "./make-link.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import { endWrongRows } from "./mfa-guessing-store.ts";
-import { enqueueMfaNotice } from "./mfa-notice.ts";
+import { enqueueMfaEnabled } from "./mfa-notice.ts";
 import { confirmTotpCredential, consumeTotpStep, findTotpCredential, lockUserForMfa } from "./mfa-store.ts";
 import { assertTriesLeft, noteWrongCode } from "./mfa-tries.ts";
 import type { SessionEnd } from "./session-end-store.ts";
@@ -18,7 +19,7 @@ import { parseCode } from "./typed-code.ts";
 /** How long a secret may wait for its first code. */
 const ENROLLMENT_TTL_MS = 15 * 60_000;
 
-export interface ConfirmTotpEnrollmentDeps extends MfaDeps, EndSessionsDeps {
+export interface ConfirmTotpEnrollmentDeps extends MfaDeps, EndSessionsDeps, MakeLinkDeps {
   /** Cryptographically random. */
   randomBytes: (count: number) => Buffer;
 }
@@ -92,7 +93,7 @@ async function enable(
   await confirmTotpCredential(tx, userId, now);
   await endWrongRows(tx, userId);
   const recoveryCodes = await giveRecoveryCodes(tx, deps, userId);
-  await enqueueMfaNotice(tx, deps, user, "mfa-enabled", request);
+  await enqueueMfaEnabled(tx, deps, user, request);
   const { clientIp, userAgent } = request;
   await tellAudit(tx, deps, { type: "mfa_enabled", userId, byOwner: true, clientIp, userAgent }, context);
   const end = await owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "mfa_enabled" });

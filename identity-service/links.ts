@@ -5,6 +5,7 @@ export const LINK_PURPOSES = [
   "reset_password",
   "confirm_email_change",
   "undo_email_change",
+  "undo_access_change",
 ] as const;
 export type LinkPurpose = (typeof LINK_PURPOSES)[number];
 
@@ -14,6 +15,7 @@ export const LINK_LIFETIME_MS: Record<LinkPurpose, number> = {
   reset_password: 30 * 60_000,
   confirm_email_change: 24 * 3_600_000,
   undo_email_change: 7 * 24 * 3_600_000,
+  undo_access_change: 7 * 24 * 3_600_000,
 };
 
 /** The gateway's page for each, on PUBLIC_ORIGIN. */
@@ -22,6 +24,7 @@ const PAGES: Record<LinkPurpose, string> = {
   reset_password: "/auth/reset-password",
   confirm_email_change: "/auth/confirm-email-change",
   undo_email_change: "/auth/undo-email-change",
+  undo_access_change: "/auth/undo-access-change",
 };
 
 /** 32 bytes in base64url. */
@@ -49,7 +52,8 @@ export function createLinkTokens(key: Buffer, origin: string): LinkTokens {
   return {
     tokenOf,
     completed(values) {
-      if (values.link === undefined) return { ...values };
+      // A mail that the version before enqueued without its link: the reader begins at the origin.
+      if (values.link === undefined) return { ...values, link: origin };
       const [, purpose = "", id = ""] = STORED_LINK.exec(values.link) ?? [];
       const known = LINK_PURPOSES.find((candidate) => candidate === purpose);
       if (known === undefined) throw new Error("a mail in the outbox has a link this version does not know");

@@ -5,8 +5,8 @@
 export const MAILS = {
   /** A refresh token was used twice, and its session has been ended. */
   "refresh-reuse": ["occurredAt", "ip", "browser"],
-  /** The second factor was turned on. */
-  "mfa-enabled": ["occurredAt", "ip", "browser"],
+  /** The second factor was turned on. `link` takes that back. */
+  "mfa-enabled": ["occurredAt", "ip", "browser", "link"],
   /** It was turned off. */
   "mfa-disabled": ["occurredAt", "ip", "browser"],
   /** Its recovery codes were replaced. */
@@ -19,8 +19,10 @@ export const MAILS = {
   "verify-email": ["link"],
   /** Somebody forgot a password. */
   "reset-password": ["link"],
-  /** A password was set anew, by a link or by its owner. */
+  /** A password was set anew by its owner. */
   "password-changed": ["occurredAt"],
+  /** A password was set anew by a mailed link. `removed` and `left` are phrases: other ways to log in. */
+  "password-reset": ["occurredAt", "removed", "left"],
   /** The mailbox's owner has taken over an account whose credentials were never proven with it. Each value is a phrase. */
   "account-claimed": ["occurredAt", "claim", "removed"],
   /** To the address that an account is to have. */
@@ -35,8 +37,8 @@ export const MAILS = {
   "new-device": ["occurredAt", "ip", "browser"],
   /** Its password was guessed at until logins had to wait. `link` as in `reset-password`. */
   "account-guessed-at": ["link", "occurredAt"],
-  /** An account at an identity provider can log in from now on. */
-  "identity-linked": ["provider", "occurredAt", "ip", "browser"],
+  /** An account at an identity provider can log in from now on. `link` takes that back. */
+  "identity-linked": ["provider", "occurredAt", "ip", "browser", "link"],
   /** It cannot any more. */
   "identity-unlinked": ["provider", "occurredAt", "ip", "browser"],
 } as const satisfies Record<string, readonly string[]>;

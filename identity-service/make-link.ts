@@ -20,20 +20,27 @@ export interface NewLink {
   sessionId?: string | null;
 }
 
+/** Links that stay good when the next one of their purpose is made. */
+const OUTLIVING: ReadonlySet<LinkPurpose> = new Set([
+  "undo_email_change",
+  "undo_access_change",
+  "reset_password",
+]);
+
 const MAX_LINKS_PER_HOUR = 3;
 const HOUR_MS = 3_600_000;
 
 /**
  * Makes a link, in the transaction that asks for its mail. The user's older ones of the purpose die with it, but not
- * those that undo a change of address (each is the way back to another address), nor those that reset a password: who
- * asks for one in the owner's name must not end the owner's.
+ * those that undo a change (each is the way back from another one), nor those that reset a password: who asks for one in
+ * the owner's name must not end the owner's.
  *
  * @returns the link as a mail's values take it.
  */
 export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: NewLink): Promise<string> {
   const { userId, purpose, newEmail = null, areCredentialsProven = false, sessionId = null } = link;
   const now = deps.now();
-  const outlivesTheNext = purpose === "undo_email_change" || purpose === "reset_password";
+  const outlivesTheNext = OUTLIVING.has(purpose);
   if (!outlivesTheNext) await killLinks(tx, { userId, purposes: [purpose], now });
   const id = deps.newId();
   const tokenHash = hashOfToken(deps.linkTokens.tokenOf(id));

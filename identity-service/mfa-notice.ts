@@ -3,6 +3,7 @@ import { describeBrowser } from "./describe-browser.ts";
 import { inUtc } from "./in-utc.ts";
 import { knownAddress } from "./known-address.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
+import { type MakeLinkDeps, makeLink } from "./make-link.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import type { LockedUser } from "./mfa-store.ts";
 
@@ -13,14 +14,27 @@ export async function enqueueMfaNotice(
   tx: TransactionSql,
   deps: MfaNoticeDeps,
   user: LockedUser,
-  template: "mfa-enabled" | "mfa-disabled" | "recovery-codes-renewed",
+  template: "mfa-disabled" | "recovery-codes-renewed",
   from: Pick<TypedCode, "clientIp" | "userAgent">,
 ): Promise<void> {
-  const data = {
-    occurredAt: inUtc(deps.now()),
-    ip: knownAddress(from.clientIp),
-    browser: describeBrowser(from.userAgent),
-  };
+  const data = noticeOf(deps, from);
   const mail = { id: deps.newId(), userId: user.id, recipient: user.email };
   await enqueueMail(tx, { ...mail, template, data }, deps.now());
+}
+
+/** Tells a user that the second factor is on, with a link that takes that back: an intruder may have set it up. */
+export async function enqueueMfaEnabled(
+  tx: TransactionSql,
+  deps: MfaNoticeDeps & MakeLinkDeps,
+  { id: userId, email: recipient }: LockedUser,
+  from: Pick<TypedCode, "clientIp" | "userAgent">,
+): Promise<void> {
+  const link = await makeLink(tx, deps, { userId, purpose: "undo_access_change" });
+  const data = { ...noticeOf(deps, from), link };
+  const mail = { id: deps.newId(), userId, recipient };
+  await enqueueMail(tx, { ...mail, template: "mfa-enabled", data }, deps.now());
+}
+
+function noticeOf(deps: MfaNoticeDeps, { clientIp, userAgent }: Pick<TypedCode, "clientIp" | "userAgent">) {
+  return { occurredAt: inUtc(deps.now()), ip: knownAddress(clientIp), browser: describeBrowser(userAgent) };
 }

@@ -3,6 +3,7 @@ import type { Sql } from "../service-kit/postgres.ts";
 import type { BeginMfaChallengeDeps } from "./begin-mfa-challenge.ts";
 import type { BeginSessionDeps } from "./begin-session.ts";
 import type { HashShare } from "./hash-share.ts";
+import type { MakeLinkDeps } from "./make-link.ts";
 import type { FlowSecrets } from "./oauth-flow-secrets.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
@@ -10,7 +11,7 @@ import type { RelyingParty } from "./relying-party.ts";
 export type RelyingParties = ReadonlyMap<string, RelyingParty>;
 
 /** What a login at an identity provider needs. */
-export interface OAuthDeps extends BeginMfaChallengeDeps, BeginSessionDeps {
+export interface OAuthDeps extends BeginMfaChallengeDeps, BeginSessionDeps, MakeLinkDeps {
   sql: Sql;
   /** What one network may ask of providers at once. */
   providerShare: HashShare;

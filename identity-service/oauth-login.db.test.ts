@@ -555,6 +555,7 @@ describe("an account with the same address", () => {
     await setPasswordByMail();
     expect(await users()).toMatchObject([{ email_verified: true }]);
     expect((await flow({ linkTo: ownerOf(user.id) })).kind).toBe("linked");
+    await database.ownerSql`update external_identities set linked_at = linked_at - interval '31 days'`;
     await setPasswordByMail();
     expect(await listIdentities(database.sql, user.id)).toHaveLength(1);
   });

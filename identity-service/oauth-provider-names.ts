@@ -18,6 +18,7 @@ export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
   "resend-verification",
   "reset-password",
   "sessions",
+  "undo-access-change",
   "undo-email-change",
   "verify-email",
 ]);

@@ -23,17 +23,21 @@ export async function replacePassword(
     reason: "password_changed" | "password_reset";
     clientIp?: string;
     userAgent?: string;
+    /** Of a reset: what it removed besides, and what is left, as phrases. */
+    ways?: { removed: string; left: string };
   },
   context: CallContext,
 ): Promise<SessionEnd> {
   const now = deps.now();
   const { id: userId, email: recipient } = account;
-  const { passwordHash, clientIp = "", userAgent = "", ...end } = change;
+  const { passwordHash, clientIp = "", userAgent = "", ways, ...end } = change;
   await setPasswordHash(tx, { userId, passwordHash, at: now });
   await forgiveWrongCodesFor(tx, deps, userId);
   await killLinks(tx, { userId, purposes: ["reset_password", "confirm_email_change"], now });
+  const mail = { id: deps.newId(), userId, recipient };
   const data = { occurredAt: inUtc(now) };
-  await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: "password-changed", data }, now);
+  if (ways === undefined) await enqueueMail(tx, { ...mail, template: "password-changed", data }, now);
+  else await enqueueMail(tx, { ...mail, template: "password-reset", data: { ...data, ...ways } }, now);
   const event = { type: change.reason, userId, byOwner: true, clientIp, userAgent };
   await tellAudit(tx, deps, event, context);
   return owesSessionEnd(tx, deps, { userId, ...end });

@@ -9,10 +9,15 @@ import {
 } from "./account-store.ts";
 import { claimAccount } from "./claim-account.ts";
 import { type EndSessionsDeps, endSessions } from "./end-sessions.ts";
+import { tellRemoved } from "./evict-credentials.ts";
+import { deleteIdentitiesSince, listIdentities } from "./external-identity-store.ts";
 import { type HashNewPasswordDeps, hashNewPassword } from "./hash-new-password.ts";
+import { inUtc } from "./in-utc.ts";
 import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
 import type { OpenLink } from "./link-store.ts";
+import { findTotpCredential } from "./mfa-store.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
+import { RECENT_IDENTITY_MS } from "./remove-recent-access.ts";
 import { replacePassword } from "./replace-password.ts";
 import type { SessionEnd } from "./session-end-store.ts";
 import { tellAudit } from "./tell-audit.ts";
@@ -38,8 +43,10 @@ export interface EndedSessions {
 
 /**
  * Sets a new password by the link that was mailed. The password and the mailbox are the same person's from now on. If
- * that was never shown before, what was set up so far may be somebody else's: all of it goes. Otherwise identities and
- * a second factor stay: access to the mailbox alone must not remove a factor. A refused password leaves the link usable.
+ * that was never shown before, what was set up so far may be somebody else's: all of it goes. Otherwise the second factor
+ * stays, because access to the mailbox alone must not remove a factor, and logins at providers that were linked in the last 30
+ * days go unless the request keeps them: whoever stole the old password may have linked them. The mail names what went and
+ * what is left. A refused password leaves the link usable.
  * Every session of the user has ended when this resolves.
  *
  * @throws {DomainError} `reset_token_invalid`, `password_too_short`, `password_too_common`, `password_contains_email`,
@@ -49,7 +56,7 @@ export interface EndedSessions {
  */
 export async function resetPassword(
   deps: ResetPasswordDeps,
-  request: { token: string; newPassword: string; clientIp?: string },
+  request: { token: string; newPassword: string; clientIp?: string; keepRecentLogins?: boolean },
   context: CallContext,
 ): Promise<EndedSessions> {
   const link = await linkOf(deps, request);
@@ -66,7 +73,13 @@ export async function resetPassword(
       const end =
         locked.credentialsProvenAt === null
           ? await claimByReset(tx, deps, locked, change, context)
-          : await replacePassword(tx, deps, locked, change, context);
+          : await replacePassword(
+              tx,
+              deps,
+              locked,
+              { ...change, ways: await reviewWays(tx, deps, locked.id, request, context) },
+              context,
+            );
       await setCredentialsProven(tx, locked.id, deps.now());
       return end;
     }),
@@ -104,4 +117,29 @@ async function linkOf(
 function ifLinkRefused(error: unknown): undefined {
   if (error instanceof DomainError && error.code === "reset_token_invalid") return undefined;
   throw error;
+}
+
+/** Removes what may be an intruder's, and says in phrases what went and what still logs in. */
+async function reviewWays(
+  tx: TransactionSql,
+  deps: ResetPasswordDeps,
+  userId: string,
+  { keepRecentLogins = false }: { keepRecentLogins?: boolean },
+  context: CallContext,
+): Promise<{ removed: string; left: string }> {
+  const since = new Date(deps.now().getTime() - RECENT_IDENTITY_MS);
+  const removed = keepRecentLogins ? [] : await deleteIdentitiesSince(tx, userId, since);
+  await tellRemoved(tx, deps, { userId, providers: removed, hadSecondFactor: false }, context);
+  const identities = await listIdentities(tx, userId);
+  const confirmedAt = (await findTotpCredential(tx, userId))?.confirmedAt ?? null;
+  const left = [
+    ...identities.map(({ provider, linkedAt }) => `the login with ${provider}, linked on ${inUtc(linkedAt)}`),
+    ...(confirmedAt === null
+      ? []
+      : [`together with the second factor that was turned on on ${inUtc(confirmedAt)}`]),
+  ];
+  return {
+    removed: removed.map((provider) => `the login with ${provider}`).join(", ") || "nothing",
+    left: left.join("; ") || "nothing",
+  };
 }

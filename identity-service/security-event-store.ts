@@ -13,6 +13,7 @@ export type SecurityEventType =
   | "status_changed"
   | "email_changed"
   | "email_change_undone"
+  | "access_change_undone"
   | "mfa_enabled"
   | "mfa_disabled"
   | "mfa_reset"

@@ -4,6 +4,7 @@ import { describeBrowser } from "./describe-browser.ts";
 import { inUtc } from "./in-utc.ts";
 import { knownAddress } from "./known-address.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
+import { type MakeLinkDeps, makeLink } from "./make-link.ts";
 import type { CallOrigin } from "./oauth-deps.ts";
 import { type TellAuditDeps, tellAudit } from "./tell-audit.ts";
 
@@ -16,10 +17,10 @@ export interface IdentityChange {
   change: "linked" | "unlinked";
 }
 
-/** Tells a user by mail, and the audit log, of a change of the ways to log in, in its transaction. */
+/** Tells a user by mail (of a new login with a link that takes it back), and the audit log, of a change of the ways to log in, in its transaction. */
 export async function tellIdentityChange(
   tx: TransactionSql,
-  deps: TellAuditDeps,
+  deps: TellAuditDeps & MakeLinkDeps,
   { userId, email: recipient, provider, change }: IdentityChange,
   { clientIp, userAgent }: CallOrigin,
   context: CallContext,
@@ -31,7 +32,13 @@ export async function tellIdentityChange(
     ip: knownAddress(clientIp),
     browser: describeBrowser(userAgent),
   };
-  await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: `identity-${change}`, data }, now);
+  const mail = { id: deps.newId(), userId, recipient };
+  if (change === "linked") {
+    const link = await makeLink(tx, deps, { userId, purpose: "undo_access_change" });
+    await enqueueMail(tx, { ...mail, template: "identity-linked", data: { ...data, link } }, now);
+  } else {
+    await enqueueMail(tx, { ...mail, template: "identity-unlinked", data }, now);
+  }
   const type = `identity_${change}` as const;
   await tellAudit(
     tx,

@@ -3,12 +3,12 @@ import { orUnavailable, type TransactionSql } from "../service-kit/postgres.ts";
 import { clearPassword, setCredentialsProven, setEmail } from "./account-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { evictCredentials, tellRemoved } from "./evict-credentials.ts";
-import { deleteIdentitiesSince } from "./external-identity-store.ts";
 import { killLinks } from "./link-store.ts";
 import { LINK_PURPOSES } from "./links.ts";
 import { enqueueMail } from "./mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "./make-link.ts";
-import { deleteSecondFactor, findTotpCredential } from "./mfa-store.ts";
+import { deleteFlowsOfUser } from "./oauth-store.ts";
+import { removeRecentAccess } from "./remove-recent-access.ts";
 import type { EndedSessions } from "./reset-password.ts";
 import type { SessionEnd } from "./session-end-store.ts";
 import { tellAudit } from "./tell-audit.ts";
@@ -26,8 +26,8 @@ export interface UndoEmailChangeDeps extends UseLinkDeps, EndSessionsDeps, MakeL
 /**
  * Gives a user the address back that the link was mailed to. Whoever changed the address may not have been the user:
  * every session has ended when this resolves, the password is gone, and a link to set another is on its way to the address.
- * If the credentials were proven with that address, a second factor and identities of before the change stay;
- * otherwise nothing does. Other links die, but for those that undo an earlier change.
+ * If the credentials were proven with that address, a second factor and identities that are older than the change by more than
+ * `remove-recent-access.ts` says stay; otherwise nothing does. Other links die, but for those that undo an earlier change.
  *
  * @throws {DomainError} `verification_token_invalid`, `service_unavailable`.
  */
@@ -67,7 +67,7 @@ export async function undoEmailChange(
   return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
 }
 
-/** Removes what whoever changed the address knew or has set up since. What is left was proven with the old address. */
+/** Removes what an intruder may have known or set up. What is left was proven with the old address. */
 async function removeSince(
   tx: TransactionSql,
   deps: UndoEmailChangeDeps,
@@ -80,11 +80,9 @@ async function removeSince(
   await killLinks(tx, { userId, purposes: others, now });
   await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from: since });
   await clearPassword(tx, userId, now);
-  const credential = await findTotpCredential(tx, userId);
-  const isFactorNew = credential?.confirmedAt != null && credential.confirmedAt >= since;
-  const hadSecondFactor = isFactorNew && (await deleteSecondFactor(tx, userId));
-  const providers = await deleteIdentitiesSince(tx, userId, since);
-  await tellRemoved(tx, deps, { userId, providers, hadSecondFactor }, context);
+  const removed = await removeRecentAccess(tx, userId, since);
+  await tellRemoved(tx, deps, { userId, ...removed }, context);
+  await deleteFlowsOfUser(tx, userId);
   await setCredentialsProven(tx, userId, now);
   return owesSessionEnd(tx, deps, { userId, reason: REASON });
 }

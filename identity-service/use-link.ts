@@ -15,6 +15,7 @@ const REFUSAL: Record<LinkPurpose, ErrorCode> = {
   reset_password: "reset_token_invalid",
   confirm_email_change: "verification_token_invalid",
   undo_email_change: "verification_token_invalid",
+  undo_access_change: "verification_token_invalid",
 };
 
 export function linkRefused(purpose: LinkPurpose): DomainError {

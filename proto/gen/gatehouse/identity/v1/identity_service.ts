@@ -318,6 +318,8 @@ export interface ResetPasswordRequest {
   newPassword: string;
   /** The client's address; empty from a gateway of an earlier version. */
   clientIp: string;
+  /** Logins at providers that were linked lately stay. By default a reset removes them. */
+  keepRecentLogins: boolean;
 }
 
 /** The password is set. */
@@ -430,6 +432,20 @@ export interface UndoEmailChangeRequest {
 
 /** The old address is back. */
 export interface UndoEmailChangeResponse {
+  /** UUID of the user. */
+  userId: string;
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
+/** The link of a mail that tells of a new second factor or a new login at a provider. */
+export interface UndoAccessChangeRequest {
+  /** As the mail's link has it. Never logged. */
+  token: string;
+}
+
+/** Nobody who was in the account is in it any more. */
+export interface UndoAccessChangeResponse {
   /** UUID of the user. */
   userId: string;
   /** UUIDs of the sessions that this call ended. */
@@ -2538,7 +2554,7 @@ export const ForgotPasswordResponse: MessageFns<ForgotPasswordResponse> = {
 };
 
 function createBaseResetPasswordRequest(): ResetPasswordRequest {
-  return { token: "", newPassword: "", clientIp: "" };
+  return { token: "", newPassword: "", clientIp: "", keepRecentLogins: false };
 }
 
 export const ResetPasswordRequest: MessageFns<ResetPasswordRequest> = {
@@ -2551,6 +2567,9 @@ export const ResetPasswordRequest: MessageFns<ResetPasswordRequest> = {
     }
     if (message.clientIp !== "") {
       writer.uint32(26).string(message.clientIp);
+    }
+    if (message.keepRecentLogins !== false) {
+      writer.uint32(32).bool(message.keepRecentLogins);
     }
     return writer;
   },
@@ -2590,6 +2609,14 @@ export const ResetPasswordRequest: MessageFns<ResetPasswordRequest> = {
             }
 
             message.clientIp = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.keepRecentLogins = reader.bool();
             continue;
           }
         }
@@ -3369,6 +3396,109 @@ export const UndoEmailChangeResponse: MessageFns<UndoEmailChangeResponse> = {
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
       const message = createBaseUndoEmailChangeResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUndoAccessChangeRequest(): UndoAccessChangeRequest {
+  return { token: "" };
+}
+
+export const UndoAccessChangeRequest: MessageFns<UndoAccessChangeRequest> = {
+  encode(message: UndoAccessChangeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.token !== "") {
+      writer.uint32(10).string(message.token);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UndoAccessChangeRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUndoAccessChangeRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUndoAccessChangeResponse(): UndoAccessChangeResponse {
+  return { userId: "", endedSessionIds: [] };
+}
+
+export const UndoAccessChangeResponse: MessageFns<UndoAccessChangeResponse> = {
+  encode(message: UndoAccessChangeResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    for (const v of message.endedSessionIds) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UndoAccessChangeResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUndoAccessChangeResponse();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -5128,6 +5258,21 @@ export const IdentityServiceService = {
     responseDeserialize: (value: Buffer): UndoEmailChangeResponse => UndoEmailChangeResponse.decode(value),
   },
   /**
+   * Takes back what was set up lately to log in with: second factor and logins at providers. The password goes, every session
+   * ends, and a link to set a new password is mailed. Errors: verification_token_invalid.
+   */
+  undoAccessChange: {
+    path: "/gatehouse.identity.v1.IdentityService/UndoAccessChange" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: UndoAccessChangeRequest): Buffer =>
+      Buffer.from(UndoAccessChangeRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): UndoAccessChangeRequest => UndoAccessChangeRequest.decode(value),
+    responseSerialize: (value: UndoAccessChangeResponse): Buffer =>
+      Buffer.from(UndoAccessChangeResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): UndoAccessChangeResponse => UndoAccessChangeResponse.decode(value),
+  },
+  /**
    * Tells a user by mail that a refresh token of theirs was used twice and that the session has been
    * ended. Idempotent by `event_id`. A user who is gone is not told, and that is no error.
    */
@@ -5328,6 +5473,11 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    * Errors: verification_token_invalid.
    */
   undoEmailChange: handleUnaryCall<UndoEmailChangeRequest, UndoEmailChangeResponse>;
+  /**
+   * Takes back what was set up lately to log in with: second factor and logins at providers. The password goes, every session
+   * ends, and a link to set a new password is mailed. Errors: verification_token_invalid.
+   */
+  undoAccessChange: handleUnaryCall<UndoAccessChangeRequest, UndoAccessChangeResponse>;
   /**
    * Tells a user by mail that a refresh token of theirs was used twice and that the session has been
    * ended. Idempotent by `event_id`. A user who is gone is not told, and that is no error.
@@ -5753,6 +5903,25 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: UndoEmailChangeResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Takes back what was set up lately to log in with: second factor and logins at providers. The password goes, every session
+   * ends, and a link to set a new password is mailed. Errors: verification_token_invalid.
+   */
+  undoAccessChange(
+    request: UndoAccessChangeRequest,
+    callback: (error: ServiceError | null, response: UndoAccessChangeResponse) => void,
+  ): ClientUnaryCall;
+  undoAccessChange(
+    request: UndoAccessChangeRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: UndoAccessChangeResponse) => void,
+  ): ClientUnaryCall;
+  undoAccessChange(
+    request: UndoAccessChangeRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: UndoAccessChangeResponse) => void,
   ): ClientUnaryCall;
   /**
    * Tells a user by mail that a refresh token of theirs was used twice and that the session has been
