@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
 import { linkIn, mailAbout, mailsTo } from "../support/mailbox.ts";
 import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
+import { proveAddress } from "../support/verified-user.ts";
 
 let system: System;
 let api: ApiClient;
@@ -148,13 +149,14 @@ test("a new password ends the other sessions, and needs the present one", async 
 
 test("an address changes by a link to the new one, and back by a link to the old one", async () => {
   const user = await api.newUser();
+  await proveAddress(system, api, user);
   const token = user.accessToken;
   const newEmail = `new-${randomUUID()}@example.com`;
   const asked = await api.post("/auth/change-email", { newEmail, password: user.password }, { token });
   expect(asked.status).toBe(200);
   const confirm = await linkAbout(newEmail, "Confirm your new e-mail address");
   expect((await api.get("/auth/me", { token })).body.data.user.email).toBe(user.email);
-  expect((await follow(confirm)).status).toBe(200);
+  expect((await follow(confirm, { password: user.password })).status).toBe(200);
   expect((await api.get("/auth/me", { token })).body.data.user).toMatchObject({
     email: newEmail,
     emailVerified: true,
@@ -185,6 +187,7 @@ test("wanting an address that has an account says the same, and only its owner g
 
 test("a profile changes; an account is deleted with its sessions, and its address is free again", async () => {
   const user = await api.newUser();
+  await proveAddress(system, api, user);
   const token = user.accessToken;
   const changed = await api.call("PATCH", "/auth/me", { token, body: { firstName: "Grace" } });
   expect(changed.body.data.user).toMatchObject({ firstName: "Grace", lastName: "Lovelace" });

@@ -104,7 +104,8 @@ describe("over plain HTTP", () => {
       const { body } = await api.get(`/admin/audit?requestId=${requestId}`, { token: admin });
       return body.data.entries.length;
     };
-    await expect.poll(audited, { timeout: 10_000 }).toBe(2);
+    // The call's intent and outcome, the new account and its identity.
+    await expect.poll(audited, { timeout: 10_000 }).toBe(4);
     for (const name of ["gateway", "identity-service", "token-service", "audit-service"]) {
       const log = await readLog(system, name);
       const { searchParams } = new URL(callback);
