@@ -9,10 +9,12 @@ import {
   addressSchema,
   booleanSchema,
   ConfigError,
+  databaseConfig,
   encryptionKeyFileSchema,
   integerSchema,
   parseConfig,
   privateFileSchema,
+  redisConfig,
   Secret,
   secretFileSchema,
   splitAddress,
@@ -179,4 +181,35 @@ test("one secret for two purposes is refused, whatever kind; a key may be its ow
   expect(secretProblemsOf(files)).toEqual(["  OTHER_PASSWORD_FILE: holds the same secret as PASSWORD_FILE"]);
   renameSync(secretFile("three", key), files.OTHER_PASSWORD_FILE);
   expect(secretProblemsOf(files)).toEqual(["  LINK_KEY_FILE: holds the same secret as OTHER_PASSWORD_FILE"]);
+});
+
+test.each([
+  ["postgres://r@127.0.0.1:5432/d", {}, true],
+  ["postgres://r@localhost/d", {}, true],
+  ["postgres://r@[::1]:5432/d", {}, true],
+  ["postgres://r@10.0.0.5:5432/d", {}, false],
+  ["postgres://r@postgres:5432/d", {}, false],
+  ["postgres://r@127.0.0.1.example.com/d", {}, false],
+  ["postgres://r@postgres:5432/d", { DATABASE_PLAINTEXT: "true" }, true],
+  ["postgres://r@postgres:5432/d", { DATABASE_CA_FILE: import.meta.filename }, true],
+])("a database on another host is refused without TLS: %s with %j", (url, more, isGood) => {
+  const { DATABASE_URL, DATABASE_CA_FILE, DATABASE_PLAINTEXT } = databaseConfig;
+  const read = () =>
+    parseConfig(z.object({ DATABASE_URL, DATABASE_CA_FILE, DATABASE_PLAINTEXT }), {
+      DATABASE_URL: url,
+      ...more,
+    });
+  if (isGood) expect(read).not.toThrow();
+  else expect(read).toThrow("DATABASE_URL: is another host");
+});
+
+test.each([
+  ["redis://127.0.0.1:6379", {}, true],
+  ["redis://redis:6379", {}, false],
+  ["redis://redis:6379", { REDIS_PLAINTEXT: "true" }, true],
+  ["rediss://redis:6379", {}, true],
+])("Redis on another host is refused without TLS: %s with %j", (url, more, isGood) => {
+  const read = () => parseConfig(z.object(redisConfig), { REDIS_URL: url, ...more });
+  if (isGood) expect(read).not.toThrow();
+  else expect(read).toThrow("REDIS_URL: is another host");
 });

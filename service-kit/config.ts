@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { parseEncryptionKey } from "./key-cipher.ts";
+import { isLoopback } from "./loopback.ts";
 import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from "./secret-file.ts";
 
 /** BSD `EX_CONFIG`: the process cannot run with this configuration, so restarting it is no help. */
@@ -51,7 +52,7 @@ export function parseConfig<S extends z.ZodObject>(
   );
   const result = schema.safeParse(Object.fromEntries(given));
   const lines = result.success
-    ? sharedSecrets(result.data)
+    ? [...sharedSecrets(result.data), ...unencryptedConnections(result.data)]
     : result.error.issues.map((issue) => `  ${issue.path.join(".") || "(all)"}: ${describe(issue)}`);
   if (result.success && lines.length === 0) return result.data;
   throw new ConfigError(`The configuration cannot be used:\n${lines.join("\n")}`);
@@ -69,6 +70,32 @@ function sharedSecrets(config: Record<string, unknown>): string[] {
     const isSamePurpose = other?.replace("_PREVIOUS", "") === key.replace("_PREVIOUS", "");
     return other === undefined || isSamePurpose ? [] : [`  ${key}: holds the same secret as ${other}`];
   });
+}
+
+/** A line for each server on another host that would be spoken to in plaintext, unless that is said to be wanted. */
+function unencryptedConnections(config: Record<string, unknown>): string[] {
+  const lines: string[] = [];
+  if (
+    config.DATABASE_CA_FILE === undefined &&
+    isElsewhere(config.DATABASE_URL) &&
+    config.DATABASE_PLAINTEXT !== true
+  )
+    lines.push(
+      "  DATABASE_URL: is another host: set DATABASE_CA_FILE, or DATABASE_PLAINTEXT=true to do without TLS",
+    );
+  const isRedisPlain = typeof config.REDIS_URL === "string" && config.REDIS_URL.startsWith("redis:");
+  if (isRedisPlain && isElsewhere(config.REDIS_URL) && config.REDIS_PLAINTEXT !== true)
+    lines.push(
+      "  REDIS_URL: is another host: make it rediss://, or set REDIS_PLAINTEXT=true to do without TLS",
+    );
+  return lines;
+}
+
+/** Whether a URL leads away from this host. */
+function isElsewhere(url: unknown): boolean {
+  if (typeof url !== "string") return false;
+  const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
+  return host !== "localhost" && !isLoopback(host);
 }
 
 /** The text of a secret file; undefined for any other value. */
@@ -220,6 +247,8 @@ export const databaseConfig = {
   DATABASE_PASSWORD_FILE: secretFileSchema,
   /** CA of the server's certificate; turns on TLS with full verification. */
   DATABASE_CA_FILE: readableFileSchema.optional(),
+  /** Allows a database on another host without TLS: the network between must keep others from reading and writing. */
+  DATABASE_PLAINTEXT: booleanSchema.default(false),
   DATABASE_POOL_SIZE: integerSchema(1, 100).default(10),
 };
 
@@ -236,6 +265,8 @@ export const redisConfig = {
   REDIS_PASSWORD_FILE: secretFileSchema.optional(),
   /** CA of the server's certificate, for `rediss://`. The system's authorities if unset. */
   REDIS_CA_FILE: readableFileSchema.optional(),
+  /** Allows Redis on another host without TLS. */
+  REDIS_PLAINTEXT: booleanSchema.default(false),
 };
 
 /** What is wrong with REDIS_URL beside the other settings; undefined if nothing is. */

@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { BlockList, isIP } from "node:net";
 import { splitAddress } from "./config.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import { createLogLevelSwitch, type LogLevelSwitch } from "./log-level-switch.ts";
 import type { Logger } from "./logger.ts";
+import { isLoopback } from "./loopback.ts";
 import type { Metrics } from "./metrics.ts";
 
 export interface OperationsDeps {
@@ -13,9 +13,6 @@ export interface OperationsDeps {
 }
 
 const MAX_CONNECTIONS = 64;
-const LOOPBACK = new BlockList();
-LOOPBACK.addSubnet("127.0.0.0", 8, "ipv4");
-LOOPBACK.addAddress("::1", "ipv6");
 
 /**
  * Plain HTTP for operators and probes: `/healthz` (the process runs), `/readyz` (it and its dependencies can serve; else 503 with
@@ -65,12 +62,6 @@ async function answer(
   if (pathname === "/metrics")
     return send(response, 200, await metrics.render(), "text/plain; version=0.0.4");
   send(response, 404, "not found\n");
-}
-
-function isLoopback(address = ""): boolean {
-  const plain = address.replace(/^::ffff:/i, "");
-  const family = isIP(plain);
-  return family !== 0 && LOOPBACK.check(plain, family === 6 ? "ipv6" : "ipv4");
 }
 
 function send(response: ServerResponse, status: number, text: string, type = "text/plain"): void {

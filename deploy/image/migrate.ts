@@ -1,14 +1,21 @@
+import { isUnavailable } from "../../service-kit/postgres.ts";
 import { migrateSchema } from "../migrate-schema.ts";
+import { awaitDatabase } from "./await-database.ts";
 import { ROOT, schemaCommand } from "./schema-config.ts";
 import { connectForSchema } from "./schema-connection.ts";
+
+/** After this the Job ends with 1 and is tried again: the wait goes on, and shows in its restarts. */
+const WAIT_TIMEOUT_MS = 5 * 60_000;
 
 const { wanted, config } = schemaCommand();
 const owner = connectForSchema(config, `migrate ${wanted.database}`);
 try {
+  const log = (reason: string) => console.log(`${wanted.database}: waiting for the database: ${reason}`);
+  await awaitDatabase(owner, { timeoutMs: WAIT_TIMEOUT_MS, log });
   const ran = await migrateSchema({ owner, wanted, root: ROOT, log: console.log });
   console.log(`${wanted.database}: ${ran.length === 0 ? "up to date" : `${ran.length} migrations ran`}`);
 } catch (error) {
-  console.error(error);
+  console.error(isUnavailable(error) ? `${wanted.database}: ${(error as Error).message}` : error);
   process.exitCode = 1;
 } finally {
   await owner.end({ timeout: 1 });

@@ -6,10 +6,15 @@ import { USAGE } from "./usage.ts";
 
 const EXIT_USAGE = 64;
 
-const { DATABASE_URL, DATABASE_PASSWORD_FILE, DATABASE_CA_FILE } = databaseConfig;
+const { DATABASE_URL, DATABASE_PASSWORD_FILE, DATABASE_CA_FILE, DATABASE_PLAINTEXT } = databaseConfig;
 
 /** What `migrate` and `await-schema` read from their environment. */
-export const schemaConfigSchema = z.object({ DATABASE_URL, DATABASE_PASSWORD_FILE, DATABASE_CA_FILE });
+export const schemaConfigSchema = z.object({
+  DATABASE_URL,
+  DATABASE_PASSWORD_FILE,
+  DATABASE_CA_FILE,
+  DATABASE_PLAINTEXT,
+});
 export type SchemaConfig = z.output<typeof schemaConfigSchema>;
 
 /** Where `<service>/migrations` are. */

@@ -9,6 +9,9 @@ export interface FakeMessage {
   socket: Socket;
 }
 
+/** To a statement: no rows (undefined), none at all, or that the role may not do this. */
+type FakeAnswer = "nothing" | "denied" | undefined;
+
 /** A server that speaks as much of PostgreSQL's protocol as the driver needs, and fails when a test wants it to. */
 export interface FakePostgres {
   url: string;
@@ -20,10 +23,12 @@ export interface FakePostgres {
 }
 
 /**
- * @param answer called for each statement; `undefined` answers it with no rows, `"nothing"` leaves it open.
+ * @param answer called for each statement.
+ * @param wantedPort any free one if it is 0.
  */
 export async function startFakePostgres(
-  answer: (message: FakeMessage) => "nothing" | undefined = () => undefined,
+  answer: (message: FakeMessage) => FakeAnswer = () => undefined,
+  wantedPort = 0,
 ): Promise<FakePostgres> {
   const received: FakeMessage[] = [];
   const sockets = new Set<Socket>();
@@ -40,7 +45,7 @@ export async function startFakePostgres(
     };
     serveConnection(socket, hear);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => server.listen(wantedPort, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   return {
     url: `postgres://anybody@127.0.0.1:${port}/any`,
@@ -54,13 +59,15 @@ export async function startFakePostgres(
   };
 }
 
-function serveConnection(socket: Socket, hear: (text: string) => "nothing" | undefined): void {
+function serveConnection(socket: Socket, hear: (text: string) => FakeAnswer): void {
   let pending = Buffer.alloc(0);
   let isStarted = false;
   let statement = "";
   let state = "I";
   const run = (text: string) => {
-    if (hear(text) === "nothing") return false;
+    const answer = hear(text);
+    if (answer === "denied") socket.write(Buffer.concat([DENIED, message("Z", state)]));
+    if (answer !== undefined) return false;
     if (/^begin/.test(text)) state = "T";
     if (/^(commit|rollback)$/.test(text.trim())) state = "I";
     return true;
@@ -100,6 +107,8 @@ function serveConnection(socket: Socket, hear: (text: string) => "nothing" | und
     }
   });
 }
+
+const DENIED = message("E", "SERROR\0C42501\0Mpermission denied\0\0");
 
 function message(type: string, body: string): Buffer {
   const head = Buffer.from(`${type}....`, "latin1");

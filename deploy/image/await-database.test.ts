@@ -1,0 +1,62 @@
+import { afterEach, expect, test } from "vitest";
+import { openPool, type Sql } from "../../service-kit/postgres.ts";
+import { type FakePostgres, startFakePostgres } from "../../tests/support/fake-postgres.ts";
+import { freePort } from "../../tests/support/free-port.ts";
+import { awaitDatabase } from "./await-database.ts";
+
+let sql: Sql | undefined;
+let server: FakePostgres | undefined;
+
+afterEach(async () => {
+  await sql?.end({ timeout: 0 });
+  server?.close();
+});
+
+function connect(port: number): Sql {
+  sql = openPool({
+    url: `postgres://owner@127.0.0.1:${port}/any`,
+    maxConnections: 1,
+    connectTimeoutMs: 1_000,
+    maxWaitMs: 1_000,
+    maxWaiting: 1,
+    driver: { password: "any" },
+  });
+  return sql;
+}
+
+test("a database that comes later is waited for, and the wait is told of once", async () => {
+  const port = await freePort();
+  const told: string[] = [];
+  const waiting = awaitDatabase(connect(port), {
+    timeoutMs: 20_000,
+    intervalMs: 1_000,
+    log: (reason) => told.push(reason),
+  });
+  await expect.poll(() => told.length).toBe(1);
+  await new Promise((resolve) => setTimeout(resolve, 2_500));
+  server = await startFakePostgres(undefined, port);
+  await waiting;
+  expect(told).toEqual([expect.stringContaining("ECONNREFUSED")]);
+});
+
+test("the wait has an end", async () => {
+  const waiting = awaitDatabase(connect(await freePort()), {
+    timeoutMs: 100,
+    intervalMs: 20,
+    log: () => undefined,
+  });
+  await expect(waiting).rejects.toMatchObject({
+    code: expect.stringMatching(/^(ECONNREFUSED|CONNECTION_TOO_LATE)$/),
+  });
+});
+
+test("what no waiting mends is thrown at once", async () => {
+  server = await startFakePostgres(({ text }) => (text === "select 1" ? "denied" : undefined));
+  const told: string[] = [];
+  const waiting = awaitDatabase(connect(server.port), {
+    timeoutMs: 20_000,
+    log: (reason) => told.push(reason),
+  });
+  await expect(waiting).rejects.toMatchObject({ code: "42501" });
+  expect(told).toEqual([]);
+});

@@ -1,0 +1,29 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { isUnavailable, type Sql } from "../../service-kit/postgres.ts";
+
+const INTERVAL_MS = 1_000;
+
+/**
+ * Waits until a database lets its client in. Says what it waits for when that begins and when it changes.
+ *
+ * @throws the database's last answer once `timeoutMs` have passed; any error that no waiting mends, at once.
+ */
+export async function awaitDatabase(
+  sql: Sql,
+  options: { timeoutMs: number; intervalMs?: number; log: (reason: string) => void },
+): Promise<void> {
+  const deadlineMs = performance.now() + options.timeoutMs;
+  let told: string | undefined;
+  for (;;) {
+    try {
+      await sql`select 1`;
+      return;
+    } catch (error) {
+      if (!isUnavailable(error) || performance.now() >= deadlineMs) throw error;
+      const reason = (error as Error).message;
+      if (reason !== told) options.log(reason);
+      told = reason;
+      await sleep(options.intervalMs ?? INTERVAL_MS);
+    }
+  }
+}
