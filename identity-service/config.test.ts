@@ -208,3 +208,21 @@ test("links lead to an origin with or without a port, and their key has 32 bytes
   }
   expect(problemsOf({ LINK_KEY_FILE: file })).toContain("LINK_KEY_FILE: the file must hold 32 random bytes");
 });
+
+test.each(["http://breaches.example/range/", "http://10.0.0.1/range/"])(
+  "%s is no place to ask for breaches",
+  (url) => {
+    expect(() => parseConfig(configSchema, { ...MINIMAL, BREACH_LOOKUP_URL: url })).toThrow(
+      /BREACH_LOOKUP_URL/,
+    );
+  },
+);
+
+test.each([
+  "https://breaches.example/range/",
+  "http://127.0.0.1:9/",
+  "http://[::1]:9/",
+  "http://localhost:9/",
+])("breaches are asked for at %s", (url) => {
+  expect(parseConfig(configSchema, { ...MINIMAL, BREACH_LOOKUP_URL: url }).BREACH_LOOKUP_URL).toBe(url);
+});

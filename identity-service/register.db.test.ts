@@ -198,3 +198,13 @@ test("the service's role can neither change which user a row is nor empty the ta
     await expect(statement).rejects.toMatchObject({ code: "42501" });
   }
 });
+
+test.each(["\uff41nna.smith@example.com", "u\u017fer@example.com"])(
+  "%s looks like another address: refused",
+  async (email) => {
+    await expect(register(deps, { ...ANNA, email }, soon())).rejects.toMatchObject({
+      code: "validation_failed",
+      fields: [{ field: "email" }],
+    });
+  },
+);
