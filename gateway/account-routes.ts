@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { TokenVerifier } from "../token-client/principal.ts";
 import type { AccountClient, EndedSessions } from "./account-client.ts";
 import { accountDocs } from "./account-docs.ts";
-import { emailField, nameField, passwordField, tempTokenField } from "./body-fields.ts";
+import { emailField, nameField, newPasswordField, passwordField, tempTokenField } from "./body-fields.ts";
 import { clientIp } from "./client-ip.ts";
 import { clientOf } from "./client-of.ts";
 import { deviceTokenOf } from "./device-cookie.ts";
@@ -13,10 +13,10 @@ import { principalOf } from "./principal.ts";
 import type { GatewayApp } from "./request-state.ts";
 
 const EmailBody = z.strictObject({ email: emailField });
-const ChangePasswordBody = z.strictObject({ currentPassword: passwordField, newPassword: passwordField });
+const ChangePasswordBody = z.strictObject({ currentPassword: passwordField, newPassword: newPasswordField });
 const ChangeAtLoginBody = z.strictObject({
   tempToken: tempTokenField,
-  newPassword: passwordField,
+  newPassword: newPasswordField,
 });
 const ProfileBody = z.strictObject({ firstName: nameField.optional(), lastName: nameField.optional() });
 const DeleteBody = z.strictObject({ password: passwordField });

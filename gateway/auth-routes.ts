@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { DomainError } from "../service-kit/errors.ts";
 import { authDocs } from "./auth-docs.ts";
-import { emailField, nameField, passwordField } from "./body-fields.ts";
+import { emailField, nameField, newPasswordField, passwordField } from "./body-fields.ts";
 import { clientOf } from "./client-of.ts";
 import { deviceTokenOf } from "./device-cookie.ts";
 import { success } from "./envelope.ts";
@@ -15,7 +15,7 @@ import { tokenResponse } from "./token-response.ts";
 
 const RegisterBody = z.strictObject({
   email: emailField,
-  password: passwordField,
+  password: newPasswordField,
   firstName: nameField,
   lastName: nameField.meta({ examples: ["Lovelace"] }),
 });

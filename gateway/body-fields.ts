@@ -15,6 +15,16 @@ export const passwordField = z
   .min(1)
   .max(1_024)
   .meta({ format: "password", examples: ["Correct-Horse-42"] });
+const MAX_NEW_PASSWORD_CODE_POINTS = 128;
+/** What identity-service takes as a new password; one that exists may be any text. */
+export const newPasswordField = z
+  .string()
+  .min(1)
+  .check(({ value, issues }) => {
+    if ([...value.normalize("NFC")].length <= MAX_NEW_PASSWORD_CODE_POINTS) return;
+    issues.push({ code: "too_big", origin: "string", maximum: MAX_NEW_PASSWORD_CODE_POINTS, input: value });
+  })
+  .meta({ format: "password", maxLength: MAX_NEW_PASSWORD_CODE_POINTS, examples: ["Correct-Horse-42"] });
 export const nameField = z
   .string()
   .min(1)

@@ -5,7 +5,7 @@ import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
 import { bearerToken, principalOf } from "../token-client/bearer-token.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
 import type { AccountClient, EndedSessions } from "./account-client.ts";
-import { linkTokenField, passwordField } from "./body-fields.ts";
+import { linkTokenField, newPasswordField } from "./body-fields.ts";
 import { clientOf } from "./client-of.ts";
 import { success } from "./envelope.ts";
 import { addFormParser, isForm } from "./form-parser.ts";
@@ -29,7 +29,7 @@ const ProofBody = z.strictObject({
 });
 const ResetBody = z.strictObject({
   token: linkTokenField,
-  newPassword: passwordField,
+  newPassword: newPasswordField,
   // A form sends `yes` where the box is ticked.
   keepRecentLogins: z
     .union([z.boolean(), z.literal("yes")])

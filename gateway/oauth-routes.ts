@@ -29,7 +29,11 @@ export const ProviderParams = z.strictObject({
   provider: z
     .string()
     .max(100)
-    .meta({ description: "A `name` of `GET /auth/providers`.", minLength: 1, examples: ["google"] }),
+    .meta({
+      description: "A `name` of `GET /auth/providers`.",
+      pattern: "^[a-z][a-z0-9-]{0,31}$",
+      examples: ["google"],
+    }),
 });
 const BeginQuery = z.strictObject({
   returnTo: returnToField.optional(),

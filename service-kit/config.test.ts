@@ -7,6 +7,7 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import {
   addressSchema,
+  assertRuntime,
   booleanSchema,
   ConfigError,
   databaseConfig,
@@ -212,4 +213,18 @@ test.each([
   const read = () => parseConfig(z.object(redisConfig), { REDIS_URL: url, ...more });
   if (isGood) expect(read).not.toThrow();
   else expect(read).toThrow("REDIS_URL: is another host");
+});
+
+test.each(["20.20.2", "22.21.0", "24.8.0"])("no process runs on Node.js %s", (version) => {
+  expect(() => assertRuntime(version, {})).toThrow(/Node\.js 24\.9 or newer is needed/);
+});
+
+test.each(["24.9.0", "24.21.0", "26.0.0"])("a process runs on Node.js %s", (version) => {
+  expect(() => assertRuntime(version, {})).not.toThrow();
+});
+
+test("no process runs without verifying its peers", () => {
+  const environment = (value: string) => ({ NODE_TLS_REJECT_UNAUTHORIZED: value });
+  expect(() => assertRuntime("24.21.0", environment("0"))).toThrow(/NODE_TLS_REJECT_UNAUTHORIZED/);
+  expect(() => assertRuntime("24.21.0", environment("1"))).not.toThrow();
 });

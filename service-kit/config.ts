@@ -121,6 +121,7 @@ export function loadConfig<S extends z.ZodObject>(
   environment: Record<string, string | undefined>,
 ): z.output<S> {
   try {
+    assertRuntime(process.versions.node, environment);
     const config = parseConfig(schema, environment);
     if (process.argv.includes(CHECK_OPTION)) process.exit(0);
     return config;
@@ -128,6 +129,22 @@ export function loadConfig<S extends z.ZodObject>(
     if (!(error instanceof ConfigError)) throw error;
     process.stderr.write(`${error.message}\n`);
     process.exit(EXIT_CONFIG);
+  }
+}
+
+/** The first version in which a server decides which upgrades it takes: before it, every request for one skips its body. */
+const MIN_NODE = [24, 9] as const;
+
+/** @throws {ConfigError} if the process would run without what its safety rests on. */
+export function assertRuntime(version: string, environment: Record<string, string | undefined>): void {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  if (major < MIN_NODE[0] || (major === MIN_NODE[0] && minor < MIN_NODE[1])) {
+    throw new ConfigError(`Node.js ${MIN_NODE.join(".")} or newer is needed; this is ${version}`);
+  }
+  if (environment.NODE_TLS_REJECT_UNAUTHORIZED === "0") {
+    throw new ConfigError(
+      "NODE_TLS_REJECT_UNAUTHORIZED: 0 would accept any certificate of any peer; unset it",
+    );
   }
 }
 

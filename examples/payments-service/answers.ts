@@ -2,6 +2,7 @@ import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 
 /** The statuses of the failures this service has: those of docs/errors.md. */
 const STATUS: Partial<Record<ErrorCode, number>> = {
+  uri_too_long: 414,
   validation_failed: 400,
   bad_request: 400,
   token_missing: 401,
@@ -36,6 +37,8 @@ const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: "payload_too_large",
   FST_ERR_CTP_INVALID_MEDIA_TYPE: "unsupported_media_type",
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: "bad_request",
+  FST_ERR_BAD_URL: "bad_request",
+  FST_ERR_MAX_PARAM_LENGTH: "uri_too_long",
 };
 
 function frameworkCode(thrown: unknown): ErrorCode {

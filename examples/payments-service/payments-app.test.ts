@@ -131,3 +131,13 @@ test("while the process drains, callers are asked to come by another connection"
   const last = await call("GET", "/payments", "ada");
   expect([last.statusCode, last.headers.connection]).toEqual([200, "close"]);
 });
+
+test.each([
+  { url: `/payments/${"a".repeat(200)}`, status: 414, code: "uri_too_long" },
+  { url: "/payments/%zz", status: 400, code: "bad_request" },
+])("what the router refuses is answered in the same shape: $status", async ({ url, status, code }) => {
+  const { call } = await service();
+  const response = await call("GET", url, "bob");
+  expect(response.statusCode).toBe(status);
+  expect(response.json()).toMatchObject({ success: false, error: { code } });
+});

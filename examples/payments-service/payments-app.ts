@@ -1,4 +1,4 @@
-import fastify, { type FastifyInstance, LogController } from "fastify";
+import fastify, { type FastifyInstance, type FastifyReply, LogController } from "fastify";
 import { v7 as uuidv7 } from "uuid";
 import { DomainError } from "../../service-kit/errors.ts";
 import { fieldProblems } from "../../service-kit/field-problems.ts";
@@ -40,6 +40,10 @@ export async function buildPaymentsApp({
     requestTimeout: 10_000,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: ({ headers }) => String(headers["x-request-id"] ?? uuidv7()),
+    frameworkErrors: (thrown, request, reply: FastifyReply) => {
+      const { status, body } = failure(thrown, request.id);
+      reply.code(status).send(body);
+    },
   });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
