@@ -31,6 +31,16 @@ export function createAuthenticate(verifier: Pick<TokenVerifier, "verify">) {
   };
 }
 
+/** A `preHandler` hook: a body may take ten seconds to come, and the session may have ended since the token was looked at. */
+export function createSecondLook(verifier: Pick<TokenVerifier, "verify">) {
+  const authenticateAgain = createAuthenticate(verifier);
+  return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
+    const hasRead = request.target === null && request.body !== undefined && request.accessToken !== "";
+    if (hasRead) authenticateAgain(request, reply, done);
+    else done();
+  };
+}
+
 /** Whether only the access token is missing or over, and the route takes a refresh token instead. */
 function mayBeProvenElse({ policy }: FastifyRequest, error: unknown): error is DomainError {
   return (

@@ -266,7 +266,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#leave(isOurs ? "abandoned" : "failed", failure.isUnsent);
     if (this.#hasBegun) {
       // What was ended was complete.
-      if (!this.#reply.raw.writableEnded) this.#breakOff(this.#failure ?? failure.error);
+      if (!this.#reply.raw.writableEnded) this.#breakOff();
       return;
     }
     const wasSent = this.#controller !== undefined;
@@ -274,11 +274,11 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#reply.send(this.#failure ?? failure.error);
   }
 
-  /** The client has a part of the answer. Of a call that changes something nobody saw how it ended. */
-  #breakOff(error: unknown): void {
-    if (error instanceof DomainError) {
+  /** The client has a part of the answer. Where it was this gateway that ended the call, nobody saw how it would have. */
+  #breakOff(): void {
+    if (this.#failure instanceof DomainError) {
       this.#request.isEffectUncertain = true;
-      this.#request.errorCode ??= error.code;
+      this.#request.errorCode ??= this.#failure.code;
     }
     this.#reply.raw.destroy();
   }

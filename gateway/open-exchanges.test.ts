@@ -16,6 +16,9 @@ let serve: (request: IncomingMessage, response: ServerResponse) => void;
 let gateway: ReturnType<typeof testGateway>;
 let port = 0;
 const verdicts = new Map<string, Verification | Error>();
+const users = verifierOfUsers(verdicts);
+/** Tokens that were verified, in order. */
+const looks: string[] = [];
 const sockets = new Set<Socket>();
 const underWay = new Set<ServerResponse>();
 const upstream = createServer((request, response) => {
@@ -26,6 +29,7 @@ const upstream = createServer((request, response) => {
 
 beforeEach(async () => {
   verdicts.clear();
+  looks.length = 0;
   upstream.listen(0, "127.0.0.1");
   await once(upstream, "listening");
   const methods = { GET: { roles: ["USER"] }, POST: { roles: ["USER"], action: "a.make" } };
@@ -36,11 +40,17 @@ beforeEach(async () => {
   };
   gateway = testGateway({
     routes: routesOf([
-      { ...route, prefix: "/a", rateLimit, timeoutMs: 60_000, streaming: true },
+      { ...route, prefix: "/a", rateLimit, timeoutMs: 60_000, streaming: true, minBodyBytesPerS: 0 },
       { ...route, prefix: "/few", rateLimit, maxOpenPerCaller: 2 },
       { ...route, prefix: "/open", rateLimit, methods: { GET: { auth: "public" } }, maxOpenPerCaller: 2 },
     ]),
-    verifier: verifierOfUsers(verdicts),
+    verifier: {
+      ...users,
+      verify: (token) => {
+        looks.push(token);
+        return users.verify(token);
+      },
+    },
     isTrustedProxy: () => true,
   });
   await gateway.app.listen({ port: 0, host: "127.0.0.1" });
@@ -142,6 +152,17 @@ describe("an answer that streams ends with its token", () => {
     await expect.poll(() => underWay.size).toBe(1);
     verdicts.set("one", EXPIRED);
     await expect.poll(() => statuses(connection.text), { timeout: 6_000 }).toEqual([200]);
+  });
+
+  test("a call of our own whose body comes after its session has ended is not carried out", async () => {
+    const body = '{"scope":"all"}';
+    const headers = ["Content-Type: application/json", `Content-Length: ${body.length}`];
+    const connection = call("POST", "/auth/logout", "one", ...headers);
+    await expect.poll(() => looks).toContain("one");
+    verdicts.set("one", REVOKED);
+    connection.socket.write(body);
+    await expect.poll(() => statuses(connection.text)).toEqual([401]);
+    expect(gateway.entries.filter(({ kind }) => kind === "intent")).toEqual([]);
   });
 
   test("a public route's streams go on", async () => {

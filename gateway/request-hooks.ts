@@ -8,7 +8,7 @@ import type { Metrics } from "../service-kit/metrics.ts";
 import { startSpan } from "../service-kit/tracing.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
 import { createEnqueueOutcome, createRecordIntent, isAudited, type RecordOutcome } from "./audit.ts";
-import { createAuthenticate } from "./authenticate.ts";
+import { createAuthenticate, createSecondLook } from "./authenticate.ts";
 import type { Completion, OnCompleted } from "./completion.ts";
 import { corsHeadersFor } from "./cors.ts";
 import type { EndingConnections } from "./http-server.ts";
@@ -67,6 +67,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     }
     done();
   });
+  app.addHook("preHandler", createSecondLook(deps.verifier));
   app.addHook("preHandler", createIntentHook(deps.recorder));
   app.addHook("onSend", (request, reply, _payload, done) => {
     closeIfUnread(request, reply);
