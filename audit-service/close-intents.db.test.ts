@@ -124,13 +124,15 @@ test("a service that sends entries under the closings' producer id and numbers c
   await store(
     database.sql,
     Array.from({ length: 20 }, (_, index) => ({
-      origin: { producerId: CLOSINGS, producerName: "token-service", sequence: index + 1 },
+      // Positions are easy to guess: the intent's will be 21.
+      origin: { producerId: CLOSINGS, producerName: "token-service", sequence: index + 10 },
       entry: sampleEntry({
-        id: substituteId({ producerId: CLOSINGS, producerName: "", sequence: index + 20 }),
+        id: substituteId({ producerId: CLOSINGS, producerName: "", sequence: index + 10 }),
       }),
     })),
   );
   await intent("call-1", crypto.randomUUID());
+  expect((await database.sql`select position::int from open_intents`)[0]?.position).toBe(21);
   await age(600);
   const closer = replica();
   await closer.watchFor(AFTER_S + 1);
