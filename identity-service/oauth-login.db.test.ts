@@ -399,12 +399,10 @@ describe("a callback that is nobody's asks the provider nothing", () => {
   });
 
   test("a thousand with random states: the provider hears of none", async () => {
-    const startedMs = performance.now();
     for (let round = 0; round < 1_000; round += 1) {
       const answer = { code: "c", state: handle(), iss: "", error: "" };
       expect(await codeOf(complete(handle(), answer))).toBe("oauth_state_invalid");
     }
-    expect((performance.now() - startedMs) / 1_000).toBeLessThan(5);
     expect(provider.counts).toEqual({});
   });
 });
