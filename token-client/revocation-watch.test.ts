@@ -87,19 +87,32 @@ test("three seconds count from the read of the log, not from the message's arriv
 });
 
 test.each([
-  ["that was under way for long", 0],
-  ["of a later read than can be: this machine was suspended", 3_100],
-])("a message %s is no proof; what it revokes is, and the stream is opened anew", (_what, elapsedMs) => {
+  ["that was under way for long", 0, 500],
+  ["of a later read than can be: this machine was suspended", 3_600, 0],
+])("after a message %s the stream is opened anew; what it revokes counts", (_what, elapsedMs, freshForMs) => {
   const { watch, revoked, send, requests } = open();
-  vi.advanceTimersByTime(1_001);
+  vi.advanceTimersByTime(1_000);
+  send({ caughtUp: false });
+  vi.advanceTimersByTime(1_500);
   send({ elapsedMs, revocations: [ended("s")], sequence: 1, tip: "mark" });
-  expect(watch.isFresh).toBe(false);
+  expect(watch.isFresh).toBe(freshForMs > 0);
   expect(revoked.hasSession("s")).toBe(true);
   vi.advanceTimersByTime(100);
   expect(requests).toEqual([
     { afterSequence: 0, tip: "" },
     { afterSequence: 1, tip: "mark" },
   ]);
+  vi.advanceTimersByTime(Math.max(0, freshForMs - 99));
+  expect(watch.isFresh).toBe(false);
+});
+
+test("a message of an older read than is known takes nothing back", () => {
+  const { watch, send } = open();
+  vi.advanceTimersByTime(1_000);
+  send();
+  send({ elapsedMs: 0 });
+  vi.advanceTimersByTime(2_900);
+  expect(watch.isFresh).toBe(true);
 });
 
 test("a token-service of the version before tells no age: its messages count from their arrival", () => {

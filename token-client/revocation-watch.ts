@@ -28,8 +28,13 @@ const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 /** A little over the server's heartbeat of 500 ms, several times: then the stream is opened anew. */
 const SILENCE_MS = 2_000;
-/** A message that tells of an older read, or of a later one than can be, is not counted, and the stream opened anew. */
-const MAX_MESSAGE_AGE_MS = 1_000;
+/**
+ * Beyond this age of a message the stream is opened anew: its connection may have been slow to open, which counts for as
+ * long as the stream lasts.
+ */
+const MAX_MESSAGE_AGE_MS = 2_000;
+/** A message that tells of a read so far ahead is no proof: this machine was suspended. */
+const MAX_MESSAGE_AHEAD_MS = 1_000;
 /** How far the wall clock may run ahead of the monotonic one within a heartbeat or two. */
 const WALL_CLOCK_ROOM_MS = 2_000;
 
@@ -75,7 +80,7 @@ export class RevocationWatch {
     return this.isFresh ? this.#rules : undefined;
   }
 
-  /** token-service's time now, at most a second ahead; undefined while that is not known. */
+  /** token-service's time now, at most 3 s ahead; undefined while that is not known. */
   get serverNowMs(): number | undefined {
     return this.isFresh && this.#serverReadAtMs !== undefined ? this.#serverReadAtMs + this.lagMs : undefined;
   }
@@ -149,7 +154,7 @@ export class RevocationWatch {
     this.#pauseMs = Math.min(this.#pauseMs * 2, RECONNECT_MAX_MS);
   }
 
-  /** @returns false for a message that says nothing of the present: the stream is not to be trusted. */
+  /** @returns false if the stream is to be opened anew: what it tells is old, or cannot be. */
   #apply(message: WatchRevocationsResponse): boolean {
     const receivedMs = performance.now();
     this.#takeRevocations(message, receivedMs);
@@ -158,13 +163,15 @@ export class RevocationWatch {
     if (!message.caughtUp) return true;
     // The server began the stream after this process asked for it, so the read was at this moment or later.
     const readAtMs = this.#openedAtMs + (message.elapsedMs ?? receivedMs - this.#openedAtMs);
-    if (Math.abs(receivedMs - readAtMs) > MAX_MESSAGE_AGE_MS) return false;
+    if (readAtMs > receivedMs + MAX_MESSAGE_AHEAD_MS) return false;
     this.#hasKnownAll = true;
-    this.#readAtMs = Math.min(readAtMs, receivedMs);
-    this.#serverReadAtMs = message.readAt?.getTime();
-    this.#heardAtWallMs = Date.now();
+    if (readAtMs >= this.#readAtMs) {
+      this.#readAtMs = Math.min(readAtMs, receivedMs);
+      this.#serverReadAtMs = message.readAt?.getTime();
+      this.#heardAtWallMs = Date.now();
+    }
     for (const look of [...this.#waiting]) look();
-    return true;
+    return receivedMs - readAtMs <= MAX_MESSAGE_AGE_MS;
   }
 
   #takeRevocations({ revocations, keepS }: WatchRevocationsResponse, receivedMs: number): void {

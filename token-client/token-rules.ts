@@ -15,7 +15,7 @@ export type Screening = "plausible" | "invalid" | "expired" | "unknown_key";
 export const ACCESS_TOKEN_TYPE = "at+jwt";
 /** Of both algorithms, in base64url. */
 const SIGNATURE_CHARACTERS = 86;
-/** token-service allows 5 s after `exp`; its time is known here to a second. */
+/** token-service allows 5 s after `exp`; its time is known here to 3 s. */
 const EXPIRED_FOR_CERTAIN_MS = 10_000;
 
 export function toTokenRules({ issuer, keys }: TokenRulesMessage): TokenRules {

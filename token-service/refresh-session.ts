@@ -104,7 +104,8 @@ async function rotateOrEnd(
     return { kind: "rotated", session: await rotate(tx, deps, session, origin, now) };
   }
   if (claims.gen === session.generation - 1 && mayRepeat(deps, session, now)) {
-    await noteSigning(tx, session.id);
+    // Whoever asks when it was signed last leaves more room than this; a hundred tabs that race write once.
+    if (session.signedLongAgo) await noteSigning(tx, session.id);
     return { kind: "repeated", session };
   }
   await markSessionsRevoked(tx, [session.id], "refresh_reuse", now);

@@ -46,11 +46,17 @@ export async function insertSession(tx: TransactionSql, session: SessionRow): Pr
   `;
 }
 
+export type LockedSession = SessionRow & {
+  /** No signing was noted lately, by the database's clock. */
+  signedLongAgo: boolean;
+};
+
 /** Locks the session until the transaction ends: refresh, logout and every other end begin here. */
-export async function lockSession(tx: TransactionSql, sessionId: string): Promise<SessionRow | undefined> {
-  const [row] = await tx<
-    SessionRow[]
-  >`select ${columns(tx)} from sessions where id = ${sessionId} for update`;
+export async function lockSession(tx: TransactionSql, sessionId: string): Promise<LockedSession | undefined> {
+  const [row] = await tx<LockedSession[]>`
+    select ${columns(tx)}, coalesce(last_signed_at < clock_timestamp() - interval '10 seconds', true) as "signedLongAgo"
+    from sessions where id = ${sessionId} for update
+  `;
   return row;
 }
 

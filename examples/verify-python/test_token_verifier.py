@@ -126,10 +126,13 @@ class TokenVerifierTest(unittest.IsolatedAsyncioTestCase):
         revoked.apply(Update(sequence=1, caught_up=True), 911, 911, time.time())
         self.assertFalse(revoked.has("s", ""))
 
-    async def test_a_message_of_an_old_read_proves_nothing(self) -> None:
+    async def test_three_seconds_count_from_the_read_that_a_message_tells_of(self) -> None:
         revoked = Revocations()
-        self.assertFalse(revoked.apply(Update(caught_up=True, elapsed_ms=0), 0, 1.1, 0))
+        self.assertFalse(revoked.apply(Update(caught_up=True, elapsed_ms=2200), 0, 1.1, 0))
         self.assertFalse(revoked.is_fresh(1.1))
+        self.assertFalse(revoked.apply(Update(caught_up=True, elapsed_ms=0), 0, 2.1, 0))
+        self.assertTrue(revoked.is_fresh(3))
+        self.assertFalse(revoked.is_fresh(3.01))
         self.assertTrue(revoked.apply(Update(caught_up=True, elapsed_ms=500), 0, 1.1, 0))
         self.assertTrue(revoked.is_fresh(3.5))
         self.assertFalse(revoked.is_fresh(3.51))

@@ -23,8 +23,10 @@ SILENCE_S = 2.0
 REOPEN_MIN_S, REOPEN_MAX_S = 0.05, 1.0
 MAX_KEEP_S = 3610.0
 """No access token lives longer, and no clock differs by more."""
-MAX_MESSAGE_AGE_S = 1.0
-"""A message that tells of an older read, or of a later one than can be, proves nothing: the stream is opened anew."""
+MAX_MESSAGE_AGE_S = 2.0
+"""Beyond this age of a message the stream is opened anew: its connection may have been slow to open."""
+MAX_MESSAGE_AHEAD_S = 1.0
+"""A message that tells of a read so far ahead proves nothing: this machine was suspended."""
 MAX_CALLS_IN_FLIGHT = 1_000
 MAX_REVOCATIONS = 1_000_000
 MAX_TOKEN_CHARACTERS = 4096
@@ -111,7 +113,7 @@ class Revocations:
     def apply(
         self, message: token_service_pb2.WatchRevocationsResponse, opened_s: float, monotonic_s: float, now_s: float
     ) -> bool:
-        """False if the message says nothing of the present. `opened_s`: when its stream was opened, monotonic."""
+        """False if the stream is to be opened anew. `opened_s`: when it was opened, monotonic."""
         least_s = message.keep_s or MAX_KEEP_S
         for revocation in message.revocations:
             kind = revocation.WhichOneof("target")
@@ -129,11 +131,11 @@ class Revocations:
             return True
         # The server began the stream after it was opened here, so it read the log at this moment or later.
         read_s = opened_s + message.elapsed_ms / 1000 if message.HasField("elapsed_ms") else monotonic_s
-        if abs(monotonic_s - read_s) > MAX_MESSAGE_AGE_S:
+        if read_s > monotonic_s + MAX_MESSAGE_AHEAD_S:
             return False
         self._has_known_all = True
-        self._heard_at = min(read_s, monotonic_s)
-        return True
+        self._heard_at = max(self._heard_at, min(read_s, monotonic_s))
+        return monotonic_s - read_s <= MAX_MESSAGE_AGE_S
 
     def has(self, session_id: str, key_id: str) -> bool:
         return ("session_id", session_id) in self._until or ("key_id", key_id) in self._until

@@ -17,8 +17,10 @@ const (
 	forgetInterval = time.Second
 	// maxKeep is longer than any access token lives and any clock differs.
 	maxKeep = 3610 * time.Second
-	// maxMessageAge: a message that tells of an older read, or of a later one than can be, proves nothing.
-	maxMessageAge = time.Second
+	// maxMessageAge: beyond it the stream is opened anew; its connection may have been slow to open.
+	maxMessageAge = 2 * time.Second
+	// maxMessageAhead: a message that tells of a read so far ahead proves nothing; this machine was suspended.
+	maxMessageAhead = time.Second
 )
 
 var (
@@ -46,7 +48,7 @@ func newRevocations(maxEntries int) *revocations {
 }
 
 // apply takes in a message that was received at now on a stream that was opened at openedAt. It returns errStale if the
-// message says nothing of the present, and errDistrusted if it revokes something that cannot be kept or is not
+// stream is to be opened anew, and errDistrusted if it revokes something that cannot be kept or is not
 // understood: memory is not trusted from then on.
 func (r *revocations) apply(message *tokenv1.WatchRevocationsResponse, openedAt, now time.Time) error {
 	r.mutex.Lock()
@@ -84,11 +86,16 @@ func (r *revocations) apply(message *tokenv1.WatchRevocationsResponse, openedAt,
 		// The server began the stream after it was opened here, so it read the log at this moment or later.
 		readAt = openedAt.Add(time.Duration(message.GetElapsedMs()) * time.Millisecond)
 	}
-	if now.Sub(readAt).Abs() > maxMessageAge {
+	if readAt.Sub(now) > maxMessageAhead {
 		return errStale
 	}
 	r.hasKnownAll = true
-	r.heardAt = readAt
+	if readAt.After(r.heardAt) {
+		r.heardAt = readAt
+	}
+	if now.Sub(readAt) > maxMessageAge {
+		return errStale
+	}
 	return nil
 }
 

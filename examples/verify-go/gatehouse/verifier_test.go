@@ -94,13 +94,18 @@ func TestARevocationIsKeptByTheMonotonicClockWhateverItsEndSays(t *testing.T) {
 	}
 }
 
-func TestAMessageOfAnOldReadProvesNothing(t *testing.T) {
+func TestThreeSecondsCountFromTheReadThatAMessageTellsOf(t *testing.T) {
 	openedAt := time.Now()
-	now := openedAt.Add(1100 * time.Millisecond)
+	now := openedAt.Add(2100 * time.Millisecond)
 	revoked := newRevocations(10)
 	message := heartbeat(1)
 	message.ElapsedMs = new(uint32)
+	*message.ElapsedMs = 3200
 	if err := revoked.apply(message, openedAt, now); err != errStale || revoked.isFresh(now) {
+		t.Fatal(err)
+	}
+	*message.ElapsedMs = 0
+	if err := revoked.apply(message, openedAt, now); err != errStale || !revoked.isFresh(openedAt.Add(staleAfter)) {
 		t.Fatal(err)
 	}
 	*message.ElapsedMs = 500
