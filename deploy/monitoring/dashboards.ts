@@ -107,7 +107,21 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             queries: [
               ["sum by (instance) (gatehouse_http_connections)", "{{instance}}"],
               ["sum by (instance) (gatehouse_websockets)", "WebSockets {{instance}}"],
+              ["sum by (instance) (gatehouse_open_exchanges)", "open calls {{instance}}"],
             ],
+          },
+          {
+            title: "Open calls that were ended",
+            unit: "reqps",
+            description: "Because their token, session or key ended, or nobody could say whether it had.",
+            queries: [[RATE("gatehouse_exchanges_ended_total", "reason"), "{{reason}}"]],
+          },
+          {
+            title: "Refusals that are only counted",
+            unit: "reqps",
+            description:
+              "Refused calls that the audit log does not have one by one, because one caller made too many.",
+            queries: [["sum(rate(gatehouse_audit_refusals_left_out_total[5m]))", "left out"]],
           },
           {
             title: "Calls over a rate limit",
@@ -197,6 +211,11 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
               ["max(gatehouse_signing_key_age_seconds)", "age"],
               ["max(gatehouse_signing_key_max_age_seconds)", "due"],
             ],
+          },
+          {
+            title: "Second factors under an earlier key",
+            unit: "short",
+            queries: [["max(gatehouse_totp_secrets_under_earlier_key)", "secrets"]],
           },
           {
             title: "Certificates end in",
