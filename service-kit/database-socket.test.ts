@@ -1,0 +1,99 @@
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { TLSSocket } from "node:tls";
+import { afterEach, beforeAll, expect, test } from "vitest";
+import { createAuthority, issueCertificate, type Pair } from "../deploy/local/certificate-pair.ts";
+import { type DatabaseSocketOptions, openDatabaseSocket } from "./database-socket.ts";
+
+const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
+
+let authority: Pair;
+let stranger: Pair;
+/** For `localhost` and 127.0.0.1. */
+let pair: Pair;
+let server: Server | undefined;
+const sockets = new Set<Socket>();
+let heard: Buffer;
+
+beforeAll(async () => {
+  const now = new Date();
+  [authority, stranger] = await Promise.all([createAuthority(now), createAuthority(now)]);
+  pair = await issueCertificate(authority, "token-service", now);
+});
+
+afterEach(() => {
+  for (const socket of sockets) socket.destroy();
+  server?.close();
+});
+
+/** A server that answers SSLRequest so, and goes on in TLS; then it repeats what it hears. */
+async function listen(answer: string): Promise<number> {
+  heard = Buffer.alloc(0);
+  const listening = createServer((raw) => {
+    sockets.add(raw);
+    raw.on("error", () => undefined);
+    raw.once("data", (request) => {
+      heard = request;
+      raw.write(answer);
+      if (answer[0] !== "S") return;
+      const secured = new TLSSocket(raw, { isServer: true, cert: pair.certificate, key: pair.key });
+      secured.on("error", () => undefined);
+      secured.on("data", (chunk) => secured.write(chunk));
+    });
+  });
+  server = listening;
+  await new Promise<void>((resolve) => listening.listen(0, "0.0.0.0", resolve));
+  return (listening.address() as AddressInfo).port;
+}
+
+async function open(port: number, more: Partial<DatabaseSocketOptions> = {}): Promise<Socket> {
+  const signal = new AbortController().signal;
+  const ca = Buffer.from(authority.certificate);
+  const socket = await openDatabaseSocket({ host: "127.0.0.1", port, ca, timeoutMs: 3_000, signal, ...more });
+  sockets.add(socket);
+  return socket;
+}
+
+test.each(["127.0.0.1", "localhost"])(
+  "with a CA the connection is TLS to the host that was named: %s",
+  async (host) => {
+    const socket = (await open(await listen("S"), { host })) as TLSSocket;
+    expect([socket.encrypted, socket.authorized]).toEqual([true, true]);
+    expect(heard).toEqual(SSL_REQUEST);
+    socket.write("hello");
+    expect(String(await new Promise((resolve) => socket.once("data", resolve)))).toBe("hello");
+  },
+);
+
+test("a certificate of another authority is refused", async () => {
+  const ca = Buffer.from(stranger.certificate);
+  await expect(open(await listen("S"), { ca })).rejects.toThrow(/certificate/);
+});
+
+test("a certificate for another host is refused", async () => {
+  const opening = open(await listen("S"), { host: "127.0.0.2" });
+  await expect(opening).rejects.toMatchObject({ code: "ERR_TLS_CERT_ALTNAME_INVALID" });
+});
+
+test.each(["N", "Sx", "E"])("anything but a single S before TLS is refused: %s", async (answer) => {
+  await expect(open(await listen(answer))).rejects.toMatchObject({ code: "CONNECTION_NOT_ENCRYPTED" });
+});
+
+test("without a CA nothing is asked for", async () => {
+  const socket = await open(await listen("S"), { ca: undefined });
+  expect(socket).not.toBeInstanceOf(TLSSocket);
+  expect(heard).toHaveLength(0);
+});
+
+test("a server that says nothing is given up in time", async () => {
+  await expect(open(await listen(""), { timeoutMs: 200 })).rejects.toMatchObject({ code: "CONNECT_TIMEOUT" });
+});
+
+test("an attempt that is given up ends, and leaves no socket", async () => {
+  const giveUp = new AbortController();
+  const opening = open(await listen(""), { signal: giveUp.signal });
+  setTimeout(() => giveUp.abort(), 50);
+  await expect(opening).rejects.toThrow();
+  await expect
+    .poll(() => new Promise((resolve) => server?.getConnections((_error, count) => resolve(count))))
+    .toBe(0);
+});
