@@ -32,7 +32,9 @@ export const LINK_PAGES = {
   "reset-password": {
     action: "auth.reset_password",
     title: "Choose a new password",
-    text: "It logs you out everywhere.",
+    text:
+      "It logs you out everywhere, and removes logins at providers that were linked in the last 30 days: link them again if " +
+      "they are yours.",
     password: "new",
     button: "Set the password",
     done: "Your password was set",
@@ -84,7 +86,7 @@ const STYLE =
   "body{margin:0 auto;padding:2rem 1rem;max-width:34rem;font:1rem/1.5 system-ui,sans-serif;color:#1a1a1a;background:#fff}" +
   "h1{font-size:1.5rem;line-height:1.3}label{display:block;margin:1rem 0 .25rem}" +
   "input{box-sizing:border-box;width:100%;padding:.6rem;border:1px solid #595959;border-radius:4px;font:inherit}" +
-  "input[type=checkbox]{width:auto}button{margin-top:1rem;padding:.6rem 1.2rem;border:0;border-radius:4px;font:inherit;color:#fff;background:#1a4fa0}" +
+  "button{margin-top:1rem;padding:.6rem 1.2rem;border:0;border-radius:4px;font:inherit;color:#fff;background:#1a4fa0}" +
   ":focus-visible{outline:3px solid #1a4fa0;outline-offset:2px}" +
   "[role=alert]{padding:.6rem;border-left:4px solid #b00020;background:#fdecee}";
 const STYLE_HASH = createHash("sha256").update(STYLE).digest("base64");
@@ -128,8 +130,7 @@ function passwordInput(kind: PasswordKind, described: string): string {
       return "";
     case "new":
       return `<label for="new-password">New password</label>
-<input id="new-password" name="newPassword" type="password" autocomplete="new-password" required maxlength="1024"${described}>
-<label><input name="keepRecentLogins" type="checkbox" value="yes"> Keep logins at providers that were linked in the last 30 days</label>\n`;
+<input id="new-password" name="newPassword" type="password" autocomplete="new-password" required maxlength="1024"${described}>\n`;
     case "own":
       return `<label for="password">Password of your account</label>
 <input id="password" name="password" type="password" autocomplete="current-password" required maxlength="1024"${described}>\n`;

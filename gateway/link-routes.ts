@@ -30,9 +30,8 @@ const ProofBody = z.strictObject({
 const ResetBody = z.strictObject({
   token: linkTokenField,
   newPassword: newPasswordField,
-  // A form sends `yes` where the box is ticked.
   keepRecentLogins: z
-    .union([z.boolean(), z.literal("yes")])
+    .boolean()
     .optional()
     .meta({
       description:
@@ -58,7 +57,7 @@ interface UsedFields {
   token: string;
   password?: string | undefined;
   newPassword?: string | undefined;
-  keepRecentLogins?: boolean | "yes" | undefined;
+  keepRecentLogins?: boolean | undefined;
 }
 
 /** A link that is used, and from where. */
@@ -155,8 +154,7 @@ export function registerLinkRoutes(
           schema: { body: BODIES[page] },
         },
         async (request, reply) => {
-          const { token, password = "", newPassword = "", keepRecentLogins: keep = false } = request.body;
-          const keepRecentLogins = keep !== false;
+          const { token, password = "", newPassword = "", keepRecentLogins = false } = request.body;
           const link = { token, password, newPassword, keepRecentLogins, ...clientOf(request), request };
           const { userId, data, message } = await use[page](link, request.call);
           request.provenActor = { userId };

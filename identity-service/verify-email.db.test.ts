@@ -152,8 +152,8 @@ describe("a new address", () => {
     const code = generateSync({ secret, epoch: Math.floor(deps.now().getTime() / 1_000) });
     await confirmTotpEnrollment(deps, { userId, sessionId: STRANGER, code, ...FROM }, context());
     // Of before the change, as far as the clock tells.
-    await database.ownerSql`update totp_credentials set created_at = created_at - interval '1 day',
-      confirmed_at = confirmed_at - interval '1 day'`;
+    await database.ownerSql`update totp_credentials set created_at = created_at - interval '8 days',
+      confirmed_at = confirmed_at - interval '8 days'`;
     await undoEmailChange(deps, await last("email-changed"), context());
     expect(await account()).toEqual({ email: ANNA.email, verified: true, proof: null, hash: null });
     expect(await database.ownerSql`select from totp_credentials`).toEqual([]);
@@ -164,8 +164,8 @@ describe("a new address", () => {
     const { secret } = await setUp();
     const code = generateSync({ secret, epoch: Math.floor(deps.now().getTime() / 1_000) });
     await confirmTotpEnrollment(deps, { userId, sessionId: STRANGER, code, ...FROM }, context());
-    await database.ownerSql`update totp_credentials set created_at = created_at - interval '1 day',
-      confirmed_at = confirmed_at - interval '1 day'`;
+    await database.ownerSql`update totp_credentials set created_at = created_at - interval '8 days',
+      confirmed_at = confirmed_at - interval '8 days'`;
     await confirm(await wantAddress("thief@evil.example"));
     await undoEmailChange(deps, await last("email-changed"), context());
     expect(await account()).toEqual({ email: ANNA.email, verified: true, proof: ANNA.email, hash: null });

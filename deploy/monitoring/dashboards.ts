@@ -114,7 +114,7 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             title: "Open calls that were ended",
             unit: "reqps",
             description: "Because their token, session or key ended, or nobody could say whether it had.",
-            queries: [[RATE("gatehouse_exchanges_ended_total", "reason"), "{{reason}}"]],
+            queries: [[RATE("gatehouse_exchanges_ended_total", "code"), "{{code}}"]],
           },
           {
             title: "Refusals that are only counted",

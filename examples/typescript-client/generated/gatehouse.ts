@@ -5246,7 +5246,7 @@ export function resetPassword(body: {
     token: string;
     newPassword: string;
     /** Whether logins at providers that were linked in the last 30 days stay. By default the reset removes them: whoever stole the old password may have linked them. */
-    keepRecentLogins?: boolean | "yes";
+    keepRecentLogins?: boolean;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
