@@ -98,7 +98,7 @@ function valid(schema: JsonSchema): fc.Arbitrary<unknown> {
 
 /** What the document's patterns allow, by what they are for: a library that makes strings for any expression knows no classes. */
 function ofPattern(pattern: string): fc.Arbitrary<string> {
-  const candidates = [/^[A-Z][a-zé]{0,20}$/, /^[0-9]{6}$/];
+  const candidates = [/^[A-Z][a-zé]{0,20}$/, /^[a-z][a-z0-9-]{0,31}$/, /^[0-9]{6}$/];
   const wanted = new RegExp(pattern, "u");
   const fitting = candidates.map((candidate) => fc.stringMatching(candidate));
   const found = fitting.find((strings) => fc.sample(strings, 20).every((text) => wanted.test(text)));
