@@ -44,10 +44,18 @@ test("what a crash left owed is ended by a worker, when nobody can be at it any 
   expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
   await new SessionEndWorker(later(2_000), createMetrics("test")).poll();
   expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledExactlyOnceWith(
-    expect.objectContaining({ userId, exceptSessionId: null, reason: "password_reset" }),
+    { userId, exceptSessionId: null, reason: "password_reset", begunBefore: deps.now() },
     expect.anything(),
   );
   expect(await owed()).toEqual([]);
+});
+
+test("an end that follows its cause at once ends every session, however late its clock says that it began", async () => {
+  await endSessions(deps, await owe(), newCallContext());
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledExactlyOnceWith(
+    { userId, exceptSessionId: null, reason: "password_reset" },
+    expect.anything(),
+  );
 });
 
 test("a worker goes on until token-service has confirmed it, also for an account that is gone", async () => {

@@ -26,24 +26,27 @@ export async function owesSessionEnd(
   cause: { userId: string; exceptSessionId?: string; reason: string },
 ): Promise<SessionEnd> {
   const { userId, exceptSessionId = null, reason } = cause;
-  const now = deps.now();
-  const end = { id: deps.newId(), userId, exceptSessionId, reason };
-  await insertSessionEnd(tx, end, { now, firstAttemptAt: new Date(now.getTime() + FIRST_RETRY_MS) });
+  const createdAt = deps.now();
+  const end = { id: deps.newId(), userId, exceptSessionId, reason, createdAt };
+  await insertSessionEnd(tx, end, new Date(createdAt.getTime() + FIRST_RETRY_MS));
   return end;
 }
 
 /**
  * Ends what `owesSessionEnd` wrote down. When this resolves, token-service has committed it.
  *
+ * @param end.isLate the user may have begun sessions since the cause, with credentials that are good: those stay.
  * @returns the ids of the sessions that ended.
  * @throws {DomainError} `service_unavailable`; then the worker goes on with it.
  */
 export async function endSessions(
   deps: EndSessionsDeps,
-  end: SessionEnd,
+  { isLate = false, ...end }: SessionEnd & { isLate?: boolean },
   context: CallContext,
 ): Promise<readonly string[]> {
-  const ended = await deps.tokenService.revokeUserSessions(end, context);
+  const { userId, exceptSessionId, reason, createdAt } = end;
+  const which = { userId, exceptSessionId, reason, ...(isLate && { begunBefore: createdAt }) };
+  const ended = await deps.tokenService.revokeUserSessions(which, context);
   try {
     await deleteSessionEnd(deps.sql, end.id);
   } catch (error) {

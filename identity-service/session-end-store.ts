@@ -9,6 +9,8 @@ export interface SessionEnd {
   exceptSessionId: string | null;
   /** As token-service keeps it: lower_snake_case, at most 32 characters. */
   reason: string;
+  /** Of the cause. */
+  createdAt: Date;
 }
 
 /**
@@ -18,11 +20,11 @@ export interface SessionEnd {
 export async function insertSessionEnd(
   tx: TransactionSql,
   end: SessionEnd,
-  at: { now: Date; firstAttemptAt: Date },
+  firstAttemptAt: Date,
 ): Promise<void> {
   await tx`
     insert into session_ends (id, user_id, except_session_id, reason, created_at, next_attempt_at)
-    values (${end.id}, ${end.userId}, ${end.exceptSessionId}, ${end.reason}, ${at.now}, ${at.firstAttemptAt})
+    values (${end.id}, ${end.userId}, ${end.exceptSessionId}, ${end.reason}, ${end.createdAt}, ${firstAttemptAt})
   `;
   await tx`update users set session_epoch = session_epoch + 1 where id = ${end.userId}`;
 }
@@ -39,7 +41,8 @@ export async function claimSessionEnds(
     )
     update session_ends as ended set next_attempt_at = ${claim.leaseEnd}
     from due where ended.id = due.id
-    returning ended.id, ended.user_id as "userId", ended.except_session_id as "exceptSessionId", ended.reason
+    returning ended.id, ended.user_id as "userId", ended.except_session_id as "exceptSessionId", ended.reason,
+      ended.created_at as "createdAt"
   `;
 }
 

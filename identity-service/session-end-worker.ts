@@ -43,7 +43,7 @@ export class SessionEndWorker {
     });
     await Promise.all(
       due.map((end) =>
-        endSessions(this.#deps, end, newCallContext()).then(
+        endSessions(this.#deps, { ...end, isLate: true }, newCallContext()).then(
           () => logger.info({ userId: end.userId, reason: end.reason }, "sessions ended late"),
           (error: unknown) =>
             logger.warn({ err: error, userId: end.userId }, "sessions not ended yet; trying again"),

@@ -4,6 +4,7 @@ import { Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import type {
   IssueSessionRequest,
   IssueSessionResponse,
+  RevokeUserSessionsRequest,
   SessionServiceClient,
 } from "../proto/gen/gatehouse/token/v1/session_service.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
@@ -82,4 +83,25 @@ test.each([
 
 test("a session without tokens is no session", async () => {
   await expect(clientThat(null, { tokens: undefined }).issue()).rejects.toThrow("without tokens");
+});
+
+test.each([
+  [{ begunBefore: new Date(1_000) }, new Date(1_000)],
+  [{}, undefined],
+])("an end of sessions %j says when its cause was, if it is late", async (late, begunBefore) => {
+  const requests: RevokeUserSessionsRequest[] = [];
+  const client = {
+    revokeUserSessions(
+      request: RevokeUserSessionsRequest,
+      _metadata: unknown,
+      _options: unknown,
+      done: (...args: unknown[]) => void,
+    ) {
+      requests.push(request);
+      done(null, { sessionIds: ["s1"], sequence: 1 });
+    },
+  } as unknown as SessionServiceClient;
+  const which = { userId: "u1", exceptSessionId: null, reason: "password_reset", ...late };
+  expect(await createTokenServiceClient(client).revokeUserSessions(which, newCallContext())).toEqual(["s1"]);
+  expect(requests).toEqual([{ userId: "u1", exceptSessionId: "", reason: "password_reset", begunBefore }]);
 });

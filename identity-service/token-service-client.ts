@@ -37,6 +37,8 @@ export interface EndedUserSessions {
   exceptSessionId: string | null;
   /** lower_snake_case, at most 32 characters. */
   reason: string;
+  /** The time of the cause, for an end that comes late: token-service spares what began more than a minute after it. */
+  begunBefore?: Date;
 }
 
 /** What identity-service asks of token-service. */
@@ -86,8 +88,8 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
       if (tokens === undefined) throw new Error("token-service issued a session without tokens");
       return tokens;
     },
-    async revokeUserSessions({ userId, exceptSessionId, reason }, context) {
-      const request = { userId, exceptSessionId: exceptSessionId ?? "", reason };
+    async revokeUserSessions({ exceptSessionId, ...which }, context) {
+      const request = { begunBefore: undefined, ...which, exceptSessionId: exceptSessionId ?? "" };
       const { sessionIds } = await callUnary(client, client.revokeUserSessions, request, context).catch(
         refuseOthers,
       );

@@ -7,6 +7,7 @@ test("who may call what: sessions", () => {
   expect(sessionCallers).toEqual({
     issueSession: ["identity-service"],
     refreshSession: ["gateway"],
+    proveRefreshToken: ["gateway"],
     revokeSession: ["gateway", "identity-service", "operator"],
     revokeUserSessions: ["gateway", "identity-service"],
     revokeAllSessions: ["operator"],

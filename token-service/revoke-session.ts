@@ -9,11 +9,28 @@ import {
   lockSession,
   lockUser,
   markSessionsRevoked,
+  type SessionRow,
 } from "./session-store.ts";
 import { accessTokenLifeS, type TokenLifetimes } from "./token-lifetimes.ts";
 
 /** The reason that also has where the sessions were used from forgotten. */
 const ERASED = "account_deleted";
+
+/**
+ * A session that began this long after the cause still ends with it: the two times are of two processes, whose clocks
+ * may be a few seconds apart, and a cause takes its time some seconds before its transaction commits.
+ */
+const BEGUN_ROOM_MS = 60_000;
+
+/** Which sessions of a user end, and why. */
+interface UserSessionsEnd {
+  userId: string;
+  /** The one that stays. */
+  exceptSessionId?: string;
+  reason: string;
+  /** The time of the cause, for an end that comes late: what began a minute after it stays. Undefined: nothing stays. */
+  begunBefore?: Date | undefined;
+}
 
 export interface RevokeSessionDeps {
   sql: Sql;
@@ -57,19 +74,18 @@ export async function revokeSession(
 /**
  * Ends all live sessions of a user but the excepted one, in one transaction that no new session can slip past. For the
  * reason `account_deleted` nothing personal of any of them remains.
- *
  * @returns the ended sessions and the number that the revocation log reached.
  */
 export async function revokeUserSessions(
   deps: RevokeSessionDeps,
-  request: { userId: string; exceptSessionId?: string; reason: string },
+  request: UserSessionsEnd,
 ): Promise<{ sessionIds: string[]; sequence: number }> {
   const result = await orUnavailable(
     transaction(deps.sql, async (tx) => {
       await lockUser(tx, request.userId);
       const live = await lockLiveSessions(tx, request.userId);
       const now = deps.now();
-      const sessionIds = live.map(({ id }) => id).filter((id) => id !== request.exceptSessionId);
+      const sessionIds = live.filter((session) => isToEnd(session, request)).map(({ id }) => id);
       if (sessionIds.length > 0) await markSessionsRevoked(tx, sessionIds, request.reason, now);
       if (request.reason === ERASED) await eraseOrigins(tx, request.userId);
       const targets = sessionIds.map((sessionId) => ({ sessionId }));
@@ -79,4 +95,12 @@ export async function revokeUserSessions(
   );
   deps.revocations.announce();
   return result;
+}
+
+/** An erased account keeps no session, however young. */
+function isToEnd({ id, createdAt }: Pick<SessionRow, "id" | "createdAt">, request: UserSessionsEnd): boolean {
+  const { exceptSessionId, reason, begunBefore } = request;
+  if (id === exceptSessionId) return false;
+  if (begunBefore === undefined || reason === ERASED) return true;
+  return createdAt.getTime() < begunBefore.getTime() + BEGUN_ROOM_MS;
 }

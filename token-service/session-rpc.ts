@@ -94,7 +94,7 @@ export function createSessionRpc(
       return { sequence: await revokeSession(deps, { ...checked, ...(recordedAs && { recordedAs }) }) };
     },
     async revokeUserSessions(request) {
-      const checked = decode(z.object({ userId: uuid, reason }), request);
+      const checked = decode(z.object({ userId: uuid, reason, begunBefore: z.date().optional() }), request);
       const kept =
         request.exceptSessionId === "" ? {} : { exceptSessionId: request.exceptSessionId.toLowerCase() };
       return revokeUserSessions(deps, { ...checked, ...kept });

@@ -1,12 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { transaction } from "../service-kit/postgres.ts";
+import type { RpcContext } from "../service-kit/rpc-server.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { cleanUp } from "./housekeeping.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
+import { createSessionRpc } from "./session-rpc.ts";
 import { insertSession, listLiveSessions, lockSession, lockUser } from "./session-store.ts";
 import { verifyToken } from "./verify-token.ts";
 
@@ -58,6 +61,27 @@ test("ending the others leaves the present one; ending all leaves none; a login 
   const all = await revokeUserSessions(replica.deps, { userId, reason: "logout" });
   expect(all.sessionIds).toEqual([kept.sessionId]);
   expect(await liveOf(userId)).toEqual([]);
+});
+
+test("a late end spares what the user began a minute after its cause, except for an erased account", async () => {
+  const userId = randomUUID();
+  const cause = new Date("2026-01-01T00:00:00Z");
+  const begun = async (afterMs: number) => {
+    const { sessionId } = await logIn(replica, userId);
+    const at = new Date(cause.getTime() + afterMs);
+    await database.ownerSql`update sessions set created_at = ${at} where id = ${sessionId}`;
+    return sessionId;
+  };
+  const [before, withinTheRoom, after] = [await begun(-1), await begun(59_999), await begun(60_000)];
+  const end = { userId, reason: "password_reset", exceptSessionId: "", begunBefore: cause };
+  const rpc = createSessionRpc(replica.deps, async () => undefined);
+  const late = await rpc.revokeUserSessions(end, newCallContext() as RpcContext);
+  expect(late.sessionIds).toEqual([before, withinTheRoom]);
+  expect((await liveOf(userId)).map(({ id }) => id)).toEqual([after]);
+
+  const account = { ...end, reason: "account_deleted" };
+  const erased = await rpc.revokeUserSessions(account, newCallContext() as RpcContext);
+  expect(erased.sessionIds).toEqual([after]);
 });
 
 test("the end of an account leaves nothing of where it was used from, in sessions that had ended neither", async () => {

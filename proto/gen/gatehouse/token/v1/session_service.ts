@@ -103,6 +103,11 @@ export interface RevokeUserSessionsRequest {
   exceptSessionId: string;
   /** Why, for the audit log. */
   reason: string;
+  /**
+   * When the cause happened, for an end that comes late: sessions that began more than a minute after it stay. Absent:
+   * no session is too young. An erased account (`account_deleted`) has none that stays.
+   */
+  begunBefore: Date | undefined;
 }
 
 /** Committed. */
@@ -650,7 +655,7 @@ export const ProveRefreshTokenResponse: MessageFns<ProveRefreshTokenResponse> = 
 };
 
 function createBaseRevokeUserSessionsRequest(): RevokeUserSessionsRequest {
-  return { userId: "", exceptSessionId: "", reason: "" };
+  return { userId: "", exceptSessionId: "", reason: "", begunBefore: undefined };
 }
 
 export const RevokeUserSessionsRequest: MessageFns<RevokeUserSessionsRequest> = {
@@ -663,6 +668,9 @@ export const RevokeUserSessionsRequest: MessageFns<RevokeUserSessionsRequest> = 
     }
     if (message.reason !== "") {
       writer.uint32(26).string(message.reason);
+    }
+    if (message.begunBefore !== undefined) {
+      Timestamp.encode(toTimestamp(message.begunBefore), writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -702,6 +710,14 @@ export const RevokeUserSessionsRequest: MessageFns<RevokeUserSessionsRequest> = 
             }
 
             message.reason = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.begunBefore = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
         }
