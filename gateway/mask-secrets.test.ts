@@ -29,3 +29,7 @@ test.each([
 ])("%s stays as it is", (text) => {
   expect(maskSecrets(text)).toBe(text);
 });
+
+test("only the first 8192 characters are kept", () => {
+  expect(maskSecrets("a".repeat(8_193))).toBe("a".repeat(8_192));
+});

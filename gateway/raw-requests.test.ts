@@ -184,7 +184,7 @@ test("no CR or LF of a client gets into a header", async () => {
 });
 
 test("a large body after a refusal is not read to its end: the connection closes", async () => {
-  const head = `POST /auth/logout HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n`;
+  const head = `POST /auth/change-email HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n`;
   const { text, closed } = await exchange(port, head);
   expect(statuses(text)).toEqual([401]);
   expect(closed).toBe(true);

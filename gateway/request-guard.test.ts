@@ -63,6 +63,10 @@ test.each([
   "/a%",
   "/a#b",
   "/a\u00e9",
+  "/a b",
+  "/a\x7f",
+  "/a?b#c",
+  "/a?b c",
   "http://api.example.com/",
   "api.example.com:443",
   "*",
@@ -110,14 +114,48 @@ test("a hundred headers pass, one more does not", () => {
   expect(verdict({ headers: [host, ...others, ["X-last", "1"]] })).toBe("headers_too_large");
 });
 
+test("a header's name may have 256 characters", () => {
+  expect(verdict({ headers: [host, ["x".repeat(256), "1"]] })).toBe("passes");
+  expect(verdict({ headers: [host, ["x".repeat(257), "1"]] })).toBe("headers_too_large");
+});
+
+test("a header that may repeat is counted with no other", () => {
+  expect(verdict({ headers: [host, ["Accept", "a"], ["Accept", "b"], ["X-Other", "1"]] })).toBe("passes");
+});
+
+test("a Host is missed among other headers", () => {
+  expect(verdict({ headers: [["Cookie", "a=1"]] })).toBe("bad_request");
+});
+
+test.each([
+  ["0.9", "http_version_not_supported"],
+  ["1.0", "passes"],
+  ["1.1", "passes"],
+  ["1.2", "http_version_not_supported"],
+  ["2.0", "http_version_not_supported"],
+])("HTTP/%s: %s", (httpVersion, expected) => {
+  expect(verdict({ httpVersion })).toBe(expected);
+});
+
+test.each([
+  ["chunked", "passes"],
+  ["Chunked", "passes"],
+  ["gzip, chunked", "not_implemented"],
+  ["chunked, chunked", "not_implemented"],
+  ["identity", "not_implemented"],
+  ["", "not_implemented"],
+])("Transfer-Encoding %j: %s", (coding, expected) => {
+  expect(verdict({ method: "POST", headers: [host, ["Transfer-Encoding", coding]] })).toBe(expected);
+});
+
 test("HTTP/1.0 has no Transfer-Encoding", () => {
   const headers: [string, string][] = [host, ["Transfer-Encoding", "chunked"]];
   expect(verdict({ method: "POST", httpVersion: "1.0", headers })).toBe("bad_request");
   expect(verdict({ method: "POST", headers })).toBe("passes");
 });
 
-test("GET and HEAD carry no body", () => {
-  for (const method of ["GET", "HEAD"]) {
+test("GET, HEAD and TRACE carry no body", () => {
+  for (const method of ["GET", "HEAD", "TRACE"]) {
     expect(verdict({ method, headers: [host, ["Content-Length", "5"]] })).toBe("bad_request");
     expect(verdict({ method, headers: [host, ["Transfer-Encoding", "chunked"]] })).toBe("bad_request");
     expect(verdict({ method, headers: [host, ["Content-Length", "0"]] })).toBe("passes");

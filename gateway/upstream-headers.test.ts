@@ -111,18 +111,36 @@ test.each(IDENTITY_NAMES)("a client's %s reaches an upstream only where the rout
   expect(forwardedWith(["x-other"], [name, "forged"])).toEqual(OURS);
 });
 
-test("what a browser or a client library adds passes", () => {
-  const names = [
-    "Sec-CH-UA",
-    "Sec-Fetch-Site",
-    "Sec-GPC",
-    "Sec-WebSocket-Key",
-    "If-None-Match",
-    "Range",
-    "User-Agent",
+/** What a client may say to any upstream, as the routes' documentation promises. */
+const ORDINARY_NAMES = `
+  Accept Accept-Charset Accept-Encoding Accept-Language Cache-Control Content-Digest Content-Disposition Content-Encoding
+  Content-Language Content-Length Content-MD5 Content-Range Content-Type Cookie Date Digest DNT Idempotency-Key If-Match
+  If-Modified-Since If-None-Match If-Range If-Unmodified-Since Last-Event-ID Origin Pragma Prefer Priority Range Referer
+  Repr-Digest Save-Data Signature Signature-Input Upgrade-Insecure-Requests User-Agent Want-Content-Digest
+  Want-Repr-Digest X-Requested-With Sec-CH-UA Sec-Fetch-Site Sec-GPC Sec-WebSocket-Key
+`
+  .trim()
+  .split(/\s+/);
+
+test.each(ORDINARY_NAMES)("what a browser or a client library adds passes: %s", (name) => {
+  expect(forwarded([name, "1"])).toEqual([[name.toLowerCase(), "1"], ...OURS]);
+});
+
+test.each(["Sec-GPC-User", "X-Sec-Fetch-Site", "Sec-User"])(
+  "a name that only resembles an ordinary family does not pass: %s",
+  (name) => {
+    expect(forwarded([name, "forged"])).toEqual(OURS);
+  },
+);
+
+test("only a Connection header drops others, not one of the same length", () => {
+  const sent: [string, string][] = [
+    ["user-agent", "accept"],
+    ["date", "range"],
+    ["accept", "a"],
+    ["range", "bytes=0-1"],
   ];
-  const pairs = names.map((name): [string, string] => [name.toLowerCase(), "1"]);
-  expect(forwarded(...pairs)).toEqual([...pairs, ...OURS]);
+  expect(forwarded(...sent)).toEqual([...sent, ...OURS]);
 });
 
 test("a Connection header can drop what the client sent, never what we set", () => {
@@ -166,6 +184,29 @@ test("an answer loses its connection's headers and what it tells of the upstream
   expect(headers).toEqual([...kept, ...STANDARD]);
 });
 
+test.each([
+  "Connection",
+  "Keep-Alive",
+  "Proxy-Authenticate",
+  "Proxy-Authorization",
+  "Proxy-Connection",
+  "TE",
+  "Trailer",
+  "Transfer-Encoding",
+  "Upgrade",
+  "HTTP2-Settings",
+  "Server",
+  "X-Powered-By",
+  "X-Request-Id",
+  "Strict-Transport-Security",
+  "Via",
+  "Access-Control-Allow-Credentials",
+])("the upstream's %s does not reach the client", (name) => {
+  const headers: string[] = [];
+  addDownstreamHeaders(headers, [name, "theirs", "X-Access-Control-Version", "1"]);
+  expect(headers).toEqual(["x-access-control-version", "1", ...STANDARD]);
+});
+
 test("an upstream's own policy for browsers stays as it is", () => {
   const headers: string[] = [];
   addDownstreamHeaders(headers, ["Content-Security-Policy", "default-src 'self'"]);
@@ -173,12 +214,26 @@ test("an upstream's own policy for browsers stays as it is", () => {
   expect(headers).toContain("default-src 'self'");
 });
 
-test("trailers that say how to read the body, or belong to the connection, do not pass", () => {
-  const trailers = {
-    "x-checksum": "1",
+test("trailers that say how to read the body, or belong to the connection, do not pass; longer names do", () => {
+  const withheld = {
     "content-length": "5",
     "transfer-encoding": "x",
+    host: "h",
     "set-cookie": ["a"],
+    authorization: "a",
+    "www-authenticate": "a",
+    "cache-control": "a",
+    vary: "a",
   };
-  expect(passableTrailers(trailers)).toEqual({ "x-checksum": "1" });
+  const passed = {
+    "x-checksum": "1",
+    "x-content-sum": "1",
+    "host-timing": "1",
+    "set-cookie-count": "1",
+    "authorization-info": "1",
+    "www-authenticate-info": "1",
+    "cache-control-info": "1",
+    "vary-info": "1",
+  };
+  expect(passableTrailers({ ...withheld, ...passed })).toEqual(passed);
 });

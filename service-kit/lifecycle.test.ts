@@ -4,12 +4,17 @@ import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Lifecycle } from "./lifecycle.ts";
 
-const logger = pino({ level: "silent" });
+const logged: Record<string, unknown>[] = [];
+const logger = pino(
+  { base: null, timestamp: false },
+  { write: (line) => void logged.push(JSON.parse(line)) },
+);
 let listeners: { event: string; listener: (...values: unknown[]) => void }[];
 let exit: ReturnType<typeof vi.spyOn>;
 
 beforeEach(() => {
   listeners = [];
+  logged.length = 0;
   vi.spyOn(process, "on").mockImplementation(((event: string, listener: () => void) => {
     listeners.push({ event, listener });
     return process;
@@ -18,7 +23,14 @@ beforeEach(() => {
   vi.useFakeTimers();
 });
 
+const connected = Object.getOwnPropertyDescriptor(process, "connected");
+/** Whether the process has a channel to a parent depends on how the tests are run. */
+const setConnected = (value: boolean) =>
+  Object.defineProperty(process, "connected", { value, configurable: true, writable: true });
+
 afterEach(() => {
+  if (connected !== undefined) Object.defineProperty(process, "connected", connected);
+  else Reflect.deleteProperty(process, "connected");
   vi.useRealTimers();
   vi.restoreAllMocks();
 });
@@ -51,7 +63,7 @@ test("a process that drains is unready at once, and goes on serving for the dela
   const stop = vi.fn();
   lifecycle.onStop("server", stop);
   lifecycle.ready();
-  expect(await lifecycle.unreadyReasons()).toEqual([]);
+  expect([await lifecycle.unreadyReasons(), lifecycle.isDraining]).toEqual([[], false]);
   send("SIGINT");
   expect([await lifecycle.unreadyReasons(), lifecycle.isDraining]).toEqual([["draining"], true]);
   await vi.advanceTimersByTimeAsync(4_999);
@@ -71,7 +83,7 @@ test("a second signal changes nothing", async () => {
   expect(stop).toHaveBeenCalledOnce();
 });
 
-test("a part that fails to stop does not keep the others", async () => {
+test("a part that fails to stop does not keep the others, and is named in the log", async () => {
   const lifecycle = start();
   const stop = vi.fn();
   lifecycle.onStop("database", stop);
@@ -82,6 +94,18 @@ test("a part that fails to stop does not keep the others", async () => {
   await vi.advanceTimersByTimeAsync(5_000);
   expect(stop).toHaveBeenCalledOnce();
   expect(exit).toHaveBeenLastCalledWith(0);
+  expect(logged).toContainEqual(
+    expect.objectContaining({ part: "server", err: expect.objectContaining({ message: "no" }) }),
+  );
+});
+
+test("a stop without a fault logs its reason and no error", async () => {
+  const lifecycle = start();
+  lifecycle.onStop("server", () => {});
+  send("SIGTERM");
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(logged).toContainEqual(expect.objectContaining({ reason: "SIGTERM" }));
+  expect(logged.filter(({ level }) => level !== 30)).toEqual([]);
 });
 
 test("a stop that takes too long ends the process with 1", async () => {
@@ -100,12 +124,16 @@ test.each(["uncaughtException", "unhandledRejection"])(
     start();
     send(event, new Error("a defect"));
     expect(exit.mock.calls).toEqual([[1]]);
+    expect(logged).toEqual([
+      expect.objectContaining({ level: 60, err: expect.objectContaining({ message: "a defect" }) }),
+    ]);
   },
 );
 
 test("a process is unready until it says that it is ready, and names what it waits for", async () => {
   const lifecycle = start();
   expect(await lifecycle.unreadyReasons()).toEqual(["starting"]);
+  expect(Object.fromEntries(await lifecycle.readiness())).toEqual({ process: false });
   let isAway = true;
   lifecycle.addReadinessCheck("database", async () => {
     if (isAway) throw new Error("away");
@@ -118,6 +146,9 @@ test("a process is unready until it says that it is ready, and names what it wai
     database: false,
     clock: true,
   });
+  expect(logged).toContainEqual(
+    expect.objectContaining({ dependency: "database", err: expect.objectContaining({ message: "away" }) }),
+  );
   isAway = false;
   expect(await lifecycle.unreadyReasons()).toEqual([]);
 });
@@ -136,6 +167,22 @@ test("a process that began to drain cannot become ready", async () => {
   send("SIGTERM");
   lifecycle.ready();
   expect(await lifecycle.unreadyReasons()).toEqual(["draining"]);
+});
+
+test("a process without a parent's channel does not wait for one to close", () => {
+  setConnected(false);
+  start();
+  expect(listeners.map(({ event }) => event)).not.toContain("disconnect");
+});
+
+test("a parent that goes is a reason to drain, as a signal is", async () => {
+  setConnected(true);
+  const lifecycle = start();
+  lifecycle.ready();
+  send("disconnect");
+  expect(await lifecycle.unreadyReasons()).toEqual(["draining"]);
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(exit.mock.calls).toEqual([[0]]);
 });
 
 test("a process whose parent has gone stops", async () => {

@@ -9,6 +9,9 @@ export interface MutationModule {
 const identity = (...names: string[]) => names.map((name) => `identity-service/${name}.ts`);
 const gateway = (...names: string[]) => names.map((name) => `gateway/${name}.ts`);
 const token = (...names: string[]) => names.map((name) => `token-service/${name}.ts`);
+/** These test files exactly. */
+const tests = (folder: string, ...names: string[]) => names.map((name) => `${folder}/${name}.test.ts`);
+/** These and every longer name: the ones with a database among them. */
 const testsIn = (folder: string, ...names: string[]) => names.map((name) => `${folder}/${name}*.test.ts`);
 
 export const MODULES: Readonly<Record<string, MutationModule>> = {
@@ -106,23 +109,16 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     tests: testsIn("identity-service", "oauth", "outbound-http"),
   },
   throttle: {
-    mutate: identity("count-guess", "hash-share", "memory-throttle", "throttle", "turns"),
-    tests: testsIn("identity-service", "throttle", "memory-throttle", "hash-share", "turns"),
+    mutate: identity("hash-share", "memory-throttle", "throttle", "turns"),
+    tests: tests("identity-service", "hash-share", "memory-throttle", "throttle"),
   },
   guard: {
     mutate: gateway("client-ip", "mask-secrets", "request-guard", "trusted-proxies"),
-    tests: testsIn(
-      "gateway",
-      "request-guard",
-      "client-ip",
-      "mask-secrets",
-      "raw-requests",
-      "trusted-proxies",
-    ),
+    tests: tests("gateway", "client-ip", "config", "mask-secrets", "request-guard"),
   },
   "upstream-headers": {
     mutate: gateway("upstream-headers"),
-    tests: testsIn("gateway", "upstream-headers"),
+    tests: tests("gateway", "upstream-headers"),
   },
   limits: {
     mutate: gateway(
@@ -130,10 +126,11 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "bucket-table",
       "call-limiter",
       "connection-limit",
+      "known-networks",
       "limit-class",
       "rate-limits",
     ),
-    tests: testsIn("gateway", "bucket", "call-limiter", "connection-limit", "limit-class", "rate-limits"),
+    tests: tests("gateway", "bucket-table", "call-limiter", "connection-limit", "rate-limits"),
   },
   recorder: {
     mutate: [
