@@ -16,7 +16,10 @@ function digestOf(email: string): Buffer {
   return createHash("sha256").update(email).digest();
 }
 
-/** Whoever counts mails to a recipient holds this until the transaction ends. Always the last lock of a transaction. */
+/**
+ * Held by who counts mails to a recipient until the transaction ends. Always the last lock of a transaction: nothing after
+ * it may wait for an account, whose holder may be waiting for this.
+ */
 export async function lockRecipient(tx: TransactionSql, recipient: string): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended(${recipient}, 2))`;
 }
@@ -37,12 +40,11 @@ export async function listCountedMails(
 
 export async function insertCountedMail(
   tx: TransactionSql,
-  mail: MailCount & { id: string; userId: string; createdAt: Date },
+  mail: MailCount & { id: string; createdAt: Date },
 ): Promise<void> {
   await tx`
-    insert into counted_mails (id, recipient_digest, kind, user_id, created_at)
-    values (${mail.id}, ${digestOf(mail.recipient)}, ${mail.kind}, (select id from users where id = ${mail.userId}),
-      ${mail.createdAt})
+    insert into counted_mails (id, recipient_digest, kind, created_at)
+    values (${mail.id}, ${digestOf(mail.recipient)}, ${mail.kind}, ${mail.createdAt})
     on conflict (id) do nothing
   `;
 }

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { lockAccount } from "./account-store.ts";
 import { changeEmail } from "./change-email.ts";
 import { changePassword } from "./change-password.ts";
 import { deleteAccount } from "./delete-account.ts";
@@ -71,6 +73,16 @@ test("a registration that says nothing treats such an address like any other", a
   deps = { ...deps, registrationDiscloses: false };
   await signUp(VICTIM);
   expect(await database.ownerSql`select from users`).toHaveLength(0);
+});
+
+test("a mail to an owner whose account another call has locked waits for nothing that the call may wait for", async () => {
+  const { id } = await signUp(VICTIM);
+  deps = { ...deps, registrationDiscloses: false };
+  await transaction(database.sql, async (tx) => {
+    await lockAccount(tx, id);
+    await signUp(VICTIM);
+  });
+  expect(await mailsTo(VICTIM)).toEqual(["verify-email", "registration-attempt"]);
 });
 
 test("any number of accounts that want an address as theirs mail it five times an hour and ten times a day", async () => {

@@ -92,8 +92,7 @@ async function enqueueCounted(
 ): Promise<boolean> {
   const now = deps.now();
   if (!(await insertMail(tx, mail, now))) return false;
-  const { recipient, userId } = mail;
-  await insertCountedMail(tx, { id: deps.newId(), kind, recipient, userId, createdAt: now });
+  await insertCountedMail(tx, { id: deps.newId(), kind, recipient: mail.recipient, createdAt: now });
   return true;
 }
 

@@ -23,6 +23,6 @@ export async function hasNoticeBudget(
   const mails = await listCountedMails(tx, { kind, recipient }, new Date(now.getTime() - DAY_MS));
   const lastHour = mails.filter((createdAt) => createdAt.getTime() > now.getTime() - HOUR_MS);
   if (mails.length >= PER_DAY || lastHour.length >= PER_HOUR) return false;
-  await insertCountedMail(tx, { id, kind, recipient, userId, createdAt: now });
+  await insertCountedMail(tx, { id, kind, recipient, createdAt: now });
   return true;
 }
