@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { deleteUnusedAccounts } from "./delete-unused-accounts.ts";
@@ -41,4 +42,27 @@ test("accounts that nobody has proven, used or linked go after 90 days, and no o
   expect(
     await database.ownerSql`select actor_id, reason, erased_email from security_events where type = 'account_deleted'`,
   ).toEqual([{ actor_id: null, reason: "never proven, never used", erased_email: "unused@example.com" }]);
+});
+
+test("accounts from before first logins were kept are not deleted: they may have been used", async () => {
+  const deps = await testDeps(database.sql);
+  const signUp = async (name: string) => {
+    const person = { email: `${name}@example.com`, password: "Password123!", firstName: "A", lastName: "B" };
+    return (await register(deps, person, soon())).id;
+  };
+  const since = "(select ran_at from schema_migrations where name = '0005_user_administration.sql')";
+  const madeAt = async (name: string, seconds: number) => {
+    const id = await signUp(name);
+    await database.ownerSql.unsafe(
+      `update users set created_at = ${since} + ${seconds} * interval '1 second' where id = '${id}'`,
+    );
+  };
+  await madeAt("before", -1);
+  await madeAt("since", 1);
+
+  const migration = new URL("migrations/0042_earlier_logins.sql", import.meta.url);
+  await database.ownerSql.unsafe(readFileSync(migration, "utf8"));
+  const inAYear = () => new Date(Date.now() + 366 * DAY_MS);
+  await deleteUnusedAccounts({ ...deps, now: inAYear, unusedAccountDays: 90 });
+  expect(await database.ownerSql`select email from users`).toEqual([{ email: "before@example.com" }]);
 });

@@ -30,10 +30,9 @@ export interface LoginOrigin {
 }
 
 /**
- * Makes the device of a completed login known, and its network, until the next new password. A user who logs in on an unknown one, and
- * not for the first time ever, gets a mail: one for each browser and network, as long as the outbox remembers it. An
- * account from before first logins were kept (`first_login_at` is null though it has been used) passes once as new:
- * nothing here tells it from one that never was, and a mail at the first login of every new account would be worse.
+ * Makes the device of a completed login known, and its network, until the next new password. A user who logs in on an
+ * unknown one, and not for the first time ever, gets a mail: one for each browser and network, as long as the outbox
+ * remembers it. An account from before first logins were kept counts as used.
  *
  * @returns the device token for the next login; empty if the account is gone.
  * @throws {DomainError} `service_unavailable`: without the mail in the outbox nobody is told that they are logged in.
