@@ -7,7 +7,7 @@ const MARKER = "gatehouse-home";
 
 /** What Gatehouse puts into its home, and so what `--fresh` may remove. The marker stays. */
 const OWN_ENTRIES =
-  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|prometheus|routes\.yaml|providers\.yaml|checkpoints\.jsonl|processes\.json|started-once)$/;
+  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|prometheus|routes\.yaml|providers\.yaml|checkpoints\.jsonl(?:\.latest.*)?|processes\.json|started-once)$/;
 
 /** Where each kind of data of one local Gatehouse is kept. All paths are absolute. */
 export interface Home {

@@ -1,0 +1,20 @@
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { emptyHome, openHome } from "./home.ts";
+
+test("a home that is emptied keeps its marker and what somebody else put there, and nothing of the log", async () => {
+  const path = await mkdtemp(join(tmpdir(), "gatehouse-home-"));
+  onTestFinished(() => rm(path, { recursive: true }));
+  const home = await openHome(path);
+  await mkdir(home.postgres);
+  const { checkpointFile } = home;
+  // audit-service keeps the heads of the last days beside the checkpoints.
+  for (const file of [checkpointFile, `${checkpointFile}.latest`, `${checkpointFile}.latest.1`]) {
+    await writeFile(file, "a checkpoint of the log that goes\n");
+  }
+  await writeFile(join(path, "notes.txt"), "not ours\n");
+  await emptyHome(home);
+  expect((await readdir(path)).toSorted()).toEqual(["gatehouse-home", "logs", "notes.txt", "secrets"]);
+});
