@@ -109,28 +109,28 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     tests: testsIn("identity-service", "oauth", "outbound-http"),
   },
   throttle: {
-    mutate: identity("hash-share", "memory-throttle", "throttle", "turns"),
-    tests: tests("identity-service", "hash-share", "memory-throttle", "throttle"),
+    mutate: identity("hash-share", "memory-throttle", "throttle", "throttle-counters", "turns"),
+    tests: tests("identity-service", "hash-share", "memory-throttle", "throttle", "turns"),
   },
   guard: {
-    mutate: gateway("client-ip", "mask-secrets", "request-guard", "trusted-proxies"),
-    tests: tests("gateway", "client-ip", "config", "mask-secrets", "request-guard"),
+    mutate: gateway("mask-secrets", "request-guard"),
+    tests: tests("gateway", "mask-secrets", "request-guard"),
+  },
+  "client-ip": {
+    mutate: gateway("client-ip", "trusted-proxies"),
+    tests: tests("gateway", "client-ip", "trusted-proxies"),
   },
   "upstream-headers": {
     mutate: gateway("upstream-headers"),
     tests: tests("gateway", "upstream-headers"),
   },
   limits: {
-    mutate: gateway(
-      "bucket",
-      "bucket-table",
-      "call-limiter",
-      "connection-limit",
-      "known-networks",
-      "limit-class",
-      "rate-limits",
-    ),
-    tests: tests("gateway", "bucket-table", "call-limiter", "connection-limit", "rate-limits"),
+    mutate: gateway("bucket", "bucket-table", "connection-limit", "known-networks"),
+    tests: tests("gateway", "bucket-table", "call-limiter", "connection-limit", "known-networks"),
+  },
+  "limit-classes": {
+    mutate: gateway("call-limiter", "limit-class", "rate-limits"),
+    tests: tests("gateway", "call-limiter", "rate-limits"),
   },
   recorder: {
     mutate: [

@@ -1,0 +1,107 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { createTurns } from "./turns.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const BUSY = { code: "busy", retryAfterMs: 1_000 };
+const settled = () => vi.advanceTimersByTimeAsync(0);
+
+test("first come, first served, one at a time; another key does not wait", async () => {
+  const turns = createTurns();
+  const order: string[] = [];
+  const release = await turns.take("ada", 500);
+  const later = ["first", "second"].map(async (name) => {
+    const end = await turns.take("ada", 500);
+    order.push(name);
+    return end;
+  });
+  (await turns.take("bob", 0))();
+  await settled();
+  expect(order).toEqual([]);
+  release();
+  await settled();
+  expect(order).toEqual(["first"]);
+  (await later[0])?.();
+  await settled();
+  expect(order).toEqual(["first", "second"]);
+  (await later[1])?.();
+  // Nobody holds it any more: even a caller that cannot wait has its turn.
+  (await turns.take("ada", 0))();
+});
+
+test("without time to wait, a turn that is taken is refused at once", async () => {
+  const turns = createTurns();
+  await turns.take("ada", 500);
+  await expect(turns.take("ada", 0)).rejects.toMatchObject(BUSY);
+});
+
+test("a wait ends after its time, and after a second at most", async () => {
+  const turns = createTurns();
+  await turns.take("ada", 500);
+  const ended: string[] = [];
+  const wait = (name: string, waitMs: number) => turns.take("ada", waitMs).catch(() => void ended.push(name));
+  void wait("short", 300);
+  void wait("long", 60_000);
+  await vi.advanceTimersByTimeAsync(299);
+  expect(ended).toEqual([]);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(ended).toEqual(["short"]);
+  await vi.advanceTimersByTimeAsync(699);
+  expect(ended).toEqual(["short"]);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(ended).toEqual(["short", "long"]);
+});
+
+test("who gave up waiting gets no turn, and who waits behind does", async () => {
+  const turns = createTurns();
+  const release = await turns.take("ada", 500);
+  const impatient = turns.take("ada", 100).catch((error: unknown) => error);
+  const patient = turns.take("ada", 900);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(await impatient).toMatchObject(BUSY);
+  release();
+  const end = await patient;
+  await expect(turns.take("ada", 0)).rejects.toMatchObject(BUSY);
+  // A turn that was given is not taken back when the time to wait is over.
+  await vi.advanceTimersByTimeAsync(5_000);
+  end();
+  (await turns.take("ada", 0))();
+});
+
+test("32 wait for one key, no more; one that got its turn makes room", async () => {
+  const turns = createTurns();
+  const release = await turns.take("ada", 500);
+  const waiting = Array.from({ length: 32 }, () => turns.take("ada", 900));
+  await expect(turns.take("ada", 900)).rejects.toMatchObject(BUSY);
+  release();
+  const end = await waiting[0];
+  const last = turns.take("ada", 900);
+  end?.();
+  for (const turn of waiting.slice(1)) (await turn)();
+  (await last)();
+});
+
+test("1000 wait in all, no more; those that gave up or had their turn are not counted", async () => {
+  const turns = createTurns();
+  for (let round = 0; round < 2; round += 1) {
+    const releases: (() => void)[] = [];
+    const waiting: Promise<unknown>[] = [];
+    for (let key = 0; key < 51; key += 1) releases.push(await turns.take(`user${key}`, 0));
+    for (let index = 0; index < 1_000; index += 1) {
+      const turn = turns.take(`user${index % 50}`, 800);
+      waiting.push(turn.then((end) => end()).catch((error: unknown) => error));
+    }
+    await expect(turns.take("user50", 800)).rejects.toMatchObject(BUSY);
+    // Of every second user the turn ends; who waits for the others gives up.
+    for (let key = 0; key < 51; key += 2) releases[key]?.();
+    await vi.advanceTimersByTimeAsync(800);
+    const given = (await Promise.all(waiting)).filter((error) => error === undefined);
+    expect(given).toHaveLength(500);
+    for (let key = 1; key < 51; key += 2) releases[key]?.();
+  }
+});
