@@ -1,4 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { pino } from "pino";
 import { afterEach, expect, test, vi } from "vitest";
 import { type FakePostgres, startFakePostgres } from "../tests/support/fake-postgres.ts";
@@ -11,6 +13,7 @@ import {
   openPool,
   orUnavailable,
   type Sql,
+  type TransactionSql,
   transaction,
 } from "./postgres.ts";
 
@@ -131,6 +134,31 @@ test("work that has ended is not committed on a connection that was lost meanwhi
   expect(statements()).not.toContain("commit");
 });
 
+test("a transaction whose connection was lost does not stay in memory", async () => {
+  await start();
+  const cutOne = async () => {
+    const work = async (tx: TransactionSql) => {
+      await tx`select 1`;
+      cut("end");
+      await sleep(50);
+    };
+    const failure = await transaction(sql, work).catch((error: unknown) => error);
+    expect(failure).toMatchObject(CLOSED);
+    return new WeakRef(work);
+  };
+  await cutOne(); // the driver remembers the first caller of each statement
+  const seen = await cutOne();
+  await sleep(100); // the work has ended as well
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  await expect
+    .poll(() => {
+      collect();
+      return seen.deref() === undefined;
+    })
+    .toBe(true);
+});
+
 test("a statement given to a connection in the moment of its loss is never answered as if it had run", async () => {
   await start(undefined, { max: 2 });
   await Promise.all([sql`select 1`, sql`select 2`]);
@@ -173,11 +201,17 @@ test("a server that hangs up before it has answered fails the call, and is not a
   expect(server.received.length).toBeLessThan(10);
 });
 
-test("who waits for a connection is served in turn, each on a connection of its own", async () => {
-  await start(undefined, { max: 2 });
+test("who waits for a connection is served in turn", async () => {
+  await start();
   await Promise.all(Array.from({ length: 8 }, (_, index) => sql.unsafe(`select ${index}`)));
   const order = statements().filter((text) => /^select \d$/.test(text));
+  expect(order).toHaveLength(8);
   expect(order.toSorted()).toEqual(order);
+});
+
+test("who finds no connection free gets one of its own, up to the most", async () => {
+  await start(undefined, { max: 2 });
+  await Promise.all(Array.from({ length: 8 }, (_, index) => sql.unsafe(`select ${index}`)));
   expect(openConnections(sql)).toBe(2);
 });
 

@@ -122,8 +122,6 @@ export function openConnections(sql: Sql): number {
   return sql.pool.openCount;
 }
 
-const NEVER = new Promise<never>(() => {});
-
 /**
  * Does the work of a transaction or a savepoint. When its connection is lost, the driver fails the transaction at once
  * but goes on writing to the connection (the rollback, statements of the work), which throws outside of every promise.
@@ -151,7 +149,7 @@ async function unlessLost<T>(
   }
   if (connection.lost !== undefined) {
     onLost(connection.lost);
-    return NEVER;
+    return new Promise<never>(() => {}); // one for each: what waits for a shared one would stay in memory
   }
   if (failure !== undefined) throw failure.error;
   return result as T;
