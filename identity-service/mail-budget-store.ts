@@ -24,6 +24,18 @@ export async function lockRecipient(tx: TransactionSql, recipient: string): Prom
   await tx`select pg_advisory_xact_lock(hashtextextended(${recipient}, 2))`;
 }
 
+/** Whether a notice is to be counted: it is not in the outbox, and nobody has proven the address of its account. */
+export async function isNoticeCounted(
+  tx: TransactionSql,
+  { id, userId }: { id: string; userId: string },
+): Promise<boolean> {
+  const rows = await tx`
+    select from users
+    where id = ${userId} and not email_verified and not exists (select from mail_outbox where id = ${id})
+  `;
+  return rows.length > 0;
+}
+
 /** When the mails of the last day were asked for, oldest first. */
 export async function listCountedMails(
   tx: TransactionSql,

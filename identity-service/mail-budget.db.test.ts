@@ -9,6 +9,8 @@ import { deleteAccount } from "./delete-account.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import type { MailName } from "./mail.ts";
 import { deleteOldMailCounts } from "./mail-budget.ts";
+import { lockRecipient } from "./mail-budget-store.ts";
+import { enqueueMail } from "./mail-outbox-store.ts";
 import { register } from "./register.ts";
 import { resendVerification } from "./resend-verification.ts";
 import { soon, testDeps } from "./test-deps.ts";
@@ -83,6 +85,18 @@ test("a mail to an owner whose account another call has locked waits for nothing
     await signUp(VICTIM);
   });
   expect(await mailsTo(VICTIM)).toEqual(["verify-email", "registration-attempt"]);
+});
+
+test("a notice that is in the outbox already waits for no count", async () => {
+  const { id: userId } = await signUp(VICTIM);
+  const data = { occurredAt: "now", ip: "192.0.2.1", browser: "a browser" };
+  const notice = { id: deps.newId(), userId, recipient: VICTIM, template: "new-device", data } as const;
+  const enqueue = () => transaction(database.sql, (tx) => enqueueMail(tx, notice, deps.now()));
+  expect(await enqueue()).toBe(true);
+  await transaction(database.sql, async (tx) => {
+    await lockRecipient(tx, VICTIM);
+    expect(await enqueue()).toBe(false);
+  });
 });
 
 test("any number of accounts that want an address as theirs mail it five times an hour and ten times a day", async () => {

@@ -1,6 +1,5 @@
 import type { TransactionSql } from "../service-kit/postgres.ts";
-import { insertCountedMail, listCountedMails, lockRecipient } from "./mail-budget-store.ts";
-import { isAddressUnproven } from "./user-store.ts";
+import { insertCountedMail, isNoticeCounted, listCountedMails, lockRecipient } from "./mail-budget-store.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -17,7 +16,7 @@ export async function hasNoticeBudget(
   { id, userId, recipient }: { id: string; userId: string; recipient: string },
   now: Date,
 ): Promise<boolean> {
-  if (!(await isAddressUnproven(tx, userId))) return true;
+  if (!(await isNoticeCounted(tx, { id, userId }))) return true;
   await lockRecipient(tx, recipient);
   const kind = "stranger";
   const mails = await listCountedMails(tx, { kind, recipient }, new Date(now.getTime() - DAY_MS));

@@ -120,12 +120,6 @@ function toAccount({ status, passwordHash, sessionEpoch, mustChangePassword, ...
   };
 }
 
-/** Whether an account's address was never proven. False if there is no such account. */
-export async function isAddressUnproven(tx: TransactionSql, userId: string): Promise<boolean> {
-  const rows = await tx`select from users where id = ${userId} and not email_verified`;
-  return rows.length > 0;
-}
-
 /** Replaces a password hash, unless it was replaced by something else in the meantime: then nothing happens. */
 export async function replacePasswordHash(
   sql: Sql,
