@@ -51,11 +51,18 @@ export const freshEmail = () => `victim-${randomUUID()}@example.com`;
 
 /** As the mailbox's owner does it. */
 export async function resetPassword(target: Target, email: string): Promise<void> {
-  const from = freshAddress();
-  const asked = await call(target, "POST", "/auth/forgot-password", { body: { email }, from });
+  const asked = await call(target, "POST", "/auth/forgot-password", {
+    body: { email },
+    from: freshAddress(),
+  });
   if (asked.status !== 200) throw new Error(`forgot-password: ${asked.status}`);
+  await useResetLink(target, email);
+}
+
+/** Sets a new password with the newest link that was mailed. */
+export async function useResetLink(target: Target, email: string): Promise<void> {
   const body = { token: await mailedToken(target, email, "reset-password"), newPassword: NEW_PASSWORD };
-  const answer = await call(target, "POST", "/auth/reset-password", { body, from });
+  const answer = await call(target, "POST", "/auth/reset-password", { body, from: freshAddress() });
   if (answer.status !== 200)
     throw new Error(`reset-password: ${answer.status} ${JSON.stringify(answer.body)}`);
 }
