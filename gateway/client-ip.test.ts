@@ -32,6 +32,7 @@ test("behind trusted proxies it is the first from the right that is not one of t
   expect(await addressSeen(["127.0.0.1"], "1.1.1.1, 203.0.113.9")).toBe("203.0.113.9");
   expect(await addressSeen(["127.0.0.1", "10.0.0.1"], "203.0.113.9, 10.0.0.1")).toBe("203.0.113.9");
   expect(await addressSeen(["127.0.0.1"], "::ffff:203.0.113.9")).toBe("203.0.113.9");
+  expect(await addressSeen(["127.0.0.1"], "::ffff:198.51.100.200")).toBe("198.51.100.200");
 });
 
 test("an address may come with its port", async () => {

@@ -18,7 +18,6 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   "token-service": {
     mutate: token(
       "access-token",
-      "compact-jws",
       "housekeeping",
       "issue-session",
       "key-ring",
@@ -48,6 +47,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "begin-session",
       "change-password-at-login",
       "complete-mfa-login",
+      "count-guess",
       "login",
       "register",
       "throttle-login",
@@ -74,7 +74,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "use-link",
       "verify-email",
     ),
-    tests: testsIn("identity-service", "links", "mail-links", "account-changes", "address"),
+    tests: testsIn("identity-service", "links", "mail-links", "account-changes", "verify-email"),
   },
   mfa: {
     mutate: identity(
@@ -136,9 +136,10 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     mutate: [
       "audit-client/recorder.ts",
       "audit-client/resend-run.ts",
+      "audit-client/retry-delay.ts",
       "audit-client/unacknowledged-queue.ts",
     ],
-    tests: testsIn("audit-client", "recorder", "resend-run", "unacknowledged-queue"),
+    tests: testsIn("audit-client", "recorder", "resend-run", "retry-delay", "unacknowledged-queue"),
   },
   spool: {
     mutate: [
@@ -163,19 +164,28 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     mutate: [
       "audit-service/remove-old-partitions.ts",
       "audit-service/retention-store.ts",
-      "audit-service/keep-tidy.ts",
       "audit-service/maintain-log.ts",
     ],
-    tests: testsIn("audit-service", "partitions", "retention", "maintain-log", "keep-tidy"),
+    tests: testsIn("audit-service", "partitions"),
   },
   "rpc-server": {
-    mutate: ["service-kit/rpc-server.ts", "service-kit/rpc-errors.ts", "service-kit/call-context.ts"],
-    tests: testsIn("service-kit", "rpc", "call-context"),
+    mutate: [
+      "service-kit/rpc-server.ts",
+      "service-kit/rpc-errors.ts",
+      "service-kit/rpc-metadata.ts",
+      "service-kit/call-context.ts",
+    ],
+    tests: [...testsIn("service-kit", "rpc", "call-context"), "tests/rpc-boundary.test.ts"],
   },
   lifecycle: { mutate: ["service-kit/lifecycle.ts"], tests: testsIn("service-kit", "lifecycle") },
   postgres: {
-    mutate: ["service-kit/postgres.ts", "service-kit/within-deadline.ts"],
-    tests: testsIn("service-kit", "postgres", "within-deadline"),
+    mutate: [
+      "service-kit/connection-pool.ts",
+      "service-kit/database-socket.ts",
+      "service-kit/postgres.ts",
+      "service-kit/within-deadline.ts",
+    ],
+    tests: testsIn("service-kit", "database-socket", "postgres"),
   },
   verifier: {
     mutate: ["cli/audit-verifier/*.ts", "!cli/audit-verifier/*.test.ts", "!cli/audit-verifier/*.fixture.ts"],
