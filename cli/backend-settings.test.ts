@@ -1,21 +1,27 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { certificateFiles } from "../deploy/local/certificates.ts";
-import { settingsSchema } from "../deploy/local/settings.ts";
+import { readSettings, writePorts } from "../deploy/local/settings.ts";
 import { backendSettings, type SettingsSources } from "./backend-settings.ts";
 
 let root: string;
 let home: string;
 let file: string;
 
-beforeAll(() => {
+/** As `npm start` does, with these variables. */
+async function startedWith(path: string, variables: Record<string, string>) {
+  await writePorts({ portsFile: join(path, "ports.json") }, readSettings(variables, root));
+}
+
+beforeAll(async () => {
   root = mkdtempSync(join(tmpdir(), "gatehouse-cli-"));
   home = join(root, "home");
   mkdirSync(join(home, "tls"), { recursive: true });
   for (const path of Object.values(certificateFiles(join(home, "tls"), "operator")))
     writeFileSync(path, "PEM", { mode: 0o600 });
+  await startedWith(home, { TOKEN_PORT: "4711" });
   file = join(root, "some.pem");
   writeFileSync(file, "PEM", { mode: 0o600 });
 });
@@ -45,12 +51,32 @@ const ofHome = () => {
 };
 
 test("what npm start has made is used if it is there and nothing else was said", () => {
-  const port = settingsSchema.parse({}).TOKEN_PORT;
-  expect(settings({ defaultHome: home })).toEqual({ address: `127.0.0.1:${port}`, tls: ofHome() });
+  expect(settings({ defaultHome: home })).toEqual({ address: "127.0.0.1:4711", tls: ofHome() });
 });
 
-test("a local port that was moved is followed", () => {
-  expect(settings({ defaultHome: home, environment: { TOKEN_PORT: "4711" } }).address).toBe("127.0.0.1:4711");
+test("a home's ports are its own, whatever the environment's are, or the usual ones", async () => {
+  const other = join(root, "other");
+  cpSync(home, other, { recursive: true });
+  await startedWith(other, { TOKEN_PORT: "4712" });
+  const environment = { TOKEN_PORT: "50052" };
+  expect(settings({ values: { home: other }, environment }).address).toBe("127.0.0.1:4712");
+  expect(settings({ defaultHome: home, environment }).address).toBe("127.0.0.1:4711");
+});
+
+test("a home that does not say its ports is not asked on the usual ones", () => {
+  const silent = join(root, "silent");
+  cpSync(home, silent, { recursive: true });
+  rmSync(join(silent, "ports.json"));
+  const refusal = (pattern: RegExp) =>
+    expect.objectContaining({ exitCode: 78, message: expect.stringMatching(pattern) });
+  const missing = refusal(/TOKEN_SERVICE_ADDRESS: is required.*silent.*ports\.json/s);
+  expect(() => settings({ values: { home: silent } })).toThrow(missing);
+  const address = "127.0.0.1:4713";
+  expect(settings({ values: { home: silent, "token-service-address": address } }).address).toBe(address);
+  for (const text of ["{", "[]", '{"TOKEN_PORT":"4711"}', '{"TOKEN_PORT":0}']) {
+    writeFileSync(join(silent, "ports.json"), text);
+    expect(() => settings({ values: { home: silent } })).toThrow(refusal(/silent.ports\.json does not say/));
+  }
 });
 
 test("the environment goes before the default home, --home before the environment", () => {

@@ -5,16 +5,16 @@ import { addressSchema, ConfigError, parseConfig, tlsConfig } from "../service-k
 import { type TlsFiles, tlsFilesOf } from "../service-kit/rpc-tls.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
+import { localPorts, PORTS_FILE } from "./local-ports.ts";
 
-/** The services that commands talk to, and where a local Gatehouse (`npm start`) has them. */
+/** The services that commands talk to, and the variables that move their ports in a local Gatehouse (`npm start`). */
 export const SERVICES = {
-  "token-service": { address: "TOKEN_SERVICE_ADDRESS", localPort: "TOKEN_PORT", defaultLocalPort: 50_052 },
+  "token-service": { address: "TOKEN_SERVICE_ADDRESS", localPort: "TOKEN_PORT" },
   "identity-service": {
     address: "IDENTITY_SERVICE_ADDRESS",
     localPort: "IDENTITY_PORT",
-    defaultLocalPort: 50_051,
   },
-  "audit-service": { address: "AUDIT_SERVICE_ADDRESS", localPort: "AUDIT_PORT", defaultLocalPort: 50_053 },
+  "audit-service": { address: "AUDIT_SERVICE_ADDRESS", localPort: "AUDIT_PORT" },
 } as const;
 
 export type BackendService = keyof typeof SERVICES;
@@ -79,15 +79,16 @@ function base(
     return { from: "Set these variables, their options (--tls-cert-file, …) or --home.", found: {} };
   }
   const path = resolve(home ?? defaultHome);
-  const hint = `Read from the home ${path}: has \`npm start\` been run on it?`;
-  return { from: hint, found: ofHome(service, path, environment) };
+  const hint = `Read from the home ${path}: has \`npm start\` been run on it? It writes tls and ${PORTS_FILE}.`;
+  return { from: hint, found: ofHome(service, path) };
 }
 
-/** What `npm start` has put into its home, and its port, which `TOKEN_PORT` and its like move. */
-function ofHome(service: BackendService, home: string, environment: Found): Found {
-  const { address, localPort, defaultLocalPort } = SERVICES[service];
+/** What `npm start` has put into its home. */
+function ofHome(service: BackendService, home: string): Found {
+  const { address, localPort } = SERVICES[service];
+  const port = localPorts(home)?.[localPort];
   return {
-    [address]: `127.0.0.1:${environment[localPort] || defaultLocalPort}`,
+    [address]: port === undefined ? undefined : `127.0.0.1:${port}`,
     TLS_CERT_FILE: join(home, "tls", "operator.crt"),
     TLS_KEY_FILE: join(home, "tls", "operator.key"),
     TLS_CA_FILE: join(home, "tls", "ca.crt"),

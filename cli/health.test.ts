@@ -1,5 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
 import { createMetrics } from "../service-kit/metrics.ts";
@@ -88,4 +91,25 @@ test("nobody to ask, or an address that is none: 78", async () => {
     code: 78,
     error: expect.stringMatching(/must be host:port/),
   });
+});
+
+test("a home's processes are asked on the ports that it names; one that names none is not asked elsewhere: 78", async () => {
+  const home = mkdtempSync(join(tmpdir(), "gatehouse-cli-"));
+  try {
+    const elsewhere = { GATEWAY_OPERATIONS_PORT: "1", GATEWAY_OPERATIONS_ADDRESS: "127.0.0.1:1" };
+    expect(await health(elsewhere, "--home", home)).toMatchObject({
+      code: 78,
+      error: expect.stringContaining(`${home} has no ports.json`),
+    });
+    const address = await processWith([]);
+    const port = Number(address.split(":")[1]);
+    writeFileSync(join(home, "ports.json"), JSON.stringify({ GATEWAY_OPERATIONS_PORT: port }));
+    const { code, out } = await health(elsewhere, "--json", "--home", home);
+    expect({ code, processes: JSON.parse(out).processes }).toMatchObject({
+      code: 0,
+      processes: [{ process: "gateway", address }],
+    });
+  } finally {
+    rmSync(home, { recursive: true });
+  }
 });

@@ -1,31 +1,29 @@
 import { existsSync } from "node:fs";
+import { resolve } from "node:path";
 import { z } from "zod";
 import { addressSchema, ConfigError, parseConfig } from "../service-kit/config.ts";
 import { optionOf, type SettingsSources } from "./backend-settings.ts";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
+import { localPorts, PORTS_FILE } from "./local-ports.ts";
 
-/** The operations port of each process, and where a local Gatehouse (`npm start`) has it. */
+/** The operations port of each process, and the variable that moves it in a local Gatehouse (`npm start`). */
 export const OPERATIONS = {
   gateway: {
     address: "GATEWAY_OPERATIONS_ADDRESS",
     localPort: "GATEWAY_OPERATIONS_PORT",
-    defaultLocalPort: 9_080,
   },
   "identity-service": {
     address: "IDENTITY_OPERATIONS_ADDRESS",
     localPort: "IDENTITY_OPERATIONS_PORT",
-    defaultLocalPort: 9_081,
   },
   "token-service": {
     address: "TOKEN_OPERATIONS_ADDRESS",
     localPort: "TOKEN_OPERATIONS_PORT",
-    defaultLocalPort: 9_082,
   },
   "audit-service": {
     address: "AUDIT_OPERATIONS_ADDRESS",
     localPort: "AUDIT_OPERATIONS_PORT",
-    defaultLocalPort: 9_083,
   },
 } as const;
 
@@ -47,16 +45,29 @@ export function operationsAddresses(sources: SettingsSources): OperationsAddress
   const isLocal =
     values.has("home") ||
     (existsSync(defaultHome) && !Object.values(OPERATIONS).some(({ address }) => environment[address]));
-  const addresses = Object.entries(OPERATIONS).flatMap(([process, { address: variable, ...local }]) => {
-    const found = isLocal
-      ? `127.0.0.1:${environment[local.localPort] || local.defaultLocalPort}`
-      : environment[variable];
-    const address = values.get(optionOf(variable)) ?? found;
+  const home = isLocal ? resolve(values.get("home") ?? defaultHome) : undefined;
+  const found = home === undefined ? environment : addressesIn(home);
+  const addresses = Object.entries(OPERATIONS).flatMap(([process, { address: variable }]) => {
+    const address = values.get(optionOf(variable)) ?? found[variable];
     return address === undefined || address === "" ? [] : [{ process, address: checked(variable, address) }];
   });
   if (addresses.length > 0) return addresses;
+  if (home !== undefined) {
+    throw configurationError(
+      `No process to ask: ${home} has no ${PORTS_FILE}. Has \`npm start\` been run on it?`,
+    );
+  }
   const variables = Object.values(OPERATIONS).map(({ address }) => address);
   throw configurationError(`No process to ask. Set ${variables.join(", ")}, their options or --home.`);
+}
+
+function addressesIn(home: string): Readonly<Record<string, string | undefined>> {
+  const ports = localPorts(home) ?? {};
+  const places = Object.values(OPERATIONS).map(({ address, localPort }) => {
+    const port = ports[localPort];
+    return [address, port === undefined ? undefined : `127.0.0.1:${port}`] as const;
+  });
+  return Object.fromEntries(places);
 }
 
 function checked(variable: string, address: string): string {

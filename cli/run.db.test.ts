@@ -267,11 +267,11 @@ test("the program takes a local home, prints, ends by itself and with its code",
     cpSync(files.TLS_CERT_FILE, join(home, "tls", "operator.crt"));
     cpSync(files.TLS_KEY_FILE, join(home, "tls", "operator.key"));
     cpSync(files.TLS_CA_FILE, join(home, "tls", "ca.crt"));
-    const local = { TOKEN_PORT: String(port) };
-    const list = await program(["keys", "list", "--home", home], local);
+    writeFileSync(join(home, "ports.json"), JSON.stringify({ TOKEN_PORT: port }));
+    const list = await program(["keys", "list", "--home", home], {});
     expect(list).toMatchObject({ code: 0, error: "" });
     expect(list.out).toContain(replica.deps.keys.active().id);
-    expect(await program(["keys", "rotate"], { ...local, GATEHOUSE_HOME: home })).toMatchObject({
+    expect(await program(["keys", "rotate"], { GATEHOUSE_HOME: home })).toMatchObject({
       code: 1,
       out: "",
     });

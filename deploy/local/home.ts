@@ -7,7 +7,7 @@ const MARKER = "gatehouse-home";
 
 /** What Gatehouse puts into its home, and so what `--fresh` may remove. The marker stays. */
 const OWN_ENTRIES =
-  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|prometheus|routes\.yaml|providers\.yaml|checkpoints\.jsonl(?:\.latest.*)?|processes\.json|started-once)$/;
+  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|prometheus|routes\.yaml|providers\.yaml|checkpoints\.jsonl(?:\.latest.*)?|processes\.json|ports\.json|started-once)$/;
 
 /** Where each kind of data of one local Gatehouse is kept. All paths are absolute. */
 export interface Home {
@@ -28,6 +28,8 @@ export interface Home {
   checkpointFile: string;
   /** The processes of the running (or killed) launcher. */
   processesFile: string;
+  /** Which ports the last start listens on, for the CLI. */
+  portsFile: string;
   /** Exists once everything has been ready at least once. */
   startedOnceFile: string;
 }
@@ -115,6 +117,7 @@ function homeAt(path: string): Home {
     providersFile: join(path, "providers.yaml"),
     checkpointFile: join(path, "checkpoints.jsonl"),
     processesFile: join(path, "processes.json"),
+    portsFile: join(path, "ports.json"),
     startedOnceFile: join(path, "started-once"),
   };
 }

@@ -6,6 +6,7 @@ import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { booleanSchema } from "../../service-kit/config.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { LaunchError } from "./launch-error.ts";
+import { writePrivateFile } from "./private-file.ts";
 
 const MIN_PASSWORD_CHARACTERS = 8;
 
@@ -109,6 +110,12 @@ function passwordProblems({
 export function settingsPorts(settings: Settings): { name: PortName; port: number }[] {
   const used = portNames.filter((name) => name !== "PROMETHEUS_PORT" || settings.WITH_MONITORING);
   return used.map((name) => ({ name, port: settings[name] }));
+}
+
+/** Tells the CLI where this home's processes listen: it may run with the variables of another one. */
+export async function writePorts(home: { portsFile: string }, settings: Settings): Promise<void> {
+  const ports = Object.fromEntries(settingsPorts(settings).map(({ name, port }) => [name, port]));
+  await writePrivateFile(home.portsFile, `${JSON.stringify(ports, undefined, 2)}\n`);
 }
 
 /** Looked at on its own, so that it is found beside other problems. */

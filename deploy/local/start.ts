@@ -8,7 +8,7 @@ import { endLeftovers } from "./leftover-processes.ts";
 import { onNpmGone } from "./npm-parent.ts";
 import { requireFreePorts } from "./ports.ts";
 import { stopLeftoverPostgres } from "./postgres-processes.ts";
-import { readSettings, type Settings, settingsPorts } from "./settings.ts";
+import { readSettings, type Settings, settingsPorts, writePorts } from "./settings.ts";
 import { summary } from "./summary.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
@@ -55,6 +55,7 @@ async function claimHome(home: Home, settings: Settings, fresh: boolean): Promis
     settingsPorts(settings),
     killed ? PORT_GRACE_MS.afterKill : PORT_GRACE_MS.afterOrder,
   );
+  await writePorts(home, settings);
   return lock;
 }
 

@@ -22,11 +22,8 @@ const at = (name: string) => join(system.home, name);
 function gatehouse(...argv: string[]) {
   return new Promise<{ code: number; out: string; error: string }>((done) => {
     const entry = resolve(import.meta.dirname, "../../cli/gatehouse.ts");
-    const env = {
-      PATH: process.env.PATH ?? "",
-      GATEHOUSE_HOME: system.home,
-      AUDIT_PORT: String(system.ports.AUDIT_PORT),
-    };
+    // The system's ports are not the usual ones: its home says which.
+    const env = { PATH: process.env.PATH ?? "", GATEHOUSE_HOME: system.home };
     execFile(
       process.execPath,
       [entry, ...argv],
