@@ -1,5 +1,6 @@
 import { v7 as uuidv7 } from "uuid";
 import { type CallContext, traceIdOf } from "../service-kit/call-context.ts";
+import { canonicalEmail } from "../service-kit/canonical-email.ts";
 import type { AuditEventRecorder } from "./audit-entry.ts";
 import { personActor } from "./person-actor.ts";
 
@@ -55,4 +56,11 @@ export function filterText(fields: Readonly<Record<string, string | number | Dat
     .filter(([, value]) => value !== undefined && value !== "")
     .map(([name, value]) => `${name}=${value instanceof Date ? value.toISOString() : value}`)
     .join(" ");
+}
+
+/** What was typed to find a user: an address in its one spelling, which can be erased from the log, or how much it was. */
+export function lookedFor(query: string): { address?: string; queryCharacters?: number } {
+  if (query === "") return {};
+  if (!/^[^@\s]+@[^@\s]+$/.test(query)) return { queryCharacters: query.length };
+  return { address: canonicalEmail(query) ?? query };
 }

@@ -29,7 +29,7 @@ export const auditSearch: Command = {
   details: "With --json: an entry a line (JSON Lines), as they come.",
   positionals: [],
   options: {
-    actor: text("user id", "of this user"),
+    actor: text("actor", "of this user, client:<id>, operator:<name> or auditor:<name>"),
     action: text("name", "of this action: auth.login"),
     resource: text("id", "on this resource"),
     outcome: text("outcome", "success, failure or unknown"),

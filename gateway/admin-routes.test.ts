@@ -1,6 +1,9 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import type { AuditEvent } from "../audit-client/audit-entry.ts";
+import { DomainError } from "../service-kit/errors.ts";
 import type { AuditFilter, StoredAuditEntry } from "./audit-query-client.ts";
-import { absentAuditQuery, send, testGateway, USER_ID } from "./gateway.fixture.ts";
+import { absentAuditQuery, SESSION_ID, send, testGateway, USER_ID } from "./gateway.fixture.ts";
+import { createNoteReading } from "./note-reading.ts";
 
 function gateway() {
   const asked: AuditFilter[] = [];
@@ -59,6 +62,60 @@ test("every filter is passed on", async () => {
   ]);
 });
 
+test.each(["client:ledger", "operator:ada", "auditor:ada.l"])(
+  "the actor %s is searched for",
+  async (actor) => {
+    const { app, asked } = gateway();
+    await send(app, { url: `/admin/audit?actor=${actor}`, token: "auditor-token" });
+    expect(asked).toEqual([{ actor, limit: 50 }]);
+  },
+);
+
+test("who searched for what, and who read which entry, is in the log before the answer: one entry a call", async () => {
+  const durable = Promise.withResolvers<void>();
+  const readings: AuditEvent[] = [];
+  const recordEvent = async (event: AuditEvent) => {
+    readings.push(event);
+    await durable.promise;
+  };
+  const search = vi.fn(async () => ({ entries: [], nextCursor: null }));
+  const { app } = testGateway({
+    auditQuery: { ...PROOFS, search },
+    noteReading: createNoteReading({ recordEvent }, () => new Date(1_000)),
+  });
+  const query = `actor=client:ledger&resource=pay_1&requestId=${SESSION_ID}&cursor=c&limit=7`;
+  const answer = send(app, { url: `/admin/audit?${query}`, token: "auditor-token" });
+  await vi.waitFor(() => expect(readings).toHaveLength(1));
+  expect(search).not.toHaveBeenCalled();
+  durable.resolve();
+  expect((await answer).statusCode).toBe(200);
+  await send(app, { url: `/v1/admin/audit/${USER_ID}`, token: "admin-token" });
+  expect(readings).toMatchObject([
+    {
+      kind: "event",
+      action: "audit.searched",
+      actor: { userId: USER_ID, role: "AUDITOR", sessionId: SESSION_ID },
+      occurredAt: new Date(1_000),
+      clientIp: "127.0.0.1",
+      resource: "",
+      reason: `actor=client:ledger resource=pay_1 limit=7 request=${SESSION_ID}`,
+    },
+    { action: "audit.entry_read", actor: { role: "ADMIN" }, resource: USER_ID },
+  ]);
+  expect(readings[1]).not.toHaveProperty("reason");
+});
+
+test("a reading that cannot be noted is not answered", async () => {
+  const { app } = testGateway({
+    auditQuery: PROOFS,
+    noteReading: async () => {
+      throw new DomainError("audit_unavailable");
+    },
+  });
+  const response = await send(app, { url: `/admin/audit/${USER_ID}`, token: "admin-token" });
+  expect([response.statusCode, response.json().error.code]).toEqual([503, "audit_unavailable"]);
+});
+
 test.each([
   "limit=0",
   "limit=101",
@@ -67,6 +124,9 @@ test.each([
   "limit=",
   "limit=1&limit=2",
   "actor=me",
+  "actor=client:",
+  "actor=service:ledger",
+  "actor=client:a%00b",
   "outcome=all",
   "from=yesterday",
   "from=2026-02-30T00:00:00Z",

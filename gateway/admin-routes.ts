@@ -1,7 +1,9 @@
 import { z } from "zod";
+import { filterText } from "../audit-client/record-reading.ts";
 import { auditDocs } from "./audit-docs.ts";
 import type { AuditQueryClient } from "./audit-query-client.ts";
 import { success } from "./envelope.ts";
+import type { NoteReading } from "./note-reading.ts";
 import { pageQuery } from "./page-query.ts";
 import type { GatewayApp } from "./request-state.ts";
 
@@ -10,8 +12,19 @@ const time = z.iso
   .datetime({ offset: true, message: "must be an RFC 3339 time" })
   .transform((value) => new Date(value));
 
+/** A user's id in its one spelling, or the name of a service or of a person's certificate. */
+const actor = z.union([
+  z.uuid().toLowerCase(),
+  z
+    .string()
+    .regex(
+      /^(client|operator|auditor):[A-Za-z0-9._-]{1,64}$/,
+      "must be a user's id, client:<id>, operator:<name> or auditor:<name>",
+    ),
+]);
+
 const AuditQuery = z.strictObject({
-  actor: z.uuid().toLowerCase().optional(),
+  actor: actor.optional(),
   action: text.optional(),
   resource: text.optional(),
   outcome: z.enum(["success", "failure", "unknown"]).optional(),
@@ -34,13 +47,21 @@ const InclusionQuery = z.strictObject({ sequence: size, treeSize: size });
 const ConsistencyQuery = z.strictObject({ from: size, to: size });
 
 /** Reading the audit log, and what proves it. */
-export function registerAdminRoutes(app: GatewayApp, { auditQuery }: { auditQuery: AuditQueryClient }): void {
+export function registerAdminRoutes(
+  app: GatewayApp,
+  { auditQuery, noteReading }: { auditQuery: AuditQueryClient; noteReading: NoteReading },
+): void {
   const auth = { roles: ["ADMIN", "AUDITOR"] } as const;
 
   app.get(
     "/admin/audit",
     { config: { auth, docs: auditDocs.searchAuditLog }, schema: { querystring: AuditQuery } },
     async (request) => {
+      const { requestId: call, cursor: _position, ...filter } = request.query;
+      await noteReading(request, {
+        action: "audit.searched",
+        filter: filterText({ ...filter, request: call }),
+      });
       const page = await auditQuery.search(request.query, request.call);
       return success(page, "Audit entries, newest first.");
     },
@@ -50,6 +71,7 @@ export function registerAdminRoutes(app: GatewayApp, { auditQuery }: { auditQuer
     "/admin/audit/:id",
     { config: { auth, docs: auditDocs.getAuditEntry }, schema: { params: EntryParams } },
     async (request) => {
+      await noteReading(request, { action: "audit.entry_read" });
       const found = await auditQuery.get(request.params.id, request.call);
       return success(found, "The entry, with the proof that it is in the log.");
     },

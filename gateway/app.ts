@@ -24,6 +24,7 @@ import { limitClassOf } from "./limit-class.ts";
 import type { MfaClient } from "./mfa-client.ts";
 import { registerMfaRoutes } from "./mfa-routes.ts";
 import { createNotFoundHandler } from "./not-found.ts";
+import type { NoteReading } from "./note-reading.ts";
 import type { OAuthClient } from "./oauth-client.ts";
 import type { TokenDelivery } from "./oauth-redirect.ts";
 import { registerOAuthRoutes } from "./oauth-routes.ts";
@@ -60,6 +61,7 @@ export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClien
   jwks: Pick<JwksCache, "get">;
   verifier: TokenVerifier;
   recorder: AuditRecorder;
+  noteReading: NoteReading;
   proxies: ProxyTable;
   allowedHosts: ReadonlySet<string>;
   /** Origins of web pages whose scripts may call our own paths. */

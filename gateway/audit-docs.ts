@@ -6,7 +6,9 @@ const text = (example: string) => z.string().meta({ examples: [example] });
 
 const actor = z
   .strictObject({
-    userId: idField.optional(),
+    userId: text("0199a000-0000-7000-8000-000000000001")
+      .optional()
+      .meta({ description: "A user's id, or `client:`, `operator:` or `auditor:` and a name." }),
     role: text("USER").optional(),
     sessionId: idField.optional(),
     claimedEmail: text("ada@example.com").optional(),
@@ -80,16 +82,19 @@ const provenEntry = z.strictObject({
 export const auditDocs = describeRoutes("Audit log", {
   searchAuditLog: {
     summary: "Search the audit log",
-    description: "`from` is inclusive, `to` exclusive.",
+    description:
+      "`from` is inclusive, `to` exclusive. `actor` is a user's id, `client:<id>` of a service that introspects tokens, or " +
+      "`operator:<name>` or `auditor:<name>` of a certificate. Each call leaves one entry, `audit.searched`, with its filter.",
     answers: answersWith(
       "A page of entries, newest first.",
       z.strictObject({ entries: z.array(auditEntryAnswer), nextCursor: nextCursorField }),
     ),
+    codes: ["audit_unavailable"],
   },
   getAuditEntry: {
     summary: "Read one entry, with the proof that it is in the log",
     answers: answersWith("The entry.", provenEntry),
-    codes: ["not_found"],
+    codes: ["not_found", "audit_unavailable"],
   },
   getAuditCheckpoint: {
     summary: "Read the latest signed checkpoint",

@@ -1,4 +1,4 @@
-import type { AuditEntry } from "../audit-client/audit-entry.ts";
+import type { AuditEntry, AuditEvent } from "../audit-client/audit-entry.ts";
 import { parseRoutesFile, type UpstreamRoute } from "../routes-file/routes-file.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { createLogger } from "../service-kit/logger.ts";
@@ -10,6 +10,7 @@ import type { AuditQueryClient } from "./audit-query-client.ts";
 import { createMemoryLimiter } from "./call-limiter.ts";
 import type { User } from "./identity-client.ts";
 import { defaultLimitClasses } from "./limit-class.ts";
+import { createNoteReading } from "./note-reading.ts";
 import type { OAuthClient } from "./oauth-client.ts";
 import { ProxyTable } from "./proxy-table.ts";
 import { ReconciledLimiter } from "./reconciled-limiter.ts";
@@ -136,6 +137,8 @@ export interface TestGateway {
   app: GatewayApp;
   /** What the audit log was given, in order. */
   entries: AuditEntry[];
+  /** What the audit log would get of readings. */
+  readings: AuditEvent[];
   /** Sessions refused since the start. */
   refused: string[];
   /** Everything the gateway logged, as JSON lines. */
@@ -148,6 +151,7 @@ export function testGateway({
   ...overrides
 }: Partial<GatewayDeps> & { routes?: readonly UpstreamRoute[] } = {}): TestGateway {
   const entries: AuditEntry[] = [];
+  const readings: AuditEvent[] = [];
   const refused: string[] = [];
   const lines: string[] = [];
   const metrics = overrides.metrics ?? createMetrics("gateway");
@@ -175,6 +179,10 @@ export function testGateway({
       assertReady: () => undefined,
       close: () => undefined,
     },
+    noteReading: createNoteReading(
+      { recordEvent: async (event) => void readings.push(event) },
+      () => new Date(),
+    ),
     recorder: {
       record: async (entry) => void entries.push(entry),
       enqueue: (entry) => void entries.push(entry),
@@ -193,7 +201,7 @@ export function testGateway({
     metrics,
     ...overrides,
   });
-  return { app, entries, refused, log: () => lines.join("") };
+  return { app, entries, readings, refused, log: () => lines.join("") };
 }
 
 interface Call {

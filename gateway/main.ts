@@ -17,6 +17,7 @@ import { createJwksCache } from "./jwks-cache.ts";
 import { createJwksClient } from "./jwks-client.ts";
 import { defaultLimitClasses } from "./limit-class.ts";
 import { createMfaClient } from "./mfa-client.ts";
+import { createNoteReading } from "./note-reading.ts";
 import { createOAuthClient } from "./oauth-client.ts";
 import { ProxyTable } from "./proxy-table.ts";
 import { oncePassed } from "./readiness.ts";
@@ -114,6 +115,7 @@ const app = buildApp({
   jwks: jwksCache,
   verifier,
   recorder,
+  noteReading: createNoteReading(recorder, () => new Date()),
   proxies,
   introspectionClients: config.INTROSPECTION_CLIENTS_FILE,
   allowedHosts: config.ALLOWED_HOSTS,

@@ -73,6 +73,7 @@ function valid(schema: JsonSchema): fc.Arbitrary<unknown> {
   } = schema;
   if (schema.$ref !== undefined) throw new Error(`${schema.$ref} in a request`);
   if (values !== undefined) return fc.constantFrom(...values);
+  if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map(valid));
   if (format === "uuid") return fc.uuid();
   if (format === "date-time") {
     return fc
@@ -98,7 +99,12 @@ function valid(schema: JsonSchema): fc.Arbitrary<unknown> {
 
 /** What the document's patterns allow, by what they are for: a library that makes strings for any expression knows no classes. */
 function ofPattern(pattern: string): fc.Arbitrary<string> {
-  const candidates = [/^[A-Z][a-zé]{0,20}$/, /^[a-z][a-z0-9-]{0,31}$/, /^[0-9]{6}$/];
+  const candidates = [
+    /^[A-Z][a-zé]{0,20}$/,
+    /^[a-z][a-z0-9-]{0,31}$/,
+    /^[0-9]{6}$/,
+    /^client:[a-z0-9]{1,20}$/,
+  ];
   const wanted = new RegExp(pattern, "u");
   const fitting = candidates.map((candidate) => fc.stringMatching(candidate));
   const found = fitting.find((strings) => fc.sample(strings, 20).every((text) => wanted.test(text)));

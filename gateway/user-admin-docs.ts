@@ -11,8 +11,13 @@ export const userAdminDocs = describeRoutes("Administration", {
       "A page of users, newest first.",
       z.strictObject({ users: z.array(managedUserAnswer), nextCursor: nextCursorField }),
     ),
+    codes: ["audit_unavailable"],
   },
-  getUser: { summary: "Show a user", answers: answersWith("The user.", managed), codes: ["not_found"] },
+  getUser: {
+    summary: "Show a user",
+    answers: answersWith("The user.", managed),
+    codes: ["not_found", "audit_unavailable"],
+  },
   updateUser: {
     summary: "Change what a user may do",
     description:

@@ -127,3 +127,29 @@ test("an administrator asks for another password, and takes that back", async ()
     expect(answer.json().error.code).toBe("validation_failed");
   }
 });
+
+test.each([
+  {
+    url: "/admin/users?query=Ada@Example.com&role=ADMIN",
+    filter: "role=ADMIN limit=50",
+    address: "ada@example.com",
+  },
+  { url: "/admin/users?query=ada&cursor=c", filter: "limit=50 queryCharacters=3", address: undefined },
+])(
+  "$url: the log has who looked for what, an address where it can be erased",
+  async ({ url, filter, address }) => {
+    const { app, readings } = gateway();
+    await send(app, { url, token: "admin-token" });
+    expect(readings).toHaveLength(1);
+    expect(readings[0]).toMatchObject({ action: "user.listed", resource: "", reason: filter });
+    expect(readings[0]?.actor).toMatchObject({ userId: USER_ID, role: "ADMIN" });
+    expect(readings[0]?.actor.claimedEmail).toBe(address);
+  },
+);
+
+test("the log has whose account was read; of whom may not read, nothing", async () => {
+  const { app, readings } = gateway();
+  await send(app, { url: `/admin/users/${OTHER}`, token: "user-token" });
+  await send(app, { url: `/admin/users/${OTHER}`, token: "admin-token" });
+  expect(readings).toMatchObject([{ action: "user.read", resource: OTHER, actor: { userId: USER_ID } }]);
+});

@@ -1,6 +1,8 @@
 import { z } from "zod";
+import { filterText, lookedFor } from "../audit-client/record-reading.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
 import { success } from "./envelope.ts";
+import type { NoteReading } from "./note-reading.ts";
 import { pageQuery } from "./page-query.ts";
 import type { GatewayApp } from "./request-state.ts";
 import type { UserAdminClient } from "./user-admin-client.ts";
@@ -32,12 +34,13 @@ const UserChange = z
 
 export interface UserAdminBackends {
   users: UserAdminClient;
+  noteReading: NoteReading;
   verifier: Pick<TokenVerifier, "refuseSession">;
 }
 
 /** Administration of users. Sessions that a change ends are refused here at once, ahead of the stream. */
 export function registerUserAdminRoutes(app: GatewayApp, backends: UserAdminBackends): void {
-  const { users, verifier } = backends;
+  const { users, noteReading, verifier } = backends;
   const auth = { roles: ["ADMIN"] } as const;
   const refuse = (sessionIds: readonly string[]) => {
     for (const id of sessionIds) verifier.refuseSession(id);
@@ -46,13 +49,23 @@ export function registerUserAdminRoutes(app: GatewayApp, backends: UserAdminBack
   app.get(
     "/admin/users",
     { config: { auth, docs: userAdminDocs.listUsers }, schema: { querystring: UserQuery } },
-    async (request) => success(await users.list(request.query, request.call), "Users, newest first."),
+    async (request) => {
+      const { query = "", cursor: _position, ...filter } = request.query;
+      const { address, ...typed } = lookedFor(query);
+      await noteReading(request, {
+        action: "user.listed",
+        filter: filterText({ ...filter, ...typed }),
+        ...(address !== undefined && { address }),
+      });
+      return success(await users.list(request.query, request.call), "Users, newest first.");
+    },
   );
 
   app.get(
     "/admin/users/:id",
     { config: { auth, docs: userAdminDocs.getUser }, schema: { params: UserParams } },
     async (request) => {
+      await noteReading(request, { action: "user.read" });
       const user = await users.get(request.params.id, request.call);
       return success({ user }, "The user.");
     },

@@ -1,4 +1,4 @@
-import { filterText, type RecordReading } from "../audit-client/record-reading.ts";
+import { filterText, lookedFor, type RecordReading } from "../audit-client/record-reading.ts";
 import {
   type ManagedUser as ProtoManagedUser,
   UserStatus as ProtoStatus,
@@ -17,12 +17,6 @@ import { type SetUserAccessDeps, setUserAccess } from "./set-user-access.ts";
 import { unlockUser } from "./unlock-user.ts";
 import { type ManagedUser, ROLES, type Role, type UserStatus } from "./user.ts";
 import { encodeUser } from "./user-rpc.ts";
-
-/** Beside the filter of `ListUsers`: an address, which can be erased from the log, or how much was typed. */
-function queryOf(query: string): { address?: string; queryCharacters?: number } {
-  if (query === "") return {};
-  return /^[^@\s]+@[^@\s]+$/.test(query) ? { address: query } : { queryCharacters: query.length };
-}
 
 const administrators = ["gateway", "operator"] as const;
 
@@ -45,7 +39,7 @@ export function createUserAdminRpc(
     listUsers: async (request, context) => {
       const filter = { role: decodeRole(request.role), status: decodeStatus(request.status) };
       const { cursor, limit } = request;
-      const { address, ...query } = queryOf(request.query);
+      const { address, ...query } = lookedFor(request.query);
       await recordReading(context, {
         action: "user.listed",
         filter: filterText({ ...filter, ...query, cursor, limit }),

@@ -108,6 +108,7 @@ export type AuditEntry = {
     occurredAt: string;
     /** Who acted: from a verified token, or the address that an anonymous caller claimed. */
     actor: {
+        /** A user's id, or `client:`, `operator:` or `auditor:` and a name. */
         userId?: string;
         role?: string;
         sessionId?: string;
@@ -3465,7 +3466,7 @@ export function searchAuditLog({ actor, action, resource, outcome, requestId, $f
         status: 503;
         data: Failure & {
             error: {
-                code: "service_unavailable";
+                code: "service_unavailable" | "audit_unavailable";
             };
         };
     } | {
@@ -3595,7 +3596,7 @@ export function getAuditEntry(id: string, opts?: Oazapfts.RequestOpts) {
         status: 503;
         data: Failure & {
             error: {
-                code: "service_unavailable";
+                code: "service_unavailable" | "audit_unavailable";
             };
         };
     } | {
@@ -4044,7 +4045,7 @@ export function listUsers({ query, role, status, cursor, limit }: {
         status: 503;
         data: Failure & {
             error: {
-                code: "service_unavailable";
+                code: "service_unavailable" | "audit_unavailable";
             };
         };
     } | {
@@ -4159,7 +4160,7 @@ export function getUser(id: string, opts?: Oazapfts.RequestOpts) {
         status: 503;
         data: Failure & {
             error: {
-                code: "service_unavailable";
+                code: "service_unavailable" | "audit_unavailable";
             };
         };
     } | {
