@@ -2,9 +2,11 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createMetrics } from "../service-kit/metrics.ts";
 import type { Verification } from "../token-client/principal.ts";
 import { HOST, routesOf, testGateway, verifierOfUsers } from "./gateway.fixture.ts";
+import { OpenExchanges } from "./open-exchanges.ts";
 import { statuses } from "./raw-socket.fixture.ts";
 
 /** A sweep each second, and what a busy machine adds. */
@@ -259,5 +261,69 @@ describe("a caller's share of what is open", () => {
       await expect.poll(() => connection.isClosed).toBe(true);
       expect(statuses(connection.text)).toEqual([expected]);
     }
+  });
+});
+
+describe("the sweep over what is open", () => {
+  const verdicts: ((verdict: Verification) => void)[] = [];
+  const ended: string[] = [];
+  let mostAtOnce = 0;
+  let open: OpenExchanges;
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    verdicts.length = 0;
+    ended.length = 0;
+    mostAtOnce = 0;
+    const verify = () => {
+      const asked = new Promise<Verification>((resolve) => verdicts.push(resolve));
+      mostAtOnce = Math.max(mostAtOnce, verdicts.length);
+      return asked;
+    };
+    open = new OpenExchanges({ verifier: { verify }, metrics: createMetrics("test") });
+  });
+  afterEach(() => {
+    open.close();
+    vi.useRealTimers();
+  });
+
+  const enter = (name: string) =>
+    open.enter(
+      {
+        accessToken: name,
+        startedMs: 0,
+        isWaiting: false,
+        isGone: false,
+        abandon: () => undefined,
+        fail: ({ code }) => ended.push(`${name} ${code}`),
+      },
+      { kind: "calls", callers: [], max: 1, free: 1 },
+    );
+  const answerAll = async (verdict: Verification) => {
+    for (let round = 0; round < 10; round += 1) {
+      for (const answer of verdicts.splice(0)) answer(verdict);
+      await vi.advanceTimersByTimeAsync(0);
+    }
+  };
+  const active = { kind: "active" } as Verification;
+  const revoked = { kind: "inactive", reason: "revoked" } as Verification;
+
+  test("asks token-service for some tokens at a time, so that new calls find a place, and ends nobody for it", async () => {
+    for (let index = 0; index < 1_200; index += 1) enter(`token ${index}`);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(verdicts).toHaveLength(500);
+    await answerAll(active);
+    expect([mostAtOnce, ended]).toEqual([500, []]);
+  });
+
+  test("goes on after a slow one: the next sweep waits for it, and asks again", async () => {
+    enter("token");
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(verdicts).toHaveLength(1);
+    await answerAll(active);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(verdicts).toHaveLength(1);
+    await answerAll(revoked);
+    expect(ended).toEqual(["token token_invalid"]);
   });
 });

@@ -9,6 +9,11 @@ const SWEEP_MS = 1_000;
 /** Clients renew their token while calls are under way: one that waits for its answer may outlive its token this long. */
 const MAY_OUTLIVE_TOKEN_MS = 10_000;
 const RETRY_AFTER_MS = 1_000;
+/**
+ * Tokens that token-service is asked about at the same time, while the stream of revocations is away. Half of what a
+ * verifier asks at once: the other half is for new calls.
+ */
+const MAX_ASKED_AT_ONCE = 500;
 
 /** A call or a WebSocket between a client and an upstream. */
 export interface OpenExchange {
@@ -54,10 +59,11 @@ export class OpenExchanges {
   readonly #counts = new Map<string, number>();
   readonly #timer: NodeJS.Timeout;
   readonly #countEnd: (code: string) => void;
+  #isSweeping = false;
 
   constructor({ verifier, metrics }: { verifier: Pick<TokenVerifier, "verify">; metrics: Metrics }) {
     this.#verifier = verifier;
-    this.#timer = setInterval(() => this.#sweep(performance.now()), SWEEP_MS);
+    this.#timer = setInterval(() => void this.#sweep(), SWEEP_MS);
     this.#timer.unref();
     const ends = metrics.counter(
       "gatehouse_exchanges_ended_total",
@@ -105,29 +111,53 @@ export class OpenExchanges {
     clearInterval(this.#timer);
   }
 
-  #sweep(nowMs: number): void {
-    for (const exchange of this.#open.keys()) {
-      if (exchange.isGone) exchange.abandon();
-      else if (exchange.accessToken !== "") void this.#check(exchange, nowMs);
+  /** A sweep that takes longer than its interval is not joined by another. */
+  async #sweep(): Promise<void> {
+    if (this.#isSweeping) return;
+    this.#isSweeping = true;
+    try {
+      const asked = new Set<Promise<void>>();
+      for (const exchange of [...this.#open.keys()]) {
+        if (exchange.isGone) exchange.abandon();
+        else if (exchange.accessToken !== "") this.#check(exchange, asked);
+        if (asked.size >= MAX_ASKED_AT_ONCE) await Promise.race(asked);
+      }
+      await Promise.all(asked);
+    } finally {
+      this.#isSweeping = false;
     }
   }
 
-  /** Never rejects. */
-  async #check(exchange: OpenExchange, nowMs: number): Promise<void> {
+  /** Settles at once what memory answers; what token-service is asked for is among `asked` until it has answered. */
+  #check(exchange: OpenExchange, asked: Set<Promise<void>>): void {
     try {
       const verdict = this.#verifier.verify(exchange.accessToken);
-      // Without a turn of the event loop where the answer is in memory.
-      this.#settle(exchange, verdict instanceof Promise ? await verdict : verdict, nowMs);
+      if (!(verdict instanceof Promise)) {
+        this.#settle(exchange, verdict);
+        return;
+      }
+      const answered: Promise<void> = verdict
+        .then(
+          (known) => this.#settle(exchange, known),
+          (error: unknown) => this.#endUnknown(exchange, error),
+        )
+        .finally(() => asked.delete(answered));
+      asked.add(answered);
     } catch (error) {
-      // What cannot be known is not allowed, here as everywhere.
-      this.#end(exchange, new DomainError("service_unavailable", undefined, { cause: error }));
+      this.#endUnknown(exchange, error);
     }
   }
 
-  #settle(exchange: OpenExchange, verdict: Verification, nowMs: number): void {
+  /** What cannot be known is not allowed, here as everywhere. */
+  #endUnknown(exchange: OpenExchange, error: unknown): void {
+    this.#end(exchange, new DomainError("service_unavailable", undefined, { cause: error }));
+  }
+
+  #settle(exchange: OpenExchange, verdict: Verification): void {
     if (verdict.kind === "active") return;
     const isExpired = verdict.reason === "expired";
-    if (isExpired && exchange.isWaiting && nowMs - exchange.startedMs < MAY_OUTLIVE_TOKEN_MS) return;
+    const ageMs = performance.now() - exchange.startedMs;
+    if (isExpired && exchange.isWaiting && ageMs < MAY_OUTLIVE_TOKEN_MS) return;
     this.#end(exchange, new DomainError(isExpired ? "token_expired" : "token_invalid"));
   }
 
