@@ -3,8 +3,10 @@ import {
   SessionServiceClient,
 } from "../proto/gen/gatehouse/token/v1/session_service.ts";
 import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import { isRefreshTokenForm } from "../token-client/token-rules.ts";
 import type { TokenPair } from "./identity-client.ts";
 
 /** A live session as its owner sees it. */
@@ -48,12 +50,14 @@ export function createSessionClient(address: string, certificate: ProcessCertifi
   });
   return {
     async refresh({ refreshToken, clientIp, userAgent }, context) {
+      if (!isRefreshTokenForm(refreshToken)) throw new DomainError("refresh_token_invalid");
       const request = { refreshToken, ip: clientIp, userAgent };
       const { tokens } = await callUnary(client, client.refreshSession, request, context);
       if (tokens === undefined) throw unexpected("refresh without tokens");
       return tokens;
     },
     async prove(refreshToken, context) {
+      if (!isRefreshTokenForm(refreshToken)) throw new DomainError("refresh_token_invalid");
       const { userId, sessionId } = await callUnary(
         client,
         client.proveRefreshToken,

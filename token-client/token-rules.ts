@@ -13,6 +13,7 @@ export interface TokenRules {
 export type Screening = "plausible" | "invalid" | "expired" | "unknown_key";
 
 export const ACCESS_TOKEN_TYPE = "at+jwt";
+export const REFRESH_TOKEN_TYPE = "rt+jwt";
 /** Of both algorithms, in base64url. */
 const SIGNATURE_CHARACTERS = 86;
 /** token-service allows 5 s after `exp`; its time is known here to 3 s. */
@@ -43,4 +44,19 @@ export function screenToken(text: string, rules: TokenRules, serverNowMs: number
 
 function isAlgorithm({ header }: CompactJws): boolean {
   return header.alg === "EdDSA" || header.alg === "ES256";
+}
+
+/**
+ * Whether a text can be a refresh token, by its form alone. Its key is not looked at: sessions outlive the keys that signed
+ * their tokens. What is refused here costs no call.
+ */
+export function isRefreshTokenForm(text: string): boolean {
+  const jws = parseCompactJws(text);
+  return (
+    typeof jws !== "string" &&
+    jws.header.typ === REFRESH_TOKEN_TYPE &&
+    isKeyId(jws.header.kid) &&
+    isAlgorithm(jws) &&
+    text.length - text.lastIndexOf(".") - 1 === SIGNATURE_CHARACTERS
+  );
 }

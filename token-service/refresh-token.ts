@@ -2,8 +2,6 @@ import { z } from "zod";
 import type { CompactJws } from "../token-client/compact-jws.ts";
 import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
 
-export const REFRESH_TOKEN_TYPE = "rt+jwt";
-
 const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
 
 const claimsSchema = z.object({

@@ -1,7 +1,7 @@
-import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import { ACCESS_TOKEN_TYPE, REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import { signCompactJws } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
-import { REFRESH_TOKEN_TYPE, refreshAudience } from "./refresh-token.ts";
+import { refreshAudience } from "./refresh-token.ts";
 import type { SessionRow } from "./session-store.ts";
 import { tokenId } from "./token-id.ts";
 import type { TokenLifetimes } from "./token-lifetimes.ts";
