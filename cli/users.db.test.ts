@@ -30,7 +30,7 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, session_ends, mail_outbox, security_events cascade`;
+  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox, security_events cascade`;
   deps = await testDeps(database.sql);
   readings = noteReadings();
   server = createRpcServer({

@@ -11,7 +11,7 @@ let database: TestDatabase;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
-afterEach(() => database.ownerSql`truncate users cascade`);
+afterEach(() => database.ownerSql`truncate users, counted_mails cascade`);
 afterAll(() => database.drop());
 
 const PASSWORD = "first password of all";

@@ -32,7 +32,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, oauth_flows, mail_outbox, session_ends, security_events cascade`;
+  await database.ownerSql`truncate users, counted_mails, oauth_flows, mail_outbox, session_ends, security_events cascade`;
   deps = await testDeps(database.sql);
   userId = (await register(deps, ANNA, soon())).id;
 });

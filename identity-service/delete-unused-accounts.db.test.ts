@@ -9,7 +9,7 @@ let database: TestDatabase;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
-beforeEach(() => database.ownerSql`truncate users, security_events cascade`);
+beforeEach(() => database.ownerSql`truncate users, counted_mails, security_events cascade`);
 afterAll(() => database.drop());
 
 const DAY_MS = 24 * 3_600_000;

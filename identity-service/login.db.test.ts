@@ -22,7 +22,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users cascade`;
+  await database.ownerSql`truncate users, counted_mails cascade`;
   deps = await testDeps(database.sql);
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
   anna = await register(deps, registration, soon());
@@ -152,7 +152,7 @@ test("a role that this version does not know grants nothing", async () => {
     await expect(logIn()).rejects.toThrow("does not know");
     expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
   } finally {
-    await database.ownerSql`truncate users cascade`;
+    await database.ownerSql`truncate users, counted_mails cascade`;
     await database.ownerSql`alter table users add constraint users_role_check check (role in ('USER', 'ADMIN', 'AUDITOR'))`;
   }
 });

@@ -22,7 +22,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, mail_outbox, released_addresses, counted_mails cascade`;
+  await database.ownerSql`truncate users, counted_mails, mail_outbox, released_addresses, counted_mails cascade`;
   nowMs = Date.parse("2031-01-02T03:04:05.678Z");
   deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
 });

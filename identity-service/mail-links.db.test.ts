@@ -26,7 +26,7 @@ beforeEach(async () => {
   deps = await testDeps(database.sql);
   userId = (await register(deps, ANNA, soon())).id;
 });
-afterEach(() => database.ownerSql`truncate users, mail_outbox, session_ends cascade`);
+afterEach(() => database.ownerSql`truncate users, counted_mails, mail_outbox, session_ends cascade`);
 afterAll(() => database.drop());
 
 const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };

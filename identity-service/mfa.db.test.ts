@@ -39,7 +39,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, session_ends, mail_outbox cascade`;
+  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox cascade`;
   nowMs = Date.parse("2031-01-02T03:04:05.678Z");
   const now = () => new Date(nowMs);
   deps = { ...(await testDeps(database.sql)), now, deviceTokens: createDeviceTokens(randomBytes(32), now) };

@@ -52,7 +52,7 @@ beforeAll(async () => {
   provider = await startHostileProvider();
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, oauth_flows, mail_outbox, session_ends, security_events cascade`;
+  await database.ownerSql`truncate users, counted_mails, oauth_flows, mail_outbox, session_ends, security_events cascade`;
   provider.lie({});
   for (const path of Object.keys(provider.counts)) delete provider.counts[path];
   logLines = [];

@@ -13,7 +13,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
   deps = await testDeps(database.sql);
 });
-afterEach(() => database.ownerSql`truncate users cascade`);
+afterEach(() => database.ownerSql`truncate users, counted_mails cascade`);
 afterAll(() => database.drop());
 
 const ANNA: Registration = {

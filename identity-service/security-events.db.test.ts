@@ -44,7 +44,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, session_ends, mail_outbox, security_events cascade`;
+  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox, security_events cascade`;
   nowMs = Date.parse("2031-01-02T03:04:05.678Z");
   deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };

@@ -25,7 +25,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, mail_outbox cascade`;
+  await database.ownerSql`truncate users, counted_mails, mail_outbox cascade`;
   deps = await testDeps(database.sql);
   nowMs = deps.now().getTime();
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };

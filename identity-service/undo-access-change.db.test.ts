@@ -27,7 +27,10 @@ beforeEach(async () => {
   userId = (await register(deps, ANNA, soon())).id;
   await proveCredentials(database.ownerSql, userId);
 });
-afterEach(() => database.ownerSql`truncate users, mail_outbox, session_ends, released_addresses cascade`);
+afterEach(
+  () =>
+    database.ownerSql`truncate users, counted_mails, mail_outbox, session_ends, released_addresses cascade`,
+);
 afterAll(() => database.drop());
 
 const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };

@@ -23,7 +23,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, session_ends, mail_outbox cascade`;
+  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox cascade`;
   deps = await testDeps(database.sql);
 });
 afterAll(() => database.drop());
@@ -202,7 +202,7 @@ test("two administrators who demote, disable or delete each other at once: one s
   const disable = (id: string) => access(id, { status: "disabled" });
   const remove = (id: string) => deleteUser(deps, id, context());
   for (let round = 0; round < 20; round += 1) {
-    await database.ownerSql`truncate users cascade`;
+    await database.ownerSql`truncate users, counted_mails cascade`;
     const first = await plant("ADMIN", 1);
     const second = await plant("ADMIN", 2);
     const [here = demote, there = demote] = [round, round >> 1].map(
