@@ -53,6 +53,8 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
       must_change_password: false,
       password_epoch: 0,
       first_login_at: null,
+      credentials_proven_email: null,
+      credentials_proven_at: null,
     },
   ]);
 });
