@@ -19,12 +19,12 @@ beforeAll(async () => {
   deps = await testDeps(database.sql);
   const anna = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
   userId = (await register(deps, anna, soon())).id;
-  await database.ownerSql`truncate mail_outbox`;
+  await database.ownerSql`truncate mail_outbox, counted_mails`;
   deps.wakeMailWorker.mockClear();
 });
 afterEach(() => {
   deps.wakeMailWorker.mockClear();
-  return database.ownerSql`truncate mail_outbox`;
+  return database.ownerSql`truncate mail_outbox, counted_mails`;
 });
 afterAll(() => database.drop());
 

@@ -6,6 +6,7 @@ export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
   "change-email",
   "change-password",
   "confirm-email-change",
+  "disown-account",
   "forgot-password",
   "login",
   "logout",

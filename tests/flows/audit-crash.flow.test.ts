@@ -65,10 +65,14 @@ beforeAll(
     attempts = (await Promise.all(calls)).flat();
     await untilDrained();
     await using audit = await databaseOfSystem(system, "audit");
-    entries = await readEntries(audit.sql);
-    [numbered] = await audit.sql<Numbered[]>`
-      select count(*)::int as count, max(sequence)::int as last from leaves
-    `;
+    // Events come from the services' outboxes after their calls, and are numbered a moment later.
+    for (const end = Date.now() + 15_000; Date.now() < end; await sleep(200)) {
+      entries = await readEntries(audit.sql);
+      [numbered] = await audit.sql<Numbered[]>`
+        select count(*)::int as count, max(sequence)::int as last from leaves
+      `;
+      if (numbered?.count === entries.length) break;
+    }
     await using identity = await databaseOfSystem(system, "identity");
     const users = await identity.sql<{ id: string; first_name: string }[]>`select id, first_name from users`;
     names = new Map(users.map(({ id, first_name }) => [id, first_name]));

@@ -72,7 +72,12 @@ test("an administrator asks for another password: access ends, the next login is
     .poll(async () => (await eventsOf(user.user.id)).map(({ action }) => action).toSorted(), {
       timeout: 10_000,
     })
-    .toEqual(["user.login_failed", "user.password_change_required", "user.password_changed"]);
+    .toEqual([
+      "user.login_failed",
+      "user.password_change_required",
+      "user.password_changed",
+      "user.user_registered",
+    ]);
   const events = await eventsOf(user.user.id);
   const about = (action: string) => events.find((event) => event.action === action);
   expect(about("user.password_change_required")?.actor).toMatchObject({
@@ -117,7 +122,7 @@ test("an erased account leaves nothing of where it was used from in its sessions
   expect(await database.sql`select from users where id = ${user.user.id}`).toHaveLength(0);
   await expect
     .poll(async () => (await eventsOf(user.user.id)).map(({ action }) => action), { timeout: 10_000 })
-    .toEqual(["user.account_deleted"]);
+    .toEqual(["user.account_deleted", "user.user_registered"]);
 });
 
 test("sessions that an administrator ends stay ended", async () => {
