@@ -23,19 +23,28 @@ beforeEach(() => {
   vi.useFakeTimers();
 });
 
-const connected = Object.getOwnPropertyDescriptor(process, "connected");
-/** Whether the process has a channel to a parent depends on how the tests are run. */
-const setConnected = (value: boolean) =>
-  Object.defineProperty(process, "connected", { value, configurable: true, writable: true });
-
 afterEach(() => {
-  if (connected !== undefined) Object.defineProperty(process, "connected", connected);
-  else Reflect.deleteProperty(process, "connected");
   vi.useRealTimers();
   vi.restoreAllMocks();
 });
 
 const start = () => new Lifecycle({ logger, drainDelayMs: 5_000, shutdownTimeoutMs: 3_000 });
+
+/**
+ * Whether the process has a channel to a parent depends on how the tests are run. What was there is back before anything
+ * else runs: `process.send` looks at it too, and with it the test runner's own messages would end this process.
+ */
+function startConnected(value: boolean): Lifecycle {
+  const own = Object.getOwnPropertyDescriptor(process, "connected");
+  Object.defineProperty(process, "connected", { value, configurable: true, writable: true });
+  try {
+    return start();
+  } finally {
+    if (own !== undefined) Object.defineProperty(process, "connected", own);
+    else Reflect.deleteProperty(process, "connected");
+  }
+}
+
 const send = (event: string, ...values: unknown[]) => {
   for (const one of listeners.filter((candidate) => candidate.event === event)) one.listener(...values);
 };
@@ -130,6 +139,16 @@ test.each(["uncaughtException", "unhandledRejection"])(
   },
 );
 
+test("a part that stops knows how long it may take: what is left of the time for all", async () => {
+  const lifecycle = start();
+  const left: number[] = [];
+  lifecycle.onStop("recorder", () => void left.push(lifecycle.remainingStopMs));
+  lifecycle.onStop("server", () => new Promise((resolve) => setTimeout(resolve, 1_200)));
+  send("SIGTERM");
+  await vi.advanceTimersByTimeAsync(5_000 + 1_200);
+  expect(left).toEqual([1_800]);
+});
+
 test("a process is unready until it says that it is ready, and names what it waits for", async () => {
   const lifecycle = start();
   expect(await lifecycle.unreadyReasons()).toEqual(["starting"]);
@@ -170,14 +189,12 @@ test("a process that began to drain cannot become ready", async () => {
 });
 
 test("a process without a parent's channel does not wait for one to close", () => {
-  setConnected(false);
-  start();
+  startConnected(false);
   expect(listeners.map(({ event }) => event)).not.toContain("disconnect");
 });
 
 test("a parent that goes is a reason to drain, as a signal is", async () => {
-  setConnected(true);
-  const lifecycle = start();
+  const lifecycle = startConnected(true);
   lifecycle.ready();
   send("disconnect");
   expect(await lifecycle.unreadyReasons()).toEqual(["draining"]);
