@@ -250,13 +250,28 @@ interface ProvenRow extends EntryRow {
   claimed_email_salt: Buffer | null;
 }
 
+/**
+ * The number of the entry `e` above another one, or null. What has one has a number of its month's: partitions of other
+ * numbers are not looked at, for which each look-up must know its bounds (`lateral`).
+ */
+export function sequenceOf(sql: Sql, above = 0) {
+  return sql`(
+    select l.sequence from log_months as m
+    cross join lateral (
+      select sequence from leaves
+      where position = e.position and sequence between greatest(m.first_sequence, ${above + 1}::bigint) and m.last_sequence limit 1
+    ) as l
+    where m.month = date_trunc('month', e.received_at at time zone 'UTC')::date
+  )`;
+}
+
 /** Look-ups a row at a time: a join's plan would depend on how many rows are thought to come. */
-export function columns(sql: Sql) {
+export function columns(sql: Sql, sequence = sequenceOf(sql)) {
   return sql`
     e.position, e.received_at, e.producer_name, e.id, e.occurred_at, e.kind, e.call_id, e.actor_user_id, e.actor_role,
     e.actor_session_id, e.claimed_email_hash, e.client_ip, e.user_agent, e.method, e.route, e.resource, e.action,
     e.request_id, e.trace_id, e.outcome, e.error_code, e.reason, e.http_status, e.latency_us,
-    (select l.sequence from leaves as l where l.position = e.position) as sequence,
+    ${sequence} as sequence,
     (select c.address from claimed_emails as c where c.position = e.position) as claimed_email
   `;
 }

@@ -6,7 +6,7 @@ import type { CheckpointSigner } from "./checkpoint.ts";
 import { forgetOldKeys } from "./forget-old-keys.ts";
 import { deleteOldProducers } from "./intent-store.ts";
 import { cleanUpRemovals, removeOldPartitions } from "./remove-old-partitions.ts";
-import { createPartitions, hasStrayEntries } from "./retention-store.ts";
+import { createLeafPartitions, createPartitions, hasStrayEntries } from "./retention-store.ts";
 import { SEQUENCER_INTERVAL_MS, type Sequencer } from "./sequencer.ts";
 
 const MONTHS_AHEAD = 3;
@@ -68,6 +68,7 @@ export function runMaintenance(deps: MaintenanceDeps): () => Promise<void> {
   const isStopped = () => isStopping;
   const tasks: [name: string, work: () => Promise<unknown>][] = [
     ["partitions", () => createPartitions(sql, MONTHS_AHEAD)],
+    ["partitions of leaves", () => createLeafPartitions(sql)],
     ["keys", () => forgetOldKeys({ sql, now: now(), isStopped })],
     ["producers", () => deleteOldProducers(sql)],
     ["stray entries", async () => deps.setStray(await hasStrayEntries(sql))],

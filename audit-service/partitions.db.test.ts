@@ -1,9 +1,10 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { transaction } from "../service-kit/postgres.ts";
-import { withoutTriggers } from "../tests/support/audit-log.ts";
-import { ORIGIN, signer, type TestSequencer, testSequencer } from "../tests/support/audit-sequencer.ts";
+import { type Sql, transaction } from "../service-kit/postgres.ts";
+import { receiveInMonth, withoutTriggers } from "../tests/support/audit-log.ts";
+import { KEY, ORIGIN, signer, type TestSequencer, testSequencer } from "../tests/support/audit-sequencer.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { type CheckpointSigner, createCheckpointSigner } from "./checkpoint.ts";
 import { producedEntry, store } from "./entry.fixture.ts";
 import type { EntryOrigin } from "./entry.ts";
 import { isIdTaken, selectEntries } from "./entry-store.ts";
@@ -13,7 +14,14 @@ import { runMaintenance } from "./maintain-log.ts";
 import { monthOf, startOfMonth } from "./month.ts";
 import { proveConsistency, proveInclusion } from "./prove.ts";
 import { cleanUpRemovals, removeOldPartitions } from "./remove-old-partitions.ts";
-import { createPartitions, hasStrayEntries, selectPartitions, selectRemovals } from "./retention-store.ts";
+import {
+  createPartitions,
+  deleteClaims,
+  hasStrayEntries,
+  selectPartitions,
+  selectRemovals,
+  selectUncleanRemovals,
+} from "./retention-store.ts";
 import { isConsistent, isIncluded } from "./verify-proof.fixture.ts";
 
 let database: TestDatabase;
@@ -58,6 +66,7 @@ test("an entry of a month without a partition is stored all the same, and said t
   await sequencer.catchUp();
   expect(sequencer.status.size).toBe(1);
   expect(await database.sql`select from log_entries_default`).toHaveLength(1);
+  expect(await hasStrayEntries(database.sql)).toBe(true);
 });
 
 test("an entry is stored once whenever it is sent again, also days after it occurred and by clocks that are wrong", async () => {
@@ -113,6 +122,35 @@ test("what a replica of the version before has stored, or stores meanwhile, is s
     store(database.sql, [{ ...third, entry: { ...third.entry, id: first.entry.id } }]),
   ).rejects.toSatisfy(isIdTaken);
   await expect(oldKey(third.origin, second.entry.id)).rejects.toSatisfy(isIdTaken);
+});
+
+test("what is under way to a replica of this version and of the one before at once is stored once, whoever is first", async () => {
+  for (const isOldFirst of [true, false]) {
+    const { origin, entry } = producedEntry(nextSequence++);
+    const sides = [
+      (sql: Sql) => oldKey(origin, entry.id, sql),
+      (sql: Sql) => store(sql, [{ origin, entry }]),
+    ] as const;
+    const [first, second] = isOldFirst ? sides : sides.toReversed();
+    let isOver = false;
+    const later = await transaction(database.sql, async (tx) => {
+      expect(await first?.(tx as unknown as Sql)).toBe(1);
+      const waiting = second?.(database.sql).finally(() => {
+        isOver = true;
+      });
+      const waits = async () => {
+        const rows = await database.ownerSql`
+          select from pg_locks where locktype = 'advisory' and not granted
+            and database = (select oid from pg_database where datname = current_database())`;
+        return isOver || rows.length > 0;
+      };
+      await expect.poll(waits).toBe(true);
+      return { waiting };
+    });
+    expect(await later.waiting).toBe(0);
+  }
+  const keys = await database.sql`select id from entry_keys union all select id from stored_keys`;
+  expect(keys).toHaveLength(2);
 });
 
 test("retention takes whole months away, signs what went, and what is left stays proven", async () => {
@@ -227,41 +265,6 @@ test("the service cannot detach what no removal speaks of, or anything but a mon
   expect(await database.sql`select from leaves limit 1`).toHaveLength(1);
 });
 
-test("entries of a month wait for a transaction from before it: what that stores belongs to the month before", async () => {
-  await storeIn(thisMonth, 1);
-  await sequencer.catchUp();
-  const stored = Promise.withResolvers<void>();
-  const isOpen = Promise.withResolvers<void>();
-  const open = transaction(database.sql, async (tx) => {
-    await tx`select now()`;
-    isOpen.resolve();
-    await stored.promise;
-  });
-  await isOpen.promise;
-  await storeIn(thisMonth + 1, 2);
-  await sequencer.catchUp();
-  const size = async () => (await database.sql`select from leaves`).length;
-  expect(await size()).toBe(1);
-  stored.resolve();
-  await open;
-  await sequencer.catchUp();
-  expect(await size()).toBe(3);
-});
-
-test("entries of a month that are seen before those of the month before are numbered after them", async () => {
-  await storeIn(thisMonth - 2, 1);
-  await sequencer.catchUp();
-  await storeIn(thisMonth - 1, 3);
-  await storeIn(thisMonth - 2, 3);
-  await sequencer.catchUp();
-  const months = await database.sql<
-    { received_at: Date }[]
-  >`select received_at from leaves order by sequence`;
-  expect(months.map(({ received_at }) => monthOf(received_at) - thisMonth)).toEqual([
-    -2, -2, -2, -2, -1, -1, -1,
-  ]);
-});
-
 test("the last month of the log stays while nothing lies behind it: a number of its own may still come", async () => {
   await monthsOfEntries([
     [thisMonth - 4, 5],
@@ -272,6 +275,125 @@ test("the last month of the log stays while nothing lies behind it: a number of 
   await retain(1);
   expect((await selectRemovals(database.sql)).map(({ lastSequence }) => lastSequence)).toEqual([5]);
   expect(await selectPartitions(database.sql)).toContain(nameOf(thisMonth - 3));
+});
+
+test("a month of one entry goes, a month of none stays, and an entry of a month's first instant belongs to it", async () => {
+  const start = (month: number) => startOfMonth(month).toISOString().slice(0, 10);
+  await database.ownerSql`select create_log_partition(${start(thisMonth - 4)}::text::date)`;
+  await monthsOfEntries([
+    [thisMonth - 3, 1],
+    [thisMonth - 2, 3],
+  ]);
+  await withoutTriggers(database.ownerSql, (tx) =>
+    tx.unsafe(`
+      update leaves set received_at = '${start(thisMonth - 2)}T00:00:00Z' where sequence = 2;
+      update log_entries as e set received_at = '${start(thisMonth - 2)}T00:00:00Z'
+        from leaves as l where l.position = e.position and l.sequence = 2`),
+  );
+  await retain(2);
+  expect(await removedRanges()).toEqual([[1, 1]]);
+  const names = await selectPartitions(database.sql);
+  expect([names.includes(nameOf(thisMonth - 4)), names.includes(nameOf(thisMonth - 3))]).toEqual([
+    true,
+    false,
+  ]);
+});
+
+test("a month whose removal was signed and whose partition was not taken away goes the next time", async () => {
+  await monthsOfEntries([
+    [thisMonth - 3, 5],
+    [thisMonth, 5],
+  ]);
+  await database.ownerSql`insert into removals values (1, 5, ${nameOf(thisMonth - 3)}, 'signed before a crash')`;
+  await retain(2);
+  expect(await selectPartitions(database.sql)).not.toContain(nameOf(thisMonth - 3));
+  expect((await selectRemovals(database.sql)).map(({ note }) => note)).toEqual(["signed before a crash"]);
+});
+
+test("a log without a checkpoint of its name loses nothing", async () => {
+  await monthsOfEntries([
+    [thisMonth - 3, 5],
+    [thisMonth, 5],
+  ]);
+  const renamed = createCheckpointSigner("gatehouse.test/another", KEY);
+  await retain(2, renamed);
+  expect(await removedRanges()).toEqual([]);
+});
+
+test("a month with a number of the next one between its own stays", async () => {
+  for (const [month, count] of [
+    [thisMonth - 3, 5],
+    [thisMonth - 2, 1],
+    [thisMonth - 3, 6],
+    [thisMonth, 8],
+  ] as const) {
+    await storeIn(month, count);
+    await sequencer.catchUp();
+  }
+  await retain(2);
+  expect(await removedRanges()).toEqual([]);
+});
+
+test("forgotten intents are erased in batches, and what is not finished is not noted as finished", async () => {
+  await monthsOfEntries([
+    [thisMonth - 3, 5],
+    [thisMonth, 5],
+  ]);
+  await database.ownerSql`
+    insert into open_intents (call_id, producer_id, position, received_at)
+    select n::text, gen_random_uuid(), n, ${startOfMonth(thisMonth - 3)} from generate_series(1, 5001) as n`;
+  await retain(2);
+  let looks = 0;
+  // The process ends after the first batch of intents.
+  await cleanUpRemovals({ sql: database.sql, isStopped: () => ++looks > 1 });
+  expect(await database.sql`select from open_intents`).toHaveLength(1);
+  expect(await database.sql`select from removal_cleanups`).toHaveLength(0);
+  await cleanUpRemovals({ sql: database.sql, isStopped: () => false });
+  expect(await database.sql`select from open_intents`).toHaveLength(0);
+  expect(await selectUncleanRemovals(database.sql)).toEqual([]);
+});
+
+test("claimed addresses are erased up to a time, and the search for them ends where none is that old", async () => {
+  const time = new Date("2026-03-01T00:00:00Z");
+  await database.ownerSql`
+    insert into claimed_emails (position, received_at, salt, address)
+    select n, ${time}::timestamptz - make_interval(hours => 3 - n), sha256('s'), 'ada@example.com'
+    from generate_series(1, 6) as n`;
+  const positions = async () => {
+    const rows = await database.sql<
+      { position: string }[]
+    >`select position from claimed_emails order by position`;
+    return rows.map(({ position }) => Number(position));
+  };
+  expect(await deleteClaims(database.sql, { before: time, after: 0n, limit: 2 })).toBe(2n);
+  expect(await positions()).toEqual([3, 4, 5, 6]);
+  // The third was received at that very time.
+  expect(await deleteClaims(database.sql, { before: time, after: 2n, limit: 2 })).toBeUndefined();
+  expect(await deleteClaims(database.sql, { before: time, after: 6n, limit: 2 })).toBeUndefined();
+  expect(await positions()).toEqual([3, 4, 5, 6]);
+});
+
+test("a round of the upkeep by a replica that is no sequencer removes nothing, and says what is astray", async () => {
+  await monthsOfEntries([
+    [thisMonth - 3, 5],
+    [thisMonth, 5],
+  ]);
+  await database.ownerSql.unsafe(`drop table ${nameOf(thisMonth + 3)}`);
+  const strays: boolean[] = [];
+  const stop = runMaintenance({
+    sql: database.sql,
+    signer,
+    sequencer: { ...sequencer, status: { ...sequencer.status, isSequencer: false } },
+    retentionMonths: 2,
+    setStray: (hasStray) => strays.push(hasStray),
+    onFailure: () => expect.unreachable(),
+    now: () => new Date(),
+    logger: pino({ level: "silent" }),
+  });
+  await expect.poll(() => strays).toEqual([false]);
+  await stop();
+  expect(await selectPartitions(database.sql)).toContain(nameOf(thisMonth + 3));
+  expect(await removedRanges()).toEqual([]);
 });
 
 test("the months of numbers are kept as they are given out, whoever gives them", async () => {
@@ -355,16 +477,31 @@ async function keyDay(daysAgo: number): Promise<void> {
 }
 
 /** As the version before stores a key. @returns how many were new. */
-async function oldKey({ producerId, sequence }: EntryOrigin, id: string): Promise<number> {
-  const rows = await database.sql`
+async function oldKey(
+  { producerId, sequence }: EntryOrigin,
+  id: string,
+  sql = database.sql,
+): Promise<number> {
+  const rows = await sql`
     insert into entry_keys (producer_id, producer_sequence, id) values (${producerId}, ${sequence}, ${id})
     on conflict (producer_id, producer_sequence) do nothing returning position`;
   return rows.length;
 }
 
-async function retain(retentionMonths: number): Promise<void> {
+async function retain(retentionMonths: number, by: CheckpointSigner = signer): Promise<void> {
   const logger = pino({ level: "silent" });
-  await removeOldPartitions({ sql: database.sql, signer, retentionMonths, now: () => new Date(), logger });
+  await removeOldPartitions({
+    sql: database.sql,
+    signer: by,
+    retentionMonths,
+    now: () => new Date(),
+    logger,
+  });
+}
+
+async function removedRanges(): Promise<[number, number][]> {
+  const removals = await selectRemovals(database.sql);
+  return removals.map(({ firstSequence, lastSequence }) => [firstSequence, lastSequence]);
 }
 
 async function record(count: number): Promise<void> {
@@ -383,15 +520,8 @@ async function monthsOfEntries(months: readonly (readonly [number, number])[]): 
 
 /** Entries received on the tenth of a month that has passed. */
 async function storeIn(month: number, count: number): Promise<void> {
-  const start = startOfMonth(month).toISOString().slice(0, 10);
-  await database.ownerSql`select create_log_partition(${start}::text::date)`;
   await record(count);
-  await withoutTriggers(database.ownerSql, (tx) =>
-    tx.unsafe(`
-      update log_entries as e set received_at = '${start}T00:00:00Z'::timestamptz + interval '9 days'
-      where not exists (select from leaves as l where l.position = e.position)
-        and received_at >= now() - interval '1 hour'`),
-  );
+  await receiveInMonth(database.ownerSql, month);
 }
 
 function nameOf(month: number): string {

@@ -19,7 +19,8 @@ function recorderByHand(limits: Partial<RecordDeps> = {}) {
       }),
     ...limits,
   });
-  const insert = (index: number) => vi.waitFor(() => inserts[index] ?? Promise.reject(new Error("not yet")));
+  const insert = (index: number) =>
+    vi.waitFor(() => inserts[index] ?? Promise.reject(new Error("not yet")), 20_000);
   return { recorder, inserts, insert };
 }
 
@@ -76,6 +77,21 @@ test("with the database away everything that waits fails, so that nothing overta
   const again = recorder.record(entries(1));
   (await insert(1)).commit();
   await again;
+});
+
+test("with the database away while entries are stored one by one, nothing overtakes what is sent again either", async () => {
+  const { recorder, inserts, insert } = recorderByHand();
+  const recorded = [recorder.record(entries(1)), recorder.record(entries(2)), recorder.record(entries(3))];
+  (await insert(0)).fail(new Error("a defect in one of them"));
+  (await insert(1)).commit();
+  const failing = await insert(2);
+  recorded.push(recorder.record(entries(4)));
+  failing.fail(away());
+  expect(await Promise.allSettled(recorded)).toMatchObject([
+    { status: "fulfilled" },
+    ...[2, 3, 4].map(() => ({ reason: { code: "service_unavailable" } })),
+  ]);
+  expect(inserts.map((each) => sequences(each.entries))).toEqual([[1, 2, 3], [1], [2]]);
 });
 
 test("an insert that does not end is given up, and the next one is tried", async () => {

@@ -100,11 +100,13 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
       { err: cause, submissions: group.length },
       "a group of entries cannot be stored; one by one now",
     );
-    for (const { entries, resolve, reject } of group) {
+    for (const [index, { entries, resolve, reject }] of group.entries()) {
       try {
         await insertDespiteTakenIds(entries);
         resolve();
       } catch (error) {
+        if (error instanceof DomainError)
+          return rejectAll([...group.slice(index), ...takeEverything()], error);
         reject(error);
       }
     }

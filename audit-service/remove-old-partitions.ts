@@ -89,9 +89,10 @@ async function recordRemoval(
   first: number,
 ): Promise<"recorded" | "empty" | "not yet"> {
   const checkpoint = await selectLastCheckpoint(sql, signer.origin);
-  const size = checkpoint?.size ?? 0;
+  if (checkpoint === undefined) return "not yet";
+  const { size } = checkpoint;
   const last = await lastBefore(sql, ending, first, size);
-  if (checkpoint === undefined || last < first) return "empty";
+  if (last < first) return "empty";
   // With nothing behind it, a number for an entry of this month may still come.
   if (last === size) return "not yet";
   if (!(await isCleanCut(sql, { last, ending, floorPosition: checkpoint.floorPosition }))) {

@@ -52,6 +52,11 @@ export async function createPartitions(sql: Sql, monthsAhead: number): Promise<v
   await sql`select create_log_partitions(${monthsAhead})`;
 }
 
+/** Makes partitions for the numbers to come, if they are missing. */
+export async function createLeafPartitions(sql: Sql): Promise<void> {
+  await sql`select create_leaf_partitions()`;
+}
+
 /** Takes a partition with a removal on record out of the log; its table stays, for the owner. */
 export async function detachPartition(sql: Sql, name: string): Promise<void> {
   await sql`select detach_log_partition(${name})`;

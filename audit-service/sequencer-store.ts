@@ -1,5 +1,5 @@
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
-import { columns, type EntryRow, fromRow, type StoredEntry } from "./entry-store.ts";
+import { columns, type EntryRow, fromRow, type StoredEntry, sequenceOf } from "./entry-store.ts";
 import type { TreeNode } from "./merkle-tree.ts";
 
 /** Arbitrary, and the same in every version: who holds it numbers. */
@@ -63,22 +63,29 @@ export async function selectSurroundings(sql: Sql): Promise<Surroundings> {
   return { isSequencer: rows.some(({ writer }) => writer === null), writers: new Set(writers) };
 }
 
+/** Up to where every entry has its number. */
+export interface Floor {
+  position: bigint;
+  /** No entry above the position has this number or a lower one. 0 if that is not known. */
+  sequence: number;
+}
+
 /**
- * Entries without a number above a position, in the order of storing.
+ * Entries without a number above a floor, in the order of storing.
  *
  * @param before only those received before; undefined for all.
  * @throws {DomainError} `service_unavailable`.
  */
 export async function selectUnnumbered(
   sql: Sql,
-  floor: bigint,
+  floor: Floor,
   limit: number,
   before: Date | undefined,
 ): Promise<StoredEntry[]> {
   const rows = await orUnavailable(sql<EntryRow[]>`
-    select ${columns(sql)} from log_entries as e
-    where e.position > ${floor.toString()}
-      and not exists (select from leaves as l where l.position = e.position)
+    select ${columns(sql, sql`null::bigint`)} from log_entries as e
+    where e.position > ${floor.position.toString()}
+      and ${sequenceOf(sql, floor.sequence)} is null
       ${before === undefined ? sql`` : sql`and e.received_at < ${before}`}
     order by e.position
     limit ${limit}

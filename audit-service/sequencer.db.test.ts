@@ -2,7 +2,6 @@ import { createPublicKey, verify } from "node:crypto";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { transaction } from "../service-kit/postgres.ts";
 import { withoutTriggers } from "../tests/support/audit-log.ts";
@@ -156,24 +155,23 @@ test("of two replicas one numbers, and when it is killed the other goes on where
   await expectIntact(20);
 });
 
-test("a sequencer that stands still loses its place within 5 s, and writes nothing when it goes on", async () => {
+test("a sequencer that stands still loses its place with its session, and writes nothing when it goes on", async () => {
   const [stopped, other] = [start(), start()];
   await record(10);
   await stopped.catchUp();
   await record(10);
-  const startedMs = performance.now();
-  while (!other.status.isSequencer) {
+  const takesOver = async () => {
     await other.step().catch(() => undefined);
-    await sleep(100);
-    expect(performance.now() - startedMs).toBeLessThan(5_000);
-  }
+    return other.status.isSequencer;
+  };
+  await expect.poll(takesOver, { timeout: 30_000, interval: 100 }).toBe(true);
   await other.catchUp();
   await record(10);
   for (let attempt = 0; attempt < 5; attempt += 1) await stopped.step().catch(() => undefined);
   expect(stopped.status.isSequencer).toBe(false);
   await other.catchUp();
   await expectIntact(30);
-}, 15_000);
+}, 60_000);
 
 test("two that both believe to be the sequencer number every entry once: the second's batch is refused whole", async () => {
   const [first, second] = [start(), start()];
@@ -478,7 +476,9 @@ async function expectIntact(count: number): Promise<void> {
     expect(rootOf(log.slice(0, Number(size)))).toEqual(root);
 }
 
-test("in a backlog the floor follows what is numbered, so that no look reads all of it again", async () => {
+test("in a backlog the floor follows what is numbered, so that no look reads all of it again", {
+  tags: "exhaustive",
+}, async () => {
   const sequencer = start();
   for (let batch = 0; batch < 14; batch += 1) {
     const entries = Array.from({ length: 500 }, (_, index) => producedEntry(batch * 500 + index + 1));

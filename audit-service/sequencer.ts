@@ -10,6 +10,7 @@ import { growTree } from "./merkle-tree.ts";
 import { monthOf, startOfMonth } from "./month.ts";
 import { type LogEnd, numberEntries } from "./number-entries.ts";
 import {
+  type Floor,
   hasTransactionFromBefore,
   insertBatch,
   type SequencedBatch,
@@ -56,6 +57,8 @@ interface Deps {
   onFileFailure: (error: unknown) => void;
   now: () => Date;
   logger: Logger;
+  /** Entries that are numbered at once. */
+  maxBatchEntries?: number;
 }
 
 export interface Sequencer {
@@ -80,7 +83,7 @@ export interface SequencerStatus {
   /** When the last entry was numbered, the last checkpoint signed; undefined before the first. */
   numberedAt: Date | undefined;
   checkpointAt: Date | undefined;
-  /** Entries without a number at the last look; at most `MAX_BATCH_ENTRIES` are seen. */
+  /** Entries without a number at the last look; at most those of one batch are seen. */
   backlogEntries: number;
 }
 
@@ -88,9 +91,9 @@ export interface SequencerStatus {
 interface Term {
   end: LogEnd;
   /** Every entry up to here has its number, and nothing will appear there any more. */
-  floor: bigint;
+  floor: Floor;
   /** The next floor, once all writers that were there after it was seen are gone. */
-  ahead: { position: bigint; writers: ReadonlySet<string> | undefined };
+  ahead: Floor & { writers: ReadonlySet<string> | undefined };
   /** Of the last numbered entry; 0 before the first. */
   month: number;
   checkpointSize: number;
@@ -107,7 +110,7 @@ interface NextEntries {
  * makes a second one harmless is that a number, and an entry's number, are unique in the database.
  */
 export function createSequencer(deps: Deps): Sequencer {
-  const { sql, signer, file, logger, now } = deps;
+  const { sql, signer, file, logger, now, maxBatchEntries = MAX_BATCH_ENTRIES } = deps;
   let term: Term | undefined;
   let refusedUntilMs = 0;
   /** The last head this process has signed: it knows of a restored backup even without a file. */
@@ -165,8 +168,8 @@ export function createSequencer(deps: Deps): Sequencer {
       );
       return undefined;
     }
-    const leaf = size === 0 ? undefined : await selectLeaf(sql, size);
-    const floor = await selectFloor(sql);
+    const leaf = await selectLeaf(sql, size);
+    const floor = { position: await selectFloor(sql), sequence: 0 };
     Object.assign(status, {
       isSequencer: true,
       size,
@@ -180,7 +183,7 @@ export function createSequencer(deps: Deps): Sequencer {
         chainHash: leaf?.chainHash ?? FIRST_CHAIN_HASH,
       },
       floor,
-      ahead: { position: floor, writers: undefined },
+      ahead: { ...floor, writers: undefined },
       month: leaf === undefined ? 0 : monthOf(leaf.receivedAt),
       checkpointSize: last?.size ?? 0,
     };
@@ -208,12 +211,23 @@ export function createSequencer(deps: Deps): Sequencer {
     afterCommit(current, entries);
     if (signed !== undefined) await publish(current, signed);
     if (isSettled && (isAll || lowest > ahead.position)) {
-      current.floor = ahead.position;
-      // In a backlog no further than what has its number: the floor must follow, or each look reads everything above it again.
-      const position = isAll ? await selectLastPosition(sql) : (entries.at(-1)?.position ?? ahead.position);
-      current.ahead = { position, writers: undefined };
+      current.floor = { position: ahead.position, sequence: ahead.sequence };
+      current.ahead = { ...(await nextFloor(current, entries, isAll)), writers: undefined };
     }
     return entries.length > 0 && !isAll;
+  }
+
+  /**
+   * Nothing that has its number now is above the last position of all. In a backlog no further than what has its number: the
+   * floor must follow, or each look reads everything above it again.
+   */
+  async function nextFloor(
+    { end, floor }: Term,
+    entries: readonly StoredEntry[],
+    isAll: boolean,
+  ): Promise<Floor> {
+    if (isAll) return { position: await selectLastPosition(sql), sequence: end.tree.size };
+    return { position: entries.at(-1)?.position ?? floor.position, sequence: floor.sequence };
   }
 
   /**
@@ -221,15 +235,15 @@ export function createSequencer(deps: Deps): Sequencer {
    * partition away as one range of numbers. `lowest` is the position of the first without a number, of whatever month.
    */
   async function nextEntries({ floor, month }: Term): Promise<NextEntries> {
-    const entries = await selectUnnumbered(sql, floor, MAX_BATCH_ENTRIES, undefined);
-    const isAll = entries.length < MAX_BATCH_ENTRIES;
-    const lowest = entries[0]?.position ?? floor;
+    const entries = await selectUnnumbered(sql, floor, maxBatchEntries, undefined);
+    const isAll = entries.length < maxBatchEntries;
+    const lowest = entries[0]?.position ?? floor.position;
     const later = entries.map(({ entry }) => monthOf(entry.receivedAt)).filter((each) => each > month);
     if (later.length === 0) return { entries, isAll, lowest };
     const next = Math.min(...later);
     const boundary = startOfMonth(next);
     const mayStillCome = await hasTransactionFromBefore(sql, boundary);
-    const before = await selectUnnumbered(sql, floor, MAX_BATCH_ENTRIES, boundary);
+    const before = await selectUnnumbered(sql, floor, maxBatchEntries, boundary);
     if (before.length > 0 || mayStillCome) return { entries: before, isAll: false, lowest };
     const ofNext = entries.filter(({ entry }) => monthOf(entry.receivedAt) === next);
     return { entries: ofNext, isAll: isAll && ofNext.length === entries.length, lowest };
@@ -246,7 +260,7 @@ export function createSequencer(deps: Deps): Sequencer {
       size: head.size,
       rootHash: head.root,
       note: signer.checkpoint(head, now()),
-      floorPosition: current.floor,
+      floorPosition: current.floor.position,
     };
   }
 

@@ -1,3 +1,4 @@
+import { startOfMonth } from "../../audit-service/month.ts";
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
 
 const APPEND_ONLY = ["log_entries", "leaves", "subtrees", "checkpoints", "removals"];
@@ -14,6 +15,18 @@ const BESIDE = [
 /** Empties a test's log, which only its owner can, and only without the triggers. */
 export async function emptyLog(ownerSql: Sql): Promise<void> {
   await withoutTriggers(ownerSql, (tx) => tx.unsafe(`truncate ${[...APPEND_ONLY, ...BESIDE].join(", ")}`));
+}
+
+/** Lets the entries that have no number yet be received on the tenth of a month, which gets its partition. */
+export async function receiveInMonth(ownerSql: Sql, month: number): Promise<void> {
+  const start = startOfMonth(month).toISOString().slice(0, 10);
+  await ownerSql`select create_log_partition(${start}::text::date)`;
+  await withoutTriggers(ownerSql, (tx) =>
+    tx.unsafe(`
+      update log_entries as e set received_at = '${start}T00:00:00Z'::timestamptz + interval '9 days'
+      where not exists (select from leaves as l where l.position = e.position)
+        and received_at >= now() - interval '1 hour'`),
+  );
 }
 
 /** What an attacker with the owner's password could do. */

@@ -23,10 +23,19 @@ export interface TestSequencer extends Sequencer {
   close(): Promise<void>;
 }
 
+export interface TestSequencerOptions {
+  origin?: string;
+  file?: CheckpointFile;
+  /** A failure of the file is thrown unless this takes it. */
+  onFileFailure?: (error: unknown) => void;
+  now?: () => Date;
+  maxBatchEntries?: number;
+}
+
 /** A replica's sequencer, on a connection of its own. */
 export function testSequencer(
   database: Pick<TestDatabase, "url" | "password">,
-  options: { origin?: string; file?: CheckpointFile; now?: () => Date } = {},
+  options: TestSequencerOptions = {},
 ): TestSequencer {
   const config = {
     DATABASE_URL: database.url,
@@ -41,9 +50,11 @@ export function testSequencer(
     signer: options.origin === undefined ? signer : createCheckpointSigner(options.origin, KEY),
     file: options.file,
     publish: (note, head) => void published.push({ note, head }),
-    onFileFailure: (error) => {
-      throw error;
-    },
+    onFileFailure:
+      options.onFileFailure ??
+      ((error) => {
+        throw error;
+      }),
     now:
       options.now ??
       (() => {
@@ -51,6 +62,7 @@ export function testSequencer(
         return new Date(clockMs);
       }),
     logger,
+    ...(options.maxBatchEntries !== undefined && { maxBatchEntries: options.maxBatchEntries }),
   });
   return {
     ...sequencer,
