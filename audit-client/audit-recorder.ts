@@ -6,7 +6,7 @@ import { createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
 import type { AuditEventRecorder } from "./audit-entry.ts";
 import type { AuditSpool } from "./audit-spool.ts";
-import { openRecordStream } from "./record-stream.ts";
+import { openRecordStream, type RecordStreamHandlers } from "./record-stream.ts";
 import { Recorder, type RecorderLimits } from "./recorder.ts";
 
 export interface AuditRecorderOptions extends Partial<RecorderLimits> {
@@ -46,21 +46,27 @@ export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRe
     logger,
     metrics,
   });
-  const closing = new AbortController();
-  const resending = spool?.resendFormer({
-    openStream: (handlers) => openRecordStream(client, handlers),
+  const resend = {
+    openStream: (handlers: RecordStreamHandlers) => openRecordStream(client, handlers),
     random: Math.random,
-    signal: closing.signal,
-  });
+  };
+  const closing = new AbortController();
+  const resending = spool?.resendFormer({ ...resend, signal: closing.signal });
   return {
     record: (entry, deadlineMs) => recorder.record(entry, deadlineMs),
     recordEvent: (event, deadlineMs) => recorder.recordEvent(event, deadlineMs),
     enqueue: (entry) => recorder.enqueue(entry),
     assertReady: () => recorder.assertReady(),
     async close(graceMs) {
+      const flushed = recorder.close(graceMs);
+      const end = new AbortController();
+      const timer = setTimeout(() => end.abort(), graceMs);
       closing.abort();
-      await recorder.close(graceMs);
       await resending;
+      // Nobody may come to send what a former process has left here: its claim or host may be used no more.
+      await spool?.resendTaken({ ...resend, signal: end.signal });
+      await flushed;
+      clearTimeout(timer);
       await spool?.close();
       client.close();
     },

@@ -27,10 +27,25 @@ export interface AuditSpool {
   spool: Spool;
   /** Sends what processes that live no more have left, now and whenever one dies beside us. Until the signal. */
   resendFormer(deps: Omit<ResendDeps, "onDamage">): Promise<void>;
+  /** Sends what was taken over so far, once and for all; what cannot be sent until the signal stays. After `resendFormer`. */
+  resendTaken(deps: Omit<ResendDeps, "onDamage">): Promise<void>;
+  /** Sends what dead processes have left until nothing is left in the directory, or until the signal. Without `resendFormer`. */
+  drain(deps: Omit<ResendDeps, "onDamage">): Promise<SpoolRemains>;
   close(): Promise<void>;
 }
 
+/** What a spool directory still holds. */
+export interface SpoolRemains {
+  /** Files with entries that nobody has sent yet. */
+  unsentFiles: number;
+  /** Files with entries that cannot be read any more, set aside. */
+  damagedFiles: number;
+  /** How many entries were sent. */
+  sentEntries: number;
+}
+
 const LOOK_AGAIN_MS = 30_000;
+const DRAIN_AGAIN_MS = 1_000;
 
 /** The spool that a configuration asks for (`spoolConfig`); undefined if it asks for none. @throws as `openAuditSpool`. */
 export async function openConfiguredSpool(
@@ -61,6 +76,7 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
     bytesOfOthers: () => former.flat().reduce((sum, { bytes }) => sum + bytes, 0),
     onDamage: (file, fromSequence, toSequence) => tellDamage(file, { fromSequence, toSequence }),
   });
+  let sentEntries = 0;
   let damagedFiles = await directory.countDamaged().catch(() => Number.NaN);
   metrics.gauge(
     "gatehouse_audit_spool_damaged_files",
@@ -92,6 +108,7 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
         continue;
       }
       recovered.inc(entries);
+      sentEntries += entries;
       logger.info(
         { entries, formerProducer: run[0]?.producerId },
         "audit entries of a former process were sent",
@@ -100,6 +117,21 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
       former = former.filter((other) => other !== run);
       await discard(run);
     }
+  }
+
+  /** One try at everything that was taken over. What cannot be done now is told, and left for the next one. */
+  async function resendRound(deps: ResendDeps): Promise<void> {
+    try {
+      await resendAll(deps);
+      damagedFiles = await directory.countDamaged();
+    } catch (error) {
+      if (deps.signal.aborted) return;
+      logger.error({ err: error }, "spool files of a former process cannot be removed; it is tried again");
+    }
+  }
+
+  async function takeOverMore(): Promise<void> {
+    former = [...former, ...(await directory.takeOver())];
   }
 
   async function discard(run: FormerRun): Promise<void> {
@@ -115,19 +147,20 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
     async resendFormer(given) {
       const deps = { ...given, onDamage: tellDamage };
       while (!deps.signal.aborted) {
-        try {
-          await resendAll(deps);
-          damagedFiles = await directory.countDamaged();
-          await sleep(LOOK_AGAIN_MS, undefined, { signal: deps.signal, ref: false });
-          former = [...former, ...(await directory.takeOver())];
-        } catch (error) {
-          if (deps.signal.aborted) return;
-          logger.error(
-            { err: error },
-            "spool files of a former process cannot be removed; it is tried again",
-          );
-          await sleep(LOOK_AGAIN_MS, undefined, { signal: deps.signal, ref: false }).catch(() => undefined);
-        }
+        await resendRound(deps);
+        await pause(LOOK_AGAIN_MS, deps.signal);
+        if (!deps.signal.aborted) await takeOverMore();
+      }
+    },
+    resendTaken: (given) => resendRound({ ...given, onDamage: tellDamage }),
+    async drain(given) {
+      const deps = { ...given, onDamage: tellDamage };
+      for (;;) {
+        await resendRound(deps);
+        const unsentFiles = await directory.countUnsent();
+        if (unsentFiles === 0 || deps.signal.aborted) return { unsentFiles, damagedFiles, sentEntries };
+        await pause(DRAIN_AGAIN_MS, deps.signal);
+        await takeOverMore();
       }
     },
     async close() {
@@ -136,4 +169,9 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
       await directory.close();
     },
   };
+}
+
+/** Ends early, without an error, when the signal comes. */
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal, ref: false }).catch(() => undefined);
 }

@@ -262,7 +262,9 @@ test("a file that cannot be opened keeps no process from starting: it is set asi
   expect(await readdir(join(path, ".damaged"))).toHaveLength(1);
 });
 
-test("a directory that can be neither listed nor moved keeps no process from starting", async () => {
+test("a directory that can be neither listed nor moved keeps no process from starting", {
+  tags: "exhaustive",
+}, async () => {
   await mkdir(path, { recursive: true });
   for (const operation of ["listDirectories", "list", "rename"] as const) {
     let isBroken = false;

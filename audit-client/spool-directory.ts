@@ -24,6 +24,8 @@ export interface SpoolDirectory {
   takeOver(): Promise<FormerRun[]>;
   /** How many files were set aside, and not looked after by people since. */
   countDamaged(): Promise<number>;
+  /** How many files hold entries that nobody has sent yet, those of living processes included. */
+  countUnsent(): Promise<number>;
   /** Removes our own directory if nothing is left in it, and gives up the lock. */
   close(): Promise<void>;
 }
@@ -136,6 +138,9 @@ export async function openSpoolDirectory({ files, path, producerId, logger }: De
       const directories = await files.listDirectories(path);
       const kept = directories.includes(DAMAGED_DIRECTORY) ? await files.list(damaged) : [];
       return kept.length + stuck.size;
+    },
+    async countUnsent() {
+      return (await files.list(path)).filter((name) => SPOOL_FILE.test(name)).length;
     },
     async close() {
       const left = (await files.list(own)).filter((name) => name.includes(".spool"));

@@ -56,13 +56,17 @@ test("config.md names every class with its limits", () => {
   const documented = [...config.matchAll(/^- `(\w+)`(?: \([^)]*\))?: ([\d,]+) of a network(.*)$/gm)].map(
     ([, name, address, rest = ""]) => {
       const user = / ([\d,]+) of a user/.exec(rest)?.[1];
-      const total = / ([\d,]+) in all/.exec(rest)?.[1];
-      return [name, [address, user, total].map((text) => (text === undefined ? undefined : numberIn(text)))];
+      const device = / ([\d,]+) of a known device/.exec(rest)?.[1];
+      const total = / ([\d,]+) of all strangers/.exec(rest)?.[1];
+      return [
+        name,
+        [address, user, device, total].map((text) => (text === undefined ? undefined : numberIn(text))),
+      ];
     },
   );
-  const actual = Object.entries(classes).map(([name, { address, user, total }]) => [
+  const actual = Object.entries(classes).map(([name, { address, user, device, total }]) => [
     name,
-    [address.calls, user?.calls, total?.calls],
+    [address.calls, user?.calls, device?.calls, total?.calls],
   ]);
   expect(documented).toEqual(actual);
 });

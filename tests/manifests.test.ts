@@ -287,6 +287,14 @@ describe.skipIf(!isHere)("manifests (skipped where there is no kubectl)", () => 
       },
     ],
     [
+      "claim templates say what the server would add",
+      "no volume mode",
+      (manifests) => {
+        const [claim] = named(manifests, "StatefulSet", "gateway").spec.volumeClaimTemplates;
+        delete claim.spec.volumeMode;
+      },
+    ],
+    [
       "volumes are of the cluster, not of the host",
       "a host path",
       inToken((pod) => {

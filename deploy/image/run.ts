@@ -9,6 +9,7 @@ const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
   "payments-service": () => import("../../examples/payments-service/main.ts"),
   migrate: () => import("./migrate.ts"),
   "await-schema": () => import("./await-schema.ts"),
+  "drain-spool": () => import("./drain-spool.ts"),
   gatehouse: () => import("../../cli/main.ts"),
 };
 

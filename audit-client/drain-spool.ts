@@ -1,0 +1,50 @@
+import { v4 as uuidv4 } from "uuid";
+import { AuditServiceClient } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
+import type { Logger } from "../service-kit/logger.ts";
+import { createMetrics } from "../service-kit/metrics.ts";
+import { createRpcClient } from "../service-kit/rpc-client.ts";
+import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import { openAuditSpool, type SpoolRemains } from "./audit-spool.ts";
+import { openRecordStream } from "./record-stream.ts";
+
+export interface DrainOptions {
+  /** Absolute path of a directory that processes which live no more have spooled into. */
+  directory: string;
+  /** `host:port` of audit-service. */
+  address: string;
+  /** Of the service that has spooled: an entry counts as the same only under the same name. */
+  certificate: ProcessCertificate;
+  timeoutMs: number;
+  logger: Logger;
+}
+
+/**
+ * Sends every entry of a spool directory to audit-service, until none is left or the time is over. What is left stays as
+ * it is, for the next try or for the process that the directory belongs to.
+ *
+ * @throws if the directory cannot be used.
+ */
+export async function drainSpool(options: DrainOptions): Promise<SpoolRemains> {
+  const { directory, address, certificate, timeoutMs, logger } = options;
+  const spool = await openAuditSpool({
+    directory,
+    maxBytes: 0, // nothing is added
+    producerId: uuidv4(),
+    logger,
+    metrics: createMetrics("drain-spool"),
+  });
+  const client = createRpcClient(AuditServiceClient, { address, service: "audit-service", certificate });
+  const end = new AbortController();
+  const timer = setTimeout(() => end.abort(), timeoutMs);
+  try {
+    return await spool.drain({
+      openStream: (handlers) => openRecordStream(client, handlers),
+      random: Math.random,
+      signal: end.signal,
+    });
+  } finally {
+    clearTimeout(timer);
+    await spool.close();
+    client.close();
+  }
+}

@@ -1,0 +1,197 @@
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { text } from "node:stream/consumers";
+import { pino } from "pino";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { openAuditSpool } from "../../audit-client/audit-spool.ts";
+import { sampleOutcome } from "../../audit-client/entry.fixture.ts";
+import { toProto } from "../../audit-client/to-proto.ts";
+import { AUDIT_CALLERS, createAuditRpc } from "../../audit-service/audit-rpc.ts";
+import { deleteClaimedEmail, insertEntries, selectEntriesById } from "../../audit-service/entry-store.ts";
+import { createProducerPresence } from "../../audit-service/producer-presence.ts";
+import { createEntryRecorder } from "../../audit-service/record-entries.ts";
+import { storeEntries } from "../../audit-service/store-entries.ts";
+import { AuditServiceService } from "../../proto/gen/gatehouse/audit/v1/audit_service.ts";
+import { Entry } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { createRpcServer, type RpcServer } from "../../service-kit/rpc-server.ts";
+import { ProcessCertificate } from "../../service-kit/rpc-tls.ts";
+import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { certificateFiles, ensureCertificates } from "../local/certificates.ts";
+
+const logger = pino({ level: "silent" });
+/** One for all: an entry that is sent again has the time that it had. */
+const occurredAt = new Date();
+let home: string;
+let directory: string;
+let database: TestDatabase;
+let certificate: ProcessCertificate;
+let server: RpcServer | undefined;
+
+beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), "gatehouse-drain-test-"));
+  await ensureCertificates(home, new Date(), "tester");
+  const files = certificateFiles(home, "audit-service");
+  certificate = new ProcessCertificate({
+    certFile: files.certificate,
+    keyFile: files.key,
+    caFile: files.authority,
+  });
+});
+
+afterAll(async () => {
+  certificate.close();
+  await rm(home, { recursive: true, force: true });
+});
+
+beforeEach(async () => {
+  database = await createTestDatabase("audit-service");
+  directory = join(home, randomUUID(), "audit");
+});
+
+afterEach(async () => {
+  await server?.close(0);
+  server = undefined;
+  await database.drop();
+});
+
+test("what several gateways have left in a claim is stored once, under the gateway's name, and the claim is empty then", async () => {
+  const port = await startAuditService();
+  const first = await leave(1, 450);
+  await leave(7, 9);
+  expect(await drain(port)).toEqual({
+    code: 0,
+    said: `${directory}: 453 audit entries were sent\n${directory}: empty`,
+  });
+  expect(await stored()).toEqual([{ entries: 453, producers: 2, names: ["gateway"] }]);
+  expect(await readdir(directory)).toEqual([]);
+
+  // The same files once more, as after a Job that was stopped before it could remove them.
+  await leave(1, 450, first);
+  expect(await drain(port)).toMatchObject({ code: 0 });
+  expect(await stored()).toMatchObject([{ entries: 453 }]);
+});
+
+test("a claim without entries, and one that was never used, are empty", async () => {
+  const port = await startAuditService();
+  expect(await drain(port)).toEqual({
+    code: 0,
+    said: `${directory}: 0 audit entries were sent\n${directory}: empty`,
+  });
+  expect(await drain(port)).toMatchObject({ code: 0 });
+});
+
+test("what cannot be sent in time stays, is counted, and is sent by the next try", async () => {
+  const port = await startAuditService();
+  await leave(1, 3);
+  await server?.close(0);
+  const { code, said } = await drain(port, "1");
+  expect(code).toBe(1);
+  expect(said).toContain(
+    `not empty after 1 s: 1 files hold entries that could not be sent to 127.0.0.1:${port}`,
+  );
+  await startAuditService(port);
+  expect(await drain(port)).toMatchObject({ code: 0 });
+  expect(await stored()).toMatchObject([{ entries: 3 }]);
+});
+
+test("what a process beside it still holds is not taken from it, and the claim does not count as empty", async () => {
+  const port = await startAuditService();
+  const living = await spoolOf(randomUUID());
+  await living.spool.append([entryAt(1)]);
+  const { code, said } = await drain(port, "1");
+  expect([code, said]).toEqual([1, expect.stringContaining("1 files hold entries")]);
+  expect(await stored()).toMatchObject([{ entries: 0 }]);
+  await living.close();
+  expect(await drain(port)).toMatchObject({ code: 0 });
+});
+
+test("a file that cannot be read keeps the claim: everything else is sent, and it says so", async () => {
+  const port = await startAuditService();
+  await leave(1, 3);
+  await mkdir(join(directory, ".damaged"), { recursive: true });
+  await writeFile(join(directory, ".damaged", "old.spool.damaged"), "unreadable");
+  const { code, said } = await drain(port);
+  expect([code, said]).toEqual([
+    1,
+    expect.stringContaining("1 files in .damaged/ hold entries that cannot be read"),
+  ]);
+  expect(await stored()).toMatchObject([{ entries: 3 }]);
+});
+
+function entryAt(sequence: number) {
+  const wire = toProto(sampleOutcome({ resource: `pay_${sequence}` }), {
+    id: randomUUID(),
+    occurredAt,
+  });
+  return { sequence, entry: Entry.encode(wire).finish() };
+}
+
+function spoolOf(producerId: string) {
+  return openAuditSpool({ directory, maxBytes: 1e8, producerId, logger, metrics: createMetrics("gateway") });
+}
+
+/** Leaves entries as a gateway does that ends while audit-service is away. @returns its producer id. */
+async function leave(first: number, last: number, producerId: string = randomUUID()): Promise<string> {
+  const gateway = await spoolOf(producerId);
+  const sequences = Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  await gateway.spool.append(sequences.map(entryAt));
+  await gateway.close();
+  return producerId;
+}
+
+async function startAuditService(port = 0): Promise<number> {
+  const sql = database.sql;
+  const recorder = createEntryRecorder({
+    insertEntries: (entries) => storeEntries({ insertEntries: (rows) => insertEntries(sql, rows) }, entries),
+    selectEntriesById: (ids) => selectEntriesById(sql, ids),
+    logger,
+  });
+  server = createRpcServer({
+    address: `127.0.0.1:${port}`,
+    certificate,
+    logger,
+    metrics: createMetrics("audit-service"),
+    maxReceiveBytes: 1024 * 1024,
+  });
+  const rpc = createAuditRpc({
+    recorder,
+    presence: createProducerPresence(),
+    eraseClaimedEmail: (address) => deleteClaimedEmail(sql, address),
+    recordReading: async () => undefined,
+    now: () => new Date(),
+  });
+  server.add(AuditServiceService, AUDIT_CALLERS, rpc, ["record"]);
+  return server.listen();
+}
+
+/** Runs the program of the image. @returns its exit code, and all that it printed but its log. */
+async function drain(port: number, timeoutS = "20"): Promise<{ code: number; said: string }> {
+  const files = certificateFiles(home, "gateway");
+  const child = spawn(process.execPath, [resolve(import.meta.dirname, "run.ts"), "drain-spool"], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: {
+      AUDIT_SPOOL_DIRECTORY: directory,
+      AUDIT_SERVICE_ADDRESS: `127.0.0.1:${port}`,
+      DRAIN_TIMEOUT_S: timeoutS,
+      TLS_CERT_FILE: files.certificate,
+      TLS_KEY_FILE: files.key,
+      TLS_CA_FILE: files.authority,
+    },
+  });
+  const ended = once(child, "close");
+  const lines = (await text(child.stdout)) + (await text(child.stderr));
+  const [code] = await ended;
+  const said = lines.split("\n").filter((line) => line !== "" && !line.startsWith("{"));
+  return { code, said: said.join("\n") };
+}
+
+function stored() {
+  return database.ownerSql`
+    select count(*)::int as entries, count(distinct producer_id)::int as producers, array_agg(distinct producer_name) as names
+    from log_entries`;
+}
