@@ -14,6 +14,8 @@ export interface EndedSessions {
 interface AskedMail {
   email: string;
   clientIp: string;
+  /** As an earlier login gave it; may be empty. */
+  deviceToken: string;
 }
 
 /** Whoever proves it by a password once more, and from where. */

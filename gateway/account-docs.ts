@@ -9,11 +9,13 @@ export const accountDocs = {
   ...describeRoutes("Accounts", {
     resendVerification: {
       summary: "Ask for another mail that proves the address",
+      headers: deviceHeader,
       answers: answersWith("Always the same answer, whether there is such an account or not."),
       codes: ["busy"],
     },
     forgotPassword: {
       summary: "Ask for a mail with a link to a new password",
+      headers: deviceHeader,
       answers: answersWith("Always the same answer, whether there is such an account or not."),
       codes: ["busy"],
     },

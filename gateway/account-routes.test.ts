@@ -31,7 +31,12 @@ test.each([
     const { app, asked, entries } = withAccounts({ [method]: async () => undefined });
     const answers = await Promise.all(
       ["ada@example.com", "nobody@example.com"].map((email) =>
-        send(app, { method: "POST", url, body: { email } }),
+        send(app, {
+          method: "POST",
+          url,
+          body: { email },
+          headers: { cookie: "gatehouse_device=2.a.b.0.1.p" },
+        }),
       ),
     );
     const [known, unknown] = answers.map(({ statusCode, headers, body }) => {
@@ -41,8 +46,8 @@ test.each([
     expect(known).toEqual(unknown);
     expect(known?.statusCode).toBe(200);
     expect(asked).toEqual([
-      [method, { email: "ada@example.com", clientIp: "127.0.0.1" }],
-      [method, { email: "nobody@example.com", clientIp: "127.0.0.1" }],
+      [method, { email: "ada@example.com", clientIp: "127.0.0.1", deviceToken: "2.a.b.0.1.p" }],
+      [method, { email: "nobody@example.com", clientIp: "127.0.0.1", deviceToken: "2.a.b.0.1.p" }],
     ]);
     expect(entries[0]).toMatchObject({ kind: "intent", action, actor: { claimedEmail: "ada@example.com" } });
   },

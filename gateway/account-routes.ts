@@ -41,7 +41,8 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
       schema: { body: EmailBody },
     },
     async (request) => {
-      await accounts.resendVerification({ ...request.body, clientIp: clientIp(request) }, request.call);
+      const asked = { clientIp: clientIp(request), deviceToken: deviceTokenOf(request) };
+      await accounts.resendVerification({ ...request.body, ...asked }, request.call);
       return success({}, "If the address has an account and is not confirmed, a mail is on its way.");
     },
   );
@@ -53,7 +54,8 @@ export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: A
       schema: { body: EmailBody },
     },
     async (request) => {
-      await accounts.forgotPassword({ ...request.body, clientIp: clientIp(request) }, request.call);
+      const asked = { clientIp: clientIp(request), deviceToken: deviceTokenOf(request) };
+      await accounts.forgotPassword({ ...request.body, ...asked }, request.call);
       return success({}, "If the address has an account, a mail is on its way.");
     },
   );

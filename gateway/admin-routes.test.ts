@@ -85,7 +85,7 @@ test("who searched for what, and who read which entry, is in the log before the 
   });
   const query = `actor=client:ledger&resource=pay_1&requestId=${SESSION_ID}&cursor=c&limit=7`;
   const answer = send(app, { url: `/admin/audit?${query}`, token: "auditor-token" });
-  await vi.waitFor(() => expect(readings).toHaveLength(1));
+  await expect.poll(() => readings).toHaveLength(1);
   expect(search).not.toHaveBeenCalled();
   durable.resolve();
   expect((await answer).statusCode).toBe(200);

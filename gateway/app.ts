@@ -68,6 +68,8 @@ export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClien
   allowedOrigins: ReadonlySet<string>;
   /** Open WebSockets at a time. */
   maxWebSockets: number;
+  /** Whether the process goes on serving for a moment and then stops. */
+  isDraining: () => boolean;
   isTrustedProxy: IsTrustedProxy;
   logger: Logger;
   metrics: Metrics;
@@ -94,7 +96,12 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     // While closing, what is already on an open connection is still served, with `Connection: close`.
     return503OnClosing: false,
     serverFactory: (serve) =>
-      createHttpServer(serve, ending, (request) => asksForWebSocket(request, deps.proxies)),
+      createHttpServer(
+        serve,
+        ending,
+        (request) => asksForWebSocket(request, deps.proxies),
+        () => deps.isDraining(),
+      ),
     frameworkErrors: (error, request, reply) => {
       // It has passed no guard: what follows on its connection may not be what it seems.
       ending.add(request.raw.socket);

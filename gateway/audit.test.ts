@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { AuditOutcome, AuditRecorder } from "../audit-client/audit-entry.ts";
 import { DomainError } from "../service-kit/errors.ts";
@@ -100,16 +99,22 @@ test("what cannot be recorded is not carried out", async () => {
 });
 
 test("an answer is held back until its outcome is durable", async () => {
+  const isTold = Promise.withResolvers<void>();
   const durable = Promise.withResolvers<void>();
   const { app } = gatewayWithLogin(async () => ({ tokens, user: ada }), {
-    recorder: recorderWith((entry) => (entry.kind === "outcome" ? durable.promise : Promise.resolve())),
+    recorder: recorderWith(async (entry) => {
+      if (entry.kind !== "outcome") return;
+      isTold.resolve();
+      await durable.promise;
+    }),
   });
   let isAnswered = false;
   const answer = send(app, call).then((response) => {
     isAnswered = true;
     return response;
   });
-  await sleep(50);
+  await isTold.promise;
+  await new Promise((resolve) => setImmediate(resolve)); // for an answer that does not wait
   expect(isAnswered).toBe(false);
   durable.resolve();
   expect((await answer).statusCode).toBe(200);

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, request as httpRequest, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { AuditOutcome } from "../audit-client/audit-entry.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import {
@@ -224,7 +224,7 @@ test.each(Object.keys(SAMPLES).flatMap((name) => Object.keys(BEHAVIOURS).map((ki
   async ({ name, kind }) => {
     behaviour = BEHAVIOURS[kind] as Behaviour;
     await call(name, SAMPLES[name] as Sample, behaviour.leaves === true);
-    await vi.waitFor(() => expect(gateway.entries.length).toBeGreaterThanOrEqual(2), { timeout: 2_000 });
+    await expect.poll(() => gateway.entries.length).toBeGreaterThanOrEqual(2);
     await new Promise((resolve) => setTimeout(resolve, 5)); // room for one too many
     const [intent, outcome] = gateway.entries;
     expect(gateway.entries.map((entry) => entry.kind)).toEqual(["intent", "outcome"]);
@@ -241,7 +241,7 @@ test.each(Object.keys(SAMPLES).flatMap((name) => Object.keys(BEHAVIOURS).map((ki
 
 test("a form of a provider that becomes a redirect: one intent, one outcome", async () => {
   await call(FORM_POST, { headers: form, body: "code=c&state=s" }, false);
-  await vi.waitFor(() => expect(gateway.entries).toHaveLength(2), { timeout: 2_000 });
+  await expect.poll(() => gateway.entries).toHaveLength(2);
   expect(gateway.entries.map((entry) => entry.kind)).toEqual(["intent", "outcome"]);
 });
 

@@ -15,11 +15,11 @@ export const loginHeaders = {
   "Gatehouse-Device": "The same in place of the cookie, for a client that sent this header.",
 };
 
-/** What a client may send with each step of a login. */
+/** What a client may send with each step of a login, and where it asks for mails. */
 export const deviceHeader = {
   "Gatehouse-Device":
     "For clients without cookies: the value that the last login answered in this header, or `new`. A known device gets " +
-    "in while strangers guess at the account.",
+    "in while strangers guess at the account, or use up what strangers share.",
 };
 
 export const authDocs = {

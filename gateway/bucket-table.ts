@@ -27,7 +27,10 @@ export interface BucketState {
  * the crowd is limited, not the attacker freed.
  */
 export class BucketTable {
-  /** By kind and name: names are strings that are there already, so that nothing is put together to be looked for. */
+  /**
+   * By kind and name: names are strings that are there already, so that nothing is put together to be looked for. Kinds are
+   * few, so that an empty one may stay.
+   */
   readonly #kinds = new Map<string, Map<string, BucketState>>();
   readonly #entries = new Set<BucketState>();
   readonly #crowd = new Map<string, BucketState>();
@@ -105,9 +108,7 @@ export class BucketTable {
   }
 
   #delete(state: BucketState): void {
-    const names = this.#kinds.get(state.kind);
-    names?.delete(state.name);
-    if (names?.size === 0) this.#kinds.delete(state.kind);
+    this.#kinds.get(state.kind)?.delete(state.name);
     this.#entries.delete(state);
   }
 

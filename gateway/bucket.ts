@@ -1,16 +1,20 @@
 import type { RateLimit } from "../routes-file/routes-file.ts";
 
-export type LimitScope = "address" | "user" | "total";
+/**
+ * Whose calls are counted. `device`: those of a device that is known, from a network that is not. It refuses nothing: a
+ * call with room here is not counted with strangers, one without is.
+ */
+export type LimitScope = "address" | "user" | "device" | "total";
 
 /** What calls are counted in. */
 export interface Bucket {
   /** What calls it counts: few, and the same in every gateway. */
   kind: string;
-  /** Whose calls: an address or a user's id where the scope says so, else empty. */
+  /** Whose calls: an address, a user's id or a device's key where the scope says so, else empty. */
   name: string;
   scope: LimitScope;
   limit: RateLimit;
-  /** A network whose calls are not counted here while it is known for a recent success. */
+  /** Counts strangers' calls only: a network that is not counted here while it is known for a recent success. */
   spares?: string;
 }
 
@@ -54,7 +58,7 @@ export function verdictOf(buckets: readonly Bucket[], debtsMs: readonly number[]
       verdict.refusedBy = bucket;
       verdict.waitMs = waitMs;
     }
-    if (scope === "total") continue;
+    if (scope === "total" || scope === "device") continue;
     const room = (limit.perSeconds * 1_000 - debtMs + HAIR_MS) / intervalMs(limit, replicas);
     const remaining = Math.max(0, Math.floor(room));
     if (verdict.own !== undefined && verdict.own.remaining <= remaining) continue;

@@ -26,7 +26,13 @@ const ofNetworks = (ip: string, calls: number): Bucket[] =>
   networksOf(ip).map(({ name, times }) => address(name, calls * times));
 /** Of strangers: who comes from `network` is not counted once it is known. */
 const strangers = (calls: number, network: string): Bucket => ({ ...total(calls), spares: network });
-const HOUR_MS = 3_600_000;
+const ofDevice = (name: string, calls = 3): Bucket => ({
+  kind: "own login device",
+  name,
+  scope: "device",
+  limit: { calls, perSeconds: 60 },
+});
+const DAY_MS = 86_400_000;
 
 /** What every limiter promises. @param open gives one without any counts, whose clock stands. */
 export function testLimiterContract(name: string, open: () => Promise<LimiterUnderTest>): void {
@@ -98,7 +104,7 @@ export function testLimiterContract(name: string, open: () => Promise<LimiterUnd
     });
 
     test("when strangers have used up what they share, who comes from a known network gets in, within its own limit", async () => {
-      await limiter.remember("192.0.2.1");
+      await limiter.remember({ network: "192.0.2.1" });
       for (let index = 0; index < 10; index += 1) {
         const ip = `198.51.100.${index}`;
         await admitted(2, address(ip, 2), strangers(10, ip));
@@ -108,24 +114,102 @@ export function testLimiterContract(name: string, open: () => Promise<LimiterUnd
     });
 
     test("what a known network does leaves strangers theirs", async () => {
-      await limiter.remember("192.0.2.1");
+      await limiter.remember({ network: "192.0.2.1" });
       expect(await admitted(50, address("192.0.2.1", 100), strangers(10, "192.0.2.1"))).toBe(50);
       expect(await admitted(20, address("192.0.2.9", 100), strangers(10, "192.0.2.9"))).toBe(10);
     });
 
-    test("a network is remembered for a day, and forgotten after two", async () => {
-      await limiter.remember("192.0.2.1");
+    test("a network is remembered for 15 days, and forgotten after 30", async () => {
+      await limiter.remember({ network: "192.0.2.1" });
       const fromKnown = () => admitted(1, strangers(1, "192.0.2.1"));
       await admitted(1, strangers(1, "192.0.2.9"));
       expect(await fromKnown()).toBe(1);
-      pass(23 * HOUR_MS);
+      pass(15 * DAY_MS - 1);
       await admitted(1, strangers(1, "192.0.2.9"));
       expect(await fromKnown()).toBe(1);
-      pass(26 * HOUR_MS);
+      pass(15 * DAY_MS + 1);
       await admitted(1, strangers(1, "192.0.2.9"));
       expect(await fromKnown()).toBe(0);
-      await limiter.remember("192.0.2.1");
+      await limiter.remember({ network: "192.0.2.1" });
       expect(await fromKnown()).toBe(1);
+    });
+
+    /** Somebody has logged in on it, from home. */
+    const logIn = (key: string, userId = "ada") =>
+      limiter.remember({ network: "198.51.100.1", device: { key, userId } });
+    /** From a network that nobody knows, while strangers have used up what they share. */
+    const fromElsewhere = async (key: string, count = 1) => {
+      await admitted(10, strangers(10, "192.0.2.9"));
+      return admitted(count, ofDevice(key), strangers(10, "203.0.113.1"));
+    };
+
+    test("when strangers have used up what they share, a known device gets in from a new network, within its own limit", async () => {
+      await logIn("phone");
+      expect(await fromElsewhere("phone", 9)).toBe(3);
+      expect(await fromElsewhere("made up", 9)).toBe(0);
+    });
+
+    test("a device that only its client names gets nothing, and does not become known", async () => {
+      await limiter.remember({ network: "198.51.100.1", device: { key: "made up" } });
+      expect(await fromElsewhere("made up")).toBe(0);
+    });
+
+    test("a known device beyond its limit is a stranger, not refused", async () => {
+      await logIn("phone");
+      expect(await admitted(20, ofDevice("phone"), strangers(10, "203.0.113.1"))).toBe(13);
+    });
+
+    test("what a known device does leaves strangers theirs", async () => {
+      await logIn("phone");
+      expect(await admitted(3, ofDevice("phone"), strangers(10, "203.0.113.1"))).toBe(3);
+      expect(await admitted(20, strangers(10, "192.0.2.9"))).toBe(10);
+    });
+
+    test("on a known network a device's calls are not counted, and those that are refused neither", async () => {
+      await logIn("phone");
+      const home = [ofDevice("phone"), strangers(10, "198.51.100.1")];
+      expect(await admitted(50, ...home)).toBe(50);
+      const elsewhere = [address("203.0.113.1", 1), ofDevice("phone"), strangers(10, "203.0.113.1")];
+      expect(await admitted(9, ...elsewhere)).toBe(1);
+      expect(await fromElsewhere("phone", 9)).toBe(2);
+    });
+
+    test("a caller is not told how its device's bucket stands", async () => {
+      await logIn("phone");
+      const { own } = await limiter.take([
+        address("203.0.113.1", 5),
+        ofDevice("phone"),
+        strangers(10, "203.0.113.1"),
+      ]);
+      expect(own).toEqual({ limit: 5, remaining: 4, resetS: 12 });
+    });
+
+    test("one account makes five devices known in a day, and one of another account is", async () => {
+      for (let index = 0; index < 20; index += 1) await logIn(`eve ${index}`, "eve");
+      let known = 0;
+      for (let index = 0; index < 20; index += 1) known += await fromElsewhere(`eve ${index}`);
+      expect(known).toBe(5);
+      await logIn("phone");
+      expect(await fromElsewhere("phone")).toBe(1);
+      pass(DAY_MS);
+      await logIn("eve 20", "eve");
+      expect(await fromElsewhere("eve 20")).toBe(1);
+    });
+
+    test("a device is remembered for 15 days, and forgotten after 30", async () => {
+      await logIn("phone");
+      pass(15 * DAY_MS - 1);
+      expect(await fromElsewhere("phone")).toBe(1);
+      pass(15 * DAY_MS + 1);
+      expect(await fromElsewhere("phone")).toBe(0);
+    });
+
+    test("a device that is seen in a session stays known", async () => {
+      await logIn("phone");
+      pass(15 * DAY_MS - 1);
+      await limiter.remember({ network: "198.51.100.1", device: { key: "phone" } });
+      pass(15 * DAY_MS - 1);
+      expect(await fromElsewhere("phone")).toBe(1);
     });
   });
 }

@@ -2,7 +2,17 @@ import { createHash } from "node:crypto";
 import { redisScript, type SharedRedis } from "../service-kit/shared-redis.ts";
 import { type Bucket, intervalMs, type Verdict, verdictOf } from "./bucket.ts";
 import { BucketTable } from "./bucket-table.ts";
-import { FILTERS, filterBits, KnownNetworks } from "./known-networks.ts";
+import {
+  DEVICE_FILTER,
+  FILTERS,
+  filterBits,
+  GENERATION_MS,
+  KnownCallers,
+  type LetIn,
+  NETWORK_FILTER,
+  NEW_DEVICES_A_DAY,
+  newDevicesPlace,
+} from "./known-callers.ts";
 
 /** Limits calls exactly: of any number at once no more than the limits allow get through. */
 export interface CallLimiter {
@@ -10,8 +20,8 @@ export interface CallLimiter {
   take(buckets: readonly Bucket[]): Promise<Verdict>;
   /** Counts in this process only, with its share. */
   takeHere(buckets: readonly Bucket[]): Verdict;
-  /** Somebody was let in from this network: for a day at least, buckets that spare it do not count it. Never rejects. */
-  remember(network: string): Promise<void>;
+  /** Somebody was let in: for 15 days at least, buckets of strangers spare the network and the device. Never rejects. */
+  remember(letIn: LetIn): Promise<void>;
   /** Whether a network is remembered in this process. */
   isKnown(network: string): boolean;
   /** Buckets in memory. */
@@ -27,18 +37,29 @@ export interface CallLimiterOptions {
 }
 
 /** Gives each of `replicas` its share of the limits. Forgets everything with its process. */
-export function createMemoryLimiter({ replicas, now, maxEntries }: CallLimiterOptions): CallLimiter {
+export function createMemoryLimiter(
+  { replicas, now, maxEntries }: CallLimiterOptions,
+  known = new KnownCallers(replicas),
+): CallLimiter {
   const table = new BucketTable(maxEntries);
-  const networks = new KnownNetworks();
-  const isKnown = (network: string) => networks.has(network, now());
+  const isKnown = (network: string) => known.hasNetwork(network, now());
+  const count = (buckets: readonly Bucket[]) =>
+    verdictOf(buckets, table.take(buckets, now(), replicas), replicas);
   const takeHere = (buckets: readonly Bucket[]) => {
-    const counted = buckets.filter(({ spares }) => spares === undefined || !isKnown(spares));
-    return verdictOf(counted, table.take(counted, now(), replicas), replicas);
+    const strangers = buckets.find(({ spares }) => spares !== undefined);
+    const others = buckets.filter((bucket) => bucket !== strangers && bucket.scope !== "device");
+    if (strangers?.spares === undefined || isKnown(strangers.spares)) return count(others);
+    const reserve = buckets.find(({ scope, name }) => scope === "device" && known.hasDevice(name, now()));
+    if (reserve !== undefined) {
+      const verdict = count([...others, reserve]);
+      if (verdict.refusedBy === undefined) return verdict;
+    }
+    return count([...others, strangers]);
   };
   return {
     take: async (buckets) => takeHere(buckets),
     takeHere,
-    remember: async (network) => void networks.add(network, now()),
+    remember: async (letIn) => void known.add(letIn, now()),
     isKnown,
     get size() {
       return table.size;
@@ -63,37 +84,56 @@ local now = tonumber(ARGV[1]) or time[1] * 1000 + time[2] / 1000
 `;
 
 const DAY_MS = 86_400_000;
-const FILTER_KEYS = Array.from({ length: FILTERS }, (_, index) => `${KEY_PREFIX}known networks ${index}`);
+const keysOf = (what: string, count: number) =>
+  Array.from({ length: count }, (_, index) => `${KEY_PREFIX}${what} ${index}`);
+const NETWORK_KEYS = keysOf("filter of networks", FILTERS);
+const DEVICE_KEYS = keysOf("filter of devices", FILTERS);
+/** That of a day expires with it. */
+const NEW_DEVICE_KEYS = keysOf("new devices", 2);
 
 /**
- * Given how many buckets there are, per bucket an interval and a window in milliseconds and whether it spares a known
- * network, then that network's bits in the filters, whose keys come last. Answers when each bucket will be empty, in
- * milliseconds from now, or -1 for one that does not count the call.
+ * `has(key, bit, count)`: whether so many bits, from an argument on, are set in the filter of the generation or of the one
+ * before, of those whose keys begin at a place.
  */
-const takeScript = redisScript(`${LUA_NOW}
-local count = tonumber(ARGV[2])
-local function has(key)
-  for i = 3 + 3 * count, #ARGV do
+const LUA_HAS = `
+local generation = math.floor(now / ${GENERATION_MS})
+local function filter_has(key, bit, count)
+  for i = bit, bit + count - 1 do
     if redis.call('GETBIT', key, ARGV[i]) == 0 then return false end
   end
   return true
 end
-local is_known = false
-if #KEYS > count then
-  local day = math.floor(now / ${DAY_MS})
-  local first = count + 1
-  is_known = has(KEYS[first + day % ${FILTERS}]) or has(KEYS[first + (day + ${FILTERS - 1}) % ${FILTERS}])
+local function has(key, bit, count)
+  return filter_has(KEYS[key + generation % ${FILTERS}], bit, count)
+    or filter_has(KEYS[key + (generation + ${FILTERS - 1}) % ${FILTERS}], bit, count)
 end
+`;
+
+/**
+ * Given how many buckets there are, per bucket an interval and a window in milliseconds and whose calls it counts
+ * (`all`, `device`, `strangers`), then the network's bits and the device's, whose filters' keys come last, if there are
+ * any. Answers when each bucket will be empty, in milliseconds from now, or -1 for one that does not count the call.
+ */
+const takeScript = redisScript(`${LUA_NOW}${LUA_HAS}
+local count = tonumber(ARGV[2])
+local key, bit = count + 1, 3 + 3 * count
+local is_spared = #KEYS >= key and has(key, bit, ${NETWORK_FILTER.bitsOfName})
+local is_device = not is_spared and #KEYS >= key + ${FILTERS}
+  and has(key + ${FILTERS}, bit + ${NETWORK_FILTER.bitsOfName}, ${DEVICE_FILTER.bitsOfName})
 local debts, has_room = {}, true
 for i = 1, count do
-  local interval, window, spares = tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1]), ARGV[3 * i + 2]
-  if is_known and spares == '1' then
-    debts[i] = -1
-  else
-    debts[i] = math.max(tonumber(redis.call('GET', KEYS[i]) or '0') - now, 0) + interval
-    -- The times have three decimals.
-    if debts[i] - window > 0.002 then has_room = false end
+  local interval, window, whose = tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1]), ARGV[3 * i + 2]
+  local debt = math.max(tonumber(redis.call('GET', KEYS[i]) or '0') - now, 0) + interval
+  -- The times have three decimals.
+  local is_full = debt - window > 0.002
+  if whose == 'device' then
+    if is_device and not is_full then is_spared = true else debt = -1 end
+  elseif whose == 'strangers' and is_spared then
+    debt = -1
+  elseif is_full then
+    has_room = false
   end
+  debts[i] = debt
 end
 for i = 1, count do
   if has_room and debts[i] >= 0 then
@@ -104,33 +144,65 @@ end
 return debts
 `);
 
-/** Sets a network's bits in the filter of the day. The filter of the day before yesterday has expired by tomorrow. */
-const rememberScript = redisScript(`${LUA_NOW}
-local key = KEYS[1 + math.floor(now / ${DAY_MS}) % ${FILTERS}]
-for i = 2, #ARGV do redis.call('SETBIT', key, ARGV[i], 1) end
-redis.call('PEXPIRE', key, ${2 * DAY_MS})
+/**
+ * Sets a network's bits in the filter of the generation, and a device's if it is known to the gateway (`known`), or
+ * already here, or if the user whose counter is at the given place may have another one. Filters expire with the
+ * generation after their own.
+ */
+const rememberScript = redisScript(`${LUA_NOW}${LUA_HAS}
+local function set(first, bit, count, size)
+  local key = KEYS[first + generation % ${FILTERS}]
+  -- All of it at once: growing from bit to bit would copy it each time.
+  if redis.call('EXISTS', key) == 0 then redis.call('SETBIT', key, size - 1, 0) end
+  for i = bit, bit + count - 1 do redis.call('SETBIT', key, ARGV[i], 1) end
+  redis.call('PEXPIRE', key, math.ceil((generation + 2) * ${GENERATION_MS} - now))
+end
+local function admits_new(place)
+  local day = math.floor(now / ${DAY_MS})
+  local key = KEYS[${1 + 2 * FILTERS} + day % 2]
+  if redis.call('BITFIELD', key, 'GET', 'u4', '#' .. place)[1] >= ${NEW_DEVICES_A_DAY} then return false end
+  redis.call('BITFIELD', key, 'INCRBY', 'u4', '#' .. place, 1)
+  redis.call('PEXPIRE', key, math.ceil((day + 1) * ${DAY_MS} - now))
+  return true
+end
+set(1, 3, ${NETWORK_FILTER.bitsOfName}, ${NETWORK_FILTER.bits})
+local key, bit, count = ${1 + FILTERS}, ${3 + NETWORK_FILTER.bitsOfName}, ${DEVICE_FILTER.bitsOfName}
+local place = ARGV[2]
+if #ARGV >= bit and (place == 'known' or has(key, bit, count) or (place ~= '' and admits_new(place))) then
+  set(key, bit, count, ${DEVICE_FILTER.bits})
+end
 `);
+
+const bitsOfNetwork = (network: string) => filterBits(network, NETWORK_FILTER);
+const bitsOfDevice = (key: string) => filterBits(key, DEVICE_FILTER);
 
 /** Counts for all gateways together, in Redis. While that is away each counts by itself, with its share: never without. */
 export function createRedisLimiter(
   redis: SharedRedis,
   options: CallLimiterOptions & { redisNow?: () => number },
 ): CallLimiter {
-  const local = createMemoryLimiter(options);
-  /** When Redis was told of each. */
-  const networks = new KnownNetworks();
+  const known = new KnownCallers(options.replicas);
+  const local = createMemoryLimiter(options, known);
   return {
     async take(buckets) {
-      const given = buckets.flatMap(({ limit, spares }) => [
+      const given = buckets.flatMap(({ limit, scope, spares }) => [
         intervalMs(limit, 1),
         limit.perSeconds * 1_000,
-        spares === undefined ? 0 : 1,
+        scope === "device" ? "device" : spares === undefined ? "all" : "strangers",
       ]);
       const network = buckets.find(({ spares }) => spares !== undefined)?.spares;
-      const keys = [...buckets.map(storedKey), ...(network === undefined ? [] : FILTER_KEYS)];
-      const bits = network === undefined ? [] : filterBits(network);
+      const device = buckets.find(({ scope }) => scope === "device")?.name;
+      const keys = buckets.map(storedKey);
+      if (network !== undefined) {
+        keys.push(...NETWORK_KEYS);
+        given.push(...bitsOfNetwork(network));
+        if (device !== undefined) {
+          keys.push(...DEVICE_KEYS);
+          given.push(...bitsOfDevice(device));
+        }
+      }
       const answer = await redis.ask((client) =>
-        takeScript(client, keys, [options.redisNow?.() ?? "", buckets.length, ...given, ...bits]),
+        takeScript(client, keys, [options.redisNow?.() ?? "", buckets.length, ...given]),
       );
       if (answer === undefined) return local.takeHere(buckets);
       const debtsMs = (answer as string[]).map(Number);
@@ -141,11 +213,19 @@ export function createRedisLimiter(
         1,
       );
     },
-    async remember(network) {
-      if (!networks.add(network, options.now())) return;
-      await local.remember(network);
+    async remember(letIn) {
+      const { network, device } = letIn;
+      // A Redis that has forgotten learns it again from the gateways.
+      const isDeviceKnown = device !== undefined && known.hasDevice(device.key, options.now());
+      if (!known.add(letIn, options.now())) return;
+      const place = device?.userId === undefined ? "" : newDevicesPlace(device.userId);
+      const bits = [...bitsOfNetwork(network), ...(device === undefined ? [] : bitsOfDevice(device.key))];
       await redis.ask((client) =>
-        rememberScript(client, FILTER_KEYS, [options.redisNow?.() ?? "", ...filterBits(network)]),
+        rememberScript(
+          client,
+          [...NETWORK_KEYS, ...DEVICE_KEYS, ...NEW_DEVICE_KEYS],
+          [options.redisNow?.() ?? "", isDeviceKnown ? "known" : place, ...bits],
+        ),
       );
     },
     isKnown: local.isKnown,

@@ -1,4 +1,6 @@
+import type { FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
+import { clientIp } from "./client-ip.ts";
 import { ada, send, testGateway, tokens } from "./gateway.fixture.ts";
 
 const absent = () => Promise.reject(new Error("not part of this test"));
@@ -45,4 +47,14 @@ test("an address may come with its port", async () => {
 
 test("what is no address is not taken for one", async () => {
   expect(await addressSeen(["127.0.0.1"], "'; drop table entries; --")).toBe("127.0.0.1");
+});
+
+test("an IPv6 address that is no mapped IPv4 address stays as it is", async () => {
+  expect(await addressSeen(["127.0.0.1"], "2001:db8::ffff:203.0.113.9")).toBe("2001:db8::ffff:203.0.113.9");
+  expect(await addressSeen(["127.0.0.1"], "::ffff:203.0.113.9%eth0")).toBe("::ffff:203.0.113.9%eth0");
+});
+
+test("a connection that has ended has no address", () => {
+  const request = { socket: {}, headers: {}, ip: "203.0.113.9" } as FastifyRequest;
+  expect(clientIp(request)).toBe("");
 });

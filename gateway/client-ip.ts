@@ -12,6 +12,5 @@ export function clientIp(request: FastifyRequest): string {
   const peer = request.socket.remoteAddress ?? "";
   // Without a list there is nothing to walk.
   const ip = request.headers["x-forwarded-for"] === undefined ? peer : withoutPort(request.ip);
-  const address = isIP(ip) === 0 ? peer : ip;
-  return address.startsWith(":") ? address.replace(MAPPED_IPV4, "") : address;
+  return (isIP(ip) === 0 ? peer : ip).replace(MAPPED_IPV4, "");
 }

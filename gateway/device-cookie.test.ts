@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { deviceKeyOf } from "./device-cookie.ts";
 import { ada, send, testGateway, tokens } from "./gateway.fixture.ts";
 import type { LoginAttempt } from "./identity-client.ts";
 
@@ -73,3 +74,16 @@ test("the header goes before the cookie; without it no token is in a header", as
   const answer = await send(app, { method: "POST", url: "/auth/login", body: BODY, headers: { cookie } });
   expect(answer.headers["gatehouse-device"]).toBeUndefined();
 });
+
+test("a device is recognised by what stays the same from login to login", () => {
+  const key = deviceKeyOf("2.user.device.0.1234.proof");
+  expect(key).toMatch(/^[\w-]{22}$/);
+  expect(deviceKeyOf("2.user.device.1.5678.other_-")).toBe(key);
+  for (const other of ["3.user.device.0.1.p", "2.other.device.0.1.p", "2.user.other.0.1.p"])
+    expect(deviceKeyOf(other)).not.toBe(key);
+});
+
+test.each(["", "new", "2.user.device", "2..device.0", "x.user.device.0", "2.user..0"])(
+  "%j is no device's token",
+  (token) => expect(deviceKeyOf(token)).toBeUndefined(),
+);

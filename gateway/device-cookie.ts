@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { cookieOf } from "./cookies.ts";
 
@@ -8,6 +9,9 @@ const MAX_AGE_S = 180 * 86_400;
 const MAX_LENGTH = 256;
 /** What our tokens are made of; nothing else gets into a header. */
 const TOKEN = /^[A-Za-z0-9._-]+$/;
+
+/** `<version>.<user>.<device>`: what stays the same from login to login. */
+const DEVICE = /^\d+\.[\w-]+\.[\w-]+(?=\.)/;
 
 /** Where clients without cookies send the token of an earlier login, or `new` if they have none, and get the next one. */
 export const DEVICE_HEADER = "gatehouse-device";
@@ -20,6 +24,18 @@ export function deviceTokenOf(request: FastifyRequest): string {
 }
 
 /**
+ * What a device is recognised by. The device's id, random and told to nobody else, is part of it, so that nobody makes up
+ * the key of somebody else's device. Whether the token is good is for identity-service to say.
+ *
+ * @returns a digest; undefined for what has not the form of a device token.
+ */
+export function deviceKeyOf(token: string): string | undefined {
+  const [device] = DEVICE.exec(token) ?? [];
+  if (device === undefined) return undefined;
+  return createHash("sha256").update(`device ${device}`).digest("base64url").slice(0, 22);
+}
+
+/**
  * Has a client keep the device token. It opens nothing: its bearer's attempts are counted apart from strangers', so
  * that they cannot lock the owner out. Sent to our own `/auth` only, under the same version prefix. `Lax`: the way back
  * from a provider is a navigation from elsewhere, to which a `Strict` cookie would make every device an unknown one. A
@@ -28,6 +44,7 @@ export function deviceTokenOf(request: FastifyRequest): string {
 export function keepDeviceToken(request: FastifyRequest, reply: FastifyReply, token = ""): void {
   // Empty from a version that knows no devices.
   if (!TOKEN.test(token)) return;
+  request.givenDeviceToken = token;
   if (request.headers[DEVICE_HEADER] !== undefined) {
     reply.header(DEVICE_HEADER, token);
     return;

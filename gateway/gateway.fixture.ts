@@ -195,6 +195,7 @@ export function testGateway({
     proxyLimiter: new ReconciledLimiter({ redis: undefined, replicas: 1 }),
     allowedOrigins: new Set(),
     maxWebSockets: 10,
+    isDraining: () => false,
     allowedHosts: new Set([HOST]),
     isTrustedProxy: () => false,
     logger: createLogger("gateway", "info", { write: (line) => void lines.push(line) }),

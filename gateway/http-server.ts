@@ -19,11 +19,14 @@ export type EndingConnections = WeakSet<Socket>;
 /**
  * The gateway's HTTP server. Every request reaches `serve`, with its hooks, or is refused here in the documented shape; an
  * expectation, an upgrade that is not taken and CONNECT included.
+ *
+ * @param isDraining whether the process is about to stop: each answer then ends its connection.
  */
 export function createHttpServer(
   serve: RequestListener,
   ending: EndingConnections,
   shouldUpgradeCallback: NonNullable<ServerOptions["shouldUpgradeCallback"]>,
+  isDraining: () => boolean,
 ): Server {
   const server = createServer({
     headersTimeout: HEADERS_TIMEOUT_MS,
@@ -39,6 +42,8 @@ export function createHttpServer(
   server.setTimeout(SILENT_CONNECTION_MS);
   server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
   const receive: RequestListener = (request, response) => {
+    // Its client is told to come by another connection before idle ones are closed (RFC 9112 section 9.6).
+    if (isDraining()) response.shouldKeepAlive = false;
     if (KNOWN_METHODS.has(request.method ?? "")) serve(request, response);
     else {
       ending.add(request.socket);

@@ -48,6 +48,8 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { oauth, verifier }:
         ...browserTokenOf(request),
         linkTo,
         clientIp: linkTo.clientIp,
+        // The session speaks for whoever links.
+        deviceToken: "",
       };
       const departure = await oauth.begin(beginning, request.call);
       keepBrowserToken(reply, departure);

@@ -9,7 +9,9 @@ export interface ClassLimits {
   address: RateLimit;
   /** Of one user. */
   user?: RateLimit;
-  /** Of all networks together that are not known for a recent success. */
+  /** Of a device that is known, from networks that are not: so many are not counted with strangers. */
+  device?: RateLimit;
+  /** Of all strangers together: neither network nor device are known for a recent success. */
   total?: RateLimit;
 }
 
@@ -24,11 +26,11 @@ export interface ClassLimits {
  */
 const DEFAULT_CLASSES = {
   /** With a password or a code, without a token. */
-  login: { address: perMinute(300), total: perMinute(12_000) },
+  login: { address: perMinute(300), device: perMinute(10), total: perMinute(12_000) },
   /** With a token out of a mail. */
-  link: { address: perMinute(120), total: perMinute(12_000) },
+  link: { address: perMinute(120), device: perMinute(10), total: perMinute(12_000) },
   /** On the way to an identity provider and back: three calls a login. */
-  provider: { address: perMinute(300), total: perMinute(36_000) },
+  provider: { address: perMinute(300), device: perMinute(30), total: perMinute(36_000) },
   refresh: { address: perMinute(600) },
   /** Apart from what else users do: nobody is kept from ending a session. */
   logout: { address: perMinute(1_200), user: perMinute(300) },

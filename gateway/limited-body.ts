@@ -14,6 +14,8 @@ export function limitedBody(source: Readable, maxBytes: number): Readable {
       else done(null, chunk);
     },
   });
+  // The upstream's call is told while it lasts. Its failure may be over before the client's: that must not end the process.
+  limited.on("error", () => undefined);
   const fail = (error: Error) => limited.destroy(error);
   source.once("error", fail);
   source.once("aborted", () => fail(new Error("the client has gone")));

@@ -27,8 +27,8 @@ import { trustedProxies } from "./trusted-proxies.ts";
 import { createUserAdminClient } from "./user-admin-client.ts";
 import { watchRoutesFile } from "./watch-routes-file.ts";
 
-/** For the audit outcomes of the last requests. */
-const AUDIT_FLUSH_MS = 2_000;
+/** For what is closed after the audit recorder, which may take the rest of the stop: nobody else may come to send its spool. */
+const CLOSE_RESERVE_MS = 1_000;
 
 const config = loadConfig(configSchema, process.env);
 const { logger, metrics, lifecycle, certificate } = await startProcess("gateway", config, {
@@ -40,7 +40,7 @@ const { IDENTITY_SERVICE_ADDRESS, TOKEN_SERVICE_ADDRESS, AUDIT_SERVICE_ADDRESS }
 // What is started first is stopped last: the recorder outlives the requests it has to record.
 const spool = await openConfiguredSpool(config, logger, metrics);
 const recorder = createAuditRecorder({ address: AUDIT_SERVICE_ADDRESS, certificate, spool, logger, metrics });
-lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_FLUSH_MS));
+lifecycle.onStop("audit recorder", () => recorder.close(lifecycle.remainingStopMs - CLOSE_RESERVE_MS));
 // Each replica has a spool of its own. Without one, audit-service away is told by calls.
 if (spool !== undefined) lifecycle.addReadinessCheck("audit spool", () => recorder.assertReady());
 const jwks = createJwksClient(TOKEN_SERVICE_ADDRESS, certificate);
@@ -121,6 +121,7 @@ const app = buildApp({
   allowedHosts: config.ALLOWED_HOSTS,
   allowedOrigins: config.ALLOWED_ORIGINS ?? new Set(),
   maxWebSockets: config.MAX_WEBSOCKETS,
+  isDraining: () => lifecycle.isDraining,
   limitClasses: config.RATE_LIMITS ?? defaultLimitClasses(),
   callLimiter:
     redis === undefined

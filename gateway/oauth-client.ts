@@ -43,6 +43,8 @@ export interface OAuthBeginning extends BrowserToken {
   /** Undefined: a login. */
   linkTo: IdentityOwner | undefined;
   clientIp: string;
+  /** As an earlier login gave it; may be empty. */
+  deviceToken: string;
 }
 
 /** The way to the provider. */

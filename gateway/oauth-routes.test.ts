@@ -34,7 +34,8 @@ const callback = (app: ReturnType<typeof gateway>["app"], query = `code=c&state=
 
 test("a login begins with a redirect, and a cookie that only this origin can set", async () => {
   const { app, begin, entries } = gateway(completed);
-  const response = await send(app, { url: "/auth/google?returnTo=https://app.example/" });
+  const headers = { cookie: "gatehouse_device=2.a.b.0.1.p" };
+  const response = await send(app, { url: "/auth/google?returnTo=https://app.example/", headers });
   expect(response.statusCode).toBe(302);
   expect(response.headers).toMatchObject({
     location: "https://id.example/authorize?x=y",
@@ -44,6 +45,7 @@ test("a login begins with a redirect, and a cookie that only this origin can set
   });
   expect(begin.mock.lastCall?.[0]).toMatchObject({
     clientIp: "127.0.0.1",
+    deviceToken: "2.a.b.0.1.p",
     provider: "google",
     returnTo: "https://app.example/",
     browserToken: "",

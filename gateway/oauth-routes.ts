@@ -114,7 +114,8 @@ export function registerOAuthRoutes(
       const { returnTo = "", codeChallenge = "" } = request.query;
       const browser = browserTokenOf(request);
       const { clientIp } = clientOf(request);
-      const asked = { ...request.params, returnTo, codeChallenge, clientIp };
+      const deviceToken = deviceTokenOf(request);
+      const asked = { ...request.params, returnTo, codeChallenge, clientIp, deviceToken };
       const beginning = { ...asked, ...browser, linkTo: undefined };
       const departure = await oauth.begin(beginning, request.call);
       keepBrowserToken(reply, departure);

@@ -4,11 +4,11 @@ import type { Metrics } from "../service-kit/metrics.ts";
 import { type Network, networksOf } from "../service-kit/network-of.ts";
 import type { TokenVerifier, Verification } from "../token-client/principal.ts";
 import { clientIp } from "./client-ip.ts";
+import { type Share, ShareCounts } from "./share-counts.ts";
 
 const SWEEP_MS = 1_000;
 /** Clients renew their token while calls are under way: one that waits for its answer may outlive its token this long. */
 const MAY_OUTLIVE_TOKEN_MS = 10_000;
-const RETRY_AFTER_MS = 1_000;
 /**
  * Tokens that token-service is asked about at the same time, while the stream of revocations is away. Half of what a
  * verifier asks at once: the other half is for new calls.
@@ -31,17 +31,6 @@ export interface OpenExchange {
   fail(error: DomainError): void;
 }
 
-/** What one caller may have open of one kind. */
-export interface Share {
-  /** What is counted together: a route's calls, or its WebSockets. */
-  kind: string;
-  /** Who it is counted under: see `callersOf`. */
-  callers: readonly Network[];
-  max: number;
-  /** Places that are free for everybody. */
-  free: number;
-}
-
 /** The user who calls; the networks of the client's address where nobody is known. */
 export function callersOf(request: FastifyRequest): readonly Network[] {
   const { principal } = request;
@@ -55,8 +44,14 @@ export function callersOf(request: FastifyRequest): readonly Network[] {
  */
 export class OpenExchanges {
   readonly #verifier: Pick<TokenVerifier, "verify">;
-  readonly #open = new Map<OpenExchange, readonly string[]>();
-  readonly #counts = new Map<string, number>();
+  /** Each with what gives its place back. */
+  readonly #open = new Map<OpenExchange, () => void>();
+  /**
+   * Why some of the open ones are to end. They stay open until their clients have the answer, and are told again by each
+   * sweep: an answer that was complete when its call was ended is broken off only by the next one.
+   */
+  readonly #ended = new WeakMap<OpenExchange, DomainError>();
+  readonly #shares = new ShareCounts();
   readonly #timer: NodeJS.Timeout;
   readonly #countEnd: (code: string) => void;
   #isSweeping = false;
@@ -77,34 +72,18 @@ export class OpenExchanges {
   }
 
   /**
-   * Takes a place, to be given back by `leave`. A caller may have as many as its share says, and never more than are
-   * left free: a hundred callers who take what they can still leave a hundredth for the next one.
+   * Takes a place of the caller's share, to be given back by `leave`.
    *
    * @throws {DomainError} `too_many_requests`.
    */
-  enter(exchange: OpenExchange, { kind, callers, max, free }: Share): void {
-    const keys: string[] = [];
-    for (const { name, times } of callers) {
-      const key = `${kind} ${name}`;
-      if ((this.#counts.get(key) ?? 0) >= Math.min(max * times, Math.max(free, 1))) {
-        throw new DomainError("too_many_requests", undefined, { retryAfterMs: RETRY_AFTER_MS });
-      }
-      keys.push(key);
-    }
-    for (const key of keys) this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
-    this.#open.set(exchange, keys);
+  enter(exchange: OpenExchange, share: Share): void {
+    this.#open.set(exchange, this.#shares.enter(share));
   }
 
   /** Gives the place back. May be called again. */
   leave(exchange: OpenExchange): void {
-    const keys = this.#open.get(exchange);
-    if (keys === undefined) return;
+    this.#open.get(exchange)?.();
     this.#open.delete(exchange);
-    for (const key of keys) {
-      const left = (this.#counts.get(key) ?? 1) - 1;
-      if (left === 0) this.#counts.delete(key);
-      else this.#counts.set(key, left);
-    }
   }
 
   close(): void {
@@ -118,7 +97,9 @@ export class OpenExchanges {
     try {
       const asked = new Set<Promise<void>>();
       for (const exchange of [...this.#open.keys()]) {
+        const ending = this.#ended.get(exchange);
         if (exchange.isGone) exchange.abandon();
+        else if (ending !== undefined) exchange.fail(ending);
         else if (exchange.accessToken !== "") this.#check(exchange, asked);
         if (asked.size >= MAX_ASKED_AT_ONCE) await Promise.race(asked);
       }
@@ -164,6 +145,7 @@ export class OpenExchanges {
   #end(exchange: OpenExchange, error: DomainError): void {
     // It may have ended while its token was asked for.
     if (!this.#open.has(exchange)) return;
+    this.#ended.set(exchange, error);
     this.#countEnd(error.code);
     exchange.fail(error);
   }

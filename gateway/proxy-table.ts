@@ -19,7 +19,7 @@ export interface ProxyRoute extends UpstreamRoute {
   /** Lower case. */
   allowedHeaderSet: ReadonlySet<string>;
   /** What its calls are counted as. */
-  limitKinds: Readonly<Record<LimitScope, string>>;
+  limitKinds: Readonly<Record<Exclude<LimitScope, "device">, string>>;
   /** What its open WebSockets are counted as. */
   webSocketKind: string;
   /** Whose turn it is. */

@@ -5,23 +5,28 @@ import type { Principal } from "../token-client/principal.ts";
 import { createMemoryLimiter } from "./call-limiter.ts";
 import {
   ada,
+  testGateway as gatewayWithClock,
   principalWith,
   routesOf,
   send,
-  testGateway,
   tokens,
   verifierOfUsers,
 } from "./gateway.fixture.ts";
 import { parseIntrospectionClients } from "./introspection-clients.ts";
-import {
-  defaultLimitClasses,
-  type LimitClass,
-  type LimitClasses,
-  limitClassesSchema,
-  limitClassOf,
-} from "./limit-class.ts";
+import { defaultLimitClasses, type LimitClass, type LimitClasses } from "./limit-class.ts";
 import { ProxyTable } from "./proxy-table.ts";
+import { ReconciledLimiter } from "./reconciled-limiter.ts";
 import type { GatewayApp } from "./request-state.ts";
+
+/** A gateway whose limits have a clock that stands: no count depends on how fast the machine is. */
+function testGateway(options: Parameters<typeof gatewayWithClock>[0] = {}) {
+  const now = () => 0;
+  return gatewayWithClock({
+    callLimiter: createMemoryLimiter({ replicas: 1, now }),
+    proxyLimiter: new ReconciledLimiter({ redis: undefined, replicas: 1, now }),
+    ...options,
+  });
+}
 
 let app: GatewayApp;
 afterEach(() => app.close());
@@ -142,13 +147,62 @@ describe("our own routes", () => {
   });
 
   test("the keys are limited too, without a question to anybody", async () => {
-    const memory = createMemoryLimiter({ replicas: 1, now: () => performance.now() });
+    const memory = createMemoryLimiter({ replicas: 1, now: () => 0 });
     ({ app } = testGateway({
       limitClasses: limited({ document: { address: once, total: once } }),
       jwks: { get: async () => ({ json: "{}", maxAgeS: 60 }) },
       callLimiter: { ...memory, take: () => Promise.reject(new Error("asked")) },
     }));
     expect(await statuses(3, { url: "/.well-known/jwks.json" })).toEqual([200, 200, 429]);
+  });
+
+  test("a /56 has four times what a /64 has, and a /48 sixteen times", async () => {
+    ({ app } = testGateway({
+      limitClasses: limited({ login: { address: once }, unknown: { address: once } }),
+      isTrustedProxy: (address) => address === "127.0.0.1",
+    }));
+    for (const call of [{ ...LOGIN, body: {} }, { url: "/a//b" }]) {
+      const served = async (count: number, group: (index: number) => string) => {
+        const found: number[] = [];
+        for (let index = 0; index < count; index += 1) {
+          const headers = { "x-forwarded-for": `2001:db8:7:${group(index)}::1` };
+          found.push((await send(app, { ...call, headers })).statusCode);
+        }
+        return found.filter((status) => status === 400).length;
+      };
+      expect(await served(12, (index) => index.toString(16))).toBe(8);
+      expect(await served(30, (index) => ((index + 1) * 256).toString(16))).toBe(24);
+    }
+  });
+
+  test("a call without a user is counted once, and a preflight is told no limits", async () => {
+    let questions = 0;
+    const memory = createMemoryLimiter({ replicas: 1, now: () => 0 });
+    ({ app } = testGateway({
+      callLimiter: {
+        ...memory,
+        take: (buckets) => {
+          questions += 1;
+          return memory.take(buckets);
+        },
+      },
+    }));
+    expect(await statuses(1, { ...LOGIN, body: {} })).toEqual([400]);
+    expect(questions).toBe(1);
+    const { statusCode, headers } = await send(app, { method: "OPTIONS", url: "/auth/login" });
+    expect([statusCode, headers["ratelimit-limit"]]).toEqual([204, undefined]);
+  });
+
+  test("what the guard refuses is counted under no route, and learns no limit", async () => {
+    const metrics = createMetrics("gateway");
+    ({ app } = testGateway({ metrics, limitClasses: limited({ unknown: { address: once } }) }));
+    expect(await statuses(2, { url: "/a//b" })).toEqual([400, 400]);
+    const refused = await send(app, { url: "/a//b" });
+    expect([refused.statusCode, refused.headers["ratelimit-limit"]]).toEqual([429, undefined]);
+    expect(refused.json()).toMatchObject({ error: { code: "too_many_requests" } });
+    expect(await metrics.render()).toMatch(
+      /gatehouse_rate_limited_total\{limit="address",route="\(none\)",.*\} 1/,
+    );
   });
 
   test("what is refused is counted by limit and route", async () => {
@@ -159,6 +213,82 @@ describe("our own routes", () => {
       /gatehouse_rate_limited_total\{limit="address",route="\/auth\/login",.*\} 3/,
     );
     expect(await metrics.render()).toMatch(/gatehouse_rate_limit_entries\{calls="own",.*\} 2/);
+  });
+});
+
+describe("calls under way", () => {
+  const many = { calls: 100, perSeconds: 60 };
+  /** Logins that wait, and logouts, until `answer` is called. */
+  function slowGateway(changes: Partial<LimitClasses>, metrics = createMetrics("gateway")) {
+    const waiting: (() => void)[] = [];
+    const wait = () => new Promise<void>((resolve) => void waiting.push(resolve));
+    ({ app } = testGateway({
+      metrics,
+      limitClasses: limited(changes),
+      isTrustedProxy: (address) => address === "127.0.0.1",
+      identity: {
+        register: () => Promise.reject(new Error("not part of this test")),
+        login: () => wait().then(() => ({ tokens, user: ada })),
+        getUser: () => wait().then(() => ada),
+        close: () => undefined,
+      },
+      sessions: {
+        refresh: () => Promise.reject(new Error("not part of this test")),
+        prove: async () => ({ userId: "u", sessionId: "s" }),
+        revoke: wait,
+        list: async () => [],
+        close: () => undefined,
+      },
+    }));
+    return { waiting, metrics };
+  }
+  const from = (ip: string) => ({ headers: { "x-forwarded-for": ip } });
+
+  test.each([
+    { what: "logins", limitClass: "login", call: LOGIN },
+    {
+      what: "logouts by refresh token",
+      limitClass: "logout",
+      call: { method: "POST", url: "/auth/logout", body: { refreshToken: "good" } },
+    },
+  ] as const)(
+    "half of a network's $what may be under way at once, and answers make room",
+    async ({ limitClass, call }) => {
+      const limits = { ...defaultLimitClasses()[limitClass], address: { calls: 5, perSeconds: 60 } };
+      const { waiting, metrics } = slowGateway({ [limitClass]: limits });
+      const begin = (ip: string) => send(app, { ...call, ...from(ip) });
+      const open = [begin("192.0.2.1"), begin("192.0.2.1")];
+      await expect.poll(() => waiting.length, { interval: 1 }).toBe(2);
+      const refused = await begin("192.0.2.1");
+      expect(refused.statusCode).toBe(429);
+      expect(await metrics.render()).toMatch(
+        new RegExp(`gatehouse_rate_limited_total\\{limit="open",route="${call.url}",.*\\} 1`),
+      );
+      open.push(begin("192.0.2.2"));
+      await expect.poll(() => waiting.length, { interval: 1 }).toBe(3);
+      for (const end of waiting.splice(0)) end();
+      expect((await Promise.all(open)).map(({ statusCode }) => statusCode)).toEqual([200, 200, 200]);
+      const next = begin("192.0.2.1");
+      await expect.poll(() => waiting.length, { interval: 1 }).toBe(1);
+      waiting[0]?.();
+      expect((await next).statusCode).toBe(200);
+    },
+  );
+
+  test("a limit of one call has a place for it", async () => {
+    const { waiting } = slowGateway({ login: { address: { calls: 1, perSeconds: 60 } } });
+    const only = send(app, LOGIN);
+    await expect.poll(() => waiting.length, { interval: 1 }).toBe(1);
+    waiting[0]?.();
+    expect((await only).statusCode).toBe(200);
+  });
+
+  test("calls with a token have no such limit: they are counted for their user", async () => {
+    const { waiting } = slowGateway({ account: { address: once, user: many } });
+    const calls = [1, 2].map(() => send(app, { url: "/auth/me", token: "user-token" }));
+    await expect.poll(() => waiting.length, { interval: 1 }).toBe(2);
+    for (const end of waiting) end();
+    expect((await Promise.all(calls)).map(({ statusCode }) => statusCode)).toEqual([200, 200]);
   });
 });
 
@@ -177,13 +307,18 @@ describe("nobody uses up what others need", () => {
   ) as unknown as LimitClasses;
   const OTHERS: Principal = { ...principalWith("USER"), userId: "0199a000-0000-7000-8000-00000000000e" };
 
+  /** Of the device that a login is given. */
+  const DEVICE = "2.ada.phone";
+  let nowMs = 0;
+
   function behindProxy() {
     return testGateway({
+      callLimiter: createMemoryLimiter({ replicas: 1, now: () => nowMs }),
       limitClasses: small,
       isTrustedProxy: (address) => address === "127.0.0.1",
       identity: {
         register: () => Promise.reject(new Error("not part of this test")),
-        login: async () => ({ tokens, user: ada }),
+        login: async () => ({ tokens, user: ada, deviceToken: `${DEVICE}.0.1.proof` }),
         getUser: async () => ada,
         close: () => undefined,
       },
@@ -214,7 +349,10 @@ describe("nobody uses up what others need", () => {
   const logOut = (ip: string) =>
     send(app, { method: "POST", url: "/auth/logout", body: {}, token: "owner", ...from(ip) });
 
-  test("a thousand /64s of one /48 flood login, refresh and account: who comes from elsewhere is served", async () => {
+  test("a thousand /64s of one /48 flood login, refresh and account: who comes from elsewhere is served", {
+    tags: "exhaustive",
+    timeout: 30_000,
+  }, async () => {
     ({ app } = behindProxy());
     const flood: number[] = [];
     for (let index = 0; index < 1_000; index += 1) {
@@ -232,7 +370,7 @@ describe("nobody uses up what others need", () => {
     expect((await logIn(elsewhere)).statusCode).toBe(200);
     expect((await refresh(elsewhere)).statusCode).toBe(200);
     expect((await logOut(elsewhere)).statusCode).toBe(200);
-  }, 30_000);
+  });
 
   test("a flood from everywhere: strangers wait, known networks log in, refreshes and logouts are not concerned", async () => {
     ({ app } = behindProxy());
@@ -253,13 +391,55 @@ describe("nobody uses up what others need", () => {
     expect((await logOut("203.0.113.3")).statusCode).toBe(200);
   }, 30_000);
 
+  const logInOn = (ip: string, deviceToken: string) =>
+    send(app, { ...LOGIN, headers: { "x-forwarded-for": ip, "gatehouse-device": deviceToken } });
+  /** From other networks each time. */
+  async function flood() {
+    for (let index = 0; index < 400; index += 1)
+      await send(app, { ...LOGIN, body: {}, ...from(`198.51.${index >> 8}.${index & 255}`) });
+    expect((await logIn("203.0.113.250")).statusCode).toBe(429);
+  }
+
+  test("a flood of strangers: a known device logs in from a new network, a made-up one does not", async () => {
+    ({ app } = behindProxy());
+    const first = await logInOn("192.0.2.1", "new");
+    nowMs += 10 * 86_400_000;
+    await flood();
+    const token = String(first.headers["gatehouse-device"]);
+    expect((await logInOn("203.0.113.1", "2.ada.laptop.0.1.proof")).statusCode).toBe(429);
+    expect((await logInOn("203.0.113.1", "new")).statusCode).toBe(429);
+    expect((await logInOn("203.0.113.2", token)).statusCode).toBe(200);
+    const headers = { "x-forwarded-for": "203.0.113.3", cookie: `gatehouse_device=${token}` };
+    expect((await send(app, { ...LOGIN, headers })).statusCode).toBe(429); // one a minute, in small
+    nowMs += 60_000;
+    await flood();
+    expect((await send(app, { ...LOGIN, headers })).statusCode).toBe(200);
+  }, 30_000);
+
+  test("a flood of strangers: a network from which somebody logged in ten days ago is not refused", async () => {
+    ({ app } = behindProxy());
+    expect((await logIn("192.0.2.1")).statusCode).toBe(200);
+    nowMs += 10 * 86_400_000;
+    await flood();
+    expect((await logIn("192.0.2.1")).statusCode).toBe(200);
+  }, 30_000);
+
+  test("a device that comes along with a refresh does not become known by that", async () => {
+    ({ app } = behindProxy());
+    const headers = { "x-forwarded-for": "192.0.2.1", "gatehouse-device": "2.eve.made-up.0.1.proof" };
+    const call = { method: "POST", url: "/auth/refresh", body: { refreshToken: "good" }, headers } as const;
+    expect((await send(app, call)).statusCode).toBe(200);
+    await flood();
+    expect((await logInOn("203.0.113.1", "2.eve.made-up.0.1.proof")).statusCode).toBe(429);
+  }, 30_000);
+
   test("a failed login or refresh makes no network known", async () => {
     ({ app } = behindProxy());
     const remembered: string[] = [];
-    const limiter = createMemoryLimiter({ replicas: 1, now: () => performance.now() });
+    const limiter = createMemoryLimiter({ replicas: 1, now: () => 0 });
     await app.close();
     ({ app } = testGateway({
-      callLimiter: { ...limiter, remember: async (network) => void remembered.push(network) },
+      callLimiter: { ...limiter, remember: async ({ network }) => void remembered.push(network) },
       sessions: {
         refresh: () => Promise.reject(new DomainError("refresh_token_invalid")),
         prove: async () => ({ userId: "u", sessionId: "s" }),
@@ -270,12 +450,19 @@ describe("nobody uses up what others need", () => {
     }));
     expect((await refresh("192.0.2.1")).statusCode).toBe(401);
     expect((await send(app, { url: "/auth/sessions", token: "revoked-token" })).statusCode).toBe(401);
+    expect((await send(app, { url: "/admin/users", token: "user-token" })).statusCode).toBe(403);
+    expect((await send(app, { url: "/auth/providers" })).statusCode).toBe(200);
+    const bad = { method: "POST", url: "/auth/change-password", body: {}, token: "user-token" } as const;
+    expect((await send(app, bad)).statusCode).toBe(400);
     expect(remembered).toEqual([]);
     expect((await send(app, { url: "/auth/sessions", token: "user-token" })).statusCode).toBe(200);
     expect(remembered).toEqual(["127.0.0.1"]);
   });
 
-  test("two hundred users who use up their own limits leave a logout to others", async () => {
+  test("two hundred users who use up their own limits leave a logout to others", {
+    tags: "exhaustive",
+    timeout: 60_000,
+  }, async () => {
     ({ app } = behindProxy());
     for (let user = 0; user < 200; user += 1) {
       const call = { url: "/auth/sessions", token: `user${user}`, ...from(`198.51.100.${user}`) };
@@ -285,7 +472,7 @@ describe("nobody uses up what others need", () => {
     expect(
       (await send(app, { url: "/auth/sessions", token: "owner", ...from("192.0.2.1") })).statusCode,
     ).toBe(200);
-  }, 30_000);
+  });
 
   test.each([
     { what: "paths that do not exist", call: { url: "/nowhere" }, status: 404 },
@@ -383,6 +570,22 @@ describe("forwarded calls", () => {
     await other.close();
   });
 
+  test("a forwarded call learns no limit of ours, and any number may be under way", async () => {
+    ({ app } = testGateway({ routes: route({ perAddress: once }, { auth: "public" }) }));
+    const answers = await Promise.all([1, 2].map(() => send(app, { url: "/things" })));
+    expect(answers.map(({ statusCode }) => statusCode)).toEqual([502, 502]);
+    for (const { headers } of answers) expect(headers["ratelimit-limit"]).toBeUndefined();
+  });
+
+  test("a route's limit for all counts the calls of all users together, and no failed proof", async () => {
+    ({ app } = testGateway({ routes: route({ total: once }), verifier: verifierOfUsers() }));
+    expect(await statuses(3, { url: "/things" })).toEqual([401, 401, 401]);
+    expect(await statuses(1, { url: "/things", token: "ada" })).toEqual([502]);
+    expect(await statuses(2, { url: "/things", token: "ben" })).toEqual([502, 429]);
+    const refused = await send(app, { url: "/things", token: "ada" });
+    expect(refused.headers["ratelimit-limit"]).toBeUndefined();
+  });
+
   test("routes that are read again keep what was counted", async () => {
     const metrics = createMetrics("gateway");
     const proxies = new ProxyTable(route({ perUser: once }), metrics);
@@ -391,25 +594,6 @@ describe("forwarded calls", () => {
     proxies.replace(route({ perUser: once, total: once }));
     expect(await statuses(1, things)).toEqual([429]);
   });
-});
-
-test.each([
-  ["/auth/login", "login"],
-  ["/v1/auth/login/change-password", "login"],
-  ["/auth/mfa/verify", "login"],
-  ["/auth/refresh", "refresh"],
-  ["/v1/auth/logout", "logout"],
-  ["/auth/:provider/callback", "provider"],
-  ["/auth/oauth/exchange", "provider"],
-  ["/auth/reset-password", "link"],
-  ["/auth/me", "account"],
-  ["/auth/mfa/enable", "account"],
-  ["/admin/users/:id", "admin"],
-  ["/oauth/introspect", "introspection"],
-  ["/.well-known/jwks.json", "document"],
-])("%s is counted as %s", (pattern, expected) => {
-  app = testGateway().app;
-  expect(limitClassOf(pattern)).toBe(expected);
 });
 
 /** Every route of our own, by class. A route that is not here is counted as something by accident. */
@@ -450,28 +634,4 @@ test("every route of our own is counted as it should be", async () => {
     expect([url, limitClass]).toEqual([url, expected]);
   }
   for (const path of Object.keys(CLASS_OF)) expect([...seen.keys()]).toContain(path);
-});
-
-test("limits are changed one by one", () => {
-  app = testGateway().app;
-  const classes = limitClassesSchema.parse("login.address=10/1, admin.user=5/60");
-  expect(classes.login).toEqual({
-    address: { calls: 10, perSeconds: 1 },
-    total: defaultLimitClasses().login.total,
-  });
-  expect(classes.admin.user).toEqual({ calls: 5, perSeconds: 60 });
-});
-
-test.each([
-  ["login", "must be like"],
-  ["logins.address=1/1", "must be of login, link"],
-  ["login.user=1/1", "must be of address, total"],
-  ["logout.total=1/1", "must be of address, user"],
-  ["login.address=0/1", "must be 1 to"],
-  ["login.address=1/3601", "must be 1 to"],
-  ["constructor.name=1/1", "must be of"],
-])("%s is no limit", (text, problem) => {
-  app = testGateway().app;
-  const { error } = limitClassesSchema.safeParse(text);
-  expect(error?.issues[0]?.message).toContain(`${text}: ${problem}`);
 });

@@ -6,8 +6,11 @@ import { type Network, networkOf, networksOf } from "../service-kit/network-of.t
 import type { Bucket, LimitScope, Verdict } from "./bucket.ts";
 import type { CallLimiter } from "./call-limiter.ts";
 import { clientIp } from "./client-ip.ts";
+import { deviceKeyOf, deviceTokenOf } from "./device-cookie.ts";
+import type { LetInDevice } from "./known-callers.ts";
 import type { LimitClass, LimitClasses } from "./limit-class.ts";
 import type { ReconciledLimiter } from "./reconciled-limiter.ts";
+import { ShareCounts } from "./share-counts.ts";
 
 export interface RateLimitDeps {
   limitClasses: LimitClasses;
@@ -18,21 +21,32 @@ export interface RateLimitDeps {
   metrics: Metrics;
 }
 
+/** What our own routes and forwarded ones both have. */
+type SharedScope = Exclude<LimitScope, "device">;
+
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
 export interface RateLimits {
+  /** Gives a call of our own public routes its place among those of its network that are under way. */
+  enter: Hook;
   beforeLogin: Hook;
   afterLogin: Hook;
   /** Counts a request that the guard refused. @returns what it is answered: its error, or `too_many_requests`. */
   refusedByGuard(request: FastifyRequest, error: Error): Error;
-  /** For the answers of our own routes: remembers networks from which somebody was let in. */
+  /** For the answers of our own routes: ends the call's place, and remembers networks and devices from which somebody was let in. */
   noteAnswer(request: FastifyRequest, reply: FastifyReply): void;
 }
 
 /**
- * Two `onRequest` hooks that throw `too_many_requests`, around authentication: networks are counted before a token is
- * looked at, the user after. A total is counted on public methods only of networks without a recent success: who may not
- * call cannot use up what others need.
+ * Of what a limit allows a network in its time, this part may be under way at once: whoever pipelines thousands of calls
+ * over one connection has no more than that waiting in this process and in the services behind it.
+ */
+const AT_ONCE = 0.5;
+
+/**
+ * Three `onRequest` hooks that throw `too_many_requests`. Before a token is looked at: what a network has under way on our
+ * own public routes, and its calls; after it: the user's calls. A total is counted on public methods only of strangers,
+ * whose network and device are not known for a recent success: who may not call cannot use up what others need.
  */
 export function createRateLimits(deps: RateLimitDeps): RateLimits {
   const { metrics, callLimiter, proxyLimiter } = deps;
@@ -44,6 +58,8 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
     gauge.set({ calls: "own" }, callLimiter.size);
     gauge.set({ calls: "proxied" }, proxyLimiter.size);
   });
+
+  const underWay = new ShareCounts();
 
   function settle(request: FastifyRequest, reply: FastifyReply, verdict: Verdict): void {
     const { refusedBy, waitMs, own } = verdict;
@@ -82,6 +98,20 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
     };
 
   return {
+    enter(request, _reply, done) {
+      const isOpenToAll = isPublic(request) || request.policy?.orRefreshToken === true;
+      const limit = isOpenToAll && request.target === null ? limitOf(request, deps, "address") : undefined;
+      if (limit === undefined) return done();
+      const kind = kindOf(request, "address");
+      const max = Math.max(Math.floor(limit.calls * AT_ONCE), 1);
+      try {
+        request.leave = underWay.enter({ kind, callers: networksOf(clientIp(request)), max });
+      } catch (error) {
+        refusals.inc({ limit: "open", route: request.policy?.pattern ?? "(none)" });
+        return done(error as Error);
+      }
+      done();
+    },
     beforeLogin: hook(bucketsBeforeLogin),
     afterLogin: hook(bucketsAfterLogin),
     refusedByGuard(request, error) {
@@ -91,10 +121,12 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
       return new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs) });
     },
     noteAnswer(request, reply) {
+      request.leave?.();
+      request.leave = null;
       if (request.target !== null || reply.statusCode >= 400) return;
       // A token was good, or a session has begun or goes on.
       if (request.principal === null && request.provenActor?.sessionId === undefined) return;
-      void callLimiter.remember(networkOf(clientIp(request)));
+      void callLimiter.remember({ network: networkOf(clientIp(request)), device: deviceOf(request) });
     },
   };
 }
@@ -109,9 +141,27 @@ function bucketsBeforeLogin(request: FastifyRequest, deps: RateLimitDeps): Bucke
   if (total === undefined) return buckets;
   const [{ name: spares }] = networks;
   const shared: Bucket = { kind: kindOf(request, "total"), name: "", scope: "total", limit: total, spares };
+  const reserve = request.target === null ? deviceBucket(request, deps) : undefined;
+  if (reserve !== undefined) buckets.push(reserve);
   // What is forwarded does not wait for Redis: this gateway's own memory has to do.
   if (request.target === null || !deps.callLimiter.isKnown(spares)) buckets.push(shared);
   return buckets;
+}
+
+function deviceBucket(request: FastifyRequest, { limitClasses }: RateLimitDeps): Bucket | undefined {
+  const limitClass = limitClassOfRequest(request);
+  const { device: limit } = limitClasses[limitClass];
+  const name = deviceKeyOf(deviceTokenOf(request));
+  if (limit === undefined || name === undefined) return undefined;
+  return { kind: `own ${limitClass} device`, name, scope: "device", limit };
+}
+
+/** The device that a login has just been given, else the one that the client names. */
+function deviceOf(request: FastifyRequest): LetInDevice | undefined {
+  const { givenDeviceToken, provenActor } = request;
+  const key = deviceKeyOf(givenDeviceToken ?? deviceTokenOf(request));
+  if (key === undefined) return undefined;
+  return givenDeviceToken === null ? { key } : { key, userId: provenActor?.userId };
 }
 
 function bucketsAfterLogin(request: FastifyRequest, deps: RateLimitDeps): Bucket[] {
@@ -150,14 +200,14 @@ function limitClassOfRequest(request: FastifyRequest): LimitClass {
   return request.policy === null ? "unknown" : (request.routeOptions.config.limitClass ?? "document");
 }
 
-function limitOf(request: FastifyRequest, deps: RateLimitDeps, scope: LimitScope): RateLimit | undefined {
+function limitOf(request: FastifyRequest, deps: RateLimitDeps, scope: SharedScope): RateLimit | undefined {
   const { target } = request;
   if (target === null) return deps.limitClasses[limitClassOfRequest(request)][scope];
   const { perAddress, perUser, total } = target.route.rateLimit;
   return scope === "address" ? perAddress : scope === "user" ? perUser : total;
 }
 
-function kindOf(request: FastifyRequest, scope: LimitScope): string {
+function kindOf(request: FastifyRequest, scope: SharedScope): string {
   const { target } = request;
   return target === null ? `own ${limitClassOfRequest(request)} ${scope}` : target.route.limitKinds[scope];
 }

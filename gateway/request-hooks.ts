@@ -51,6 +51,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   });
   const limits = createRateLimits(deps);
   app.addHook("onRequest", createGuard(deps.allowedHosts, deps.ending, limits));
+  app.addHook("onRequest", limits.enter);
   app.addHook("onRequest", limits.beforeLogin);
   app.addHook("onRequest", createAuthenticate(deps.verifier));
   app.addHook("onRequest", limits.afterLogin);
@@ -109,11 +110,13 @@ function decorateRequests(app: GatewayApp): void {
   app.decorateRequest("corsHeaders", undefined as never);
   app.decorateRequest("isDecided", false);
   app.decorateRequest("isClosed", false);
+  app.decorateRequest("leave", null);
   app.decorateRequest("principal", null);
   app.decorateRequest("accessToken", "");
   app.decorateRequest("tokenFailure", null);
   app.decorateRequest("refusedActor", null);
   app.decorateRequest("provenActor", null);
+  app.decorateRequest("givenDeviceToken", null);
   app.decorateRequest("audited", null);
   app.decorateRequest("errorCode", null);
   app.decorateRequest("isEffectUncertain", false);

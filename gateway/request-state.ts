@@ -47,6 +47,8 @@ declare module "fastify" {
     exchange: Exchange | null;
     /** Its connection, if it is to become a WebSocket. */
     upgrade: Upgrade | null;
+    /** Gives back its place among the calls of its network that are under way; null if it has none. */
+    leave: (() => void) | null;
     /** Who calls; null on public routes. */
     principal: Principal | null;
     /** The verified token's text; empty on public routes. */
@@ -57,6 +59,8 @@ declare module "fastify" {
     refusedActor: AuditActor | null;
     /** Who turned out to act, where a public call proves it (login, refresh). */
     provenActor: AuditActor | null;
+    /** The device token that a login has just been given; null: none. */
+    givenDeviceToken: string | null;
     /** What was promised to the audit log, and whether it was kept; null if nothing was. */
     audited: { call: AuditedCall; startedMs: number; isTold: boolean } | null;
     /** What its answer says to scripts of another origin: names and values in turn. */

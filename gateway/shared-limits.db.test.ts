@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { Redis } from "ioredis";
 import { pino } from "pino";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { openSharedRedis, type SharedRedis } from "../service-kit/shared-redis.ts";
 import {
   findRedisProgram,
@@ -10,7 +11,7 @@ import {
 } from "../tests/support/redis.ts";
 import type { Bucket } from "./bucket.ts";
 import { testLimiterContract } from "./call-limiter.contract.ts";
-import { createRedisLimiter } from "./call-limiter.ts";
+import { type CallLimiter, createRedisLimiter } from "./call-limiter.ts";
 import { ReconciledLimiter } from "./reconciled-limiter.ts";
 
 const program = findRedisProgram();
@@ -30,16 +31,22 @@ const bucketOf = (calls: number, perSeconds = 600): Bucket => ({
   limit: { calls, perSeconds },
 });
 
-async function connect(redis: TestRedis, lines: string[] = []): Promise<SharedRedis> {
+async function connect(
+  redis: TestRedis,
+  lines: string[] = [],
+  // A busy machine must not make a gateway count by itself where that is not what is tested.
+  answerTimeoutMs = 30_000,
+): Promise<SharedRedis> {
   const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
   const shared = openSharedRedis({
     url: redis.url,
     name: "gatehouse-test",
     what: "calls are limited",
+    answerTimeoutMs,
     logger,
   });
   cleanUp.push(() => shared.close());
-  await expect.poll(() => shared.isConnected, { interval: 5, timeout: 10_000 }).toBe(true);
+  await expect.poll(() => shared.isConnected, { interval: 5 }).toBe(true);
   return shared;
 }
 
@@ -52,6 +59,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
 
   let nowMs = 1.8e12;
   testLimiterContract("a limiter in Redis", async () => ({
+    // What is promised is how calls are counted together, on a slow machine too.
     limiter: createRedisLimiter(await connect(redis), {
       replicas: 3,
       now: () => nowMs,
@@ -62,22 +70,65 @@ describe.skipIf(program === undefined)("with Redis", () => {
     },
   }));
 
-  test("a network that one gateway knows is known to all, and in little memory", async () => {
-    const [one, other] = await Promise.all(
+  test("a network or device that one gateway knows is known to all, and in little memory", async () => {
+    const limiters = await Promise.all(
       [1, 2].map(async () => createRedisLimiter(await connect(redis), { replicas: 3, now })),
     );
+    const [one, other] = limiters as [CallLimiter, CallLimiter];
     const bucket: Bucket = { ...bucketOf(1), kind: "own login total", scope: "total", spares: "192.0.2.1" };
-    await one?.remember("192.0.2.1");
-    for (let call = 0; call < 5; call += 1) expect((await other?.take([bucket]))?.refusedBy).toBeUndefined();
+    await one.remember({ network: "192.0.2.1", device: { key: "phone", userId: "ada" } });
+    for (let call = 0; call < 5; call += 1) expect((await other.take([bucket])).refusedBy).toBeUndefined();
     const stranger = { ...bucket, spares: "192.0.2.2" };
-    expect((await other?.take([stranger]))?.refusedBy).toBeUndefined();
-    expect((await other?.take([stranger]))?.refusedBy).toEqual(stranger);
-    for (let index = 0; index < 500; index += 1) await one?.remember(`198.51.100.${index}`);
+    expect((await other.take([stranger])).refusedBy).toBeUndefined();
+    expect((await other.take([stranger])).refusedBy).toEqual(stranger);
+    const phone: Bucket = { ...bucketOf(5), kind: "own login device", name: "phone", scope: "device" };
+    expect((await other.take([phone, stranger])).refusedBy).toBeUndefined();
+    expect((await other.take([{ ...phone, name: "made up" }, stranger])).refusedBy).toEqual(stranger);
+    for (let index = 0; index < 500; index += 1) {
+      const device = { key: `${index}`, userId: `${index}` };
+      await one.remember({ network: `198.51.100.${index}`, device });
+    }
     const shared = await connect(redis);
-    const keys = (await shared.ask((client) => client.keys("*known networks*"))) ?? [];
-    expect(keys).toHaveLength(1);
-    expect(await shared.ask((client) => client.strlen(keys[0] ?? ""))).toBeLessThanOrEqual(2 ** 23);
-    expect(await shared.ask((client) => client.pttl(keys[0] ?? ""))).toBeGreaterThan(86_400_000);
+    const keys = (await shared.ask((client) => client.keys("*{limits}*"))) ?? [];
+    const sizes = await Promise.all(
+      keys.map(async (key) => (await shared.ask((client) => client.strlen(key))) ?? 0),
+    );
+    const large = sizes.filter((bytes) => bytes > 2 ** 20).sort((a, b) => b - a);
+    expect(large.slice(0, 2)).toEqual([2 ** 24, 2 ** 23]);
+    expect(large[2]).toBeLessThanOrEqual(2 ** 21);
+    expect(large).toHaveLength(3);
+    for (const key of keys.filter((name) => name.includes("filter"))) {
+      const leftMs = (await shared.ask((client) => client.pttl(key))) ?? 0;
+      expect(leftMs).toBeGreaterThan(15 * 86_400_000 - 60_000);
+      expect(leftMs).toBeLessThanOrEqual(30 * 86_400_000);
+    }
+  });
+
+  test("a Redis that has forgotten learns a device again from the gateway that knows it, and from no other", async () => {
+    const limiters = await Promise.all(
+      [1, 2].map(async () =>
+        createRedisLimiter(await connect(redis), {
+          replicas: 3,
+          now: () => nowMs,
+          redisNow: () => nowMs,
+        }),
+      ),
+    );
+    const [one, other] = limiters as [CallLimiter, CallLimiter];
+    const phone = { network: "192.0.2.1", device: { key: "phone" } };
+    await one.remember({ ...phone, device: { key: "phone", userId: "ada" } });
+    const shared = await connect(redis);
+    await shared.ask((client) => client.flushall());
+    nowMs += 3_600_000;
+    const buckets: [Bucket, Bucket] = [
+      { ...bucketOf(5), kind: "own login device", name: "phone", scope: "device" },
+      { ...bucketOf(1), kind: "own login total", scope: "total", spares: "192.0.2.2" },
+    ];
+    await other.take(buckets.slice(1));
+    await other.remember(phone);
+    expect((await other.take(buckets)).refusedBy).toEqual(buckets[1]);
+    await one.remember(phone);
+    expect((await other.take(buckets)).refusedBy).toBeUndefined();
   });
 
   async function admittedExactly(count: number, shared: SharedRedis[], bucket: Bucket): Promise<number> {
@@ -101,7 +152,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
     await expect.poll(() => shared.some(({ isConnected }) => isConnected)).toBe(false);
     expect(await admittedExactly(300, shared, bucketOf(9))).toBe(9);
     await redis.restart();
-    await expect.poll(() => shared.every(({ isConnected }) => isConnected), { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => shared.every(({ isConnected }) => isConnected)).toBe(true);
     expect(await admittedExactly(300, shared, bucketOf(9))).toBe(9);
     expect(lines).toEqual([
       "Redis connected: calls are limited by all replicas together",
@@ -110,18 +161,21 @@ describe.skipIf(program === undefined)("with Redis", () => {
     ]);
   });
 
-  test("a Redis that does not answer costs one wait in a second, not one a call, and limits go on", async () => {
-    const shared = await connect(redis);
+  test("a Redis that does not answer is asked once in a second, not for each call, and limits go on", async () => {
+    const shared = await connect(redis, [], 150);
+    const asked = vi.spyOn(Redis.prototype, "evalsha");
+    cleanUp.push(() => asked.mockRestore());
+    vi.spyOn(performance, "now").mockReturnValue(performance.now());
+    cleanUp.push(() => vi.mocked(performance.now).mockRestore());
     redis.freeze();
     cleanUp.push(() => redis.thaw());
-    const startedMs = now();
     expect(await admittedExactly(50, [shared], bucketOf(9))).toBe(9 / GATEWAYS);
     const limiter = createRedisLimiter(shared, { replicas: GATEWAYS, now });
     for (let call = 0; call < 100; call += 1) await limiter.take([bucketOf(9)]);
-    expect(now() - startedMs).toBeLessThan(1_000);
+    expect(asked).toHaveBeenCalledTimes(1);
   });
 
-  describe("forwarded calls", () => {
+  describe("forwarded calls", { tags: "exhaustive" }, () => {
     async function gateways(): Promise<ReconciledLimiter[]> {
       return Promise.all(
         Array.from({ length: GATEWAYS }, async () => {
@@ -142,8 +196,9 @@ describe.skipIf(program === undefined)("with Redis", () => {
       const startedMs = now();
       const burst = all.map((limiter) => admitted(limiter, 1_000, bucket));
       expect(burst).toEqual([100, 100, 100]);
-      await sleep(400);
       // Ten calls a second, and two hundred to wait for.
+      const hasAgreed = () => all.every((limiter) => limiter.take([bucket]).waitMs > 10_000);
+      await expect.poll(hasAgreed).toBe(true);
       expect(all.map((limiter) => admitted(limiter, 100, bucket))).toEqual([0, 0, 0]);
       expect(all[0]?.take([bucket]).waitMs).toBeGreaterThan(20_000 - (now() - startedMs) - 500);
     });
@@ -167,9 +222,8 @@ describe.skipIf(program === undefined)("with Redis", () => {
     test("a gateway learns of what the others let through with the first call of its own", async () => {
       const [one, other] = (await gateways()) as [ReconciledLimiter, ReconciledLimiter];
       expect(admitted(one, 100, bucketOf(30))).toBe(30);
-      await sleep(300);
-      expect(admitted(other, 1, bucketOf(30))).toBe(1);
-      await sleep(300);
+      // By itself it would never let anybody wait for longer than one of its calls takes to be forgotten: 20 s.
+      await expect.poll(() => other.take([bucketOf(30)]).waitMs, { interval: 100 }).toBeGreaterThan(20_000);
       expect(admitted(other, 100, bucketOf(30))).toBe(0);
     });
 

@@ -1,7 +1,8 @@
 import { v7 as uuidv7 } from "uuid";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { changeEmail } from "./change-email.ts";
 import { changePassword } from "./change-password.ts";
@@ -9,12 +10,15 @@ import { confirmEmailChange as confirmChange } from "./confirm-email-change.ts";
 import { deleteAccount } from "./delete-account.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import type { MailName } from "./mail.ts";
+import { makeLink } from "./make-link.ts";
 import { register } from "./register.ts";
 import { resetPassword } from "./reset-password.ts";
 import { proveCredentials, soon, testDeps } from "./test-deps.ts";
 import { outboxOf, tokensIn } from "./test-mails-store.ts";
 import { undoEmailChange } from "./undo-email-change.ts";
 import { updateProfile } from "./update-profile.ts";
+import { openLink } from "./use-link.ts";
+import { lockAddresses } from "./user-store.ts";
 import { verifyEmail } from "./verify-email.ts";
 
 let database: TestDatabase;
@@ -30,7 +34,7 @@ beforeEach(async () => {
 });
 afterEach(
   () =>
-    database.ownerSql`truncate users, counted_mails, mail_outbox, session_ends, released_addresses cascade`,
+    database.ownerSql`truncate users, counted_mails, mail_outbox, session_ends, security_events, released_addresses cascade`,
 );
 afterAll(() => database.drop());
 
@@ -180,10 +184,12 @@ test("a change of address needs the password and an address", async () => {
   await expect(wantAddress("anna@new.example", "wrong")).rejects.toMatchObject({
     code: "invalid_credentials",
   });
-  await expect(wantAddress("nonsense")).rejects.toMatchObject({
-    code: "validation_failed",
-    fields: [{ field: "newEmail" }],
-  });
+  for (const address of ["nonsense", "\uff41nna@new.example"]) {
+    await expect(wantAddress(address)).rejects.toMatchObject({
+      code: "validation_failed",
+      fields: [{ field: "newEmail", code: "invalid_format", message: "must be an e-mail address" }],
+    });
+  }
   expect(await mails("confirm-email-change")).toEqual([]);
 });
 
@@ -360,4 +366,170 @@ test("with an account the throttle forgets the address", async () => {
   const forget = vi.spyOn(deps.throttle, "forget");
   await erase(ANNA.password);
   expect(forget.mock.calls.flat()).toEqual([ANNA.email, `reauthentication ${userId}`]);
+});
+
+const codeOf = (work: Promise<unknown>) =>
+  work.then(
+    () => "done",
+    (error: DomainError) => error.code,
+  );
+const told = (type: string) =>
+  database.ownerSql`select actor_id from security_events where user_id = ${userId} and type = ${type}`;
+/** Of a purpose that no mail here is for. */
+async function linkFor(purpose: "undo_access_change"): Promise<string> {
+  const stored = await transaction(database.sql, (tx) => makeLink(tx, deps, { userId, purpose }));
+  return new URL(deps.linkTokens.completed({ link: stored }).link ?? "").searchParams.get("token") ?? "";
+}
+/** Changes the account after its password was checked, before the change that needs it. */
+function afterPassword(change: () => Promise<unknown>): void {
+  const { verify } = deps.passwords;
+  deps.passwords.verify = async (...args) => {
+    const verdict = await verify(...args);
+    deps.passwords.verify = verify;
+    await change();
+    return verdict;
+  };
+}
+
+test("a change of address and its undoing are told to the audit log as the owner's", async () => {
+  await confirmEmailChange(deps, await wantAddress("anna@new.example"));
+  await undoEmailChange(deps, await last("email-changed"), context());
+  for (const type of ["email_changed", "email_change_undone"]) {
+    expect(await told(type), type).toEqual([{ actor_id: userId }]);
+  }
+});
+
+test("the mail to the old address says when it was left", async () => {
+  await confirmEmailChange(deps, await wantAddress("anna@new.example"));
+  const link = expect.stringMatching(/^undo_email_change:/);
+  expect(await mails("email-changed")).toMatchObject([
+    { data: { link, occurredAt: "2031-01-02 03:04:05 UTC" } },
+  ]);
+});
+
+describe("no mail, and nobody is woken to send one, for an address", () => {
+  afterEach(async () => {
+    await deps.afterAnswer.drained();
+    expect(deps.logLines.join()).not.toContain("failed");
+    expect(await mails("confirm-email-change")).toEqual([]);
+    expect(await mails("address-in-use")).toEqual([]);
+    expect(deps.wakeMailWorker).not.toHaveBeenCalled();
+  });
+
+  test("that the account has already", async () => {
+    deps.wakeMailWorker.mockClear();
+    await wantAddress("ANNA@example.com");
+    expect(await database.ownerSql`select from links where purpose = 'confirm_email_change'`).toEqual([]);
+  });
+
+  test("of a disabled account", async () => {
+    const { id } = await register(deps, { ...ANNA, email: "ben@example.com" }, soon());
+    await database.ownerSql`update users set status = 'disabled' where id = ${id}`;
+    deps.wakeMailWorker.mockClear();
+    await wantAddress("ben@example.com");
+  });
+
+  test("that is kept for the account that had it", async () => {
+    const { id } = await register(deps, { ...ANNA, email: "ben@example.com" }, soon());
+    await database.ownerSql`
+      insert into links (id, token_hash, purpose, user_id, new_email, created_at, expires_at)
+      values (${uuidv7()}, decode(repeat('00', 32), 'hex'), 'undo_email_change', ${id}, 'old-ben@example.com',
+        ${deps.now()}, ${later(DAY_MS).now()})`;
+    deps.wakeMailWorker.mockClear();
+    await wantAddress("old-ben@example.com");
+  });
+
+  test("that was asked for with a password that was replaced meanwhile", async () => {
+    deps.wakeMailWorker.mockClear();
+    afterPassword(() => database.ownerSql`update users set password_hash = null`);
+    await wantAddress("anna@new.example");
+  });
+
+  test("that is the fourth within an hour", async () => {
+    for (let index = 0; index < 3; index += 1) await wantAddress(`anna${index}@new.example`);
+    await database.ownerSql`truncate mail_outbox`;
+    deps.wakeMailWorker.mockClear();
+    await wantAddress("anna3@new.example");
+  });
+});
+
+test("the owner of a taken address is told when somebody wanted it", async () => {
+  await register(deps, { ...ANNA, email: "ben@example.com" }, soon());
+  await wantAddress("ben@example.com");
+  expect(await mails("address-in-use")).toMatchObject([{ data: { occurredAt: "2031-01-02 03:04:05 UTC" } }]);
+});
+
+test("a change of address kills the link that takes a new login back: it went to the old one", async () => {
+  const token = await linkFor("undo_access_change");
+  const newer = await linkFor("undo_access_change");
+  for (const each of [token, newer]) await openLink(deps, "undo_access_change", each);
+  await confirmEmailChange(deps, await wantAddress("anna@new.example"));
+  for (const each of [token, newer]) {
+    await expect(openLink(deps, "undo_access_change", each)).rejects.toMatchObject({
+      code: "verification_token_invalid",
+    });
+  }
+});
+
+test("an undone change leaves the way back from an earlier one", async () => {
+  await confirmEmailChange(deps, await wantAddress("second@example.com"));
+  const first = await last("email-changed");
+  await confirmEmailChange(later(1_000), await wantAddress("third@example.com", ANNA.password, later(1_000)));
+  await undoEmailChange(later(2_000), await last("email-changed"), context());
+  expect(await addressOf(userId)).toBe("second@example.com");
+  await undoEmailChange(later(3_000), first, context());
+  expect(await addressOf(userId)).toBe(ANNA.email);
+});
+
+test("who goes back to an address after its undo has expired leaves a way back like at any change", async () => {
+  await confirmEmailChange(deps, await wantAddress("anna@new.example"));
+  const after = later(8 * DAY_MS);
+  await confirmEmailChange(after, await wantAddress(ANNA.email, ANNA.password, after));
+  expect((await mails("email-changed")).map(({ recipient }) => recipient)).toEqual([
+    ANNA.email,
+    "anna@new.example",
+  ]);
+});
+
+test("an address that got another account all the same is not given back, and the link stays as it was", async () => {
+  await confirmEmailChange(deps, await wantAddress("anna@new.example"));
+  const { id } = await register(deps, { ...ANNA, email: "ben@example.com" }, soon());
+  await database.ownerSql`update users set email = ${ANNA.email} where id = ${id}`;
+  const token = await last("email-changed");
+  await expect(undoEmailChange(deps, token, context())).rejects.toMatchObject({
+    code: "verification_token_invalid",
+  });
+  await database.ownerSql`delete from users where id = ${id}`;
+  await undoEmailChange(deps, token, context());
+});
+
+describe.each([
+  ["a change of address", () => wantAddress("anna@new.example"), confirmEmailChange],
+  [
+    "its undoing",
+    async () => {
+      await confirmEmailChange(deps, await wantAddress("anna@new.example"));
+      return last("email-changed");
+    },
+    (with_: typeof deps, token: string) => undoEmailChange(with_, token, context()),
+  ],
+] as const)("%s", (_what, ask, use) => {
+  test.each([ANNA.email, "anna@new.example"])(
+    "waits for whoever is deciding about %s, of the two addresses",
+    async (address) => {
+      const token = await ask();
+      const held = await transaction(database.ownerSql, async (tx) => {
+        await lockAddresses(tx, [address]);
+        let outcome = "";
+        const changed = codeOf(use(deps, token)).then((code) => {
+          outcome = code;
+        });
+        // On a slow machine the wait may be over, in vain, before it is seen.
+        const state = async () => outcome || ((await database.waitingForLocks()) === 1 ? "waits" : "");
+        await expect.poll(state, { interval: 5 }).toMatch(/^(waits|service_unavailable)$/);
+        return { changed };
+      });
+      await held.changed;
+    },
+  );
 });

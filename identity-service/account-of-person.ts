@@ -33,24 +33,31 @@ export interface OpenedAccount {
  *
  * @throws {DomainError} `link_required` if there is an account that it must not get; `email_not_verified` where nobody may
  *   learn whether an address has an account, and the provider has not checked it; `oauth_failed` if the account may
- *   not log in, or the provider tells no address for a new one.
+ *   not log in, or the provider tells no address for a new one; `service_unavailable` if the identity is linked and
+ *   unlinked all the while.
  */
 export async function accountOfPerson(
   deps: OAuthDeps,
   arrival: Arrival,
   context: CallContext,
 ): Promise<OpenedAccount> {
-  const opened = await transaction(deps.sql, (tx) => findOrMake(tx, deps, arrival, context));
+  const open = () => transaction(deps.sql, (tx) => findOrMake(tx, deps, arrival, context));
+  const opened = (await open()) ?? (await open());
+  if (opened === undefined) throw new DomainError("service_unavailable");
   if (opened.account.status !== "active") throw new DomainError("oauth_failed");
   return opened;
 }
 
+/**
+ * @returns undefined, with nothing changed, if the identity was linked while this waited for a lock. Its account must not
+ *   be locked under that lock: another login may hold the two the other way round. The next transaction finds it linked.
+ */
 async function findOrMake(
   tx: TransactionSql,
   deps: OAuthDeps,
   arrival: Arrival,
   context: CallContext,
-): Promise<OpenedAccount> {
+): Promise<OpenedAccount | undefined> {
   const linkedTo = await findIdentityUser(tx, keyOf(arrival));
   if (linkedTo !== undefined) return openLinked(tx, deps, arrival, linkedTo, context);
   const { email } = arrival.person;
@@ -64,8 +71,7 @@ async function findOrMake(
   if (owner !== undefined) return linkByAddress(tx, deps, arrival, owner.user.id, context);
   await lockAddresses(tx, [email]);
   // Whoever came first is seen now: the same person in another tab, or a registration.
-  const same = await findIdentityUser(tx, keyOf(arrival));
-  if (same !== undefined) return openLinked(tx, deps, arrival, same, context);
+  if ((await findIdentityUser(tx, keyOf(arrival))) !== undefined) return undefined;
   return { account: await makeAccount(tx, deps, arrival, email, context), end: undefined };
 }
 
@@ -93,12 +99,11 @@ async function linkByAddress(
   arrival: Arrival,
   userId: string,
   context: CallContext,
-): Promise<OpenedAccount> {
+): Promise<OpenedAccount | undefined> {
   const { person, party } = arrival;
   const owner = await lockAccount(tx, userId);
   // The same person in another tab may have been first.
-  const same = await findIdentityUser(tx, keyOf(arrival));
-  if (same !== undefined) return openLinked(tx, deps, arrival, same, context);
+  if ((await findIdentityUser(tx, keyOf(arrival))) !== undefined) return undefined;
   const isTheirs = owner?.email === person.email && person.isEmailVerified;
   if (owner === undefined || !isTheirs || owner.isPrivileged) throw new DomainError("link_required");
   if (!owner.isActive) throw new DomainError("oauth_failed");

@@ -31,11 +31,27 @@ test("what fails is logged and ends nothing", async () => {
   expect(lines.join("")).toContain('"task":"first"');
 });
 
-test("beyond the bound everybody is told that we are busy", async () => {
+test("beyond the bound strangers are told that we are busy, and known callers beyond theirs", async () => {
   const { after } = afterAnswer(3);
-  for (let index = 0; index < 3; index += 1) after.run("test", async () => undefined);
-  expect(() => after.run("test", async () => undefined)).toThrow(expect.objectContaining({ code: "busy" }));
+  const run = (isKnown: boolean) => after.run("test", async () => undefined, isKnown);
+  expect(after.isFull).toBe(false);
+  for (let index = 0; index < 3; index += 1) run(false);
+  expect(after.isFull).toBe(true);
+  expect(() => run(false)).toThrow(expect.objectContaining({ code: "busy" }));
+  for (let index = 0; index < 3; index += 1) run(true);
+  expect(() => run(true)).toThrow(expect.objectContaining({ code: "busy" }));
   await after.drained();
-  after.run("test", async () => undefined);
+  expect(after.isFull).toBe(false);
+  run(false);
+  run(true);
   await after.drained();
+});
+
+test("known callers' work goes before that of strangers, and the last of either drains", async () => {
+  const { after } = afterAnswer(10);
+  const done: string[] = [];
+  for (const name of ["stranger 1", "stranger 2"]) after.run("test", async () => void done.push(name));
+  after.run("test", async () => void done.push("known"), true);
+  await after.drained();
+  expect(done).toEqual(["known", "stranger 1", "stranger 2"]);
 });

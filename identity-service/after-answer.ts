@@ -5,43 +5,56 @@ import type { Logger } from "../service-kit/logger.ts";
 export interface AfterAnswer {
   /**
    * @param work what fails is logged, and nobody is told.
+   * @param isKnown whether the caller was counted as known: such work has places of its own and goes first.
    * @throws {DomainError} `busy`, whatever the work, if too much waits already.
    */
-  run(name: string, work: () => Promise<void>): void;
+  run(name: string, work: () => Promise<void>, isKnown?: boolean): void;
+  /** Whether there is no place for a stranger's work. */
+  readonly isFull: boolean;
   /** Resolves when what was asked for is done. */
   drained(): Promise<void>;
 }
 
 export interface AfterAnswerOptions {
-  /** Waiting and running together. */
+  /** Waiting and running together, strangers' work; and as much of known callers. */
   maxPending: number;
   logger: Logger;
 }
 
 const CONCURRENCY = 2;
 
+/** The work of callers with the same standing. */
+interface Queue {
+  waiting: (() => Promise<void>)[];
+  /** Waiting and running. */
+  pending: number;
+}
+
 export function createAfterAnswer({ maxPending, logger }: AfterAnswerOptions): AfterAnswer {
-  const waiting: (() => Promise<void>)[] = [];
+  const known: Queue = { waiting: [], pending: 0 };
+  const strangers: Queue = { waiting: [], pending: 0 };
   let workers = 0;
-  let pending = 0;
   let onEmpty: (() => void)[] = [];
+  const isEmpty = () => known.pending + strangers.pending === 0;
+  const nextQueue = () => [known, strangers].find(({ waiting }) => waiting.length > 0);
 
   const drain = async () => {
-    for (let work = waiting.shift(); work !== undefined; work = waiting.shift()) {
-      await work();
-      pending -= 1;
+    for (let queue = nextQueue(); queue !== undefined; queue = nextQueue()) {
+      await queue.waiting.shift()?.();
+      queue.pending -= 1;
     }
     workers -= 1;
-    if (pending > 0) return;
+    if (!isEmpty()) return;
     for (const tell of onEmpty) tell();
     onEmpty = [];
   };
   return {
-    run(name, work) {
-      if (pending >= maxPending)
+    run(name, work, isKnown = false) {
+      const queue = isKnown ? known : strangers;
+      if (queue.pending >= maxPending)
         throw new DomainError("busy", "Too much is waiting; try again.", { retryAfterMs: 1_000 });
-      pending += 1;
-      waiting.push(() =>
+      queue.pending += 1;
+      queue.waiting.push(() =>
         work().catch((error: unknown) =>
           logger.error({ err: error, task: name }, "work after an answer failed"),
         ),
@@ -51,6 +64,9 @@ export function createAfterAnswer({ maxPending, logger }: AfterAnswerOptions): A
       // Behind the answer, which is written in this turn of the event loop.
       setImmediate(drain);
     },
-    drained: () => (pending === 0 ? Promise.resolve() : new Promise((resolve) => onEmpty.push(resolve))),
+    get isFull() {
+      return strangers.pending >= maxPending;
+    },
+    drained: () => (isEmpty() ? Promise.resolve() : new Promise((resolve) => onEmpty.push(resolve))),
   };
 }

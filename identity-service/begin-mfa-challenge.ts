@@ -44,7 +44,7 @@ export async function beginMfaChallenge(
   const { userId, firstFactor, sessionEpoch } = login;
   const tempToken = newMfaToken(deps.randomBytes);
   const tokenHash = mfaTokenHash(tempToken);
-  if (tokenHash === undefined) throw new Error("a tempToken that we would not take");
+  if (tokenHash === undefined) throw new Error("the generated token has an invalid format");
   const createdAt = deps.now();
   const expiresAt = new Date(createdAt.getTime() + deps.mfaChallengeTtlS * 1_000);
   const ip = login.clientIp.slice(0, MAX_IP_CHARACTERS);

@@ -2,20 +2,17 @@ import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import { listIdentities } from "./external-identity-store.ts";
-import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
 import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
 import { insertFlow, type OAuthFlow } from "./oauth-store.ts";
 import { type IdentityOwner, type ProveOwnerDeps, proveOwner } from "./prove-owner.ts";
 import type { RelyingParty } from "./relying-party.ts";
 import { findSessionEpoch } from "./session-end-store.ts";
-import type { Throttle } from "./throttle.ts";
+import { type SpendCallDeps, spendOrRefuse } from "./spend-call.ts";
 
 const FLOW_LIFETIME_S = 600;
 
-export type BeginOAuthLoginDeps = OAuthDeps &
-  ProveOwnerDeps &
-  KnownNetworkDeps & { throttle: Pick<Throttle, "spend"> };
+export type BeginOAuthLoginDeps = OAuthDeps & ProveOwnerDeps & SpendCallDeps;
 
 /** Where a browser is about to go, and for what. */
 export interface OAuthBeginning {
@@ -32,6 +29,8 @@ export interface OAuthBeginning {
   linkTo: IdentityOwner | undefined;
   /** Empty (a gateway of an earlier version): counted only against everybody's budget. */
   clientIp: string;
+  /** As an earlier login gave it; may be empty. */
+  deviceToken?: string;
 }
 
 /** The way to the provider. */
@@ -62,6 +61,7 @@ export async function beginOAuthLogin(
   await spendOrRefuse(deps, {
     kind: "oauth_login",
     clientIp: beginning.clientIp,
+    deviceToken: beginning.deviceToken,
     // A session speaks for whoever links.
     isKnown: beginning.linkTo !== undefined,
   });
@@ -136,7 +136,7 @@ function browserOf(
 
 function hashOf(handle: string): Buffer {
   const hash = handleHash(handle);
-  if (hash === undefined) throw new Error("a handle that we would not take");
+  if (hash === undefined) throw new Error("the generated handle has an invalid format");
   return hash;
 }
 

@@ -29,7 +29,7 @@ export async function beginPasswordChange(
 ): Promise<PendingPasswordChange> {
   const tempToken = newMfaToken(deps.randomBytes);
   const tokenHash = mfaTokenHash(tempToken);
-  if (tokenHash === undefined) throw new Error("a tempToken that we would not take");
+  if (tokenHash === undefined) throw new Error("the generated token has an invalid format");
   const createdAt = deps.now();
   const expiresAt = new Date(createdAt.getTime() + deps.mfaChallengeTtlS * 1_000);
   await insertPasswordChange(sql, { ...login, tokenHash, createdAt, expiresAt });

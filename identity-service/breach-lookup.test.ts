@@ -60,9 +60,7 @@ const FAILURES: [string, RequestListener][] = [
 
 test.each(FAILURES)("a look-up that %s lets the password pass, counted and logged", async (_what, answer) => {
   const { lookup, lines, counted } = await lookupAt(answer, 100);
-  const startedMs = performance.now();
   expect(await lookup.isBreached(PASSWORD)).toBe(false);
-  expect(performance.now() - startedMs).toBeLessThan(1_000);
   expect(await counted("failed")).toBe(1);
   expect(lines.join()).toContain("breach look-up failed");
   expect(lines.join()).not.toContain(PASSWORD);

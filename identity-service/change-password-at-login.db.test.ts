@@ -1,7 +1,7 @@
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
-import type { DomainError } from "../service-kit/errors.ts";
+import { DomainError } from "../service-kit/errors.ts";
 import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
@@ -295,8 +295,12 @@ test("an end of sessions between the change and the session takes the session aw
     await setUserAccess(deps, { userId: anna.id, status: "disabled" }, context());
     return tokens;
   });
-  expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");
-  expect(deps.tokenService.revokeSession).toHaveBeenCalledOnce();
+  await expect(change(tempToken)).rejects.toMatchObject({
+    code: "password_change_token_invalid",
+    cause: { code: "invalid_credentials" },
+  });
+  const which = { sessionId: "late", userId: anna.id, reason: "credentials_changed" };
+  expect(deps.tokenService.revokeSession.mock.calls).toEqual([[which, expect.anything()]]);
 });
 
 test("a session that began while its account was erased ends as the account's others did", async () => {
@@ -367,7 +371,7 @@ test("who is erased while logging in gets no mail after it", async () => {
     await tx`delete from mail_outbox where user_id = ${anna.id}`;
     await tx`delete from users where id = ${anna.id}`;
     erased = rememberDevice(deps, { user: anna, ...FROM, userAgent: "Firefox/1", deviceToken: "" });
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    await expect.poll(database.waitingForLocks, { interval: 5 }).toBe(1);
   });
   expect(await erased).toBe("");
   expect(await mails()).toEqual([]);
@@ -406,4 +410,62 @@ test("five look-ups of breaches for a login, and no more", async () => {
   expect(codes.filter((code) => code === "password_too_common")).toHaveLength(5);
   expect(codes.filter((code) => code === "password_change_token_invalid")).toHaveLength(15);
   expect(asks).toBe(5);
+});
+
+test("the change ends the sessions before it and is told to the audit log, with where it came from", async () => {
+  await demand();
+  await change(await asked());
+  expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({
+    userId: anna.id,
+    reason: "password_changed",
+    exceptSessionId: null,
+  });
+  const changed = await database.ownerSql`
+    select actor_id, ip, user_agent from security_events where type = 'password_changed'`;
+  expect(changed).toEqual([{ actor_id: anna.id, ip: FROM.clientIp, user_agent: FROM.userAgent }]);
+});
+
+test.each([
+  ["address", () => database.ownerSql`update users set email = 'other@example.com'`],
+  ["password's hash", () => database.ownerSql`update users set password_hash = null`],
+])(
+  "it dies by another %s while the new password is hashed: the policy looked at the earlier one",
+  async (_what, alter) => {
+    await demand();
+    const tempToken = await asked();
+    const { hash } = deps.passwords;
+    deps.passwords.hash = async (...args) => {
+      await alter();
+      return hash(...args);
+    };
+    expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");
+    expect(await account()).toMatchObject({ must_change_password: true });
+  },
+);
+
+test("while token-service is away the new password is set and the login is unavailable, not refused", async () => {
+  await demand();
+  const tempToken = await asked();
+  deps.tokenService.issueSession.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  expect(await codeOf(change(tempToken))).toBe("service_unavailable");
+  expect(await logIn(NEW)).toHaveProperty("tokens");
+});
+
+test("a new password that is refused is named as the request names it", async () => {
+  await demand();
+  await expect(change(await asked(), "x".repeat(129))).rejects.toMatchObject({
+    fields: [{ field: "newPassword", code: "too_long" }],
+  });
+});
+
+test("waiting logins that ended a day ago are deleted as new ones begin", async () => {
+  await demand();
+  await asked();
+  const waiting = async () => (await database.ownerSql`select from password_change_challenges`).length;
+  nowMs += 24 * 3_600_000 + 300_000;
+  await asked();
+  expect(await waiting()).toBe(2);
+  nowMs += 1;
+  await asked();
+  expect(await waiting()).toBe(2);
 });

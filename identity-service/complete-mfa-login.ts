@@ -96,8 +96,8 @@ async function pass(
     return undefined;
   }
   const user = await findUser(tx, locked.id);
-  const isFirst = await consumeChallenge(tx, tokenHash, now);
-  if (user === undefined || !isFirst) throw new DomainError("mfa_token_invalid");
+  if (user === undefined) throw new DomainError("mfa_token_invalid");
+  await consumeChallenge(tx, tokenHash, now);
   const { firstFactor } = challenge;
   // Who came from an identity provider has not used the password that must be changed.
   const passwordChange =

@@ -143,7 +143,7 @@ async function makeCode(deps: OAuthDeps, account: Account, codeChallenge: string
   if (deps.loginRequiresVerifiedEmail && !user.emailVerified) throw new DomainError("email_not_verified");
   const code = newHandle(deps.randomBytes);
   const codeHash = handleHash(code);
-  if (codeHash === undefined) throw new Error("a code that we would not take");
+  if (codeHash === undefined) throw new Error("the generated code has an invalid format");
   const authTime = deps.now();
   const expiresAt = new Date(authTime.getTime() + CODE_LIFETIME_MS);
   const facts = { codeHash, codeChallenge, userId: user.id, sessionEpoch, authTime, expiresAt };

@@ -64,7 +64,7 @@ export const configSchema = z
     BOOTSTRAP_ADMIN_PASSWORD_FILE: secretFileSchema.optional(),
     /** Encrypts TOTP secrets in the database: 32 random bytes, base64. */
     MFA_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,
-    /** Another key that secrets may be encrypted with. They are encrypted anew at the start. */
+    /** Another key that secrets may be encrypted with. They are encrypted anew in the background. */
     MFA_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
     /** What authenticator apps show beside the user's address. */
     MFA_ISSUER: z

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { DomainError } from "../service-kit/errors.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { deleteUnusedAccounts } from "./delete-unused-accounts.ts";
 import { register } from "./register.ts";
@@ -42,6 +43,32 @@ test("accounts that nobody has proven, used or linked go after 90 days, and no o
   expect(
     await database.ownerSql`select actor_id, reason, erased_email from security_events where type = 'account_deleted'`,
   ).toEqual([{ actor_id: null, reason: "never proven, never used", erased_email: "unused@example.com" }]);
+});
+
+test("the session of a login that was under way while its unused account was deleted is ended", async () => {
+  const deps = await testDeps(database.sql);
+  const person = { email: "late@example.com", password: "Password123!", firstName: "A", lastName: "B" };
+  const { id: userId } = await register(deps, person, soon());
+  const inAYear = {
+    ...deps,
+    now: () => new Date(deps.now().getTime() + 366 * DAY_MS),
+    unusedAccountDays: 90,
+  };
+  const { revokeUserSessions } = deps.tokenService;
+  const end = { userId, exceptSessionId: null, reason: "account_deleted" };
+
+  revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  await expect(deleteUnusedAccounts(inAYear)).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(await database.ownerSql`select from users where id = ${userId}`).toEqual([]);
+  const owed = () => database.ownerSql`
+    select user_id as "userId", except_session_id as "exceptSessionId", reason from session_ends`;
+  expect(await owed(), "the worker has it").toEqual([end]);
+
+  await database.ownerSql`truncate session_ends`;
+  const { id: anotherId } = await register(deps, person, soon());
+  await deleteUnusedAccounts(inAYear);
+  expect(revokeUserSessions).toHaveBeenLastCalledWith({ ...end, userId: anotherId }, expect.anything());
+  expect(await owed()).toEqual([]);
 });
 
 test("accounts from before first logins were kept are not deleted: they may have been used", async () => {

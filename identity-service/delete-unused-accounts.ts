@@ -1,15 +1,15 @@
 import { newCallContext } from "../service-kit/call-context.ts";
-import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
+import type { TransactionSql } from "../service-kit/postgres.ts";
 import { transaction } from "../service-kit/postgres.ts";
 import { eraseUser, lockUnusedAccounts } from "./account-store.ts";
-import type { TellAuditDeps } from "./tell-audit.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "./end-sessions.ts";
+import type { SessionEnd } from "./session-end-store.ts";
 import { tellErasure } from "./tell-erasure.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const MAX_BATCH = 100;
 
-export interface DeleteUnusedAccountsDeps extends TellAuditDeps {
-  sql: Sql;
+export interface DeleteUnusedAccountsDeps extends EndSessionsDeps {
   /** 0: none is deleted. */
   unusedAccountDays: number;
 }
@@ -17,19 +17,33 @@ export interface DeleteUnusedAccountsDeps extends TellAuditDeps {
 /**
  * Deletes accounts that are older than the configuration says and that nobody has ever proven the address of, logged in to
  * or linked: somebody else's address, mostly. Its owner can then register it. Any number of replicas may.
+ *
+ * @throws {DomainError} `service_unavailable`: the session-end worker ends the sessions of the last batch, and the rest
+ *   waits for the next run.
  */
 export async function deleteUnusedAccounts(deps: DeleteUnusedAccountsDeps): Promise<void> {
   if (deps.unusedAccountDays === 0) return;
   const madeBefore = new Date(deps.now().getTime() - deps.unusedAccountDays * DAY_MS);
   const eraseBatch = (tx: TransactionSql) => erase(tx, deps, madeBefore);
-  while ((await transaction(deps.sql, eraseBatch)) === MAX_BATCH);
+  let ends: SessionEnd[];
+  do {
+    ends = await transaction(deps.sql, eraseBatch);
+    // Before the next batch: a flood of unused accounts must not queue in front of ends that somebody waits for.
+    for (const end of ends) await endSessions(deps, end, newCallContext());
+  } while (ends.length === MAX_BATCH);
 }
 
-async function erase(tx: TransactionSql, deps: DeleteUnusedAccountsDeps, madeBefore: Date): Promise<number> {
-  const accounts = await lockUnusedAccounts(tx, madeBefore, MAX_BATCH);
-  for (const account of accounts) {
+/** @returns the ends of what a login may have begun since the account was seen as unused. */
+async function erase(
+  tx: TransactionSql,
+  deps: DeleteUnusedAccountsDeps,
+  madeBefore: Date,
+): Promise<SessionEnd[]> {
+  const ends: SessionEnd[] = [];
+  for (const account of await lockUnusedAccounts(tx, madeBefore, MAX_BATCH)) {
     await tellErasure(tx, deps, account, { reason: "never proven, never used" }, newCallContext());
+    ends.push(await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" }));
     await eraseUser(tx, account.id);
   }
-  return accounts.length;
+  return ends;
 }

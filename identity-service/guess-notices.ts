@@ -3,8 +3,9 @@ import { orUnavailable, type Sql, type TransactionSql, transaction } from "../se
 import { lockAccountOf } from "./account-store.ts";
 import type { AfterAnswer } from "./after-answer.ts";
 import { inUtc } from "./in-utc.ts";
-import { enqueueMail, hasMail } from "./mail-outbox-store.ts";
+import { hasMail, insertMail } from "./mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "./make-link.ts";
+import { hasNoticeBudget } from "./notice-budget.ts";
 import { dailyNoticeId } from "./notice-id.ts";
 
 export interface GuessNoticeDeps extends MakeLinkDeps {
@@ -52,7 +53,9 @@ async function mailOwner(tx: TransactionSql, deps: GuessNoticeDeps, email: strin
   const now = deps.now();
   const id = dailyNoticeId(TEMPLATE, userId, now);
   if (await hasMail(tx, id)) return false;
+  // Before the link is made: an open one that nobody gets would count against the links that the owner asks for.
+  if (!(await hasNoticeBudget(tx, { id, userId, recipient }, now))) return false;
   const link = await makeLink(tx, deps, { userId, purpose: "reset_password" });
   const data = { link, occurredAt: inUtc(now) };
-  return enqueueMail(tx, { id, userId, recipient, template: TEMPLATE, data }, now);
+  return insertMail(tx, { id, userId, recipient, template: TEMPLATE, data }, now);
 }

@@ -2,6 +2,11 @@ import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import type { DeviceTokens, KnownDevice } from "./device-token.ts";
 import { findDeviceAccount } from "./user-store.ts";
 
+export interface KnownDeviceDeps {
+  sql: Sql;
+  deviceTokens: Pick<DeviceTokens, "read">;
+}
+
 /**
  * The device that a token is of, if it is one of this account's and no new password was set since; else none. Costs a
  * look-up by the token's own user, whoever's account is asked for.
@@ -9,13 +14,24 @@ import { findDeviceAccount } from "./user-store.ts";
  * @param account canonical address.
  */
 export async function knownDevice(
-  deps: { sql: Sql; deviceTokens: DeviceTokens },
+  deps: KnownDeviceDeps,
   token: string,
   account: string,
 ): Promise<KnownDevice | undefined> {
+  const known = await deviceOfAnyone(deps, token);
+  return known?.email === account ? known.device : undefined;
+}
+
+/**
+ * The device that a token is of, and its owner's address, if no new password was set since; else none. Costs a look-up
+ * by the token's own user.
+ */
+export async function deviceOfAnyone(
+  deps: KnownDeviceDeps,
+  token: string,
+): Promise<{ device: KnownDevice; email: string } | undefined> {
   const device = deps.deviceTokens.read(token);
   if (device === undefined) return undefined;
   const owner = await orUnavailable(findDeviceAccount(deps.sql, device.userId));
-  const isKnown = owner?.email === account && owner.passwordEpoch === device.passwordEpoch;
-  return isKnown ? device : undefined;
+  return owner?.passwordEpoch === device.passwordEpoch ? { device, email: owner.email } : undefined;
 }

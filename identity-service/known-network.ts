@@ -1,12 +1,7 @@
 import { orUnavailable, type Sql, type TransactionSql } from "../service-kit/postgres.ts";
-import {
-  deleteOldNetworks,
-  findNetworkOfAccount,
-  insertKnownNetwork,
-  isNetworkUsed,
-} from "./known-network-store.ts";
+import { deleteOldNetworks, findNetworkOfAccount, insertKnownNetwork } from "./known-network-store.ts";
 import type { DigestNetwork } from "./network-digests.ts";
-import { type CostlyCall, type Standing, type Throttle, tooManyRequests } from "./throttle.ts";
+import type { Standing } from "./throttle.ts";
 
 export interface KnownNetworkDeps {
   sql: Sql;
@@ -44,28 +39,6 @@ export async function rememberNetwork(
   if (digests === undefined) return;
   const { userId, passwordEpoch } = login;
   await insertKnownNetwork(sql, { ...digests, userId, passwordEpoch });
-}
-
-/**
- * Counts a call, before it costs anything. Where strangers have used up what they share, networks that somebody logs in
- * from have a reserve: only then it is looked up whether this is one.
- *
- * @throws {DomainError} `too_many_requests`; `service_unavailable`.
- */
-export async function spendOrRefuse(
-  deps: KnownNetworkDeps & { throttle: Pick<Throttle, "spend"> },
-  call: CostlyCall,
-): Promise<void> {
-  const spending = await deps.throttle.spend(call);
-  if (spending.kind === "admitted") return;
-  // Its own network's budget it shares with nobody else, known or not.
-  if (call.isKnown || spending.limit !== undefined) throw tooManyRequests(spending);
-  const digests = deps.digestNetwork("", call.clientIp ?? "");
-  const isKnown =
-    digests !== undefined && (await orUnavailable(isNetworkUsed(deps.sql, digests.networkDigest)));
-  if (!isKnown) throw tooManyRequests(spending);
-  const known = await deps.throttle.spend({ ...call, isKnown });
-  if (known.kind === "refused") throw tooManyRequests(known);
 }
 
 /** Forgets networks that nobody has logged in from for 30 days. */

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { createLinkTokens, hashOfToken, LINK_PURPOSES, storedLink } from "./links.ts";
+import { createLinkTokens, hashOfToken, LINK_LIFETIME_MS, LINK_PURPOSES, storedLink } from "./links.ts";
+import { linkRefused } from "./use-link.ts";
 
 const ID = "019a0000-0000-7000-8000-000000000001";
 const key = randomBytes(32);
@@ -38,3 +39,29 @@ test.each(["", "a", "x".repeat(44), `${"x".repeat(42)}=`, `${"x".repeat(42)}\n`,
   "%j is no token",
   (text) => expect(hashOfToken(text)).toBeUndefined(),
 );
+
+test.each([`x verify_email:${ID}`, `verify_email:${ID}0`, "verify_email:", ID, ""])(
+  "%j in a mail is no link of ours",
+  (link) => expect(() => links.completed({ link })).toThrow("does not know"),
+);
+
+test("links that a user asked for are good for 24 hours, for a password half an hour, those that undo a week", () => {
+  const hourMs = 3_600_000;
+  expect(LINK_LIFETIME_MS).toEqual({
+    verify_email: 24 * hourMs,
+    reset_password: hourMs / 2,
+    confirm_email_change: 24 * hourMs,
+    undo_email_change: 168 * hourMs,
+    undo_access_change: 168 * hourMs,
+  });
+});
+
+test("a link that sets a password is refused as such, every other as one of a verification", () => {
+  expect(Object.fromEntries(LINK_PURPOSES.map((purpose) => [purpose, linkRefused(purpose).code]))).toEqual({
+    verify_email: "verification_token_invalid",
+    reset_password: "reset_token_invalid",
+    confirm_email_change: "verification_token_invalid",
+    undo_email_change: "verification_token_invalid",
+    undo_access_change: "verification_token_invalid",
+  });
+});

@@ -174,3 +174,16 @@ test("where it is asked for, an address that is not proven keeps out whoever has
   await database.ownerSql`update users set email_verified = true`;
   expect(await logIn(EMAIL, PASSWORD, strict)).toMatchObject({ user: { emailVerified: true } });
 });
+
+test("what a verification costs depends on the address alone: canonical, or as it was typed if it is none", async () => {
+  const asked: unknown[] = [];
+  const { verify } = deps.passwords;
+  deps.passwords.verify = async (account, password, deadlineMs, how) => {
+    asked.push(how);
+    return verify(account, password, deadlineMs, how);
+  };
+  await logIn("Anna.SMITH@EXAMPLE.com");
+  await logIn("Eve@Example.COM").catch(() => undefined);
+  await logIn("Anna Smith").catch(() => undefined);
+  expect(asked).toEqual([{ address: EMAIL }, { address: "eve@example.com" }, { address: "Anna Smith" }]);
+});

@@ -2,7 +2,6 @@ import { canonicalEmail } from "../service-kit/canonical-email.ts";
 import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { type LockedAccount, lockAccountOf } from "./account-store.ts";
 import type { AfterAnswer } from "./after-answer.ts";
-import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
 import {
   enqueueResetMail,
   enqueueStrangersMail,
@@ -11,11 +10,10 @@ import {
   type MailBudgetDeps,
 } from "./mail-budget.ts";
 import { hasHadEnough, type MakeLinkDeps, makeLink } from "./make-link.ts";
-import type { Throttle } from "./throttle.ts";
+import { type SpendCallDeps, spendAsKnown, spendOrRefuse, type TokenCall } from "./spend-call.ts";
 
-export interface MailALinkDeps extends MakeLinkDeps, MailBudgetDeps, KnownNetworkDeps {
+export interface MailALinkDeps extends MakeLinkDeps, MailBudgetDeps, SpendCallDeps {
   afterAnswer: AfterAnswer;
-  throttle: Pick<Throttle, "spend">;
   /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
@@ -26,6 +24,8 @@ export interface AskedMail {
   email: string;
   /** The client's address; without one the call is counted only against everybody's budget. */
   clientIp?: string;
+  /** As an earlier login gave it, on whosever account: it speaks for the caller, not for the address. */
+  deviceToken?: string;
 }
 
 /**
@@ -43,8 +43,9 @@ export async function mailALink(
   asked: AskedMail,
   isDue: (account: LockedAccount) => boolean,
 ): Promise<void> {
-  await spendOrRefuse(deps, { kind: kind.call, clientIp: asked.clientIp });
-  deps.afterAnswer.run(kind.template, async () => {
+  const { clientIp, deviceToken } = asked;
+  const isKnown = await spend(deps, { kind: kind.call, clientIp, deviceToken });
+  const work = async () => {
     const email = canonicalEmail(asked.email);
     if (email === undefined) return;
     const isMade = await orUnavailable(
@@ -57,7 +58,14 @@ export async function mailALink(
       }),
     );
     if (isMade) deps.wakeMailWorker();
-  });
+  };
+  deps.afterAnswer.run(kind.template, work, isKnown);
+}
+
+/** @returns whether the caller was counted as known, which it is also when strangers have taken all of their places. */
+async function spend(deps: MailALinkDeps, call: TokenCall): Promise<boolean> {
+  if (await spendOrRefuse(deps, call)) return true;
+  return deps.afterAnswer.isFull && (await spendAsKnown(deps, call))?.kind === "admitted";
 }
 
 async function mailReset(tx: TransactionSql, deps: MailALinkDeps, account: LockedAccount): Promise<boolean> {

@@ -1,17 +1,20 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { v7 as uuidv7 } from "uuid";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { createAfterAnswer } from "./after-answer.ts";
 import { deleteOldLinks } from "./delete-old-links.ts";
 import { forgotPassword } from "./forgot-password.ts";
+import { rememberNetwork } from "./known-network.ts";
 import { consumeLink } from "./link-store.ts";
 import type { MailName } from "./mail.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { register } from "./register.ts";
 import { resendVerification } from "./resend-verification.ts";
 import { resetPassword } from "./reset-password.ts";
-import { soon, testDeps } from "./test-deps.ts";
+import { proveCredentials, soon, testDeps } from "./test-deps.ts";
 import { outboxOf, tokensIn } from "./test-mails-store.ts";
 import { throttleLimits } from "./throttle.ts";
 import { verifyEmail as verify } from "./verify-email.ts";
@@ -26,7 +29,9 @@ beforeEach(async () => {
   deps = await testDeps(database.sql);
   userId = (await register(deps, ANNA, soon())).id;
 });
-afterEach(() => database.ownerSql`truncate users, counted_mails, mail_outbox, session_ends cascade`);
+afterEach(
+  () => database.ownerSql`truncate users, counted_mails, mail_outbox, session_ends, security_events cascade`,
+);
 afterAll(() => database.drop());
 
 const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
@@ -228,6 +233,88 @@ test("a network that asks for mails too often gets 429, whoever the mails are fo
   run.mockRestore();
 });
 
+/** What is left of a flood of strangers: nothing, of what they share. */
+async function flooded() {
+  const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 10, calls: 2 });
+  const throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });
+  for (let index = 0; index < 3; index += 1) {
+    for (const kind of ["forgot_password", "resend_verification"] as const)
+      await throttle.spend({ kind, clientIp: `198.51.100.${index}` });
+  }
+  return { ...deps, throttle };
+}
+
+const phone = () => ({
+  clientIp: "192.0.2.1",
+  deviceToken: deps.deviceTokens.issue({ id: uuidv7(), userId }),
+});
+
+test("a flood of strangers: who asks on a known device gets the mail, on a made-up one 429", async () => {
+  const limited = await flooded();
+  const stranger = { ...ANNA, clientIp: "192.0.2.1" };
+  await expect(forgotPassword(limited, stranger)).rejects.toMatchObject({ code: "too_many_requests" });
+  const { deviceToken } = phone();
+  for (const forged of [`${deviceToken.slice(0, -2)}AA`, "new", `2.${userId}.${uuidv7()}.0.9999999999.AAAA`])
+    await expect(forgotPassword(limited, { ...stranger, deviceToken: forged })).rejects.toMatchObject({
+      code: "too_many_requests",
+    });
+  await forgotPassword(limited, { ...stranger, deviceToken });
+  await resendVerification(limited, { ...stranger, deviceToken });
+  await deps.afterAnswer.drained();
+  expect(await tokens("reset-password")).toHaveLength(1);
+  expect(await tokens("verify-email")).toHaveLength(2); // the registration's is the first
+});
+
+test("a flood of strangers: a device is not known any more after a new password", async () => {
+  const limited = await flooded();
+  const asked = { ...ANNA, ...phone() };
+  await reset(await askForReset());
+  await expect(forgotPassword(limited, asked)).rejects.toMatchObject({ code: "too_many_requests" });
+});
+
+test("a flood of strangers: a known device is answered alike for every address, five times", async () => {
+  const limited = await flooded();
+  const asked = phone();
+  for (const email of [ANNA.email, "nobody@example.com", "not an address", ANNA.email, ANNA.email])
+    expect(await forgotPassword(limited, { ...asked, email })).toBeUndefined();
+  for (const email of [ANNA.email, "nobody@example.com"])
+    await expect(forgotPassword(limited, { ...asked, email })).rejects.toMatchObject({
+      code: "too_many_requests",
+    });
+  await deps.afterAnswer.drained();
+});
+
+test("neighbours use up the network's budget: a known device behind it asks all the same", async () => {
+  const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 1, calls: 100 });
+  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  const neighbour = { ...ANNA, clientIp: "192.0.2.1" };
+  await forgotPassword(limited, { ...neighbour, email: "nobody@example.com" });
+  await expect(forgotPassword(limited, neighbour)).rejects.toMatchObject({ limit: 1 });
+  await forgotPassword(limited, { ...ANNA, ...phone() });
+  await deps.afterAnswer.drained();
+  expect(await tokens("reset-password")).toHaveLength(1);
+});
+
+test("strangers take all of their places: known devices and networks have places of their own", async () => {
+  const { logger } = deps;
+  const limited = { ...deps, afterAnswer: createAfterAnswer({ maxPending: 2, logger }) };
+  await rememberNetwork(database.sql, deps, {
+    userId,
+    email: ANNA.email,
+    passwordEpoch: 0,
+    clientIp: "203.0.113.1",
+  });
+  const busy = Promise.withResolvers<void>();
+  for (let index = 0; index < 2; index += 1) limited.afterAnswer.run("flood", () => busy.promise);
+  const stranger = { ...ANNA, clientIp: "192.0.2.1" };
+  await expect(forgotPassword(limited, stranger)).rejects.toMatchObject({ code: "busy" });
+  await forgotPassword(limited, { ...ANNA, ...phone() });
+  await forgotPassword(limited, { ...ANNA, clientIp: "203.0.113.1" });
+  busy.resolve();
+  await limited.afterAnswer.drained();
+  expect(await tokens("reset-password")).toHaveLength(2);
+});
+
 test("links that are tried out are counted for their network, before they are looked up", async () => {
   const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 5 });
   const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
@@ -329,4 +416,178 @@ test("a link that expires between its look-up and its use is not used", async ()
     transaction(database.sql, (tx) => consumeLink(tx, link.id, new Date(link.expiresAt.getTime() + ms)));
   expect(await use(0)).toBe(false);
   expect(await use(-1)).toBe(true);
+});
+
+test("a link keeps nothing that it is not for", async () => {
+  const links = await database.ownerSql`select new_email, are_credentials_proven, session_id from links`;
+  expect(links).toEqual([{ new_email: null, are_credentials_proven: false, session_id: null }]);
+});
+
+test("who holds a used link can guess no password with it", async () => {
+  const token = await last("verify-email");
+  await verifyEmail(deps, token);
+  deps.argon2.verify.mockClear();
+  const guess = { token, sessionUserId: "", password: "guess", clientIp: "" };
+  await expect(verify(deps, guess, context())).rejects.toMatchObject({ code: "verification_token_invalid" });
+  expect(deps.argon2.verify).not.toHaveBeenCalled();
+});
+
+test("an account that is erased while its link is used is refused like a wrong link", async () => {
+  const token = await last("verify-email");
+  const { verify: verifyPassword } = deps.passwords;
+  deps.passwords.verify = async (...args) => {
+    const verdict = await verifyPassword(...args);
+    await database.ownerSql`delete from users`;
+    return verdict;
+  };
+  const proof = { token, sessionUserId: "", password: ANNA.password, clientIp: "" };
+  await expect(verify(deps, proof, context())).rejects.toMatchObject({ code: "verification_token_invalid" });
+});
+
+test("an account that is erased while its password is reset is refused like a wrong link", async () => {
+  const token = await askForReset();
+  const { spend } = deps.throttle;
+  deps.throttle.spend = async (call) => {
+    await database.ownerSql`delete from users`;
+    return spend(call);
+  };
+  await expect(reset(token)).rejects.toMatchObject({ code: "reset_token_invalid" });
+});
+
+test("a verified address lets in again who was kept out for failures before it, and the audit log knows whose it is", async () => {
+  const guess = { account: ANNA.email, clientIp: "192.0.2.1" };
+  for (let index = 0; index < 5; index += 1) await deps.throttle.take(guess);
+  expect(await deps.throttle.take(guess)).toEqual({ kind: "locked" });
+  const proof = { sessionUserId: "", password: "", clientIp: "192.0.2.1" };
+  await verify(deps, { token: await last("verify-email"), ...proof }, context());
+  expect(await deps.throttle.take(guess)).toEqual({ kind: "admitted" });
+  expect(
+    await database.ownerSql`select actor_id, ip from security_events where type = 'email_verified'`,
+  ).toEqual([{ actor_id: userId, ip: "192.0.2.1" }]);
+});
+
+test("nobody is woken for a mail that is not made", async () => {
+  const limited = { ...deps, mailLimits: { ...deps.mailLimits, resetsPerDay: 0 } };
+  deps.wakeMailWorker.mockClear();
+  await forgotPassword(limited, { email: ANNA.email });
+  await forgotPassword(deps, { email: "nobody@example.com" });
+  await deps.afterAnswer.drained();
+  expect(deps.wakeMailWorker).not.toHaveBeenCalled();
+  expect(deps.logLines.join()).not.toContain("failed");
+  await askForReset();
+  expect(deps.wakeMailWorker).toHaveBeenCalledOnce();
+});
+
+test("a used reset link does not count as open: the next one comes at once, also as the fourth of an hour", async () => {
+  for (let index = 0; index < 3; index += 1) await askForReset();
+  await reset(await last("reset-password"));
+  await askForReset();
+  expect(await tokens("reset-password")).toHaveLength(4);
+});
+
+test("a verification mail that nobody gets kills no earlier link", async () => {
+  const first = await last("verify-email");
+  const spent = { ...deps, mailLimits: { ...deps.mailLimits, strangersPerHour: 1 } };
+  await resendVerification(spent, ANNA);
+  await deps.afterAnswer.drained();
+  await verifyEmail(deps, first);
+});
+
+test("who holds a good reset link gets in where strangers have used up all calls", async () => {
+  const token = await askForReset();
+  const limits = throttleLimits({ network: 100, everything: 100, calls: 1 });
+  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  await expect(reset("A".repeat(43), NEW, limited)).rejects.toMatchObject({ code: "reset_token_invalid" });
+  await expect(reset("A".repeat(43), NEW, limited)).rejects.toMatchObject({ code: "too_many_requests" });
+  await reset(token, NEW, limited);
+});
+
+test("a reset that cannot look its link up is unavailable, and says nothing of the link", async () => {
+  const token = await askForReset();
+  const broken = Object.assign(() => Promise.reject(new DomainError("service_unavailable")), {
+    pool: deps.sql.pool,
+  }) as unknown as typeof deps.sql;
+  await expect(reset(token, NEW, { ...deps, sql: broken })).rejects.toMatchObject({
+    code: "service_unavailable",
+  });
+});
+
+test("a refused password is named as the request names it", async () => {
+  await expect(reset(await askForReset(), "x".repeat(129))).rejects.toMatchObject({
+    fields: [{ field: "newPassword", code: "too_long" }],
+  });
+});
+
+describe("a reset", () => {
+  const link = (provider: string, daysAgo: number) => database.ownerSql`
+    insert into external_identities (issuer, subject, user_id, provider, linked_at)
+    values (${`https://${provider}.example`}, 'sub', ${userId}, ${provider},
+      ${later(-daysAgo * 24 * HOUR_MS).now()})`;
+  const noticed = async () =>
+    (await outboxOf(database.ownerSql)).find(({ template }) => template === "password-reset")?.data;
+  const events = async () =>
+    (
+      await database.ownerSql`
+        select type, actor_id from security_events where type <> 'user_registered' order by id`
+    ).map((row) => [row.type, row.actor_id === userId]);
+  const providersLeft = async () =>
+    (await database.ownerSql`select provider from external_identities order by provider`).map(
+      ({ provider }) => provider,
+    );
+  const plantFactor = () => database.ownerSql`
+    insert into totp_credentials (user_id, secret_encrypted, key_id, created_at, confirmed_at)
+    values (${userId}, decode(repeat('00', 48), 'hex'), '0123456789abcdef', ${deps.now()}, ${deps.now()})`;
+
+  test("of an account that nobody had proven takes everything, and proves it", async () => {
+    await link("early", 31);
+    await plantFactor();
+    await reset(await askForReset());
+    expect(await providersLeft()).toEqual([]);
+    expect(await database.ownerSql`select from totp_credentials`).toHaveLength(0);
+    expect(await account()).toMatchObject({ credentials_proven_email: ANNA.email });
+    expect(await events()).toContainEqual(["password_reset", true]);
+  });
+
+  describe("of a proven account", () => {
+    beforeEach(() => proveCredentials(database.ownerSql, userId));
+
+    test("takes the logins of the last 30 days, leaves older ones and the factor, and its mail names them", async () => {
+      await link("first", 29);
+      await link("second", 1);
+      await link("old", 31);
+      await link("older", 32);
+      await plantFactor();
+      await reset(await askForReset());
+      expect(await providersLeft()).toEqual(["old", "older"]);
+      expect(await noticed()).toEqual({
+        occurredAt: "2031-01-02 03:04:05 UTC",
+        removed: "the login with first, the login with second",
+        left:
+          "the login with older, linked on 2030-12-01 03:04:05 UTC; " +
+          "the login with old, linked on 2030-12-02 03:04:05 UTC; " +
+          "together with the second factor that was turned on on 2031-01-02 03:04:05 UTC",
+      });
+      expect(await events()).toEqual([
+        ["identity_unlinked", true],
+        ["identity_unlinked", true],
+        ["password_reset", true],
+      ]);
+    });
+
+    test("takes none of them if it is asked to keep them", async () => {
+      await link("first", 29);
+      const token = await askForReset();
+      await resetPassword(deps, { token, newPassword: NEW, keepRecentLogins: true }, context());
+      expect(await providersLeft()).toEqual(["first"]);
+      expect(await noticed()).toMatchObject({
+        removed: "nothing",
+        left: "the login with first, linked on 2030-12-04 03:04:05 UTC",
+      });
+    });
+
+    test("says so where there was nothing but the password", async () => {
+      await reset(await askForReset());
+      expect(await noticed()).toMatchObject({ removed: "nothing", left: "nothing" });
+    });
+  });
 });

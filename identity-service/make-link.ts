@@ -44,7 +44,7 @@ export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: New
   if (!outlivesTheNext) await killLinks(tx, { userId, purposes: [purpose], now });
   const id = deps.newId();
   const tokenHash = hashOfToken(deps.linkTokens.tokenOf(id));
-  if (tokenHash === undefined) throw new Error("a token of ours is none");
+  if (tokenHash === undefined) throw new Error("the generated token has an invalid format");
   const expiresAt = new Date(now.getTime() + LINK_LIFETIME_MS[purpose]);
   const facts = { userId, newEmail, areCredentialsProven, sessionId, createdAt: now, expiresAt };
   await insertLink(tx, { id, tokenHash, purpose, ...facts });

@@ -11,7 +11,10 @@ testThrottleContract("the throttle in memory", async (limits) => {
   return { throttle: createMemoryThrottle({ limits, now: () => nowMs }), pass };
 });
 
-test("a hundred thousand accounts and networks take no more memory than the bound allows", async () => {
+test("a hundred thousand accounts and networks take no more memory than the bound allows", {
+  tags: "exhaustive",
+  timeout: 60_000,
+}, async () => {
   const limits = throttleLimits({ network: 1_000, everything: 1e9 });
   const maxKeys = 20_000;
   const throttle = createMemoryThrottle({ limits, now: () => 1.8e12, maxKeys });
@@ -22,9 +25,11 @@ test("a hundred thousand accounts and networks take no more memory than the boun
   expect(throttle.size).toBeLessThanOrEqual(2 * maxKeys);
   // What is still being guessed at is not what was forgotten.
   expect((await throttle.take({ account: "user99999", clientIp: "10.0.0.1" })).kind).toBe("admitted");
-}, 60_000);
+});
 
-test("an account under attack is not forgotten while others come and go", async () => {
+test("an account under attack is not forgotten while others come and go", {
+  tags: "exhaustive",
+}, async () => {
   const limits = throttleLimits({ network: 1e6, everything: 1e9 });
   const throttle = createMemoryThrottle({ limits, now: () => 1.8e12, maxKeys: 1_000 });
   for (let index = 0; index < 20_000; index += 1) {
@@ -46,4 +51,96 @@ test("four failures are forgotten a day after the last", async () => {
   const kinds: string[] = [];
   for (let round = 0; round < 6; round += 1) kinds.push((await throttle.take(guess)).kind);
   expect(kinds).toEqual([...Array.from({ length: 5 }, () => "admitted"), "locked"]);
+});
+
+const DAY_MS = 24 * 3_600_000;
+
+/** A throttle whose clock stands until it is moved on. */
+function throttleAt(startMs: number, maxKeys?: number) {
+  let nowMs = startMs;
+  const limits = throttleLimits({ network: 1_000, everything: 100_000 });
+  const throttle = createMemoryThrottle({ limits, now: () => nowMs, ...(maxKeys && { maxKeys }) });
+  const pass = (ms: number) => {
+    nowMs += ms;
+  };
+  return { throttle, pass };
+}
+
+const phone = { account: "ada", clientIp: "192.0.2.1", deviceId: "phone" };
+
+test("a count is kept until its time is over, and not a millisecond longer", async () => {
+  const { throttle, pass } = throttleAt(1.8e12);
+  for (let round = 0; round < 4; round += 1) await throttle.take(phone);
+  pass(DAY_MS - 1);
+  expect(await throttle.take(phone)).toEqual({ kind: "admitted", locksIfWrong: true });
+  const other = { ...phone, deviceId: "laptop" };
+  for (let round = 0; round < 4; round += 1) await throttle.take(other);
+  pass(DAY_MS);
+  expect(await throttle.take(other)).toEqual({ kind: "admitted" });
+});
+
+test("an attempt that is given back leaves the failures before it, and their wait", async () => {
+  const { throttle, pass } = throttleAt(1.8e12);
+  for (let round = 0; round < 4; round += 1) await throttle.take(phone);
+  for (let round = 0; round < 3; round += 1) {
+    expect(await throttle.take(phone)).toEqual({ kind: "admitted", locksIfWrong: true });
+    await throttle.giveBack(phone);
+  }
+  await throttle.take(phone);
+  pass(30_000);
+  expect((await throttle.take(phone)).kind).toBe("admitted");
+  // The sixth made it wait a minute; without it, it is the fifth's half a minute.
+  await throttle.giveBack(phone);
+  pass(29_999);
+  expect((await throttle.take(phone)).kind).toBe("locked");
+  pass(1);
+  expect((await throttle.take(phone)).kind).toBe("admitted");
+});
+
+test("what comes to nothing takes no memory", async () => {
+  const { throttle } = throttleAt(1.8e12);
+  await throttle.take(phone);
+  expect(throttle.size).toBe(1);
+  await throttle.giveBack(phone);
+  expect(throttle.size).toBe(0);
+  await throttle.take(phone);
+  await throttle.succeed(phone);
+  expect(throttle.size).toBe(0);
+});
+
+test("nothing is left of an account that is gone, and nothing at all once it is closed", async () => {
+  const { throttle } = throttleAt(1.8e12);
+  await throttle.clear("ada");
+  expect(throttle.size).toBe(1);
+  await throttle.forget("ada");
+  expect(throttle.size).toBe(0);
+  await throttle.clear("ada");
+  await throttle.take({ account: "ben", clientIp: "192.0.2.1" });
+  await throttle.close();
+  expect(throttle.size).toBe(0);
+});
+
+test("a budget that is not counted any more gets nothing back", async () => {
+  let nowMs = 1.8e12;
+  const limits = throttleLimits({ network: 1, everything: 100 });
+  const throttle = createMemoryThrottle({ limits, now: () => nowMs });
+  const guess = { account: "ada", clientIp: "192.0.2.1" };
+  await throttle.giveBack(guess);
+  await throttle.succeed(guess);
+  const kinds: string[] = [];
+  for (let round = 0; round < 2; round += 1) kinds.push((await throttle.take(guess)).kind);
+  expect(kinds).toEqual(["admitted", "refused"]);
+  nowMs += 15 * 60_000;
+  expect((await throttle.take(guess)).kind).toBe("admitted");
+});
+
+test("of more accounts than are kept, the one that was longest untouched is forgotten", async () => {
+  const { throttle } = throttleAt(1.8e12, 2);
+  const onPhone = (account: string) => throttle.take({ ...phone, account });
+  for (let round = 0; round < 5; round += 1) await onPhone("ada");
+  await onPhone("ben");
+  expect((await onPhone("ada")).kind).toBe("locked");
+  await onPhone("eve");
+  expect(throttle.size).toBe(2);
+  expect((await onPhone("ada")).kind).toBe("locked");
 });

@@ -227,12 +227,9 @@ export async function countChallengeTry(
   return result.count === 1;
 }
 
-/** Ends a challenge in success. @returns false, with nothing changed, if that happened before. */
-export async function consumeChallenge(tx: TransactionSql, tokenHash: Buffer, now: Date): Promise<boolean> {
-  const result = await tx`
-    update mfa_challenges set consumed_at = ${now} where token_hash = ${tokenHash} and consumed_at is null
-  `;
-  return result.count === 1;
+/** Ends a challenge in success. In the transaction of `countChallengeTry`, which has found it open and holds its row. */
+export async function consumeChallenge(tx: TransactionSql, tokenHash: Buffer, now: Date): Promise<void> {
+  await tx`update mfa_challenges set consumed_at = ${now} where token_hash = ${tokenHash}`;
 }
 
 /** Deletes challenges that ended before; at most `limit`. */

@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { generateSync } from "otplib";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { beginMfaChallenge } from "./begin-mfa-challenge.ts";
 import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
 import { changePassword } from "./change-password.ts";
 import { type CodeSource, checkMfaCode } from "./check-mfa-code.ts";
@@ -16,7 +17,7 @@ import { createDeviceTokens } from "./device-token.ts";
 import { disableTotp } from "./disable-totp.ts";
 import { getUser } from "./get-user.ts";
 import { login } from "./login.ts";
-import { lockReencryption, lockUserForMfa } from "./mfa-store.ts";
+import { deleteSecondFactor, lockReencryption, lockUserForMfa } from "./mfa-store.ts";
 import { deleteOldWrongCodes } from "./mfa-tries.ts";
 import { createReencryption, reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
 import { regenerateRecoveryCodes } from "./regenerate-recovery-codes.ts";
@@ -39,7 +40,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox cascade`;
+  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox, security_events cascade`;
   nowMs = Date.parse("2031-01-02T03:04:05.678Z");
   const now = () => new Date(nowMs);
   deps = { ...(await testDeps(database.sql)), now, deviceTokens: createDeviceTokens(randomBytes(32), now) };
@@ -69,6 +70,21 @@ async function verify(tempToken: string, code: string, deviceToken = "") {
   const result = await completeMfaLogin(deps, { tempToken, code, deviceToken, ...FROM }, context());
   if (!("tokens" in result)) throw new Error("asked for another password");
   return result;
+}
+/** What the audit log is told of the user, oldest first. */
+const told = () =>
+  database.ownerSql`
+    select type, reason, error_code, actor_id, ip, user_agent from security_events
+    where user_id = ${userId} and type <> 'user_registered' order by id`;
+/** Changes the account after its password was checked, before the change that needs it. */
+function afterPassword(change: () => Promise<unknown>): void {
+  const { verify: verifyPassword } = deps.passwords;
+  deps.passwords.verify = async (...args) => {
+    const verdict = await verifyPassword(...args);
+    deps.passwords.verify = verifyPassword;
+    await change();
+    return verdict;
+  };
 }
 async function logIn(): Promise<string> {
   const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
@@ -158,6 +174,8 @@ test("a secret that waited 15 minutes for its first code is none", async () => {
   pass(15 * MINUTE_S);
   await expect(enable(codeOf(secret))).rejects.toMatchObject({ code: "mfa_code_invalid" });
   expect(await getUser(deps, userId)).toMatchObject({ mfaEnabled: false });
+  nowMs -= 1;
+  expect((await enable(codeOf(secret))).recoveryCodes).toHaveLength(10);
 });
 
 test("without a set-up there is nothing to confirm", async () => {
@@ -213,13 +231,7 @@ test("while token-service is away it is on all the same, the codes are shown, an
 
 test("a login that was under way when it was turned on gives no session", async () => {
   const { secret } = await setUp();
-  const { verify: verifyPassword } = deps.passwords;
-  deps.passwords.verify = async (...args) => {
-    const verdict = await verifyPassword(...args);
-    deps.passwords.verify = verifyPassword;
-    await enable(codeOf(secret));
-    return verdict;
-  };
+  afterPassword(() => enable(codeOf(secret)));
   await expect(logIn()).rejects.toMatchObject({ code: "invalid_credentials" });
   expect(deps.tokenService.revokeSession).toHaveBeenCalledTimes(1);
 });
@@ -418,7 +430,9 @@ test("a device is known from its first login with the second factor, another's o
   }
 });
 
-test("a day of guessing on every way in tries so few codes that it gets in with less than 1 in 10,000", async () => {
+test("a day of guessing on every way in tries so few codes that it gets in with less than 1 in 10,000", {
+  tags: "exhaustive",
+}, async () => {
   const { secret } = await enrolled();
   const device = await knownDevice(secret);
   let tried = 0;
@@ -689,9 +703,12 @@ test("secrets are encrypted anew in batches, by one replica at a time", async ()
 test("challenges that ended a day ago are deleted as new ones begin", async () => {
   await enrolled();
   await logIn();
-  pass(24 * 60 * MINUTE_S + 301);
+  pass(24 * 60 * MINUTE_S + 300);
   await logIn();
-  expect(await database.ownerSql`select from mfa_challenges`).toHaveLength(1);
+  expect(await database.ownerSql`select from mfa_challenges`).toHaveLength(2);
+  pass(1);
+  await logIn();
+  expect(await database.ownerSql`select from mfa_challenges`).toHaveLength(2);
 });
 
 test("no log line holds a secret, a code or a tempToken", async () => {
@@ -703,4 +720,227 @@ test("no log line holds a secret, a code or a tempToken", async () => {
   const log = deps.logLines.join();
   expect(log).toContain("sessions not ended yet");
   for (const text of [secret, token, ...recoveryCodes]) expect(log).not.toContain(text);
+});
+
+describe("a change of the second factor", () => {
+  const loseProof = () =>
+    database.ownerSql`update users set credentials_proven_email = null, credentials_proven_at = null`;
+  const disableAccount = () => database.ownerSql`update users set status = 'disabled'`;
+
+  test("is told to the audit log, with who made it and from where", async () => {
+    const { secret } = await setUp();
+    await enable(codeOf(secret));
+    pass(30);
+    await renew(codeOf(secret));
+    pass(30);
+    await disable(codeOf(secret));
+    const byOwner = {
+      reason: "",
+      error_code: null,
+      actor_id: userId,
+      ip: FROM.clientIp,
+      user_agent: "curl/8",
+    };
+    expect(await told()).toEqual([
+      { ...byOwner, type: "mfa_enabled" },
+      { ...byOwner, type: "recovery_codes_renewed" },
+      { ...byOwner, type: "mfa_disabled" },
+    ]);
+    expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({
+      userId,
+      exceptSessionId: SESSION,
+      reason: "mfa_disabled",
+    });
+  });
+
+  test("has its mail sent at once", async () => {
+    const { secret } = await setUp();
+    for (const make of [enable, renew, disable]) {
+      deps.wakeMailWorker.mockClear();
+      await make(codeOf(secret));
+      expect(deps.wakeMailWorker).toHaveBeenCalledOnce();
+      pass(30);
+    }
+  });
+
+  test("does not begin with a password that was replaced while it was checked", async () => {
+    afterPassword(() => database.ownerSql`update users set password_hash = null`);
+    await expect(setUp()).rejects.toMatchObject({ code: "invalid_credentials" });
+    expect(await database.ownerSql`select from totp_credentials`).toHaveLength(0);
+  });
+
+  test("does not end with a password that was replaced while it was checked", async () => {
+    const { secret } = await enrolled();
+    afterPassword(() => database.ownerSql`update users set password_hash = null`);
+    await expect(disable(codeOf(secret))).rejects.toMatchObject({ code: "invalid_credentials" });
+    expect(await getUser(deps, userId)).toMatchObject({ mfaEnabled: true });
+  });
+
+  test("needs proven credentials, when it begins and when it is confirmed", async () => {
+    const { secret } = await setUp();
+    await loseProof();
+    await expect(setUp()).rejects.toMatchObject({ code: "email_not_verified" });
+    await expect(enable(codeOf(secret))).rejects.toMatchObject({ code: "email_not_verified" });
+    expect(await getUser(deps, userId)).toMatchObject({ mfaEnabled: false });
+  });
+
+  test.each([
+    ["disabled", disableAccount],
+    ["erased", () => database.ownerSql`delete from users`],
+  ])("is none of an account that was %s meanwhile", async (_what, end) => {
+    const { secret } = await setUp();
+    await end();
+    await expect(enable(codeOf(secret))).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  });
+
+  test.each([
+    ["disabled", disableAccount],
+    ["erased", () => database.ownerSql`delete from users`],
+  ])("gives no recovery codes to an account that was %s meanwhile", async (_what, end) => {
+    const { secret } = await enrolled();
+    await end();
+    await expect(renew(codeOf(secret))).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  });
+
+  test("takes what was counted of wrong codes with it, and says whether it was on", async () => {
+    const remove = () => transaction(database.sql, (tx) => deleteSecondFactor(tx, userId));
+    expect(await remove()).toBe(false);
+    await setUp();
+    expect(await remove()).toBe(false);
+    await enrolled();
+    await tryCode(WRONG, UNKNOWN);
+    expect(await remove()).toBe(true);
+    for (const table of ["mfa_failures", "mfa_guessing"]) {
+      expect(await database.ownerSql`select from ${database.ownerSql(table)}`, table).toHaveLength(0);
+    }
+  });
+
+  test("is confirmed by a right code, which ends the row of wrong ones", async () => {
+    const { secret } = await setUp();
+    await expect(enable(WRONG)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+    expect(await inRow()).toEqual({ unknown_in_a_row: 0, known_in_a_row: 1 });
+    await enable(codeOf(secret));
+    expect(await inRow()).toEqual({ unknown_in_a_row: 0, known_in_a_row: 0 });
+  });
+});
+
+test("a secret that was not confirmed accepts no code, from any device", async () => {
+  const device = { deviceToken: deps.deviceTokens.issue({ id: deps.newId(), userId }) };
+  expect(await tryCode(WRONG, device)).toBe("wrong");
+  const { secret } = await setUp();
+  for (const source of [device, UNKNOWN, "session"] as const) {
+    expect(await tryCode(codeOf(secret), source)).toBe("wrong");
+  }
+  for (let count = 0; count < 5; count += 1) await tryCode(WRONG, UNKNOWN);
+  expect(await mails()).toEqual([]);
+});
+
+test("a device is known whose login was in the very second in which the second factor was turned on", async () => {
+  nowMs = Date.parse("2031-01-02T03:04:00.000Z");
+  const { secret } = await setUp();
+  await enable(codeOf(secret));
+  const device = { deviceToken: deps.deviceTokens.issue({ id: deps.newId(), userId }) };
+  pass(30);
+  for (let count = 0; count < 10; count += 1) expect(await tryCode(WRONG, UNKNOWN)).toBe("wrong");
+  expect(await tryCode(codeOf(secret), device)).toBe("totp");
+});
+
+test("the mail about guessing goes to the owner and says from where", async () => {
+  await enrolled();
+  for (let count = 0; count < 5; count += 1) await tryCode(WRONG, UNKNOWN);
+  const guessed =
+    await database.ownerSql`select recipient, data from mail_outbox where template = 'mfa-guessed'`;
+  expect(guessed).toEqual([
+    { recipient: EMAIL, data: { occurredAt: "2031-01-02 03:04:35 UTC", ip: "192.0.2.1", browser: "curl" } },
+  ]);
+});
+
+test("the audit log is told of a wrong code without an actor, and of a recovery code as the owner's", async () => {
+  const { recoveryCodes } = await enrolled();
+  await database.ownerSql`truncate security_events`;
+  const token = await logIn();
+  await expect(verify(token, WRONG)).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  deps.wakeMailWorker.mockClear();
+  await verify(token, recoveryCodes[0] ?? "");
+  expect(deps.wakeMailWorker).toHaveBeenCalledOnce();
+  const origin = { ip: FROM.clientIp, user_agent: FROM.userAgent };
+  expect(await told()).toEqual([
+    {
+      type: "login_failed",
+      reason: "wrong_mfa_code",
+      error_code: "mfa_code_invalid",
+      actor_id: null,
+      ...origin,
+    },
+    { type: "recovery_code_used", reason: "", error_code: null, actor_id: userId, ...origin },
+  ]);
+});
+
+test("a login with a code of the app causes no mail", async () => {
+  const { secret } = await enrolled();
+  deps.wakeMailWorker.mockClear();
+  await verify(await logIn(), codeOf(secret));
+  expect(deps.wakeMailWorker).not.toHaveBeenCalled();
+});
+
+test("a client of any text begins its login: what is kept of it is cut", async () => {
+  await enrolled();
+  const from = { clientIp: `192.0.2.1${"x".repeat(60)}`, userAgent: `cu\0rl/8${"y".repeat(600)}` };
+  await login(deps, { email: EMAIL, password: PASSWORD, ...from }, context());
+  expect(await database.ownerSql`select ip, user_agent from mfa_challenges`).toEqual([
+    { ip: `192.0.2.1${"x".repeat(36)}`, user_agent: `curl/8${"y".repeat(506)}` },
+  ]);
+});
+
+test("a login is told which codes it may be completed with", async () => {
+  await enrolled();
+  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  expect(result).toMatchObject({ pending: { methods: ["totp", "recovery_code"], userId } });
+});
+
+test("sessions that are ended while a login's session begins end the login", async () => {
+  const { secret } = await enrolled();
+  const token = await logIn();
+  deps.tokenService.issueSession.mockImplementationOnce(async () => {
+    await database.ownerSql`update users set session_epoch = session_epoch + 1`;
+    return { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId: SESSION, userId };
+  });
+  await expect(verify(token, codeOf(secret))).rejects.toMatchObject({
+    code: "mfa_token_invalid",
+    cause: { code: "invalid_credentials" },
+  });
+  expect(deps.tokenService.revokeSession).toHaveBeenCalledOnce();
+});
+
+describe("where the password must be changed", () => {
+  async function passCode(firstFactor: "pwd" | "fed") {
+    const { secret } = await enrolled();
+    await database.ownerSql`update users set must_change_password = true`;
+    const [user] = await database.ownerSql<{ epoch: number }[]>`select session_epoch as epoch from users`;
+    const begun = { userId, firstFactor, sessionEpoch: user?.epoch ?? -1, ...FROM };
+    const { tempToken } = await beginMfaChallenge(deps, begun);
+    return completeMfaLogin(deps, { tempToken, code: codeOf(secret), ...FROM }, context());
+  }
+
+  test("a login by password is asked for the new one after the code, and keeps how it was made", async () => {
+    expect(await passCode("pwd")).toEqual({
+      passwordChange: { userId, tempToken: expect.stringMatching(/^[\w-]{43}$/) },
+    });
+    expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
+    const waiting = await database.ownerSql`select amr from password_change_challenges`;
+    expect(waiting).toEqual([{ amr: ["pwd", "otp", "mfa"] }]);
+  });
+
+  test("a login at a provider, which has not used the password, begins its session", async () => {
+    expect(await passCode("fed")).toHaveProperty("tokens");
+    expect(deps.tokenService.issueSession.mock.lastCall?.[0].amr).toEqual(["fed", "otp", "mfa"]);
+  });
+});
+
+test("old wrong codes are deleted in batches until none is left", async () => {
+  await database.ownerSql`
+    insert into mfa_failures (id, user_id, failed_at)
+    select gen_random_uuid(), ${userId}, ${deps.now()}::timestamptz - interval '2 days' from generate_series(1, 1001)`;
+  await deleteOldWrongCodes(deps);
+  expect(await database.ownerSql`select from mfa_failures`).toHaveLength(0);
 });

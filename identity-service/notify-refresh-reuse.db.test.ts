@@ -1,5 +1,5 @@
 import { v7 as uuidv7 } from "uuid";
-import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { connectTo } from "../deploy/local/ensure-database.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
@@ -78,7 +78,7 @@ test("one event told fifty times at once, to processes that send what they are t
       return notifyRefreshReuse({ ...deps, wakeMailWorker }, told);
     };
     await Promise.all(Array.from({ length: 50 }, tell));
-    await vi.waitFor(async () => expect(await rows()).toMatchObject([{ sent_at: deps.now() }]));
+    await expect.poll(rows).toMatchObject([{ sent_at: deps.now() }]);
     await notifyRefreshReuse(deps, told);
     expect(deps.wakeMailWorker).not.toHaveBeenCalled();
     await Promise.all(replicas.map((worker) => worker.poll()));

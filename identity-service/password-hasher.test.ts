@@ -95,13 +95,12 @@ test("a wrong password costs one verification too", async () => {
 });
 
 test("a planted hash that asks for 4 GiB allocates nothing, is reported without its text, and matches nothing", async () => {
-  const { verify, logLines } = await setUp();
+  const { argon2, verify, logLines } = await setUp();
   const real = await judge.hash(PASSWORD, { memoryCost: 19_456, timeCost: 2, parallelism: 1 });
   const planted = real.replace("m=19456", "m=4194304");
   const beforeBytes = process.memoryUsage.rss();
-  const startedMs = performance.now();
   expect(await verify(planted, PASSWORD)).toBe("mismatch");
-  expect(performance.now() - startedMs).toBeLessThan(1_000);
+  expect(argon2.verify.mock.calls.map(([phc]) => phc)).not.toContain(planted);
   expect(process.memoryUsage.rss() - beforeBytes).toBeLessThan(200 * 1024 * 1024);
   expect(logLines).toHaveLength(1);
   expect(JSON.parse(logLines[0] ?? "")).toMatchObject({ level: "error", userId: "u1" });

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
+import { ScureBase32Plugin } from "otplib";
 
 /** RFC 4648 §6: no 0, 1 or 8, which would be read as letters. */
-const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+const base32 = new ScureBase32Plugin();
+
 const COUNT = 10;
 /** 80 bits: 16 characters. */
 const BYTES = 10;
@@ -12,11 +14,9 @@ const BYTES = 10;
  * @param randomBytes cryptographically random.
  */
 export function newRecoveryCodes(randomBytes: (count: number) => Buffer): string[] {
-  return Array.from({ length: COUNT }, () => {
-    const bits = [...randomBytes(BYTES)].map((byte) => byte.toString(2).padStart(8, "0")).join("");
-    const text = (bits.match(/.{5}/g) ?? []).map((five) => ALPHABET[Number.parseInt(five, 2)]).join("");
-    return (text.match(/.{4}/g) ?? []).join("-");
-  });
+  return Array.from({ length: COUNT }, () =>
+    base32.encode(randomBytes(BYTES)).replaceAll(/.{4}(?=.)/g, "$&-"),
+  );
 }
 
 /** A typed code in its one spelling: upper case, without spaces and dashes. */

@@ -1,11 +1,15 @@
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { createHash } from "node:crypto";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { DomainError } from "../service-kit/errors.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { createHashShare } from "./hash-share.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
+import { noticeId } from "./notice-id.ts";
 import { type Registration, register } from "./register.ts";
 import { soon, testDeps } from "./test-deps.ts";
 import { throttleLimits } from "./throttle.ts";
+import { lockAddresses } from "./user-store.ts";
 
 let database: TestDatabase;
 let deps: Awaited<ReturnType<typeof testDeps>>;
@@ -13,7 +17,11 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
   deps = await testDeps(database.sql);
 });
-afterEach(() => database.ownerSql`truncate users, counted_mails cascade`);
+afterEach(
+  () =>
+    database.ownerSql`
+      truncate users, counted_mails, mail_outbox, released_addresses, security_events cascade`,
+);
 afterAll(() => database.drop());
 
 const ANNA: Registration = {
@@ -128,7 +136,7 @@ test("every failing field is listed, and nothing is hashed", async () => {
   await expect(wrong).rejects.toMatchObject({
     code: "validation_failed",
     fields: [
-      { field: "email", code: "invalid_format" },
+      { field: "email", code: "invalid_format", message: "must be an e-mail address" },
       { field: "firstName", code: "too_short" },
       { field: "lastName", code: "invalid_format" },
     ],
@@ -210,3 +218,113 @@ test.each(["\uff41nna.smith@example.com", "u\u017fer@example.com"])(
     });
   },
 );
+
+test.each([
+  ["firstName", { firstName: "" }],
+  ["lastName", { lastName: "" }],
+  ["email", { email: "anna" }],
+])("a registration whose %s alone is bad names it alone", async (field, bad) => {
+  await expect(register(deps, { ...ANNA, ...bad }, soon())).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [{ field }],
+  });
+});
+
+const released = (email: string, ms: number) =>
+  database.ownerSql`
+    insert into released_addresses (email_digest, until)
+    values (${createHash("sha256").update(email).digest()}, ${new Date(deps.now().getTime() + ms)})`;
+const outbox = () =>
+  database.ownerSql`
+    select id, user_id, template, recipient, data, given_up_at is null as "isDue" from mail_outbox
+    where template <> 'verify-email' order by given_up_at nulls first`;
+
+test("a registration mails the link that proves the address, and is told to the audit log without an actor", async () => {
+  deps.wakeMailWorker.mockClear();
+  const spend = vi.spyOn(deps.throttle, "spend");
+  const { id } = await register(deps, { ...ANNA, clientIp: "192.0.2.1" }, soon());
+  expect(spend).toHaveBeenCalledExactlyOnceWith(
+    expect.objectContaining({ kind: "register", clientIp: "192.0.2.1" }),
+  );
+  spend.mockRestore();
+  expect(await database.ownerSql`select user_id, template, recipient, data from mail_outbox`).toEqual([
+    {
+      user_id: id,
+      template: "verify-email",
+      recipient: "anna.smith@example.com",
+      data: { link: expect.stringMatching(/^verify_email:/) },
+    },
+  ]);
+  expect(await database.ownerSql`select purpose from links`).toEqual([{ purpose: "verify_email" }]);
+  expect(await database.ownerSql`select type, user_id, actor_id, ip from security_events`).toEqual([
+    { type: "user_registered", user_id: id, actor_id: null, ip: "192.0.2.1" },
+  ]);
+  expect(deps.wakeMailWorker).toHaveBeenCalledOnce();
+});
+
+test("an address that was released lately is taken until its time is over", async () => {
+  await released("anna.smith@example.com", 1);
+  await expect(register(deps, ANNA, soon())).rejects.toMatchObject({ code: "email_already_registered" });
+  expect(await database.ownerSql`select from mail_outbox`).toHaveLength(0);
+  await database.ownerSql`update released_addresses set until = ${deps.now()}`;
+  await register(deps, ANNA, soon());
+});
+
+test("a registration waits for whoever is deciding about its address", async () => {
+  const held = await transaction(database.ownerSql, async (tx) => {
+    await lockAddresses(tx, ["anna.smith@example.com"]);
+    let outcome = "";
+    const registered = register(deps, ANNA, soon())
+      .then(() => "done")
+      .catch((error: DomainError) => error.code)
+      .then((code) => {
+        outcome = code;
+      });
+    // On a slow machine the wait may be over, in vain, before it is seen.
+    const state = async () => outcome || ((await database.waitingForLocks()) === 1 ? "waits" : "");
+    await expect.poll(state, { interval: 5 }).toMatch(/^(waits|service_unavailable)$/);
+    return { registered };
+  });
+  await held.registered;
+});
+
+describe("where the answer must not tell", () => {
+  const quietly = (changes: Partial<Registration> = {}) =>
+    register({ ...deps, registrationDiscloses: false }, { ...ANNA, ...changes }, soon());
+
+  test("the owner of a taken address is told when it was tried, at most once an hour; the rest is a commit without a mail", async () => {
+    const { id } = await register(deps, ANNA, soon());
+    const answer = await quietly({ firstName: "Eve" });
+    expect(answer).toMatchObject({ email: "anna.smith@example.com", firstName: "Eve", emailVerified: false });
+    expect(answer.id).not.toBe(id);
+    await quietly();
+    const notice = { user_id: id, template: "registration-attempt" };
+    expect(await outbox()).toEqual([
+      {
+        ...notice,
+        id: noticeId("registration-attempt", id, deps.now()),
+        recipient: "anna.smith@example.com",
+        data: { occurredAt: "2031-01-02 03:04:05 UTC" },
+        isDue: true,
+      },
+      { ...notice, id: expect.any(String), recipient: null, data: null, isDue: false },
+    ]);
+    expect(await rows()).toMatchObject([{ id, first_name: "Anna" }]);
+  });
+
+  test("the owner of a disabled account gets no mail", async () => {
+    await register(deps, ANNA, soon());
+    await database.ownerSql`update users set status = 'disabled'`;
+    await quietly();
+    expect(await outbox()).toMatchObject([
+      { template: "registration-attempt", recipient: null, isDue: false },
+    ]);
+  });
+
+  test("an address that was released lately gets the answer of any other, and no account", async () => {
+    await released("anna.smith@example.com", 1);
+    const answer = await quietly();
+    expect(await rows()).toEqual([]);
+    expect(await outbox()).toMatchObject([{ user_id: answer.id, recipient: null, isDue: false }]);
+  });
+});

@@ -5,7 +5,6 @@ import { DomainError, type FieldProblem } from "../service-kit/errors.ts";
 import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import type { HashShare } from "./hash-share.ts";
 import { inUtc } from "./in-utc.ts";
-import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
 import { enqueueStrangersMail, type MailBudgetDeps } from "./mail-budget.ts";
 import { isReleasedLately } from "./mail-budget-store.ts";
 import { insertUnsentMail } from "./mail-outbox-store.ts";
@@ -14,8 +13,8 @@ import { noticeId } from "./notice-id.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
 import { personalName } from "./personal-name.ts";
+import { type SpendCallDeps, spendOrRefuse } from "./spend-call.ts";
 import { tellAudit } from "./tell-audit.ts";
-import type { Throttle } from "./throttle.ts";
 import type { User } from "./user.ts";
 import { findAccount, insertUser, lockAddresses } from "./user-store.ts";
 
@@ -25,12 +24,11 @@ import { findAccount, insertUser, lockAddresses } from "./user-store.ts";
  */
 const LEAST_WRITING_MS = 50;
 
-export interface RegisterDeps extends MakeLinkDeps, MailBudgetDeps, KnownNetworkDeps {
+export interface RegisterDeps extends MakeLinkDeps, MailBudgetDeps, SpendCallDeps {
   passwords: Pick<PasswordHasher, "hash">;
   passwordPolicy: PasswordPolicy;
   /** Whether who registers is told that the address has an account. */
   registrationDiscloses: boolean;
-  throttle: Pick<Throttle, "spend">;
   hashShare: HashShare;
   /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;

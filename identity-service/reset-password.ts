@@ -13,22 +13,18 @@ import { tellRemoved } from "./evict-credentials.ts";
 import { deleteIdentitiesSince, listIdentities } from "./external-identity-store.ts";
 import { type HashNewPasswordDeps, hashNewPassword } from "./hash-new-password.ts";
 import { inUtc } from "./in-utc.ts";
-import { type KnownNetworkDeps, spendOrRefuse } from "./known-network.ts";
 import type { OpenLink } from "./link-store.ts";
 import { findTotpCredential } from "./mfa-store.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "./password-policy.ts";
 import { RECENT_IDENTITY_MS } from "./remove-recent-access.ts";
 import { replacePassword } from "./replace-password.ts";
 import type { SessionEnd } from "./session-end-store.ts";
+import { type SpendCallDeps, spendOrRefuse } from "./spend-call.ts";
 import { tellAudit } from "./tell-audit.ts";
 import { clearGuesses, type Throttle } from "./throttle.ts";
 import { linkRefused, openLink, type UseLinkDeps, useLink } from "./use-link.ts";
 
-export interface ResetPasswordDeps
-  extends UseLinkDeps,
-    EndSessionsDeps,
-    HashNewPasswordDeps,
-    KnownNetworkDeps {
+export interface ResetPasswordDeps extends UseLinkDeps, EndSessionsDeps, HashNewPasswordDeps, SpendCallDeps {
   passwordPolicy: PasswordPolicy;
   throttle: Pick<Throttle, "spend" | "clear">;
   /** There is a mail to send; not waited for. */

@@ -266,9 +266,7 @@ test("a log that is away holds up no refusal, and what it lost is counted", asyn
   const note = createNoteFailedLogin({ recordEvent }, { ...deps, metrics });
   note({ userId, reason: "wrong_password", code: "invalid_credentials", ...FROM }, context());
   note({ userId: undefined, reason: "unknown_account", code: "invalid_credentials", ...FROM }, context());
-  await vi.waitFor(async () =>
-    expect(await metrics.render()).toMatch(/gatehouse_failed_logins_not_recorded_total\S* 2/),
-  );
+  await expect.poll(() => metrics.render()).toMatch(/gatehouse_failed_logins_not_recorded_total\S* 2/);
   expect(recordEvent.mock.calls.map(([event]: unknown[]) => event)).toMatchObject([
     { action: "user.login_failed", actor: {}, resource: userId, reason: "wrong_password" },
     { action: "user.login_failed", actor: {}, resource: "", reason: "unknown_account" },

@@ -4,6 +4,8 @@ import type { Bucket, CostlyCall, Guess, Ladder, ThrottleLimits } from "./thrott
 
 /** A login at a provider begins with a row for ten minutes, no hash and no mail, and an office begins its day with many. */
 const OAUTH_LOGIN_TIMES = 10;
+/** A user with more devices than this at a time is none that is kept out. */
+const DEVICES_OF_USER = 4;
 const DOMAIN = "gatehouse throttle";
 
 /** A budget and where it is counted. */
@@ -99,9 +101,19 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
       };
     },
 
-    ofCall({ kind, clientIp = "", isKnown = false }) {
+    ofCall({ kind, clientIp = "", isKnown = false, device }) {
       const times = kind === "oauth_login" ? OAUTH_LOGIN_TIMES : 1;
       const grown = ({ budget, windowMs }: Bucket): Bucket => ({ budget: budget * times, windowMs });
+      if (device !== undefined) {
+        const each = grown(limits.callsOfDevice);
+        return [
+          { key: `D:${kind}:${digest(device.id)}`, bucket: each },
+          {
+            key: `U:${kind}:${digest(device.userId)}`,
+            bucket: { ...each, budget: each.budget * DEVICES_OF_USER },
+          },
+        ];
+      }
       const networks = clientIp === "" ? [] : networksOf(clientIp);
       return shared(networks, `${kind}:`, isKnown, grown(limits.callsOfNetwork), grown(limits.calls));
     },

@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { toRpcError } from "../service-kit/rpc-errors.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { createGuessNotices } from "./guess-notices.ts";
 import { createHashShare } from "./hash-share.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
+import { hasNoticeBudget } from "./notice-budget.ts";
 import { register } from "./register.ts";
 import { rememberDevice } from "./remember-device.ts";
 import { soon, testDeps } from "./test-deps.ts";
@@ -66,6 +68,10 @@ const codeOf = (attempt: Partial<ThrottledAttempt>) =>
     () => "in",
     (error: DomainError) => error.code,
   );
+/** One after the other: none waits in vain for its turn, however slow the machine. */
+async function fail(times: number, attempt: Partial<ThrottledAttempt> = {}): Promise<void> {
+  for (let time = 0; time < times; time += 1) await codeOf({ password: "wrong", ...attempt });
+}
 const guesses = (count: number, make: (index: number) => Partial<ThrottledAttempt>) =>
   Promise.all(Array.from({ length: count }, (_, index) => codeOf(make(index))));
 
@@ -312,6 +318,18 @@ test("the wrong password that locks an account tells its owner by mail, with a l
   expect(await rows()).toHaveLength(2);
 });
 
+test("where the owner of an unproven address has had enough mails, a guess makes no reset link either", async () => {
+  limitTo(1_000);
+  const rows = guessNotices();
+  const notice = { userId: anna.id, recipient: EMAIL };
+  const spendOne = () =>
+    transaction(deps.sql, (tx) => hasNoticeBudget(tx, { ...notice, id: deps.newId() }, deps.now()));
+  while (await spendOne());
+  await guesses(5, () => ({ password: "wrong" }));
+  expect(await rows()).toEqual([]);
+  expect(await database.ownerSql`select from links where purpose = 'reset_password'`).toEqual([]);
+});
+
 test("an address without an account, a disabled one and one without a password are looked up and get no mail", async () => {
   limitTo(1_000);
   const rows = guessNotices();
@@ -332,7 +350,7 @@ test("where too much waits, a guess is answered all the same and the next one tr
   const full = vi.spyOn(deps.afterAnswer, "run").mockImplementation(() => {
     throw new DomainError("busy");
   });
-  await guesses(5, () => ({ password: "wrong" }));
+  await fail(5);
   expect(await rows()).toEqual([]);
   full.mockImplementation(run);
   expect(await codeOf({ password: "wrong" })).toBe("invalid_credentials");
@@ -389,4 +407,74 @@ test("an address that is not proven keeps its account out, and the right passwor
   deps.loginRequiresVerifiedEmail = false;
   await wrong(4);
   await expect(logIn()).resolves.toHaveProperty("tokens");
+});
+
+test("an address counts as one account, however it is typed", async () => {
+  limitTo(1_000);
+  for (const email of ["ANNA.smith@example.com", "anna.SMITH@example.com", "Anna.Smith@EXAMPLE.com"]) {
+    await fail(2, { email });
+  }
+  expect(await codeOf({})).toBe("invalid_credentials");
+});
+
+test("each refusal is noted with whose account it was for, why, and from where", async () => {
+  limitTo(1_000);
+  const unverified = { loginRequiresVerifiedEmail: true, registrationDiscloses: true };
+  await codeOf({ email: "nobody@example.com" });
+  await codeOf({ password: "wrong" });
+  Object.assign(deps, unverified);
+  await codeOf({});
+  await database.ownerSql`update users set status = 'disabled'`;
+  await codeOf({});
+  const from = { clientIp: "192.0.2.1", userAgent: "Firefox/1 Windows" };
+  const code = "invalid_credentials";
+  expect(deps.noteFailedLogin.mock.calls.map(([failed]) => failed)).toEqual([
+    { userId: undefined, reason: "unknown_account", code, ...from },
+    { userId: anna.id, reason: "wrong_password", code, ...from },
+    { userId: anna.id, reason: "email_not_verified", code: "email_not_verified", ...from },
+    { userId: anna.id, reason: "account_disabled", code, ...from },
+  ]);
+});
+
+test("of a locked account the work is that of any other address, and its own hash is not looked at", async () => {
+  limitTo(1_000);
+  await fail(5);
+  const { verify } = deps.passwords;
+  const asked: unknown[] = [];
+  deps.passwords.verify = async (account, password, deadlineMs, how) => {
+    asked.push(how);
+    return verify(account, password, deadlineMs, how);
+  };
+  expect(await codeOf({})).toBe("invalid_credentials");
+  expect(asked).toEqual([{ address: EMAIL, neverMatches: true }]);
+});
+
+test("a known device or the account's own network is known to the hashes; the throttle is told which it is", async () => {
+  const standings: unknown[] = [];
+  const { take } = deps.throttle;
+  deps.throttle.take = async (guess) => {
+    standings.push([guess.deviceId, guess.standing]);
+    return take(guess);
+  };
+  const { run } = deps.hashShare;
+  const known: boolean[] = [];
+  deps.hashShare = {
+    run: (who, work) => {
+      known.push(who.isKnown === true);
+      return run(who, work);
+    },
+  };
+  await logIn({ clientIp: "203.0.113.7" });
+  const origin = { user: anna, clientIp: "203.0.113.7", userAgent: "", deviceToken: "" };
+  const deviceToken = await rememberDevice(deps, origin);
+  await logIn({ clientIp: "203.0.113.7" });
+  await logIn({ clientIp: "203.0.113.7", deviceToken });
+  await codeOf({ clientIp: "203.0.113.7", email: "nobody@example.com" });
+  expect(standings).toEqual([
+    [undefined, undefined],
+    [undefined, "own_network"],
+    [deps.deviceTokens.read(deviceToken)?.id, undefined],
+    [undefined, "used_network"],
+  ]);
+  expect(known).toEqual([false, true, true, false]);
 });

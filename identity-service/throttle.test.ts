@@ -1,5 +1,17 @@
-import { expect, test } from "vitest";
-import { LADDER_MEMORY_MS, ladderMemoryMs, ladderWaitMs, shareOf, throttleLimits } from "./throttle.ts";
+import { describe, expect, test } from "vitest";
+import {
+  CALLS,
+  CALLS_OF_NETWORK,
+  clearGuesses,
+  forgetGuesses,
+  LADDER_MEMORY_MS,
+  ladderMemoryMs,
+  ladderWaitMs,
+  refusalOf,
+  shareOf,
+  throttleLimits,
+  tooManyRequests,
+} from "./throttle.ts";
 
 const limits = throttleLimits({ network: 100, everything: 50_000 });
 
@@ -73,4 +85,67 @@ test("a count outlives its wait", () => {
     const waitMs = ladderWaitMs(accountAndNetwork, failures);
     expect(ladderMemoryMs(accountAndNetwork, failures)).toBeGreaterThanOrEqual(2 * waitMs);
   }
+});
+
+test("budgets are counted in a quarter of an hour; those of calls are ours unless they are given", () => {
+  const windowMs = 15 * 60_000;
+  expect(limits).toMatchObject({
+    network: { budget: 100, windowMs },
+    everything: { budget: 50_000, windowMs },
+    callsOfNetwork: { budget: CALLS_OF_NETWORK, windowMs },
+    calls: { budget: CALLS, windowMs },
+  });
+  const given = throttleLimits({ network: 1, everything: 2, callsOfNetwork: 3, calls: 4 });
+  expect([given.callsOfNetwork.budget, given.calls.budget]).toEqual([3, 4]);
+});
+
+test("a network waits up to a day and a device up to an hour, and neither is ever shut", () => {
+  expect(ladderWaitMs(limits.accountAndNetwork, 10_000)).toBe(DAY_MS);
+  expect(ladderWaitMs(limits.accountAndDevice, 10_000)).toBe(3_600_000);
+});
+
+test("the count of a ladder that makes wait from the first failure on is kept for as many days as it has failures", () => {
+  const strict = { freeFailures: 0, maxFailures: 100, firstWaitMs: 1_000, maxWaitMs: 1_000 };
+  expect([1, 2, 29, 99].map((failures) => ladderMemoryMs(strict, failures) / DAY_MS)).toEqual([1, 2, 29, 30]);
+  const slow = { freeFailures: 4, maxFailures: 100, firstWaitMs: 2 * DAY_MS, maxWaitMs: 2 * DAY_MS };
+  expect(ladderMemoryMs(slow, 5)).toBe(4 * DAY_MS);
+});
+
+describe("a refusal", () => {
+  const bucket = (budget: number) => ({ budget, windowMs: 60_000 });
+
+  test("has the longest wait of the budgets that are used up, in whole milliseconds", () => {
+    const over = [
+      { waitMs: 10, bucket: bucket(1), isNetwork: true },
+      { waitMs: 30.2, bucket: bucket(2), isNetwork: true },
+      { waitMs: 20, bucket: bucket(3) },
+    ];
+    expect(refusalOf(over)).toEqual({ kind: "refused", retryAfterMs: 31, limit: 2 });
+    expect(refusalOf(over.slice(2))).toEqual({ kind: "refused", retryAfterMs: 20 });
+    expect(() => refusalOf([])).toThrow("nothing is used up");
+  });
+
+  test("is told with its limit if it has one", () => {
+    const refusal = { kind: "refused", retryAfterMs: 20 } as const;
+    expect(tooManyRequests(refusal)).toMatchObject({ code: "too_many_requests", retryAfterMs: 20 });
+    expect(tooManyRequests(refusal).limit).toBeUndefined();
+    expect(tooManyRequests({ ...refusal, limit: 3 }).limit).toBe(3);
+  });
+});
+
+test("guesses at an account are cleared and forgotten for its login and for its sessions", async () => {
+  const told: string[] = [];
+  const throttle = {
+    clear: async (account: string) => void told.push(`clear ${account}`),
+    forget: async (account: string) => void told.push(`forget ${account}`),
+  };
+  const account = { userId: "7", email: "ada@example.com" };
+  await clearGuesses(throttle, account);
+  await forgetGuesses(throttle, account);
+  expect(told).toEqual([
+    "clear ada@example.com",
+    "clear reauthentication 7",
+    "forget ada@example.com",
+    "forget reauthentication 7",
+  ]);
 });

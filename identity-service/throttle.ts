@@ -32,6 +32,8 @@ export interface ThrottleLimits {
   callsOfNetwork: Bucket;
   /** Calls of one kind, likewise. */
   calls: Bucket;
+  /** Calls of one kind with one device's token; with all devices of a user four times as many. */
+  callsOfDevice: Bucket;
 }
 
 const LADDER: Ladder = { freeFailures: 4, maxFailures: 100, firstWaitMs: 30_000, maxWaitMs: 3_600_000 };
@@ -41,6 +43,8 @@ const WINDOW_MS = 15 * 60_000;
 /** Of one network two kinds ask for mails: together they must not fill the 200 places of the work after answers. */
 export const CALLS_OF_NETWORK = 60;
 export const CALLS = 20_000;
+/** Small: a token that was copied to a botnet is worth no more. */
+const CALLS_OF_DEVICE = 5;
 
 /** Each in 15 minutes. */
 export interface Budgets {
@@ -64,11 +68,12 @@ export function throttleLimits(budgets: Budgets): ThrottleLimits {
     everything: { budget: budgets.everything, windowMs: WINDOW_MS },
     callsOfNetwork: { budget: budgets.callsOfNetwork ?? CALLS_OF_NETWORK, windowMs: WINDOW_MS },
     calls: { budget: budgets.calls ?? CALLS, windowMs: WINDOW_MS },
+    callsOfDevice: { budget: CALLS_OF_DEVICE, windowMs: WINDOW_MS },
   };
 }
 
 /** What a replica's share never falls below: a typo or two must not lock an owner out, nor a day's typos shut the account. */
-const LEAST = { freeFailures: 2, maxFailures: 25, network: 25, callsOfNetwork: 15 };
+const LEAST = { freeFailures: 2, maxFailures: 25, network: 25, callsOfNetwork: 15, callsOfDevice: 2 };
 
 /**
  * A replica's part of the limits, for when replicas cannot count together. What protects owners from being kept out has
@@ -91,6 +96,7 @@ export function shareOf(limits: ThrottleLimits, replicas: number): ThrottleLimit
     everything: bucket(limits.everything),
     callsOfNetwork: bucket(limits.callsOfNetwork, LEAST.callsOfNetwork),
     calls: bucket(limits.calls),
+    callsOfDevice: bucket(limits.callsOfDevice, LEAST.callsOfDevice),
   };
 }
 
@@ -144,6 +150,8 @@ export interface CostlyCall {
   clientIp?: string | undefined;
   /** Whether somebody has logged in from the network lately, or holds a good link: counted apart from strangers. */
   isKnown?: boolean;
+  /** The device whose known token came along: counted against its budget and its user's, and no network's or everybody's. */
+  device?: { id: string; userId: string } | undefined;
 }
 
 /** The network's budget, or one that is shared with others, is used up. */

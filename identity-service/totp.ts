@@ -34,7 +34,7 @@ export function totpStep(secret: Buffer, code: string, at: Date): number | undef
 
 /** As a person types it: base32 without padding (RFC 4648 §6). */
 export function totpSecretText(secret: Buffer): string {
-  return base32.encode(secret, { padding: false });
+  return base32.encode(secret);
 }
 
 /**

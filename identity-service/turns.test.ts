@@ -73,6 +73,18 @@ test("who gave up waiting gets no turn, and who waits behind does", async () => 
   (await turns.take("ada", 0))();
 });
 
+test("a turn that was given leaves the places of those behind it alone when its own time to wait is over", async () => {
+  const turns = createTurns();
+  const release = await turns.take("ada", 500);
+  const second = turns.take("ada", 200);
+  release();
+  const end = await second;
+  const third = turns.take("ada", 1_000);
+  await vi.advanceTimersByTimeAsync(300);
+  end();
+  (await third)();
+});
+
 test("32 wait for one key, no more; one that got its turn makes room", async () => {
   const turns = createTurns();
   const release = await turns.take("ada", 500);

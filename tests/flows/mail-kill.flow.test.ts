@@ -164,7 +164,7 @@ test("killed with -9 at any moment, identity-service loses no mail of an answere
 
   const last = await startIdentity();
   const waiting = async () => (await database.ownerSql`select from mail_outbox where sent_at is null`).length;
-  await expect.poll(waiting, { timeout: 15_000 }).toBe(0);
+  await expect.poll(waiting).toBe(0);
   await kill(last);
 
   const received = new Map<string, number>();

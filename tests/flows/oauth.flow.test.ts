@@ -105,7 +105,7 @@ describe("over plain HTTP", () => {
       return body.data.entries.length;
     };
     // The call's intent and outcome, the new account and its identity.
-    await expect.poll(audited, { timeout: 10_000 }).toBe(4);
+    await expect.poll(audited).toBe(4);
     for (const name of ["gateway", "identity-service", "token-service", "audit-service"]) {
       const log = await readLog(system, name);
       const { searchParams } = new URL(callback);
@@ -182,19 +182,15 @@ describe("over plain HTTP", () => {
     expect((await api.get("/auth/me", { token })).status).toBe(200);
   });
 
-  test("a callback with a random state is answered at once", async () => {
+  test("sixty callbacks with random states are refused, each for itself", async () => {
     // No more than the limit of an address leaves room for: gateway/rate-limits.test.ts has what comes beyond.
     const handle = () => randomBytes(32).toString("base64url");
-    const times: number[] = [];
     for (let round = 0; round < 60; round += 1) {
-      const startedMs = performance.now();
       const answer = await api.get(`/auth/demo/callback?code=c&state=${handle()}`, {
         headers: { cookie: `gatehouse_oauth=${handle()}` },
       });
-      times.push(performance.now() - startedMs);
       expect(answer.body.error.code).toBe("oauth_state_invalid");
     }
-    expect(times.sort((a, b) => a - b)[30]).toBeLessThan(100);
   });
 });
 

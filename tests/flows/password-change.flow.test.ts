@@ -69,9 +69,7 @@ test("an administrator asks for another password: access ends, the next login is
   await mailAbout(system, user.email, "Your password was changed");
 
   await expect
-    .poll(async () => (await eventsOf(user.user.id)).map(({ action }) => action).toSorted(), {
-      timeout: 10_000,
-    })
+    .poll(async () => (await eventsOf(user.user.id)).map(({ action }) => action).toSorted())
     .toEqual([
       "user.login_failed",
       "user.password_change_required",
@@ -121,7 +119,7 @@ test("an erased account leaves nothing of where it was used from in its sessions
   await using database = await databaseOfSystem(system, "identity");
   expect(await database.sql`select from users where id = ${user.user.id}`).toHaveLength(0);
   await expect
-    .poll(async () => (await eventsOf(user.user.id)).map(({ action }) => action), { timeout: 10_000 })
+    .poll(async () => (await eventsOf(user.user.id)).map(({ action }) => action))
     .toEqual(["user.account_deleted", "user.user_registered"]);
 });
 

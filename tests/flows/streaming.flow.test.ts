@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { appendFile, readFile, writeFile } from "node:fs/promises";
-import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
+import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { apiClient } from "../support/api-client.ts";
-import { readLog, type System, startSystem } from "../support/system.ts";
+import { finished, pipeline } from "node:stream/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../support/api-client.ts";
+import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
 
 const MIB = 1024 * 1024;
 /** `npm run test:large` sends 1,024. */
@@ -14,9 +14,18 @@ const SIZE_MIB = Number(process.env.STREAM_MIB ?? 64);
 const MAX_GROWTH_BYTES = 32 * MIB;
 const CHUNK = Buffer.alloc(MIB, "0123456789abcdef");
 
+type User = Awaited<ReturnType<ApiClient["newUser"]>>;
+
 let system: System;
+let api: ApiClient;
 let token: string;
+/** Answers of `/events` that have not ended. */
+const streams = new Set<ServerResponse>();
 const upstream = createServer(async (request, response) => {
+  if (request.url === "/events") {
+    sendEvents(response);
+    return;
+  }
   if (request.method === "GET") {
     response.writeHead(200, { "content-length": SIZE_MIB * MIB });
     await pipeline(Readable.from(chunks()), response).catch(() => undefined);
@@ -24,6 +33,16 @@ const upstream = createServer(async (request, response) => {
   }
   response.end(String(await bytesOf(request)));
 });
+
+function sendEvents(response: ServerResponse): void {
+  streams.add(response);
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  const timer = setInterval(() => response.write("data: x\n\n"), 50);
+  response.once("close", () => {
+    clearInterval(timer);
+    streams.delete(response);
+  });
+}
 
 function* chunks() {
   for (let count = 0; count < SIZE_MIB; count += 1) yield CHUNK;
@@ -53,9 +72,19 @@ async function growthDuring(work: () => Promise<void>): Promise<number> {
   return Math.max(most, await residentBytes()) - before;
 }
 
-function send(method: "GET" | "POST") {
-  const headers = { authorization: `Bearer ${token}` };
-  return httpRequest(`${system.url}/large`, { method, headers, agent: false });
+function send(method: "GET" | "POST", path = "/large", accessToken = token) {
+  const headers = { authorization: `Bearer ${accessToken}` };
+  return httpRequest(system.url + path, { method, headers, agent: false });
+}
+
+/** A stream that has told an event. `ended` rejects when it is cut. */
+async function openEvents(accessToken: string) {
+  const answer = await answerTo(send("GET", "/events", accessToken).end());
+  let count = 0;
+  const ended = finished(answer.on("data", () => (count += 1)));
+  ended.catch(() => undefined); // whoever waits for it is told
+  await expect.poll(() => count).toBeGreaterThan(0);
+  return { ended, events: () => count, close: () => answer.destroy() };
 }
 
 async function answerTo(request: ReturnType<typeof send>): Promise<IncomingMessage> {
@@ -66,7 +95,8 @@ async function answerTo(request: ReturnType<typeof send>): Promise<IncomingMessa
 
 beforeAll(async () => {
   system = await startSystem();
-  token = (await apiClient(system.url).newUser()).accessToken;
+  api = apiClient(system.url);
+  token = (await api.newUser()).accessToken;
   upstream.listen(0, "127.0.0.1");
   await once(upstream, "listening");
   const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
@@ -80,6 +110,11 @@ beforeAll(async () => {
     methods:
       GET: { roles: [USER] }
       POST: { roles: [USER], action: large.send }
+  - prefix: /events
+    upstream: ${url}
+    streaming: true
+    methods:
+      GET: { roles: [USER] }
 `,
   );
 });
@@ -91,15 +126,48 @@ afterAll(async () => {
 });
 
 test("a route that is added to the routes file is served without a restart; a broken file changes nothing", async () => {
-  const api = apiClient(system.url);
   const status = async () => (await api.call("DELETE", "/large", { token })).status;
-  await expect.poll(status, { timeout: 10_000 }).toBe(405);
+  await expect.poll(status).toBe(405);
   const file = `${system.home}/routes.yaml`;
   const good = await readFile(file, "utf8");
   await writeFile(file, "routes: 7");
-  await expect.poll(() => readLog(system, "gateway"), { timeout: 10_000 }).toContain("cannot be used");
+  await expect.poll(() => readLog(system, "gateway")).toContain("cannot be used");
   expect(await status()).toBe(405);
   await writeFile(file, good);
+});
+
+describe("server-sent events end with their session, on both sides, and those of others go on", () => {
+  test.each([
+    {
+      how: "the user logs out",
+      end: ({ accessToken }: User) => api.post("/auth/logout", undefined, { token: accessToken }),
+    },
+    {
+      how: "the user logs out everywhere else",
+      end: async (user: User) =>
+        api.post("/auth/logout", { scope: "others" }, { token: (await api.logIn(user)).accessToken }),
+    },
+    {
+      how: "an administrator ends the user's sessions",
+      end: async ({ user }: User) =>
+        api.post(`/admin/users/${user.id}/sessions/revoke`, undefined, {
+          token: (await api.logIn(ADMIN)).accessToken,
+        }),
+    },
+  ])("when $how", async ({ end }) => {
+    const user = await api.newUser();
+    const [mine, other] = [await openEvents(user.accessToken), await openEvents(token)];
+    expect(streams.size).toBe(2);
+
+    expect((await end(user)).status).toBe(200);
+    await expect(mine.ended, "cut, not ended in order").rejects.toThrow("aborted");
+    await expect.poll(() => streams.size).toBe(1);
+    const before = other.events();
+    await expect.poll(other.events).toBeGreaterThan(before);
+    expect((await api.get("/events", { token: user.accessToken })).status).toBe(401);
+    other.close();
+    await expect.poll(() => streams.size).toBe(0);
+  });
 });
 
 test(`${SIZE_MIB} MiB pass up and down while the gateway grows by less than 32 MiB`, async () => {

@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
+import { type Answer, type ApiClient, apiClient } from "../support/api-client.ts";
+import { linkIn, mailAbout } from "../support/mailbox.ts";
 import { ADMIN, type System, startSystem } from "../support/system.ts";
+import { proveAddress } from "../support/verified-user.ts";
 
 let system: System;
 let api: ApiClient;
@@ -39,6 +41,29 @@ test("five wrong passwords lock a login, and nothing tells; the device that logg
 
   expect((await logIn(user, user.password, { cookie })).status).toBe(200);
   expect((await logIn(user, user.password)).status).toBe(200);
+});
+
+test("while strangers guess, a client without cookies still logs in by its device, and the owner is mailed a link", async () => {
+  const user = await api.newUser();
+  await proveAddress(system, api, user);
+  const deviceOf = ({ headers }: Answer) => headers.get("gatehouse-device") ?? "";
+  const first = await logIn(user, user.password, { "gatehouse-device": "new" });
+  expect([first.status, first.headers.get("set-cookie")]).toEqual([200, null]);
+  const device = deviceOf(first);
+  expect(device).toMatch(/^2\./);
+
+  for (let round = 0; round < 6; round += 1) expect((await logIn(user, "wrong")).status).toBe(401);
+  const [stranger, pretender] = [{}, { "gatehouse-device": `${device}x` }];
+  for (const headers of [stranger, pretender])
+    expect((await logIn(user, user.password, headers)).status).toBe(401);
+  const second = await logIn(user, user.password, { "gatehouse-device": device });
+  expect([second.status, deviceOf(second)]).toEqual([200, expect.stringMatching(/^2\./)]);
+
+  const link = linkIn(await mailAbout(system, user.email, "Somebody is guessing your password"));
+  const change = { token: link.searchParams.get("token"), newPassword: "an entirely new password" };
+  expect((await api.post("/auth/reset-password", change)).status).toBe(200);
+  expect((await logIn(user, user.password, { "gatehouse-device": device })).status).toBe(401);
+  expect((await logIn(user, change.newPassword)).status).toBe(200);
 });
 
 test("administrators find, promote, disable and delete users; each ends the user's access at once", async () => {

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
+import { setTimeout as sleep } from "node:timers/promises";
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 
 export const CLIENT = { id: "gatehouse", secret: "the client secret of the tests, long enough" };
@@ -19,6 +20,8 @@ export interface Lies {
   /** Over the right discovery document. */
   discovery?: Record<string, unknown>;
   userinfo?: Record<string, unknown>;
+  /** How long a token, and the keys, take at least. */
+  delayMs?: number;
 }
 
 /** What a browser brings back from a provider. */
@@ -49,6 +52,7 @@ export async function startHostileProvider() {
     const json = (value: unknown, status = 200) =>
       response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
     const lie = lies.answers?.[path];
+    if (path === "/token" || path === "/jwks") await sleep(lies.delayMs ?? 0);
     if (lie !== undefined) lie(response);
     else if (path === "/.well-known/openid-configuration") json({ ...discovery(), ...lies.discovery });
     else if (path === "/jwks") json({ keys: [keys.jwk] });

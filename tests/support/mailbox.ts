@@ -29,7 +29,7 @@ export async function mailAbout(
   count = 1,
 ): Promise<ReceivedMail> {
   const found = async () => (await mailsTo(system, address)).filter((mail) => mail.subject === subject);
-  await expect.poll(async () => (await found()).length, { timeout: 15_000 }).toBe(count);
+  await expect.poll(async () => (await found()).length).toBe(count);
   const mail = (await found()).at(-1);
   if (mail === undefined) throw new Error(`no mail: ${subject}`);
   return mail;

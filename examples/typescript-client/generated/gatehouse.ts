@@ -1956,7 +1956,9 @@ export function renewRecoveryCodes(body: {
  */
 export function resendVerification(body: {
     email: string;
-}, opts?: Oazapfts.RequestOpts) {
+}, { gatehouseDevice }: {
+    gatehouseDevice?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -2052,7 +2054,10 @@ export function resendVerification(body: {
     }>("/auth/resend-verification", oazapfts.json({
         ...opts,
         method: "POST",
-        body
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Device": gatehouseDevice
+        })
     }));
 }
 /**
@@ -2060,7 +2065,9 @@ export function resendVerification(body: {
  */
 export function forgotPassword(body: {
     email: string;
-}, opts?: Oazapfts.RequestOpts) {
+}, { gatehouseDevice }: {
+    gatehouseDevice?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -2156,7 +2163,10 @@ export function forgotPassword(body: {
     }>("/auth/forgot-password", oazapfts.json({
         ...opts,
         method: "POST",
-        body
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Device": gatehouseDevice
+        })
     }));
 }
 /**

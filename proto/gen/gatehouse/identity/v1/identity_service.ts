@@ -86,7 +86,10 @@ export interface CompletedLogin {
   user:
     | User
     | undefined;
-  /** For the next login on this device. Never logged. */
+  /**
+   * For the next login on this device: `<version>.<user>.<device>.` and more. These three parts stay the same from login
+   * to login, so that the gateway recognises the device by them; the device's is random. Never logged.
+   */
   deviceToken: string;
 }
 
@@ -292,6 +295,8 @@ export interface ResendVerificationRequest {
   email: string;
   /** The client's address; empty from a gateway of an earlier version. */
   clientIp: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
 }
 
 /** There may be a mail on its way. */
@@ -304,6 +309,8 @@ export interface ForgotPasswordRequest {
   email: string;
   /** The client's address; empty from a gateway of an earlier version. */
   clientIp: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
 }
 
 /** There may be a mail on its way. */
@@ -508,6 +515,8 @@ export interface BeginOAuthLoginRequest {
     | undefined;
   /** The client's address as the gateway sees it. Empty from a version that does not tell it. */
   clientIp: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
 }
 
 /** A logged-in user who ends sessions of their own. */
@@ -2370,7 +2379,7 @@ export const DisownAccountResponse: MessageFns<DisownAccountResponse> = {
 };
 
 function createBaseResendVerificationRequest(): ResendVerificationRequest {
-  return { email: "", clientIp: "" };
+  return { email: "", clientIp: "", deviceToken: "" };
 }
 
 export const ResendVerificationRequest: MessageFns<ResendVerificationRequest> = {
@@ -2380,6 +2389,9 @@ export const ResendVerificationRequest: MessageFns<ResendVerificationRequest> = 
     }
     if (message.clientIp !== "") {
       writer.uint32(18).string(message.clientIp);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(26).string(message.deviceToken);
     }
     return writer;
   },
@@ -2411,6 +2423,14 @@ export const ResendVerificationRequest: MessageFns<ResendVerificationRequest> = 
             }
 
             message.clientIp = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
             continue;
           }
         }
@@ -2462,7 +2482,7 @@ export const ResendVerificationResponse: MessageFns<ResendVerificationResponse> 
 };
 
 function createBaseForgotPasswordRequest(): ForgotPasswordRequest {
-  return { email: "", clientIp: "" };
+  return { email: "", clientIp: "", deviceToken: "" };
 }
 
 export const ForgotPasswordRequest: MessageFns<ForgotPasswordRequest> = {
@@ -2472,6 +2492,9 @@ export const ForgotPasswordRequest: MessageFns<ForgotPasswordRequest> = {
     }
     if (message.clientIp !== "") {
       writer.uint32(18).string(message.clientIp);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(26).string(message.deviceToken);
     }
     return writer;
   },
@@ -2503,6 +2526,14 @@ export const ForgotPasswordRequest: MessageFns<ForgotPasswordRequest> = {
             }
 
             message.clientIp = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
             continue;
           }
         }
@@ -3803,6 +3834,7 @@ function createBaseBeginOAuthLoginRequest(): BeginOAuthLoginRequest {
     isBrowserTokenSecure: false,
     linkTo: undefined,
     clientIp: "",
+    deviceToken: "",
   };
 }
 
@@ -3828,6 +3860,9 @@ export const BeginOAuthLoginRequest: MessageFns<BeginOAuthLoginRequest> = {
     }
     if (message.clientIp !== "") {
       writer.uint32(58).string(message.clientIp);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(66).string(message.deviceToken);
     }
     return writer;
   },
@@ -3899,6 +3934,14 @@ export const BeginOAuthLoginRequest: MessageFns<BeginOAuthLoginRequest> = {
             }
 
             message.clientIp = reader.string();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
             continue;
           }
         }
