@@ -5,10 +5,18 @@ export default defineConfig({
     include: ["**/*.test.ts"],
     exclude: ["**/node_modules/**", ".gatehouse/**", ".stryker-tmp/**"],
     globalSetup: ["tests/support/postgres-global-setup.ts"],
+    tags: [
+      {
+        name: "exhaustive",
+        description: "Thousands of cases or seconds of waiting: left out by `npm run mutate`.",
+      },
+    ],
     pool: "forks",
     maxWorkers: 2,
     // Real databases and processes on a small, noisy machine: generous, because nothing here measures time.
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    // A condition that is waited for: how fast the machine is must not decide.
+    expect: { poll: { timeout: 20_000 } },
   },
 });

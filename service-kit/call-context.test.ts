@@ -1,6 +1,6 @@
 import { Metadata } from "@grpc/grpc-js";
-import { expect, test } from "vitest";
-import { newCallContext, traceIdOf } from "./call-context.ts";
+import { expect, test, vi } from "vitest";
+import { isTraceparent, newCallContext, traceIdOf } from "./call-context.ts";
 import { fromMetadata, toMetadata } from "./rpc-metadata.ts";
 
 const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -35,4 +35,81 @@ test("metadata that a caller made up gives a context of our own making", () => {
   const context = fromMetadata(metadata.toJSON(), 5, true);
   expect(context.requestId).toMatch(/^[0-9a-f-]{36}$/);
   expect(context.actor).toBeUndefined();
+});
+
+test.each([
+  `x${TRACEPARENT}`,
+  `${TRACEPARENT}0`,
+  TRACEPARENT.slice(0, -1),
+  TRACEPARENT.replace("0af7", "af7"),
+  TRACEPARENT.replace("b7ad", "7ad"),
+])("%j is no traceparent", (text) => {
+  expect(isTraceparent(text)).toBe(false);
+});
+
+test("a call has a second, or what its caller gives it, and a request id of its own or the one that it was given", () => {
+  const now = vi.spyOn(Date, "now").mockReturnValue(5_000);
+  const [usual, given] = [newCallContext(), newCallContext({ budgetMs: 200, requestId: "r" })];
+  now.mockRestore();
+  expect([usual.deadlineMs, given.deadlineMs, given.requestId]).toEqual([6_000, 5_200, "r"]);
+  expect(usual.requestId).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-/);
+});
+
+const actor = { userId: "u", role: "ADMIN", sessionId: "s" };
+
+test("an actor is believed only from a peer that may name one, and travels as it is", () => {
+  const context = { ...newCallContext({ traceparent: TRACEPARENT }), actor };
+  const values = toMetadata(context).toJSON();
+  expect(Object.keys(values).sort()).toEqual([
+    "traceparent",
+    "x-actor-role",
+    "x-actor-session-id",
+    "x-actor-user-id",
+    "x-request-id",
+  ]);
+  const { actor: _gone, ...rest } = context;
+  expect(fromMetadata(values, context.deadlineMs, false)).toEqual(rest);
+  expect(Object.keys(toMetadata(rest).toJSON()).sort()).toEqual(["traceparent", "x-request-id"]);
+});
+
+test.each([
+  ["a request id that is too long", "r".repeat(65), TRACEPARENT, false, true],
+  ["the longest request id", "r".repeat(64), TRACEPARENT, true, true],
+  ["no request id", "", TRACEPARENT, false, true],
+  ["no trace", "r", "nonsense", false, false],
+])(
+  "with %s what is malformed is replaced, and the rest is kept",
+  (_what, requestId, traceparent, keepsId, keepsTrace) => {
+    const values = {
+      ...toMetadata({ requestId: "x", traceparent: "x", deadlineMs: 0, actor }).toJSON(),
+      "x-request-id": requestId === "" ? [] : [requestId],
+      traceparent: [traceparent],
+    };
+    const context = fromMetadata(values, 7, true);
+    expect(context).toMatchObject({ deadlineMs: 7, actor });
+    expect(context.requestId === requestId).toBe(keepsId);
+    expect(context.traceparent === traceparent).toBe(keepsTrace);
+  },
+);
+
+test.each(["x-actor-user-id", "x-actor-role", "x-actor-session-id"])(
+  "two values of %s are refused, joined or not",
+  (key) => {
+    for (const values of [["a", "b"], ["a,b"]]) {
+      expect(() => fromMetadata({ [key]: values }, 0, false)).toThrow(
+        expect.objectContaining({ code: "bad_request" }),
+      );
+    }
+    expect(() => fromMetadata({ [key]: ["a"] }, 0, true)).not.toThrow();
+  },
+);
+
+test("without a user there is no actor, and a value in bytes is none", () => {
+  expect(fromMetadata({ "x-actor-role": ["ADMIN"] }, 0, true).actor).toBeUndefined();
+  expect(fromMetadata({ "x-actor-user-id": [Buffer.from("u")] }, 0, true).actor).toBeUndefined();
+  expect(fromMetadata({ "x-actor-user-id": ["u"] }, 0, true).actor).toEqual({
+    userId: "u",
+    role: "",
+    sessionId: "",
+  });
 });

@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import { afterEach, beforeAll, expect, test } from "vitest";
+import { afterEach, beforeAll, expect, test, vi } from "vitest";
 import { createAuthority, issueCertificate, type Pair } from "../deploy/local/certificate-pair.ts";
 import { type DatabaseSocketOptions, openDatabaseSocket } from "./database-socket.ts";
 
@@ -96,4 +96,44 @@ test("an attempt that is given up ends, and leaves no socket", async () => {
   await expect
     .poll(() => new Promise((resolve) => server?.getConnections((_error, count) => resolve(count))))
     .toBe(0);
+});
+
+test("a server that says nothing for as long as it may is gone; one that says something is not", async () => {
+  const port = await listen("N");
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+  try {
+    const socket = await open(port, { ca: undefined, maxSilenceMs: 5_000 });
+    const failed = new Promise<{ code?: string }>((resolve) => socket.once("error", resolve));
+    const closed = new Promise((resolve) => socket.once("close", resolve));
+    vi.advanceTimersByTime(2_500);
+    socket.write("hello");
+    await new Promise((resolve) => socket.once("data", resolve));
+    vi.advanceTimersByTime(5_000);
+    expect(socket.destroyed).toBe(false);
+    vi.advanceTimersByTime(2_500);
+    expect(await failed).toMatchObject({ code: "ETIMEDOUT" });
+    await closed;
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test("without a limit to the silence nothing is watched, and an attempt that succeeded leaves no timer", async () => {
+  const port = await listen("N");
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "setTimeout", "clearTimeout"] });
+  try {
+    await open(port, { ca: undefined });
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test("a server that hangs up before it answers has closed the connection", async () => {
+  const closing = createServer((raw) => raw.once("data", () => raw.end()));
+  server = closing;
+  await new Promise<void>((resolve) => closing.listen(0, "127.0.0.1", resolve));
+  const { port } = closing.address() as AddressInfo;
+  await expect(open(port)).rejects.toMatchObject({ code: "CONNECTION_CLOSED" });
 });

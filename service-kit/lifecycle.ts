@@ -26,6 +26,8 @@ export class Lifecycle {
   readonly #started: Stoppable[] = [];
   readonly #checks = new Map<string, () => Promise<void> | void>();
   #state: "starting" | "ready" | "draining" = "starting";
+  /** Monotonic; undefined before the stop begins. */
+  #endOfStopMs: number | undefined;
 
   constructor(options: LifecycleOptions) {
     this.#options = options;
@@ -58,6 +60,12 @@ export class Lifecycle {
     return this.#state === "draining";
   }
 
+  /** How long the stops that are left may take together. */
+  get remainingStopMs(): number {
+    const endMs = this.#endOfStopMs ?? performance.now() + this.#options.shutdownTimeoutMs;
+    return Math.max(0, endMs - performance.now());
+  }
+
   /** The reasons why this process should get no traffic; none when it is ready. */
   async unreadyReasons(): Promise<string[]> {
     if (this.#state !== "ready") return [this.#state];
@@ -84,6 +92,7 @@ export class Lifecycle {
     const { logger, drainDelayMs, shutdownTimeoutMs } = this.#options;
     logger.info({ reason }, "stopping");
     await new Promise((resolve) => setTimeout(resolve, drainDelayMs));
+    this.#endOfStopMs = performance.now() + shutdownTimeoutMs;
     setTimeout(() => {
       logger.error("did not stop in time");
       process.exit(1);

@@ -73,3 +73,52 @@ test("a call whose stream was reset is unavailable, and not the peer's defect", 
   expect(fromRpcError(reset).code).toBe("service_unavailable");
   expect(fromRpcError({ code: status.INTERNAL, details: "internal error" }).code).toBe("internal_error");
 });
+
+/** The details of an error with some of their text replaced by other text of the same length. */
+function changed(error: DomainError, from: string, to: string) {
+  const encoded = toRpcError(error);
+  const bytes = encoded.metadata?.get("grpc-status-details-bin")[0] as Buffer;
+  const metadata = new Metadata();
+  const text = bytes.toString("latin1").replaceAll(from, to);
+  metadata.set("grpc-status-details-bin", Buffer.from(text, "latin1"));
+  return fromRpcError({ code: status.FAILED_PRECONDITION, metadata });
+}
+
+test.each([
+  ["another domain", "gatehouse", "gatehousX"],
+  ["another type of details", "rpc.ErrorInfo", "rpc.ErrorInfX"],
+])("a code of %s is no code of ours", (_what, from, to) => {
+  expect(changed(new DomainError("conflict"), from, to).code).toBe("service_unavailable");
+});
+
+test.each([
+  [999_999_999, 999_999_999],
+  [1_234_567_890, undefined],
+])("a limit of %i is told as %j", (limit, expected) => {
+  expect(fromRpcError(toRpcError(new DomainError("too_many_requests", undefined, { limit }))).limit).toBe(
+    expected,
+  );
+});
+
+test("other facts beside a code are no limit", () => {
+  const error = new DomainError("too_many_requests", undefined, { limit: 100 });
+  expect(changed(error, "quota_limit_value", "quota_limit_valuX")).toMatchObject({
+    code: "too_many_requests",
+    limit: undefined,
+  });
+});
+
+test.each([0, 1, 999, 1_000, 3_599_999])(
+  "a time to wait of %i ms is told to the millisecond",
+  (retryAfterMs) => {
+    const error = new DomainError("too_many_requests", undefined, { retryAfterMs });
+    expect(fromRpcError(toRpcError(error)).retryAfterMs).toBe(retryAfterMs);
+  },
+);
+
+test("an error that is decoded already stays itself, and another is kept as the cause", () => {
+  const decoded = new DomainError("conflict");
+  expect(fromRpcError(decoded)).toBe(decoded);
+  const failure = { code: status.UNAVAILABLE };
+  expect(fromRpcError(failure).cause).toBe(failure);
+});

@@ -129,6 +129,7 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
   ]);
 
   function admit(call: AnyCall, callers: readonly string[], needsDeadline: boolean): RpcContext {
+    if (hasGone(call)) throw new DomainError("service_unavailable", "The caller has gone");
     const peer = peerOfCall(call);
     if (peer === undefined || !callers.includes(peer.name)) throw new DomainError("caller_not_allowed");
     const values = call.metadata.toJSON();
@@ -316,6 +317,17 @@ function written(call: StreamCall, response: unknown, signal: AbortSignal): Prom
 /** Users are authenticated at the edge: nobody else is believed who a call is made for. */
 const AUTHENTICATING_CALLER = "gateway";
 
+/** Not part of grpc-js' public interface. `session` is undefined when the stream has ended. */
+interface WithStream {
+  call?: { stream?: { session?: object } };
+}
+
+/** Whether a call ended before its turn, as many do on a busy machine. Nobody can say any more whose it was. */
+function hasGone(call: AnyCall): boolean {
+  const stream = (call as unknown as WithStream).call?.stream;
+  return stream !== undefined && stream.session === undefined;
+}
+
 /** The caller of each connection: decoding a certificate costs as much as the rest of a small call. */
 const peerBySession = new WeakMap<object, Peer | undefined>();
 
@@ -324,7 +336,7 @@ const peerBySession = new WeakMap<object, Peer | undefined>();
  * not part of grpc-js' public interface: where it is not found, the certificate is decoded for each call.
  */
 function peerOfCall(call: AnyCall): Peer | undefined {
-  const { session } = (call as unknown as { call?: { stream?: { session?: object } } }).call?.stream ?? {};
+  const { session } = (call as unknown as WithStream).call?.stream ?? {};
   if (session !== undefined && peerBySession.has(session)) return peerBySession.get(session);
   const certificate = call.getAuthContext().sslPeerCertificate;
   const peer = certificate === undefined ? undefined : peerOf(certificate);

@@ -35,6 +35,9 @@ async function app() {
       verify(token) {
         if (token === "unknowable")
           throw new DomainError("service_unavailable", "away", { retryAfterMs: 1_500 });
+        if (token === "many") throw new DomainError("too_many_requests", "many", { retryAfterMs: 2_001 });
+        if (token === "strange") throw new DomainError("conflict");
+        if (token === "bug") throw new TypeError("a bug");
         return VERDICTS[token] ?? { kind: "inactive", reason: "invalid" };
       },
     },
@@ -48,6 +51,7 @@ async function app() {
     { config: { auth: { roles: ["ADMIN"] } } },
     async (request) => principalIn(request).userId,
   );
+  instance.get("/nobody", { config: { auth: "public" } }, async (request) => principalIn(request).userId);
   return instance;
 }
 
@@ -65,7 +69,11 @@ test.each([
   ["/any", "Bearer revoked", 401, 'Bearer error="invalid_token"'],
   ["/any", "Bearer expired", 401, 'Bearer error="invalid_token"'],
   ["/any", "Bearer unknowable", 503, undefined],
+  ["/any", "Bearer strange", 500, undefined],
+  ["/any", "Bearer bug", 500, undefined],
+  ["/nobody", "Bearer user", 500, undefined],
   ["/nowhere", undefined, 404, undefined],
+  ["/nowhere", "Bearer bug", 404, undefined],
 ])("%s with %j: %i", async (url, authorization, status, challenge) => {
   const instance = await app();
   const answer = await instance.inject({
@@ -74,7 +82,28 @@ test.each([
   });
   expect(answer.statusCode).toBe(status);
   expect(answer.headers["www-authenticate"]).toBe(challenge);
-  if (status === 503) expect(answer.headers["retry-after"]).toBe("2");
+  expect(answer.headers["retry-after"]).toBe(status === 503 ? "2" : undefined);
+});
+
+test("too many tries are answered with the time to wait, in whole seconds", async () => {
+  const instance = await app();
+  const answer = await instance.inject({ url: "/any", headers: { authorization: "Bearer many" } });
+  expect([answer.statusCode, answer.headers["retry-after"]]).toEqual([429, "3"]);
+});
+
+test("a public route knows nobody, and a handler sees who calls", async () => {
+  const instance = await app();
+  const open = await instance.inject({ url: "/open", headers: { authorization: "Bearer user" } });
+  expect(open.json()).toEqual({ principal: null });
+  const any = await instance.inject({ url: "/any", headers: { authorization: "Bearer user" } });
+  expect(any.body).toBe("a USER");
+});
+
+test("a route without any configuration stops the start as well", async () => {
+  const instance = await app();
+  expect(() => instance.route({ method: "GET", url: "/bare", config: {}, handler: async () => "" })).toThrow(
+    /does not say who may call it/,
+  );
 });
 
 test("a route that does not say who may call it stops the start", async () => {

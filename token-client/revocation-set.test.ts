@@ -37,3 +37,35 @@ test("a set that could not keep an entry is incomplete until that entry has ende
     true,
   ]);
 });
+
+test("an end is the last moment that still counts, for sessions and for keys", () => {
+  const set = new RevocationSet(10);
+  set.addSession("s", 5_000);
+  set.addKey("k", 5_000);
+  set.forgetEnded(5_000);
+  expect([set.hasSession("s"), set.hasKey("k"), set.size]).toEqual([true, true, 2]);
+  set.forgetEnded(6_000);
+  expect([set.hasSession("s"), set.hasKey("k"), set.size]).toEqual([false, false, 0]);
+});
+
+test("what has ended is looked for once a second at the most", () => {
+  const set = new RevocationSet(10);
+  set.forgetEnded(0);
+  set.addSession("s", 500);
+  set.forgetEnded(999);
+  expect(set.hasSession("s")).toBe(true);
+  set.forgetEnded(1_000);
+  expect(set.hasSession("s")).toBe(false);
+});
+
+test("sessions and keys share the room, and one that is known already needs none", () => {
+  const set = new RevocationSet(2);
+  set.addSession("s", 5_000);
+  set.addKey("k", 5_000);
+  set.addKey("k", 7_000);
+  expect(set.isComplete(0)).toBe(true);
+  set.addKey("other", 9_000);
+  expect(set.isComplete(0)).toBe(false);
+  set.addSession("third", 6_000);
+  expect(set.isComplete(8_999)).toBe(false);
+});

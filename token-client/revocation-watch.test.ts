@@ -6,6 +6,7 @@ import type {
   WatchRevocationsRequest,
   WatchRevocationsResponse,
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
+import type { Logger } from "../service-kit/logger.ts";
 import { RevocationSet } from "./revocation-set.ts";
 import { RevocationWatch, type RevocationWatchOptions } from "./revocation-watch.ts";
 
@@ -16,9 +17,12 @@ let watches: RevocationWatch[];
 beforeEach(() => {
   watches = [];
   vi.useFakeTimers({ toFake: ["Date", "performance", "setTimeout", "clearTimeout"], now: START });
+  vi.advanceTimersByTime(10_000); // the process has been running for a while: no clock is at zero
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
 });
 afterEach(() => {
   for (const watch of watches) watch.close();
+  vi.restoreAllMocks();
   vi.useRealTimers();
 });
 
@@ -26,10 +30,15 @@ afterEach(() => {
 function open(options: Partial<RevocationWatchOptions> = {}) {
   const streams: EventEmitter[] = [];
   const requests: WatchRevocationsRequest[] = [];
+  const cancelled: EventEmitter[] = [];
+  let openedAtMs = 0;
   const client = {
     watchRevocations(request: WatchRevocationsRequest) {
       requests.push(request);
-      const stream = Object.assign(new EventEmitter(), { cancel: () => undefined });
+      openedAtMs = performance.now();
+      const stream: EventEmitter = Object.assign(new EventEmitter(), {
+        cancel: () => void cancelled.push(stream),
+      });
       streams.push(stream);
       return stream;
     },
@@ -37,9 +46,8 @@ function open(options: Partial<RevocationWatchOptions> = {}) {
   const revoked = new RevocationSet(100);
   const watch = new RevocationWatch({ client, revoked, logger: pino({ level: "silent" }), ...options });
   watches.push(watch);
-  const openedAtMs = performance.now();
-  const send = (message: Partial<WatchRevocationsResponse> = {}) =>
-    streams.at(-1)?.emit("data", {
+  const send = (message: Partial<WatchRevocationsResponse> = {}, stream = streams.at(-1)) =>
+    stream?.emit("data", {
       revocations: [],
       sequence: 0,
       tip: "",
@@ -50,7 +58,7 @@ function open(options: Partial<RevocationWatchOptions> = {}) {
       rules: undefined,
       ...message,
     } satisfies WatchRevocationsResponse);
-  return { watch, revoked, send, streams, requests };
+  return { watch, revoked, send, streams, requests, cancelled };
 }
 
 const rules = (...keyIds: string[]) => ({
@@ -126,11 +134,12 @@ test("a token-service of the version before tells no age: its messages count fro
 test("a wall clock that jumps ahead ends the trust until the next message; one that falls back does nothing", () => {
   const { watch, send } = open();
   send();
-  vi.setSystemTime(new Date(START.getTime() + 1_200_000));
+  const now = Date.now();
+  vi.setSystemTime(now + 1_200_000);
   expect(watch.isFresh).toBe(false);
   send();
   expect(watch.isFresh).toBe(true);
-  vi.setSystemTime(START);
+  vi.setSystemTime(now);
   expect(watch.isFresh).toBe(true);
 });
 
@@ -217,4 +226,194 @@ test("whoever waits for a read gets one that began later, or learns that there w
   const inVain = watch.readAgain(1_500);
   await vi.advanceTimersByTimeAsync(1_500);
   expect(await inVain).toBe(false);
+});
+
+test("what is known lasts for three seconds, and the rules and the server's time with it", () => {
+  const { watch, send } = open();
+  expect([watch.isFresh, watch.rules, watch.serverNowMs]).toEqual([false, undefined, undefined]);
+  send({ rules: rules(KEY_ID), readAt: new Date(5_000_000) });
+  vi.advanceTimersByTime(3_000);
+  expect(watch.serverNowMs).toBe(5_003_000);
+  expect(watch.rules?.issuer).toBe("https://auth.example");
+  vi.advanceTimersByTime(1);
+  expect([watch.isFresh, watch.rules, watch.serverNowMs]).toEqual([false, undefined, undefined]);
+});
+
+test("a wall clock may run ahead by two seconds more than the three", () => {
+  const { watch, send } = open();
+  send();
+  vi.setSystemTime(Date.now() + 5_000);
+  expect(watch.isFresh).toBe(true);
+  vi.setSystemTime(Date.now() + 1);
+  expect(watch.isFresh).toBe(false);
+});
+
+test("a message that is a second ahead of this clock is believed, and its read is now", () => {
+  const { watch, send, requests } = open();
+  vi.advanceTimersByTime(500);
+  send({ elapsedMs: 1_500 });
+  expect([watch.isFresh, watch.lagMs]).toEqual([true, 0]);
+  vi.advanceTimersByTime(100);
+  expect(requests).toHaveLength(1);
+});
+
+test("a message that was under way for two seconds does not end its stream", () => {
+  const { watch, send, requests } = open();
+  vi.advanceTimersByTime(1_000);
+  send({ caughtUp: false });
+  vi.advanceTimersByTime(1_000);
+  send({ elapsedMs: 0 });
+  expect(watch.lagMs).toBe(2_000);
+  vi.advanceTimersByTime(100);
+  expect(requests).toHaveLength(1);
+});
+
+test("a stream that says something every second and a half is kept; after two seconds of silence it is opened anew", () => {
+  const { send, requests, streams, cancelled } = open();
+  for (let messages = 0; messages < 3; messages += 1) {
+    vi.advanceTimersByTime(1_500);
+    send();
+  }
+  vi.advanceTimersByTime(1_999);
+  expect(cancelled).toEqual([]);
+  vi.advanceTimersByTime(1);
+  expect(cancelled).toEqual([streams[0]]);
+  vi.advanceTimersByTime(50);
+  expect(requests).toHaveLength(2);
+  vi.advanceTimersByTime(2_000);
+  expect(cancelled).toEqual(streams);
+});
+
+/** How long after the end of its last stream a watch opens the next. */
+function pauseMs({ streams, requests }: ReturnType<typeof open>): number {
+  const before = requests.length;
+  streams.at(-1)?.emit("end");
+  const endedMs = performance.now();
+  while (requests.length === before) vi.advanceTimersToNextTimer();
+  return Math.round(performance.now() - endedMs);
+}
+
+test("each failure in a row doubles the pause, to a second; a message ends the row", () => {
+  const opened = open();
+  expect(Array.from({ length: 7 }, () => pauseMs(opened))).toEqual([50, 100, 200, 400, 800, 1_000, 1_000]);
+  opened.send();
+  expect(pauseMs(opened)).toBe(50);
+});
+
+test.each([
+  [0, 40],
+  [1, 60],
+])(
+  "replicas do not come back all at once: with the random number %i the first pause is %i ms",
+  (random, expected) => {
+    vi.spyOn(Math, "random").mockReturnValue(random);
+    expect(pauseMs(open())).toBe(expected);
+  },
+);
+
+test("a stream that breaks is replaced once, and what it still says counts for nothing", () => {
+  const { watch, revoked, send, requests, streams } = open();
+  const [broken] = streams;
+  broken?.emit("error", new Error("broken"));
+  broken?.emit("end");
+  vi.advanceTimersByTime(50);
+  expect(requests).toHaveLength(2);
+  send({ revocations: [ended("s")], sequence: 9 }, broken);
+  expect([watch.isFresh, revoked.hasSession("s")]).toEqual([false, false]);
+  vi.advanceTimersByTime(200);
+  expect(requests).toHaveLength(2);
+  streams.at(-1)?.emit("end");
+  vi.advanceTimersByTime(100);
+  expect(requests.at(-1)).toEqual({ afterSequence: 0, tip: "" });
+});
+
+test("once it is closed a watch opens and plans nothing more, and says nothing", () => {
+  const debug = vi.fn();
+  const { watch, requests, streams, cancelled } = open({ logger: { debug } as unknown as Logger });
+  watch.close();
+  expect(cancelled).toEqual(streams);
+  expect(vi.getTimerCount()).toBe(0);
+  streams[0]?.emit("error", new Error("cancelled"));
+  expect(vi.getTimerCount()).toBe(0);
+  expect(requests).toHaveLength(1);
+  expect(debug).not.toHaveBeenCalled();
+});
+
+test("a watch that is closed between two streams opens no other", () => {
+  const { watch, streams, requests } = open();
+  streams[0]?.emit("end");
+  watch.close();
+  vi.advanceTimersByTime(5_000);
+  expect(requests).toHaveLength(1);
+});
+
+test("a break is logged once, whatever the broken stream says later", () => {
+  const debug = vi.fn();
+  const { streams } = open({ logger: { debug } as unknown as Logger });
+  streams[0]?.emit("error", new Error("broken"));
+  streams[0]?.emit("error", new Error("cancelled"));
+  expect(debug).toHaveBeenCalledTimes(1);
+});
+
+test("a revocation of a kind that this version does not know ends the trust for good, and is logged once", () => {
+  const error = vi.fn();
+  const { watch, revoked, send } = open({ logger: { error } as unknown as Logger });
+  send();
+  const unknown = { sequence: 1, target: undefined, expiresAt: undefined };
+  send({ revocations: [unknown, ended("s", 2)], sequence: 2 });
+  send({ revocations: [{ ...unknown, sequence: 3 }], sequence: 3 });
+  expect([watch.isFresh, revoked.hasSession("s"), error.mock.calls.length]).toEqual([false, true, 1]);
+});
+
+test("a revocation is kept until the end that was told, if that is later than every token's usual life", () => {
+  const { watch, revoked, send } = open();
+  send({ revocations: [{ ...ended("s"), expiresAt: new Date(Date.now() + 2_000_000) }], sequence: 1 });
+  watch.close(); // its messages would forget as well
+  vi.advanceTimersByTime(2_000_000);
+  revoked.forgetEnded(performance.now());
+  expect(revoked.hasSession("s")).toBe(true);
+  vi.advanceTimersByTime(1_001);
+  revoked.forgetEnded(performance.now());
+  expect(revoked.hasSession("s")).toBe(false);
+});
+
+test.each([
+  ["without an end", undefined],
+  ["with an end in a hundred years", new Date(START.getTime() + 100 * 365 * 86_400_000)],
+])("a revocation %s is kept as long as any token may live, and no longer", (_what, expiresAt) => {
+  const { watch, revoked, send } = open();
+  send({ revocations: [{ ...ended("s"), expiresAt }], sequence: 1 });
+  watch.close(); // its messages would forget as well
+  vi.advanceTimersByTime(3_610_000);
+  revoked.forgetEnded(performance.now());
+  expect(revoked.hasSession("s")).toBe(true);
+  vi.advanceTimersByTime(1_001);
+  revoked.forgetEnded(performance.now());
+  expect(revoked.hasSession("s")).toBe(false);
+});
+
+test("a ban counts also when nobody wants to be told of it", () => {
+  const { revoked, send } = open();
+  send({ revocations: [{ ...ended(""), target: { $case: "keyId", value: KEY_ID } }], sequence: 1 });
+  expect(revoked.hasKey(KEY_ID)).toBe(true);
+});
+
+test("a key that is dropped is a change of the keys", () => {
+  const keySets: string[][] = [];
+  const { watch, send } = open({ onKeys: (keyIds) => keySets.push([...keyIds]) });
+  send({ rules: rules("a", "b") });
+  send({ rules: rules("a") });
+  expect(keySets).toEqual([["a", "b"], ["a"]]);
+  expect(watch.rules?.keys.has("b")).toBe(false);
+});
+
+test("a read in the very moment of asking is new enough, for all who wait, and leaves no timer behind", async () => {
+  const { watch, send } = open();
+  send();
+  const timers = vi.getTimerCount();
+  vi.advanceTimersByTime(100);
+  const waiting = [watch.readAgain(1_500), watch.readAgain(1_500)];
+  send();
+  expect(vi.getTimerCount()).toBe(timers);
+  expect(await Promise.all(waiting)).toEqual([true, true]);
 });

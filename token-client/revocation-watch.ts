@@ -43,12 +43,11 @@ export class RevocationWatch {
   readonly #options: RevocationWatchOptions;
   #position = { sequence: 0, tip: "" };
   #openedAtMs = 0;
-  /** A moment at or before the read of the log that the newest message tells of. */
+  /** A moment at or before the newest read after which everything was known here. */
   #readAtMs = Number.NEGATIVE_INFINITY;
   #heardAtWallMs = 0;
   /** token-service's time at that read. */
   #serverReadAtMs: number | undefined;
-  #hasKnownAll = false;
   #isIncomplete = false;
   #isClosed = false;
   #isFirstMessage = true;
@@ -65,7 +64,7 @@ export class RevocationWatch {
 
   /** Whether everything revoked more than 3 s ago is known here, by the monotonic clock. */
   get isFresh(): boolean {
-    if (!this.#hasKnownAll || this.#isIncomplete || this.lagMs > STALE_AFTER_MS) return false;
+    if (this.#isIncomplete || this.lagMs > STALE_AFTER_MS) return false;
     // The monotonic clock stands still while a machine is suspended; the wall clock then jumps ahead.
     return Date.now() - this.#heardAtWallMs <= STALE_AFTER_MS + WALL_CLOCK_ROOM_MS;
   }
@@ -164,7 +163,6 @@ export class RevocationWatch {
     // The server began the stream after this process asked for it, so the read was at this moment or later.
     const readAtMs = this.#openedAtMs + (message.elapsedMs ?? receivedMs - this.#openedAtMs);
     if (readAtMs > receivedMs + MAX_MESSAGE_AHEAD_MS) return false;
-    this.#hasKnownAll = true;
     if (readAtMs >= this.#readAtMs) {
       this.#readAtMs = Math.min(readAtMs, receivedMs);
       this.#serverReadAtMs = message.readAt?.getTime();

@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
-import { isRefreshTokenForm } from "./token-rules.ts";
+import { isRefreshTokenForm, screenToken, toTokenRules } from "./token-rules.ts";
 
 const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
 const HEADER = { alg: "EdDSA", typ: "rt+jwt", kid: "A".repeat(43) };
 const SIGNATURE = Buffer.alloc(64, 1).toString("base64url");
-const token = (header: unknown, signature = SIGNATURE) => `${part(header)}.${part({ gen: 1 })}.${signature}`;
+const token = (header: unknown, signature = SIGNATURE, payload: unknown = { gen: 1 }) =>
+  `${part(header)}.${part(payload)}.${signature}`;
 
 test("what token-service signs has the form of a refresh token, whichever key signed it", () => {
   expect(isRefreshTokenForm(token(HEADER))).toBe(true);
@@ -22,4 +23,46 @@ test.each([
   ["no signature", token(HEADER, "")],
 ])("%s has not", (_, text) => {
   expect(isRefreshTokenForm(text)).toBe(false);
+});
+
+const ISSUER = "https://auth.example";
+const RULES = toTokenRules({
+  issuer: ISSUER,
+  keys: [
+    { keyId: "A".repeat(43), algorithm: "EdDSA" },
+    { keyId: "B".repeat(43), algorithm: "ES256" },
+  ],
+});
+const EXP_S = 1_000;
+const PAYLOAD = { iss: ISSUER, aud: ISSUER, exp: EXP_S };
+const access = (header: object = {}, payload: object = {}, signature = SIGNATURE) =>
+  token({ ...HEADER, typ: "at+jwt", ...header }, signature, { ...PAYLOAD, ...payload });
+
+test.each([
+  ["a token of a key that was told", access(), "plausible"],
+  ["a token of another one", access({ alg: "ES256", kid: "B".repeat(43) }), "plausible"],
+  ["no token", "garbage", "invalid"],
+  ["a refresh token", access({ typ: "rt+jwt" }), "invalid"],
+  ["a key name that is none", access({ kid: "../../keys" }), "invalid"],
+  ["a signature that is too short", access({}, {}, Buffer.alloc(63, 1).toString("base64url")), "invalid"],
+  ["a signature that is too long", access({}, {}, Buffer.alloc(65, 1).toString("base64url")), "invalid"],
+  ["another issuer", access({}, { iss: "https://other.example" }), "invalid"],
+  ["another audience", access({}, { aud: "https://other.example" }), "invalid"],
+  ["no end", access({}, { exp: undefined }), "invalid"],
+  ["an end that is no number", access({}, { exp: "1000" }), "invalid"],
+  ["another algorithm than its key's", access({ alg: "ES256" }), "invalid"],
+  ["a key that was not told", access({ kid: "C".repeat(43) }), "unknown_key"],
+  ["a key that was not told, with ES256", access({ kid: "C".repeat(43), alg: "ES256" }), "unknown_key"],
+  [
+    "a key that was not told, with a strange algorithm",
+    access({ kid: "C".repeat(43), alg: "none" }),
+    "invalid",
+  ],
+])("%s is screened", (_what, text, expected) => {
+  expect(screenToken(text, RULES, EXP_S * 1_000)).toBe(expected);
+});
+
+test("a token is over for certain ten seconds after its end, and never while token-service's time is not known", () => {
+  const verdicts = [1_009_999, 1_010_000, undefined].map((nowMs) => screenToken(access(), RULES, nowMs));
+  expect(verdicts).toEqual(["plausible", "expired", "plausible"]);
 });

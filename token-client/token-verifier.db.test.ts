@@ -275,10 +275,10 @@ test("a revocation reaches a token in memory by the stream", async () => {
   const userId = randomUUID();
   const { accessToken, sessionId } = await logIn(replica, userId);
   await verifier.verify(accessToken);
+  const asked = server.calls.verifyToken;
   await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
-  await expect
-    .poll(() => verdictOf(verifier.verify(accessToken)), { interval: 2, timeout: 1_000 })
-    .toBe("revoked");
+  await expect.poll(() => verdictOf(verifier.verify(accessToken)), { interval: 2 }).toBe("revoked");
+  expect(server.calls.verifyToken).toBe(asked);
 });
 
 test("an answer that was given before a revocation and arrives after it is not believed", async () => {
@@ -310,9 +310,7 @@ test("a banned key refuses every token it signed", async () => {
     requestId: "",
     traceId: "",
   });
-  await expect
-    .poll(() => verdictOf(verifier.verify(accessToken)), { interval: 2, timeout: 1_000 })
-    .not.toBe("active");
+  await expect.poll(() => verdictOf(verifier.verify(accessToken)), { interval: 2 }).not.toBe("active");
 });
 
 test("a verifier that starts late knows what was revoked before", async () => {
@@ -323,7 +321,9 @@ test("a verifier that starts late knows what was revoked before", async () => {
   expect(await verdictOf(verifier.verify(accessToken))).toBe("revoked");
 });
 
-test("with token-service gone: memory for three seconds, then neither yes nor no; and back by itself", async () => {
+test("with token-service gone: memory for three seconds, then neither yes nor no; and back by itself", {
+  tags: "exhaustive",
+}, async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
   await verifier.verify(accessToken);
@@ -333,20 +333,17 @@ test("with token-service gone: memory for three seconds, then neither yes nor no
   expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
   const seen = new Set<string>();
   await expect
-    .poll(
-      async () => {
-        const verdict = await verdictOf(verifier.verify(accessToken));
-        seen.add(verdict);
-        return verdict;
-      },
-      { timeout: 8_000 },
-    )
+    .poll(async () => {
+      const verdict = await verdictOf(verifier.verify(accessToken));
+      seen.add(verdict);
+      return verdict;
+    })
     .toBe("service_unavailable");
   expect([...seen].sort()).toEqual(["active", "service_unavailable"]);
   expect(isReady(verifier)).toBe(false);
 
   server = await startTokenServer(replica, certificates, port);
-  await expect.poll(() => isReady(verifier), { timeout: 8_000 }).toBe(true);
+  await expect.poll(() => isReady(verifier)).toBe(true);
   expect(await verdictOf(verifier.verify(accessToken))).toBe("active");
 });
 
@@ -359,7 +356,7 @@ test("a session revoked while this process was cut off is refused as soon as it 
   await server.stop();
   await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
   server = await startTokenServer(replica, certificates, port);
-  await expect.poll(() => verdictOf(verifier.verify(accessToken)), { timeout: 8_000 }).toBe("revoked");
+  await expect.poll(() => verdictOf(verifier.verify(accessToken))).toBe("revoked");
 });
 
 test("token-service without its database is silent, and silence is not trusted", async () => {
@@ -367,11 +364,9 @@ test("token-service without its database is silent, and silence is not trusted",
   const { accessToken } = await logIn(replica, randomUUID());
   await verifier.verify(accessToken);
   await database.ownerSql`alter table revocation_head rename to gone`;
-  await expect
-    .poll(() => verdictOf(verifier.verify(accessToken)), { timeout: 10_000 })
-    .toBe("service_unavailable");
+  await expect.poll(() => verdictOf(verifier.verify(accessToken))).toBe("service_unavailable");
   await database.ownerSql`alter table gone rename to revocation_head`;
-  await expect.poll(() => verdictOf(verifier.verify(accessToken)), { timeout: 8_000 }).toBe("active");
+  await expect.poll(() => verdictOf(verifier.verify(accessToken))).toBe("active");
 });
 
 test("memory is bounded: the longest unused token is forgotten, and asked for again", async () => {

@@ -240,13 +240,11 @@ test("while revocations cannot be read the call fails: neither passed nor refuse
   await database.ownerSql`alter table revocation_head rename to gone`;
   try {
     await expect
-      .poll(
-        () =>
-          check(headers).then(
-            () => "answered",
-            (error: DomainError) => error.code,
-          ),
-        { timeout: 6_000 },
+      .poll(() =>
+        check(headers).then(
+          () => "answered",
+          (error: DomainError) => error.code,
+        ),
       )
       .toBe("service_unavailable");
   } finally {

@@ -58,11 +58,11 @@ function openBell(settings: RedisSettings): TestBell {
 }
 
 async function connected(bell: TestBell): Promise<TestBell> {
-  await expect.poll(bell.isConnected, { interval: 10, timeout: 10_000 }).toBe(true);
+  await expect.poll(bell.isConnected, { interval: 10 }).toBe(true);
   return bell;
 }
 
-const away = (bell: TestBell) => expect.poll(bell.isConnected, { interval: 10, timeout: 10_000 }).toBe(false);
+const away = (bell: TestBell) => expect.poll(bell.isConnected, { interval: 10 }).toBe(false);
 
 async function launchRedis(options: TestRedisOptions = {}): Promise<TestRedis> {
   const redis = await startRedis(program ?? "", options);
@@ -167,7 +167,7 @@ describe.skipIf(program === undefined)("two replicas over Redis", () => {
           first.deps.revocations.announce();
           return second.deps.revocations.isSessionRevoked(after.sessionId);
         },
-        { interval: 20, timeout: 10_000 },
+        { interval: 20 },
       )
       .toBe(true);
   });
@@ -200,7 +200,7 @@ describe.skipIf(program === undefined)("when Redis fails", () => {
     const redis = await launchRedis();
     await redis.kill();
     const bell = openBell(redis);
-    await expect.poll(() => bell.log, { timeout: 5_000 }).toEqual([AWAY]);
+    await expect.poll(() => bell.log).toEqual([AWAY]);
     expect(() => bell.ring()).not.toThrow();
     await redis.restart();
     const listener = vi.fn();
@@ -217,9 +217,8 @@ describe.skipIf(program === undefined)("when Redis fails", () => {
     const bell = await connected(openBell(redis));
     redis.freeze();
     cleanUp.push(() => redis.thaw());
-    const startedMs = performance.now();
-    for (let count = 0; count < 10_000; count += 1) bell.ring();
-    expect(performance.now() - startedMs).toBeLessThan(500);
+    // Nothing that a caller could wait for.
+    for (let count = 0; count < 10_000; count += 1) expect(bell.ring()).toBeUndefined();
     await away(bell);
     redis.thaw();
     await connected(bell);
@@ -262,7 +261,7 @@ describe.skipIf(program === undefined)("who may connect", () => {
     const wrong = openBell({ url: redis.url, password: new Secret("wrong") });
     const right = openBell({ url: redis.url, password: new Secret(password) });
     await connected(right);
-    await expect.poll(() => [anonymous.log, wrong.log], { timeout: 5_000 }).toEqual([[AWAY], [AWAY]]);
+    await expect.poll(() => [anonymous.log, wrong.log]).toEqual([[AWAY], [AWAY]]);
     expect(await anonymous.isConnected()).toBe(false);
     expect(JSON.stringify([anonymous.log, wrong.log, right.log])).not.toContain("s3cret");
   });
@@ -281,6 +280,6 @@ describe.skipIf(program === undefined)("who may connect", () => {
     });
     const plain = openBell({ url: redis.url.replace("rediss:", "redis:") });
     await connected(right);
-    await expect.poll(() => [stranger.log, plain.log], { timeout: 5_000 }).toEqual([[AWAY], [AWAY]]);
+    await expect.poll(() => [stranger.log, plain.log]).toEqual([[AWAY], [AWAY]]);
   });
 });

@@ -351,7 +351,10 @@ test("a refresh that had to wait for a logout gets nothing", async () => {
   expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 1, revokedReason: "logout" });
 });
 
-test("refresh against revoke, 1,000 rounds: no refresh succeeds after the answer, no token lives on", async () => {
+test("refresh against revoke, 1,000 rounds: no refresh succeeds after the answer, no token lives on", {
+  tags: "exhaustive",
+  timeout: 120_000,
+}, async () => {
   const replica = await start();
   const other = await start();
   const rounds = 1_000;
@@ -395,5 +398,114 @@ test("refresh against revoke, 1,000 rounds: no refresh succeeds after the answer
   for (let index = 0; index < rounds; index += inParallel) {
     await Promise.all(Array.from({ length: inParallel }, (_, nth) => round(index + nth)));
   }
-  expect({ livingAfterwards, succeededAfterwards }).toEqual({ livingAfterwards: 0, succeededAfterwards: 0 });
-}, 120_000);
+  expect({ livingAfterwards, succeededAfterwards }).toEqual({
+    livingAfterwards: 0,
+    succeededAfterwards: 0,
+  });
+});
+
+test("a session can be refreshed up to its idle end, and not at it", async () => {
+  const clock = { ms: Date.now() };
+  const [before, at] = [await seedSession({ clock }), await seedSession({ clock })];
+  clock.ms += 604_799_999;
+  await expect(before.refresh(before.pair.refreshToken)).resolves.toBeDefined();
+  clock.ms += 1;
+  await expect(at.refresh(at.pair.refreshToken)).rejects.toMatchObject({ code: "refresh_token_invalid" });
+});
+
+test("every refresh is counted by what came of it", async () => {
+  const { pair, refresh, replica } = await seedSession();
+  const second = await refresh(pair.refreshToken);
+  await refresh(pair.refreshToken);
+  await refresh(second.refreshToken);
+  await refresh(pair.refreshToken).catch(() => undefined);
+  await refresh("garbage").catch(() => undefined);
+  expect(replica.refreshes).toEqual(["rotated", "repeated", "rotated", "reused", "invalid"]);
+});
+
+test("a reuse leaves word of whose session it was and where it came from, and says that there is an event", async () => {
+  const { pair, refresh, replica, userId } = await seedSession();
+  const second = await refresh(pair.refreshToken);
+  await refresh(second.refreshToken);
+  let events = 0;
+  const onSecurityEvent = () => {
+    events += 1;
+  };
+  await refreshSession({ ...replica.deps, onSecurityEvent }, pair.refreshToken, origin).catch(
+    () => undefined,
+  );
+  expect(events).toBe(1);
+  const rows = await database.ownerSql`
+    select type, session_id as "sessionId", key_id as "keyId", reason, ip, user_agent as "userAgent",
+           request_id as "requestId", trace_id as "traceId"
+    from security_events where user_id = ${userId}`;
+  const { sessionId } = pair;
+  expect([...rows]).toEqual([{ type: "refresh_reuse", sessionId, keyId: null, reason: "", ...origin }]);
+});
+
+/** The claims of a refresh token with these changes, signed by our own key. */
+function resigned(replica: TokenReplica, token: string, changes: object, type = "rt+jwt"): string {
+  const jws = parseCompactJws(token);
+  if (typeof jws === "string") throw new Error(jws);
+  return signCompactJws(replica.deps.keys.active(), type, { ...jws.payload, ...changes });
+}
+
+test("a refresh token is bound to its user, its session, its generation, its type and its signature", async () => {
+  const { pair, refresh, replica } = await seedSession();
+  const other = await seedSession();
+  const { refreshToken } = pair;
+  const end = refreshToken.lastIndexOf(".") + 1;
+  const ofAnother = other.pair.refreshToken;
+  const forged = [
+    resigned(replica, refreshToken, { sub: other.userId }),
+    resigned(replica, refreshToken, { sid: other.pair.sessionId }),
+    resigned(replica, refreshToken, { sid: randomUUID() }),
+    resigned(replica, refreshToken, { gen: 2 }),
+    resigned(replica, refreshToken, {}, "at+jwt"),
+    refreshToken.slice(0, end) + ofAnother.slice(ofAnother.lastIndexOf(".") + 1),
+  ];
+  for (const token of forged) {
+    await expect(refresh(token)).rejects.toMatchObject({ code: "refresh_token_invalid" });
+  }
+  expect(await rowOf(pair.sessionId)).toMatchObject({ generation: 1, revokedReason: null });
+  await expect(refresh(resigned(replica, refreshToken, {}))).resolves.toBeDefined();
+});
+
+test("a key name that is none causes no look for a key", async () => {
+  const { pair, replica } = await seedSession();
+  const [, payload, signature] = pair.refreshToken.split(".");
+  const header = Buffer.from(JSON.stringify({ alg: "EdDSA", typ: "rt+jwt", kid: "../x" })).toString(
+    "base64url",
+  );
+  const findAgain = () => Promise.reject(new Error("looked"));
+  const deps = {
+    ...replica.deps,
+    keys: {
+      ...replica.deps.keys,
+      active: () => replica.deps.keys.active(),
+      find: () => undefined,
+      findAgain,
+    },
+  };
+  await expect(refreshSession(deps, `${header}.${payload}.${signature}`, origin)).rejects.toMatchObject({
+    code: "refresh_token_invalid",
+  });
+});
+
+test("a pair that is given again is noted as signed, once in ten seconds", async () => {
+  const { pair, refresh } = await seedSession();
+  await refresh(pair.refreshToken);
+  await database.ownerSql`
+    update sessions set last_signed_at = last_signed_at - interval '1 hour' where id = ${pair.sessionId}`;
+  const signed = async () => {
+    const [row] = await database.ownerSql<{ at: string; isRecent: boolean }[]>`
+      select last_signed_at::text as at, last_signed_at > clock_timestamp() - interval '1 minute' as "isRecent"
+      from sessions where id = ${pair.sessionId}`;
+    return row;
+  };
+  await refresh(pair.refreshToken);
+  const noted = await signed();
+  expect(noted?.isRecent).toBe(true);
+  await refresh(pair.refreshToken);
+  expect(await signed()).toEqual(noted);
+});

@@ -207,3 +207,79 @@ test("a moment in the future is refused before anything is banned", async () => 
   await replica.deps.keys.reload();
   expect(replica.deps.keys.list().map(({ state }) => state)).not.toContain("revoked");
 });
+
+test("the moment may be as far ahead as an operator's clock, and no further", async () => {
+  const { deps } = await start(live);
+  const now = new Date();
+  const fixed = { ...deps, now: () => now };
+  const request = (aheadMs: number) => ({
+    issuedBefore: new Date(now.getTime() + aheadMs),
+    reason: "r",
+    cursor: { beganAt: now, sessionId: "ffffffff-ffff-ffff-ffff-ffffffffffff" },
+  });
+  await expect(revokeAllSessions(fixed, request(60_001), CALL)).rejects.toMatchObject({
+    code: "validation_failed",
+  });
+  await expect(revokeAllSessions(fixed, request(60_000), CALL)).resolves.toMatchObject({ ended: 0 });
+});
+
+test("only what was signed less than a minute before the ban gets an entry of its own", async () => {
+  const replica = await start(live);
+  const [young, old] = [await logIn(replica, randomUUID()), await logIn(replica, randomUUID())];
+  await age("1 hour");
+  await live.ownerSql`
+    update sessions set leaf_seen = true, last_signed_at = now() - case
+      when id = ${young.sessionId} then interval '30 seconds' else interval '90 seconds' end`;
+  const beganAt = await readDatabaseClock(live.sql);
+  const cursor = { beganAt, sessionId: "00000000-0000-0000-0000-000000000000" };
+  const { ended } = await revokeAllSessions(
+    replica.deps,
+    { issuedBefore: beganAt, reason: "r", cursor },
+    CALL,
+  );
+  expect(ended).toBe(2);
+  const rows = await live.ownerSql`select session_id as id from revocations where session_id is not null`;
+  expect(rows.map(({ id }) => id as string)).toEqual([young.sessionId]);
+  expect(old.sessionId).not.toBe(young.sessionId);
+});
+
+test("a session that has ended by itself, or by another, is left as it is", async () => {
+  const replica = await start(live);
+  const userId = randomUUID();
+  const [idle, revoked] = [await logIn(replica, randomUUID()), await logIn(replica, userId)];
+  await revokeUserSessions(replica.deps, { userId, reason: "logout" });
+  await live.ownerSql`update sessions set idle_end = now() - interval '1 second' where id = ${idle.sessionId}`;
+  expect(await endAll(replica, await readDatabaseClock(live.sql))).toBe(0);
+  const rows = await live.ownerSql`select id, revoked_reason as reason from sessions`;
+  expect(new Map(rows.map(({ id, reason }) => [id, reason]))).toEqual(
+    new Map([
+      [idle.sessionId, null],
+      [revoked.sessionId, "logout"],
+    ]),
+  );
+});
+
+test("the first call names the keys that it banned and says that there are events; each call is announced", async () => {
+  const replica = await start(live);
+  const old = replica.deps.keys.list().map(({ id }) => id);
+  const told = { rings: 0, events: 0 };
+  const deps = {
+    ...replica.deps,
+    revocations: {
+      announce: () => {
+        told.rings += 1;
+      },
+    },
+    onSecurityEvent: () => {
+      told.events += 1;
+    },
+  };
+  const issuedBefore = await readDatabaseClock(live.sql);
+  const first = await revokeAllSessions(deps, { issuedBefore, reason: "r", cursor: undefined }, CALL);
+  expect(first.bannedKeyIds.toSorted()).toEqual(old.toSorted());
+  expect(told).toEqual({ rings: 3, events: 1 });
+  const cursor = { beganAt: issuedBefore, sessionId: "00000000-0000-0000-0000-000000000000" };
+  const second = await revokeAllSessions(deps, { issuedBefore, reason: "r", cursor }, CALL);
+  expect(second).toEqual({ ended: 0, next: undefined, bannedKeyIds: [] });
+  expect(told).toEqual({ rings: 4, events: 1 });
+});

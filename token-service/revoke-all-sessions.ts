@@ -98,9 +98,7 @@ async function endNext(
       const targets = result.ended
         .filter(({ maybeSignedSince }) => maybeSignedSince)
         .map(({ id }) => ({ sessionId: id }));
-      if (targets.length > 0) {
-        await appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
-      }
+      await appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
       return { ended: result.ended.length, cursor: result.cursor };
     }),
   );

@@ -7,10 +7,18 @@ import type { RpcContext } from "../service-kit/rpc-server.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { cleanUp } from "./housekeeping.ts";
+import { issueSession } from "./issue-session.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { revokeSession, revokeUserSessions } from "./revoke-session.ts";
 import { createSessionRpc } from "./session-rpc.ts";
-import { insertSession, listLiveSessions, lockSession, lockUser } from "./session-store.ts";
+import {
+  insertSession,
+  listLiveSessions,
+  lockSession,
+  lockUser,
+  markLeavesSeen,
+  markSessionsRevoked,
+} from "./session-store.ts";
 import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
@@ -225,4 +233,134 @@ test("clean-up removes what has ended, in batches, and waits for no lock", async
   });
   const left = await database.sql<{ id: string }[]>`select id from sessions where user_id = ${userId}`;
   expect(left.map(({ id }) => id).sort()).toEqual([held?.id, living.sessionId].sort());
+});
+
+const ringing = () => {
+  const rung = { times: 0 };
+  const revocations = {
+    announce: () => {
+      rung.times += 1;
+    },
+  };
+  return { rung, revocations };
+};
+const rowOf = async (sessionId: string) => {
+  const [row] = await database.ownerSql`
+    select revoked_reason as reason, idle_end as "idleEnd", absolute_end as "absoluteEnd", ip, user_agent as "userAgent"
+    from sessions where id = ${sessionId}`;
+  return row;
+};
+const NEW = { role: "USER" as const, amr: ["pwd"], authTime: new Date(), ip: "192.0.2.1", userAgent: "test" };
+
+test("a login that ends the oldest session says why, and tells the other replicas; one that ends none does not", async () => {
+  const { rung, revocations } = ringing();
+  const deps = { ...replica.deps, revocations, maxSessionsPerUser: 2 };
+  const userId = randomUUID();
+  const first = await issueSession(deps, { ...NEW, userId });
+  const second = await issueSession(deps, { ...NEW, userId });
+  expect(rung.times).toBe(0);
+  const third = await issueSession(deps, { ...NEW, userId });
+  expect(rung.times).toBe(1);
+  expect((await rowOf(first.sessionId))?.reason).toBe("session_limit");
+  expect((await liveOf(userId)).map(({ id }) => id)).toEqual([third.sessionId, second.sessionId]);
+});
+
+test("a session is not idle for longer than it may last", async () => {
+  const clock = new Date();
+  const lifetimes = { ...replica.deps.lifetimes, refreshIdleTtlS: 100, sessionAbsoluteTtlS: 50 };
+  const deps = { ...replica.deps, lifetimes, now: () => clock };
+  const { sessionId } = await issueSession(deps, { ...NEW, userId: randomUUID() });
+  const end = new Date(clock.getTime() + 50_000);
+  expect(await rowOf(sessionId)).toMatchObject({ idleEnd: end, absoluteEnd: end });
+});
+
+test("an end that an operator ordered leaves word of it, once; another leaves none. Both are announced", async () => {
+  const { rung, revocations } = ringing();
+  let events = 0;
+  const onSecurityEvent = () => {
+    events += 1;
+  };
+  const deps = { ...replica.deps, revocations, onSecurityEvent };
+  const userId = randomUUID();
+  const [ordered, own] = [await logIn(replica, userId), await logIn(replica, userId)];
+  const call = { person: "operator:ada", requestId: "request-1", traceId: "trace-1" };
+  await revokeSession(deps, { sessionId: own.sessionId, userId, reason: "logout" });
+  expect([events, rung.times]).toEqual([0, 1]);
+  for (const reason of ["stolen", "again"]) {
+    await revokeSession(deps, { sessionId: ordered.sessionId, userId, reason, recordedAs: call });
+  }
+  expect(events).toBeGreaterThan(0);
+  expect(rung.times).toBe(3);
+  const rows = await database.ownerSql`
+    select type, session_id as "sessionId", person, reason, ip, user_agent as "userAgent", request_id as "requestId",
+           trace_id as "traceId", key_id as "keyId"
+    from security_events where user_id = ${userId}`;
+  expect([...rows]).toEqual([
+    {
+      type: "session_revoked",
+      sessionId: ordered.sessionId,
+      reason: "stolen",
+      ip: "",
+      userAgent: "",
+      keyId: null,
+      ...call,
+    },
+  ]);
+  expect((await rowOf(ordered.sessionId))?.reason).toBe("stolen");
+});
+
+test("an end of all sessions of a user without any is announced and changes nothing", async () => {
+  const { rung, revocations } = ringing();
+  const deps = { ...replica.deps, revocations };
+  const userId = randomUUID();
+  const { sessionId } = await logIn(replica, userId);
+  const first = await revokeUserSessions(deps, { userId, reason: "logout" });
+  expect(first.sessionIds).toEqual([sessionId]);
+  const second = await revokeUserSessions(deps, { userId, reason: "other" });
+  expect(second).toEqual({ sessionIds: [], sequence: first.sequence });
+  expect([(await rowOf(sessionId))?.reason, rung.times]).toEqual(["logout", 2]);
+});
+
+test("an erased account's session that had ended before keeps nothing of where it was used from", async () => {
+  const userId = randomUUID();
+  const [ended, other] = [await logIn(replica, userId), await logIn(replica, randomUUID())];
+  await revokeSession(replica.deps, { sessionId: ended.sessionId, userId, reason: "logout" });
+  expect(await rowOf(ended.sessionId)).toMatchObject({ ip: "192.0.2.1", userAgent: "test" });
+  await revokeSession(replica.deps, { sessionId: ended.sessionId, userId, reason: "account_deleted" });
+  expect(await rowOf(ended.sessionId)).toMatchObject({ ip: "", userAgent: "", reason: "logout" });
+  expect(await rowOf(other.sessionId)).toMatchObject({ ip: "192.0.2.1" });
+});
+
+test("of two ends of a session the first is the one that is kept", async () => {
+  const { sessionId } = await logIn(replica, randomUUID());
+  await transaction(database.sql, async (tx) => {
+    await markSessionsRevoked(tx, [sessionId], "first", new Date());
+    await markSessionsRevoked(tx, [sessionId], "second", new Date());
+  });
+  expect((await rowOf(sessionId))?.reason).toBe("first");
+});
+
+test("a leaf that is seen late moves the last use never backwards, and an ended session not at all", async () => {
+  const [live, ended] = [await logIn(replica, randomUUID()), await logIn(replica, randomUUID())];
+  const seenOf = async (sessionId: string) => {
+    const [row] = await database.ownerSql<{ leafSeen: boolean; lastUsedAt: Date }[]>`
+      select leaf_seen as "leafSeen", last_used_at as "lastUsedAt" from sessions where id = ${sessionId}`;
+    return row;
+  };
+  const before = await seenOf(live.sessionId);
+  await database.ownerSql`update sessions set revoked_at = now(), revoked_reason = 'logout' where id = ${ended.sessionId}`;
+  const leaves = [live, ended].map(({ sessionId }) => ({ sessionId, generation: 1 }));
+  await markLeavesSeen(database.sql, leaves, new Date(0));
+  expect(await seenOf(live.sessionId)).toEqual({ leafSeen: true, lastUsedAt: before?.lastUsedAt });
+  expect(await seenOf(ended.sessionId)).toMatchObject({ leafSeen: false });
+});
+
+test("an ended session is kept for a day", async () => {
+  const [kept, gone] = [await logIn(replica, randomUUID()), await logIn(replica, randomUUID())];
+  await database.ownerSql`
+    update sessions set created_at = now() - interval '20 days',
+      idle_end = now() - case when id = ${kept.sessionId} then interval '23 hours' else interval '25 hours' end
+    where id in ${database.ownerSql([kept.sessionId, gone.sessionId])}`;
+  await cleanUp({ ...replica.deps, sql: database.sql });
+  expect([await rowOf(kept.sessionId), await rowOf(gone.sessionId)]).toEqual([expect.anything(), undefined]);
 });

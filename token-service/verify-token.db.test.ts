@@ -73,7 +73,9 @@ test("the test's own signer makes good tokens, so that what follows is refused f
   expect(await verdictOf(await signed(goodClaims()))).toMatchObject({ active: true });
 });
 
-test("every single-byte mutation of a real token is refused, at each position and by three values", async () => {
+test("every single-byte mutation of a real token is refused, at each position and by three values", {
+  tags: "exhaustive",
+}, async () => {
   const { accessToken } = pair;
   const accepted: string[] = [];
   for (let position = 0; position < accessToken.length; position += 1) {
@@ -321,4 +323,62 @@ test("ES256: tokens of that algorithm are good, and a session outlives the chang
   } finally {
     await other.drop();
   }
+});
+
+test("a token in memory is good until its last moment, and is then forgotten", async () => {
+  const clock = { ms: Date.now() };
+  const other = await startTokenReplica(database.sql, { clock });
+  const { accessToken } = await logIn(other, randomUUID());
+  await verifyToken(other.deps, accessToken);
+  const [token] = other.deps.verified.values();
+  clock.ms = ((token?.claims.exp ?? 0) + 5) * 1_000 - 1;
+  expect(await verifyToken(other.deps, accessToken)).toMatchObject({ active: true });
+  clock.ms += 1;
+  expect(await verifyToken(other.deps, accessToken)).toEqual({ active: false, refusal: "exp" });
+  expect(other.deps.verified.size).toBe(0);
+  other.stop();
+});
+
+test("a token in memory whose key was banned here a moment ago is refused", async () => {
+  const other = await startTokenReplica(database.sql);
+  const { accessToken } = await logIn(other, randomUUID());
+  await verifyToken(other.deps, accessToken);
+  const [token] = other.deps.verified.values();
+  other.deps.keys.ban(token?.keyId ?? "");
+  expect(await verifyToken(other.deps, accessToken)).toEqual({ active: false, refusal: "kid" });
+  other.stop();
+});
+
+test("every refusal is counted and logged, with the session's name once that is known, and is no use of a leaf", async () => {
+  const seen: unknown[] = [];
+  const logged: unknown[] = [];
+  const counted: Refusal[] = [];
+  const deps = {
+    ...replica.deps,
+    leaves: { saw: (leaf: unknown) => void seen.push(leaf) },
+    logRefusal: (facts: unknown) => void logged.push(facts),
+    countRefusal: (refusal: Refusal) => void counted.push(refusal),
+  };
+  const { accessToken, sessionId } = await logIn(replica, userId);
+  await verifyToken(deps, accessToken);
+  await verifyToken(deps, accessToken);
+  await verifyToken(deps, "garbage");
+  await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
+  await replica.deps.revocations.refresh();
+  await verifyToken(deps, accessToken);
+  expect(seen).toEqual([{ sessionId, generation: 1 }]);
+  expect(counted).toEqual(["form", "revoked"]);
+  expect(logged).toEqual([
+    { refusal: "form", session: undefined },
+    { refusal: "revoked", session: expect.stringMatching(/^[0-9a-f]{12}$/) },
+  ]);
+});
+
+test("a token in memory whose key is not known any more is refused", async () => {
+  const other = await startTokenReplica(database.sql);
+  const { accessToken } = await logIn(other, randomUUID());
+  await verifyToken(other.deps, accessToken);
+  const keys = { find: () => undefined, findAgain: async () => undefined };
+  expect(await verifyToken({ ...other.deps, keys }, accessToken)).toEqual({ active: false, refusal: "kid" });
+  other.stop();
 });

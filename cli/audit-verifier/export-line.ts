@@ -66,11 +66,13 @@ function checkEntryLine(line: EntryLine): void {
   if (!isKnown || typeof leafHash !== "string" || typeof chainHash !== "string")
     throw new LineError("is not an entry with its hashes");
   if (claimedEmail === undefined) return;
-  if (typeof claimedEmail !== "object" || claimedEmail === null || membersOf(claimedEmail) !== 2)
-    throw new LineError("has no proper claimedEmail");
-  const { salt, address } = claimedEmail;
-  if (typeof salt !== "string" || typeof address !== "string" || !address.isWellFormed())
-    throw new LineError("has no proper claimedEmail");
+  const isProper =
+    claimedEmail !== null &&
+    membersOf(claimedEmail) === 2 &&
+    typeof claimedEmail.salt === "string" &&
+    typeof claimedEmail.address === "string" &&
+    claimedEmail.address.isWellFormed();
+  if (!isProper) throw new LineError("has no proper claimedEmail");
 }
 
 function checkLogLine(line: LogLine): void {

@@ -49,8 +49,9 @@ export class LeafSpool {
   }
 
   #readBlock(): Buffer {
-    if (this.#file === undefined || this.#readBytes >= this.#file.bytes)
-      return this.#tail.subarray(0, this.#tailBytes);
+    const inFile = this.#file?.bytes ?? 0;
+    if (this.#file === undefined || this.#readBytes >= inFile)
+      return this.#tail.subarray(this.#readBytes - inFile, this.#tailBytes);
     const block = Buffer.allocUnsafe(BLOCK_BYTES);
     const read = readSync(this.#file.descriptor, block, 0, BLOCK_BYTES, this.#readBytes);
     return block.subarray(0, read);

@@ -62,7 +62,6 @@ export class LogVerification {
   #badEntry: Finding | undefined;
   /** What is wrong with anything else. */
   readonly #badNotes: Finding[] = [];
-  #treeIsBad = false;
   #provenUpTo = 0;
   #trustedUpTo = 0;
   /** The greatest size that the log has signed, or that is trusted. */
@@ -248,7 +247,7 @@ export class LogVerification {
     }
   }
 
-  /** Compares what was signed with the tree of the entries. Sizes never shrink from call to call. */
+  /** Compares what was signed with the tree of the entries. Sizes never shrink from call to call: once a root is bad, all others lie behind. */
   #compare(checkpoint: Checkpoint, source: Source, log: LogLine): void {
     const { size, root, time } = checkpoint;
     const twin = this.#lastCompared;
@@ -261,7 +260,7 @@ export class LogVerification {
     if (size < log.firstSequence - 1) {
       if (source === "trusted") this.#notCompared.before += 1;
     } else if (size > this.#goodUpTo()) this.#compareBehind(checkpoint, source, log);
-    else if (!this.#treeIsBad) this.#compareRoot(checkpoint, source, log);
+    else this.#compareRoot(checkpoint, source, log);
   }
 
   #compareRoot({ size, root, time }: Checkpoint, source: Source, { firstSequence }: LogLine): void {
@@ -272,7 +271,6 @@ export class LogVerification {
       if (source === "trusted") this.#trustedUpTo = size;
       return;
     }
-    this.#treeIsBad = true;
     // A log that was rebuilt by who holds the key has good checkpoints of its own, which must not narrow the range.
     const known = source === "trusted" ? this.#trustedUpTo : this.#provenUpTo;
     const first = Math.max(known + 1, Math.min(firstSequence, size));
@@ -283,7 +281,7 @@ export class LogVerification {
   /** A checkpoint of more entries than are there. */
   #compareBehind({ size, time }: Checkpoint, source: Source, { lastSequence }: LogLine): void {
     if (source === "trusted") this.#notCompared.behind += 1;
-    if (this.#trust.isPartial || this.#entriesEnded) return;
+    if (this.#trust.isPartial) return;
     const message = `The log ends at entry ${lastSequence}, and ${SOURCE_NAMES[source]} of ${time} says that it had ${size}: its end was cut, or an old backup restored`;
     this.#endAt("short", lastSequence + 1, message);
   }

@@ -10,6 +10,8 @@ export interface SampleLog {
   root(size: number): Buffer;
   checkpoint(size: number, root?: Buffer): string;
   removal(first: number, last: number): string;
+  /** Any text, signed as the log signs. */
+  sign(lines: readonly string[]): string;
   export(options?: ExportOptions): ExportLine[];
 }
 
@@ -83,6 +85,7 @@ export function sampleLog(size: number, options: SampleLogOptions = {}): SampleL
     root,
     checkpoint,
     removal,
+    sign: note,
     export({ first = 1, last = size, checkpoints = [last], removedUpTo = [] } = {}) {
       const treeHead = perfectSubtrees(first - 1).map(([from, to]) => subtree(from, to).toString("base64"));
       const chainHash = (chain[first - 1] as Buffer).toString("base64");

@@ -1,47 +1,16 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { openCheckpoint } from "./checkpoint.ts";
-import { type EntryLine, type ExportLine, parseExportLine } from "./export-line.ts";
-import { type SampleLog, sampleKey, sampleLog, textOf } from "./log.fixture.ts";
-import { NotAnExportError, type Trust } from "./log-verification.ts";
-import { parseVerifierKey } from "./signed-note.ts";
-import { verifyLog } from "./verify-log.ts";
+import { changesOf } from "./changes.fixture.ts";
+import type { EntryLine, ExportLine } from "./export-line.ts";
+import { sampleKey, sampleLog, textOf } from "./log.fixture.ts";
+import { NotAnExportError } from "./log-verification.ts";
+import { type Trusting, verifierOf } from "./verify.fixture.ts";
 
 const SIZE = 1_000;
 const key = sampleKey();
 const log = sampleLog(SIZE, { key });
-const KEYS = [parseVerifierKey(log.verifierKey)];
-
-interface Trusting {
-  checkpoints?: string[];
-  isPartial?: boolean;
-  by?: SampleLog;
-}
-
-function trusting({ checkpoints = [], isPartial = false, by = log }: Trusting): Trust {
-  const keys = by === log ? KEYS : [parseVerifierKey(by.verifierKey)];
-  return { keys, checkpoints: checkpoints.map((note) => openCheckpoint(note, keys)), isPartial };
-}
-
-function verify(lines: readonly unknown[], trust: Trusting = {}) {
-  const batches = (async function* () {
-    yield lines;
-  })();
-  return verifyLog({ batches, read: (line) => line, trust: trusting(trust) });
-}
-
-/** As a file is read: bytes, a line each. */
-function verifyText(text: string | Buffer, trust: Trusting = {}) {
-  const lines = Buffer.from(text as string)
-    .toString("latin1")
-    .replace(/\n$/, "")
-    .split("\n");
-  const batches = (async function* () {
-    yield lines.map((line) => Buffer.from(line, "latin1"));
-  })();
-  return verifyLog({ batches, read: parseExportLine, trust: trusting(trust) });
-}
+const { verify, verifyText } = verifierOf(log);
 
 /** What the verdict names: code, first and last sequence. */
 async function named(lines: readonly unknown[], trust: Trusting = {}) {
@@ -82,36 +51,10 @@ function windowAround(sequence: number) {
   return { lines: log.export({ first, last, checkpoints: [] }), at: 1 + sequence - first };
 }
 
-type Members = Record<string, unknown>;
-
-/** Every way to change one member: another value of its type, another type, without it. */
-function changesOf(line: EntryLine): ((target: EntryLine) => void)[] {
-  const changes: ((target: EntryLine) => void)[] = [];
-  const add = (path: readonly string[], members: Members) => {
-    for (const [name, value] of Object.entries(members)) {
-      const set = (to: unknown) => (target: EntryLine) => {
-        let owner = target as unknown as Members;
-        for (const step of path) owner = owner[step] as Members;
-        if (to === undefined) delete owner[name];
-        else owner[name] = to;
-      };
-      if (typeof value === "object") add([...path, name], value as Members);
-      else if (typeof value === "number") changes.push(set(value + 1), set(String(value)));
-      else changes.push(set(`${value} `), set(value === "" ? "x" : ""), set(0));
-      if (name !== "claimedEmail") changes.push(set(undefined), set(null));
-    }
-    changes.push((target) => {
-      let owner = target as unknown as Members;
-      for (const step of path) owner = owner[step] as Members;
-      owner.more = "";
-    });
-  };
-  const { type: _type, ...members } = line;
-  add([], members);
-  return changes;
-}
-
-test("whatever is changed in an entry or beside it: that entry is named, for each of 1,000 and each member", async () => {
+test("whatever is changed in an entry or beside it: that entry is named, for each of 1,000 and each member", {
+  tags: "exhaustive",
+  timeout: 300_000,
+}, async () => {
   let tried = 0;
   for (let sequence = 1; sequence <= SIZE; sequence += 1) {
     const { lines, at } = windowAround(sequence);
@@ -130,7 +73,7 @@ test("whatever is changed in an entry or beside it: that entry is named, for eac
     }
   }
   expect(tried).toBeGreaterThan(90_000);
-}, 300_000);
+});
 
 test("an entry rewritten with its hashes, up to its chain hash: it or the next is named, and what is proven before", async () => {
   for (let sequence = 1; sequence < SIZE; sequence += 97) {
@@ -148,7 +91,10 @@ test("an entry rewritten with its hashes, up to its chain hash: it or the next i
   }
 }, 60_000);
 
-test("deleted, swapped, inserted, cut: the first bad entry is named, for each of 1,000", async () => {
+test("deleted, swapped, inserted, cut: the first bad entry is named, for each of 1,000", {
+  tags: "exhaustive",
+  timeout: 120_000,
+}, async () => {
   const whole = log.export();
   for (let sequence = 1; sequence <= SIZE; sequence += 1) {
     expect(await named(whole.toSpliced(sequence, 1))).toEqual(exact("missing", sequence));
@@ -165,7 +111,7 @@ test("deleted, swapped, inserted, cut: the first bad entry is named, for each of
     const swapped = lines.with(at, lines[at + 1] as ExportLine).with(at + 1, line);
     expect(await name(swapped)).toEqual(exact("missing", sequence));
   }
-}, 120_000);
+});
 
 test("an entry behind the last one", async () => {
   const longer = sampleLog(SIZE + 1, { key });
@@ -366,7 +312,10 @@ test("strings that are not well-formed have no hash of their own, even where it 
   expect((await verify(minus)).findings[0]).toMatchObject({ code: "form", firstSequence: 1 });
 });
 
-test("no false alarm: any log, part, checkpoints, erased addresses and removals", async () => {
+test("no false alarm: any log, part, checkpoints, erased addresses and removals", {
+  tags: "exhaustive",
+  timeout: 60_000,
+}, async () => {
   const sizes = fc.integer({ min: 0, max: 70 });
   const plan = fc.record({
     size: sizes,
@@ -388,19 +337,16 @@ test("no false alarm: any log, part, checkpoints, erased addresses and removals"
       const removedUpTo = first > 1 ? [...new Set([...within(1, first - 1, removals), first - 1])] : [];
       const lines = random.export({ first, last, checkpoints, removedUpTo });
       const known = (to: number) => within(0, to, trusted).map((of) => random.checkpoint(of));
-      const whole = await verifyText(textOf(lines), { by: random, checkpoints: known(last) });
+      const { verifyText: verifyRandom } = verifierOf(random);
+      const whole = await verifyRandom(textOf(lines), { checkpoints: known(last) });
       expect(whole).toMatchObject({ result: "proven", findings: [], provenUpTo: last });
       const part = random.export({ first, last, checkpoints });
-      const asPart = await verifyText(textOf(part), {
-        by: random,
-        checkpoints: known(size),
-        isPartial: true,
-      });
+      const asPart = await verifyRandom(textOf(part), { checkpoints: known(size), isPartial: true });
       expect(asPart).toMatchObject({ result: "proven", findings: [] });
     }),
     { numRuns: 300 },
   );
-}, 60_000);
+});
 
 test.each(["", "id,kind\n", '{"type":"entry"}\n', "null\n"])("%j is no export at all", async (text) => {
   await expect(verifyText(text)).rejects.toThrow(NotAnExportError);

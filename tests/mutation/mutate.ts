@@ -12,8 +12,10 @@ import { mutateSql } from "./mutate-sql.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const PAPER = join(ROOT, "docs", "mutation.md");
+/** Results of earlier runs, by module. Not in the repository. */
+const MEMORY = ".stryker";
 /** A mutant that loops is killed after this and the usual time of its tests together. */
-const MUTANT_TIMEOUT_MS = 30_000;
+const MUTANT_TIMEOUT_MS = 15_000;
 
 /** What became of one change. */
 export interface Mutant {
@@ -40,7 +42,7 @@ interface StrykerReport {
   >;
 }
 
-function mutateCode(module: MutationModule): Mutant[] {
+function mutateCode(name: string, module: MutationModule): Mutant[] {
   const folder = mkdtempSync(join(tmpdir(), "gatehouse-mutation-"));
   const report = join(folder, "report.json");
   const config = join(folder, "stryker.config.json");
@@ -48,7 +50,11 @@ function mutateCode(module: MutationModule): Mutant[] {
     config,
     JSON.stringify({
       testRunner: "vitest",
-      plugins: ["@stryker-mutator/vitest-runner"],
+      plugins: ["@stryker-mutator/vitest-runner", join(import.meta.dirname, "leave-texts.ts")],
+      ignorers: ["texts"],
+      // What a test noticed before stays noticed until the line or that test changes: after new tests only survivors run.
+      incremental: true,
+      incrementalFile: join(ROOT, MEMORY, `${name}.json`),
       vitest: { configFile: "tests/mutation/vitest.config.ts", related: false },
       coverageAnalysis: "perTest",
       mutate: module.mutate,
@@ -112,7 +118,7 @@ function main(names: readonly string[]): void {
     throw new Error(`no module ${unknown.join(", ")}: ${Object.keys(MODULES).join(", ")}`);
   for (const [name, module] of Object.entries(MODULES)) {
     if (names.length > 0 && !names.includes(name)) continue;
-    const mutants = [...mutateSql(ROOT, module), ...mutateCode(module)];
+    const mutants = [...mutateSql(ROOT, module), ...mutateCode(name, module)];
     for (const { place, change, outcome } of mutants) {
       if (outcome !== "killed") process.stdout.write(`${outcome} ${place} ${change}\n`);
     }

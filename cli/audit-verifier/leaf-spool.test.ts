@@ -1,0 +1,50 @@
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { LeafSpool } from "./leaf-spool.ts";
+
+/** Hashes that are held in memory. */
+const BLOCK = 32_768;
+
+let folder: string;
+let spool: LeafSpool;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "gatehouse-leaf-spool-"));
+  vi.stubEnv("TMPDIR", folder);
+  spool = new LeafSpool();
+});
+
+afterEach(() => {
+  spool.close();
+  vi.unstubAllEnvs();
+  rmSync(folder, { recursive: true });
+});
+
+function hashOf(index: number): Buffer {
+  const hash = Buffer.alloc(32);
+  hash.writeUInt32BE(index);
+  return hash;
+}
+
+test.each([
+  ["less than a block stays in memory", 3, 0],
+  ["a full block stays in memory", BLOCK, 0],
+  ["more than a block goes to a temporary file", BLOCK + 1, 1],
+  ["so do more than two", 2 * BLOCK + 5, 1],
+])("hashes come back in their order: %s", (_name, count, files) => {
+  for (let index = 0; index < count; index += 1) spool.append(hashOf(index));
+  expect(readdirSync(folder)).toHaveLength(files);
+  let good = 0;
+  for (let index = 0; index < count; index += 1) if (spool.next().readUInt32BE() === index) good += 1;
+  expect(good).toBe(count);
+  expect(() => spool.next()).toThrow("the spool has no further hash");
+  spool.close();
+  expect(readdirSync(folder)).toEqual([]);
+  spool.close();
+});
+
+test("an empty spool has no hash", () => {
+  expect(() => spool.next()).toThrow("the spool has no further hash");
+});

@@ -1,0 +1,484 @@
+import { EventEmitter, on } from "node:events";
+import { pino } from "pino";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
+import {
+  InactiveReason,
+  type TokenServiceServer,
+  TokenServiceService,
+  type VerifyTokenResponse,
+  type WatchRevocationsResponse,
+} from "../proto/gen/gatehouse/token/v1/token_service.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import { createMetrics, type Metrics } from "../service-kit/metrics.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "../service-kit/rpc-server.ts";
+import { createTestCertificates, type TestCertificates } from "../tests/support/certificates.ts";
+import type { TokenVerifier, Verification } from "./principal.ts";
+import { createTokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
+
+/** A token-service that says what a test wants: `token-verifier.db.test.ts` has the real one. */
+const ISSUER = "https://auth.example";
+const KEY_ID = "K".repeat(43);
+const NEW_KEY_ID = "N".repeat(43);
+const RULES = { issuer: ISSUER, keys: [{ keyId: KEY_ID, algorithm: "EdDSA" }] };
+
+let certificates: TestCertificates;
+let server: RpcServer;
+let port: number;
+let verifiers: TokenVerifier[];
+let metrics: Metrics;
+/** What VerifyToken answers, and the tokens it was asked for. */
+let answer: (token: string) => Partial<VerifyTokenResponse> | Promise<Partial<VerifyTokenResponse>>;
+let asked: string[];
+let budgetMs: number;
+/** The first message of each stream; more are sent by `tell`. */
+let first: Partial<WatchRevocationsResponse>;
+let watchers = 0;
+const messages = new EventEmitter();
+
+const message = (changes: Partial<WatchRevocationsResponse>): WatchRevocationsResponse => ({
+  revocations: [],
+  sequence: 0,
+  tip: "",
+  caughtUp: true,
+  readAt: new Date(),
+  keepS: 910,
+  rules: undefined,
+  ...changes,
+});
+const tell = (changes: Partial<WatchRevocationsResponse> = {}) => messages.emit("tell", changes);
+
+const implementation: Implementation<TokenServiceServer> = {
+  async verifyToken({ token }, { deadlineMs }) {
+    asked.push(token);
+    budgetMs = deadlineMs - Date.now();
+    return { active: false, reason: 0, principal: undefined, expiresInMs: 0, ...(await answer(token)) };
+  },
+  async *watchRevocations(_request, { signal }) {
+    watchers += 1;
+    try {
+      yield message(first);
+      for await (const [changes] of on(messages, "tell", { signal })) yield message(changes);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      watchers -= 1;
+    }
+  },
+  async getJwks() {
+    return { jwksJson: "{}", maxAgeS: 1 };
+  },
+};
+
+beforeAll(async () => {
+  certificates = await createTestCertificates();
+  server = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("token-service"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("token-service"),
+  });
+  const callers = { verifyToken: ["gateway"], watchRevocations: ["gateway"], getJwks: [] };
+  server.add(TokenServiceService, callers, implementation);
+  port = await server.listen();
+});
+
+beforeEach(() => {
+  verifiers = [];
+  asked = [];
+  first = { rules: RULES };
+  answer = () => active();
+});
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  for (const verifier of verifiers) verifier.close();
+  await vi.waitFor(() => expect(watchers).toBe(0), { interval: 2, timeout: 10_000 });
+});
+
+afterAll(async () => {
+  await server.close(0);
+  await certificates.remove();
+});
+
+async function createVerifier(options: Partial<TokenVerifierOptions> = {}): Promise<TokenVerifier> {
+  metrics = createMetrics("gateway");
+  const verifier = createTokenVerifier({
+    address: `127.0.0.1:${port}`,
+    certificate: certificates.of("gateway"),
+    logger: pino({ level: "silent" }),
+    metrics,
+    ...options,
+  });
+  verifiers.push(verifier);
+  await vi.waitFor(() => verifier.assertReady(), { interval: 2, timeout: 10_000 });
+  return verifier;
+}
+
+const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+const SIGNATURE = Buffer.alloc(64, 1).toString("base64url");
+let made = 0;
+
+/** A token that differs from every other. */
+function tokenOf(payload: object = {}, kid = KEY_ID): string {
+  made += 1;
+  const exp = Math.floor(Date.now() / 1_000) + 600;
+  const claims = { iss: ISSUER, aud: ISSUER, exp, jti: `${made}`, sub: "u", sid: "s", role: "ADMIN" };
+  return `${part({ alg: "EdDSA", typ: "at+jwt", kid })}.${part({ ...claims, ...payload })}.${SIGNATURE}`;
+}
+
+const soon = () => new Date(Date.now() + 600_000);
+const principal = () => ({
+  userId: "u",
+  sessionId: "s",
+  role: Role.ADMIN,
+  tokenId: "t",
+  keyId: KEY_ID,
+  amr: ["pwd"],
+  authTime: new Date(1_000),
+  issuedAt: new Date(2_000),
+  expiresAt: soon(),
+});
+const active = (changes: object = {}): Partial<VerifyTokenResponse> => ({
+  active: true,
+  principal: { ...principal(), ...changes },
+  expiresInMs: 600_000,
+});
+
+/** A verdict, or the code of the failure. */
+const verdictOf = async (verify: () => Verification | Promise<Verification>) => {
+  try {
+    const verdict = await verify();
+    return verdict.kind === "active" ? "active" : verdict.reason;
+  } catch (error) {
+    return (error as DomainError).code;
+  }
+};
+
+/** Puts the monotonic clock ahead by so many milliseconds, or stops it. */
+function setUptime(ms: (realMs: number) => number): void {
+  const real = performance.now.bind(performance);
+  vi.spyOn(performance, "now").mockImplementation(() => ms(real()));
+}
+
+test.each([
+  [Role.USER, "USER"],
+  [Role.ADMIN, "ADMIN"],
+  [Role.AUDITOR, "AUDITOR"],
+])("an answer with the role %i names a principal with %s", async (role, expected) => {
+  const verifier = await createVerifier();
+  const expiresAt = soon();
+  answer = () => active({ role, expiresAt });
+  expect(await verifier.verify(tokenOf())).toEqual({
+    kind: "active",
+    principal: { ...principal(), role: expected, expiresAt },
+  });
+});
+
+test.each([
+  ["a user", { userId: "" }],
+  ["a session", { sessionId: "" }],
+  ["an id of the token", { tokenId: "" }],
+  ["a key", { keyId: "" }],
+  ["a role", { role: 0 }],
+  ["a role that is known here", { role: 99 }],
+  ["the time of the login", { authTime: undefined }],
+  ["a beginning", { issuedAt: undefined }],
+  ["an end", { expiresAt: undefined }],
+])("an answer without %s is a refusal", async (_what, changes) => {
+  const verifier = await createVerifier();
+  answer = () => active(changes);
+  expect(await verifier.verify(tokenOf())).toEqual({ kind: "inactive", reason: "invalid" });
+});
+
+test("an answer that names nobody is a refusal", async () => {
+  const verifier = await createVerifier();
+  answer = () => ({ active: true });
+  expect(await verifier.verify(tokenOf())).toEqual({ kind: "inactive", reason: "invalid" });
+});
+
+test.each([
+  [InactiveReason.EXPIRED, "expired"],
+  [InactiveReason.REVOKED, "revoked"],
+])(
+  "of a token that was good once (%i) the refusal says whose it was, and is remembered",
+  async (reason, expected) => {
+    const verifier = await createVerifier();
+    answer = () => ({ reason });
+    const token = tokenOf();
+    const refusal = {
+      kind: "inactive",
+      reason: expected,
+      subject: { userId: "u", sessionId: "s", role: "ADMIN" },
+    };
+    expect(await verifier.verify(token)).toEqual(refusal);
+    expect(verifier.verify(token)).toEqual(refusal);
+    expect(asked).toHaveLength(1);
+  },
+);
+
+test.each([
+  ["USER", "USER"],
+  ["AUDITOR", "AUDITOR"],
+  ["ROOT", undefined],
+])("a subject has one of the known roles: %s", async (role, expected) => {
+  const verifier = await createVerifier();
+  answer = () => ({ reason: InactiveReason.REVOKED });
+  const verdict = await verifier.verify(tokenOf({ role }));
+  expect(verdict).toMatchObject({ reason: "revoked" });
+  expect("subject" in verdict && verdict.subject?.role).toBe(expected);
+});
+
+test.each([{ sub: 1 }, { sid: 1 }])("a token with %j has no subject", async (payload) => {
+  const verifier = await createVerifier();
+  answer = () => ({ reason: InactiveReason.REVOKED });
+  expect(await verifier.verify(tokenOf(payload))).toEqual({ kind: "inactive", reason: "revoked" });
+});
+
+test.each([InactiveReason.INVALID, InactiveReason.UNSPECIFIED, 99 as InactiveReason])(
+  "of a forged token (%i) the refusal names nobody",
+  async (reason) => {
+    const verifier = await createVerifier();
+    answer = () => ({ reason });
+    expect(await verifier.verify(tokenOf())).toEqual({ kind: "inactive", reason: "invalid" });
+  },
+);
+
+test("a session that is refused here is refused with whose it was, also when its answer was under way", async () => {
+  const verifier = await createVerifier();
+  const known = tokenOf();
+  await verifier.verify(known);
+  const held = Promise.withResolvers<Partial<VerifyTokenResponse>>();
+  answer = () => held.promise;
+  const underWay = verifier.verify(tokenOf());
+  verifier.refuseSession("s");
+  held.resolve(active());
+  const refusal = {
+    kind: "inactive",
+    reason: "revoked",
+    subject: { userId: "u", sessionId: "s", role: "ADMIN" },
+  };
+  expect(verifier.verify(known)).toEqual(refusal);
+  expect(await underWay).toEqual(refusal);
+});
+
+test("what a banned key signed is refused from memory, and the ban is told", async () => {
+  const banned: string[] = [];
+  const verifier = await createVerifier({ onKeyBanned: (keyId) => banned.push(keyId) });
+  const token = tokenOf();
+  await verifier.verify(token);
+  const target = { $case: "keyId" as const, value: KEY_ID };
+  tell({ revocations: [{ sequence: 1, target, expiresAt: undefined }], sequence: 1 });
+  await vi.waitFor(() => expect(banned).toEqual([KEY_ID]), { interval: 2 });
+  expect(verifier.verify(token)).toMatchObject({ kind: "inactive", reason: "revoked" });
+});
+
+test("the keys are told", async () => {
+  const told: string[][] = [];
+  await createVerifier({ onKeys: (keyIds) => told.push([...keyIds]) });
+  expect(told).toEqual([[KEY_ID]]);
+});
+
+test("a token in memory is asked for again when its time is over by the clock that cannot be set", async () => {
+  const verifier = await createVerifier();
+  answer = () => ({ ...active(), expiresInMs: 1_000 });
+  const token = tokenOf();
+  await verifier.verify(token);
+  setUptime((ms) => ms + 1_000);
+  expect(await verdictOf(() => verifier.verify(token))).toBe("active");
+  expect(asked).toHaveLength(2);
+});
+
+test("no token stays in memory longer than any may live, whatever the answer said", async () => {
+  const verifier = await createVerifier();
+  const expiresAt = new Date(Date.now() + 86_400_000);
+  answer = () => ({ ...active({ expiresAt }), expiresInMs: 86_400_000 });
+  const token = tokenOf();
+  await verifier.verify(token);
+  setUptime((ms) => ms + 3_610_000);
+  tell();
+  await vi.waitFor(() => verifier.assertReady(), { interval: 2 });
+  await verifier.verify(token);
+  expect(asked).toHaveLength(2);
+});
+
+test.each([
+  ["600 s before its end", 600_000, 600_000, 1],
+  ["4 s after its end, within the allowance for clocks", -4_000, 600_000, 1],
+  ["6 s after its end", -6_000, 600_000, 2],
+  ["before its end, from a service that does not say how long it lasts", 600_000, 0, 1],
+  ["after its end, from a service that does not say how long it lasts", -1_000, 0, 2],
+])("a token seen twice %s", async (_when, leftMs, expiresInMs, calls) => {
+  const verifier = await createVerifier();
+  answer = () => ({ ...active({ expiresAt: new Date(Date.now() + leftMs) }), expiresInMs });
+  const token = tokenOf();
+  for (let sight = 0; sight < 2; sight += 1)
+    expect(await verdictOf(() => verifier.verify(token))).toBe("active");
+  expect(asked).toHaveLength(calls);
+});
+
+test("after three seconds of silence memory is not trusted", async () => {
+  const verifier = await createVerifier();
+  const token = tokenOf();
+  await verifier.verify(token);
+  setUptime((ms) => ms + 3_001);
+  expect(() => verifier.assertReady()).toThrow(expect.objectContaining({ code: "service_unavailable" }));
+  expect(await verdictOf(() => verifier.verify(token))).toBe("active");
+  expect(asked).toHaveLength(2);
+});
+
+test("a verifier is not ready before it knows the log, and ends its stream when it is closed", async () => {
+  const verifier = createTokenVerifier({
+    address: `127.0.0.1:${port}`,
+    certificate: certificates.of("gateway"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("gateway"),
+  });
+  expect(() => verifier.assertReady()).toThrow(expect.objectContaining({ code: "service_unavailable" }));
+  await vi.waitFor(() => expect(watchers).toBe(1), { interval: 2, timeout: 10_000 });
+  verifier.close();
+  await vi.waitFor(() => expect(watchers).toBe(0), { interval: 2, timeout: 10_000 });
+  expect(await verdictOf(() => verifier.verify(tokenOf()))).not.toBe("active");
+  expect(asked).toEqual([]);
+});
+
+test("a call that finds token-service unavailable is made once more", async () => {
+  const verifier = await createVerifier();
+  answer = () => {
+    if (asked.length === 1) throw new DomainError("service_unavailable");
+    return active();
+  };
+  expect(await verdictOf(() => verifier.verify(tokenOf()))).toBe("active");
+  expect(asked).toHaveLength(2);
+});
+
+test("a failure is nobody's verdict: it is not remembered, and its place is free again", async () => {
+  const verifier = await createVerifier();
+  answer = () => {
+    throw new DomainError("conflict");
+  };
+  const token = tokenOf();
+  const tokens = [token, ...Array.from({ length: 99 }, () => tokenOf())];
+  const verdicts = await Promise.all(
+    tokens.map((each) => verdictOf(() => verifier.verify(each, "192.0.2.1"))),
+  );
+  expect(new Set(verdicts)).toEqual(new Set(["conflict"]));
+  answer = () => active();
+  expect(await verdictOf(() => verifier.verify(token, "192.0.2.1"))).toBe("active");
+});
+
+test.each([
+  [InactiveReason.INVALID, "too_many_requests"],
+  [InactiveReason.EXPIRED, "active"],
+])("after a hundred refusals (%i) of a network at once its next token is %s", async (reason, expected) => {
+  const verifier = await createVerifier();
+  const now = performance.now();
+  setUptime(() => now); // so that no refusal is forgotten meanwhile
+  answer = () => ({ reason });
+  const tokens = Array.from({ length: 100 }, () => tokenOf());
+  await Promise.all(tokens.map((each) => verifier.verify(each, "192.0.2.1")));
+  answer = () => active();
+  expect(await verdictOf(() => verifier.verify(tokenOf(), "192.0.2.1"))).toBe(expected);
+  expect(await verdictOf(() => verifier.verify(tokenOf(), "192.0.2.2"))).toBe("active");
+});
+
+test.each([
+  [undefined, 0, 800],
+  [5_000, 1_000, 5_000],
+])("with %j a call has its time", async (callTimeoutMs, leastMs, mostMs) => {
+  const verifier = await createVerifier(callTimeoutMs === undefined ? {} : { callTimeoutMs });
+  await verifier.verify(tokenOf());
+  expect(budgetMs).toBeGreaterThan(leastMs);
+  expect(budgetMs).toBeLessThanOrEqual(mostMs);
+});
+
+test("lookups are counted by where the answer came from, and how old the knowledge is", async () => {
+  const verifier = await createVerifier();
+  const token = tokenOf();
+  for (let sight = 0; sight < 3; sight += 1) await verifier.verify(token);
+  verifier.verify("garbage");
+  for (const late of [1, 2, 3, 4]) verifier.verify(tokenOf({ exp: late }));
+  const text = await metrics.render();
+  const count = (from: string) =>
+    new RegExp(`^gatehouse_token_lookups_total\\{from="${from}",service="gateway"\\} (\\d+)`, "m").exec(
+      text,
+    )?.[1];
+  expect(["service", "memory", "screened", "expired"].map(count)).toEqual(["1", "2", "1", "4"]);
+  const lag = Number(/^gatehouse_verifier_lag_seconds\{.*\} (\S+)$/m.exec(text)?.[1]);
+  expect(lag).toBeGreaterThanOrEqual(0);
+  expect(lag).toBeLessThan(3);
+});
+
+test("a token that is over is refused as such without a call, and a forged one as invalid", async () => {
+  const verifier = await createVerifier();
+  expect(verifier.verify(tokenOf({ exp: 1 }))).toEqual({ kind: "inactive", reason: "expired" });
+  expect(verifier.verify(tokenOf({ iss: "https://other.example" }))).toEqual({
+    kind: "inactive",
+    reason: "invalid",
+  });
+  expect(asked).toEqual([]);
+});
+
+const INSIDE = ["a.b.c", `${"a".repeat(1_024)}.${"b".repeat(3_072)}.${"c".repeat(256)}`, "-_0.Az9.x"];
+const OUTSIDE = [
+  "",
+  "a.b",
+  "a.b.c.d",
+  ".b.c",
+  "a..c",
+  "a.b.",
+  "a.b.c ",
+  " a.b.c",
+  "a.b.c=",
+  "a+.b.c",
+  "a.b/.c",
+  "axb.c",
+  "a.bxc",
+  `${"a".repeat(1_025)}.b.c`,
+  `a.${"b".repeat(3_073)}.c`,
+  `a.b.${"c".repeat(257)}`,
+];
+
+test("from a service that tells no rules, only what has no token's shape is refused without a call", async () => {
+  first = { rules: undefined };
+  const verifier = await createVerifier();
+  answer = () => ({ reason: InactiveReason.INVALID });
+  for (const text of OUTSIDE) expect(verifier.verify(text)).toEqual({ kind: "inactive", reason: "invalid" });
+  expect(asked).toEqual([]);
+  for (const text of INSIDE) await verifier.verify(text);
+  expect(asked).toEqual(INSIDE);
+});
+
+test("tokens of a key that was not told wait for the next read: then they are asked for, or refused without a call", async () => {
+  const verifier = await createVerifier();
+  const token = tokenOf({}, NEW_KEY_ID);
+  const good = verifier.verify(token);
+  const strange = verifier.verify(tokenOf({}, "X".repeat(43)));
+  tell({ rules: { ...RULES, keys: [{ keyId: NEW_KEY_ID, algorithm: "EdDSA" }] } });
+  expect(await good).toMatchObject({ kind: "active" });
+  expect(await strange).toEqual({ kind: "inactive", reason: "invalid" });
+  expect(asked).toEqual([token]);
+});
+
+test("a network has fifty tokens of unknown keys wait at a time; when they have been answered, others may", async () => {
+  const verifier = await createVerifier();
+  const wait = () => verdictOf(() => verifier.verify(tokenOf({}, NEW_KEY_ID), "192.0.2.1"));
+  const waiting = Array.from({ length: 50 }, wait);
+  expect(await wait()).toBe("too_many_requests");
+  tell();
+  expect(new Set(await Promise.all(waiting))).toEqual(new Set(["invalid"]));
+  const next = wait();
+  tell();
+  expect(await next).toBe("invalid");
+  expect(asked).toEqual([]);
+});
+
+test("a token of an unknown key is neither good nor bad while nothing is heard of the keys", async () => {
+  const verifier = await createVerifier();
+  const wait = () => verdictOf(() => verifier.verify(tokenOf({}, NEW_KEY_ID), "192.0.2.1"));
+  const verdicts = await Promise.all(Array.from({ length: 50 }, wait));
+  expect(new Set(verdicts)).toEqual(new Set(["service_unavailable"]));
+  const next = wait();
+  tell();
+  expect(await next).toBe("invalid");
+});

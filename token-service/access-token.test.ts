@@ -1,0 +1,106 @@
+import { expect, test } from "vitest";
+import { checkAccessClaims, generationOf } from "./access-token.ts";
+
+const UUID = "018f4a2e-0000-7000-8000-00000000000a";
+const RULES = { issuer: "https://auth.example", accessTtlS: 900 };
+const NOW_S = 1_000_000;
+const CLAIMS = {
+  iss: RULES.issuer,
+  aud: RULES.issuer,
+  sub: UUID,
+  sid: UUID,
+  jti: `12.${"A".repeat(22)}`,
+  iat: NOW_S,
+  exp: NOW_S + 900,
+  role: "AUDITOR",
+  amr: ["pwd", "otp"],
+  auth_time: 0,
+};
+const check = (changes: object = {}) => checkAccessClaims({ ...CLAIMS, ...changes }, RULES, NOW_S);
+const outcome = (changes: object) => {
+  const checked = check(changes);
+  return typeof checked === "string" ? checked : "good";
+};
+
+test("the claims of a good token are what it says", () => {
+  expect(check()).toEqual(CLAIMS);
+});
+
+test.each([
+  ["the longest life", { exp: NOW_S + 900 }, "good"],
+  ["a second more", { exp: NOW_S + 901 }, "lifetime"],
+  ["a life of a second", { exp: NOW_S + 1 }, "good"],
+  ["no life", { exp: NOW_S }, "lifetime"],
+  ["from the time of the epoch", { iat: 0, exp: 900 }, "exp"],
+  ["a second before the epoch", { iat: -1, exp: 800 }, "claims"],
+  ["four seconds after its end", { iat: NOW_S - 100, exp: NOW_S - 4 }, "good"],
+  ["five seconds after its end", { iat: NOW_S - 100, exp: NOW_S - 5 }, "exp"],
+  ["issued in five seconds", { iat: NOW_S + 5, exp: NOW_S + 60 }, "good"],
+  ["issued in six seconds", { iat: NOW_S + 6, exp: NOW_S + 60 }, "iat"],
+  ["good from five seconds on", { nbf: NOW_S + 5 }, "good"],
+  ["good from six seconds on", { nbf: NOW_S + 6 }, "nbf"],
+  ["good from the epoch on", { nbf: 0 }, "good"],
+  ["good from before the epoch on", { nbf: -1 }, "claims"],
+  ["a login before the epoch", { auth_time: -1 }, "claims"],
+  ["an end before the epoch", { exp: -1 }, "claims"],
+])("a token with %s", (_what, changes, expected) => {
+  expect(outcome(changes)).toBe(expected);
+});
+
+test.each([
+  [["x"], "good"],
+  [["x".repeat(32)], "good"],
+  [Array.from({ length: 8 }, () => "x"), "good"],
+  [[], "claims"],
+  [[""], "claims"],
+  [["x".repeat(33)], "claims"],
+  [Array.from({ length: 9 }, () => "x"), "claims"],
+])("the methods %j", (amr, expected) => {
+  expect(outcome({ amr })).toBe(expected);
+});
+
+test.each(["USER", "ADMIN", "AUDITOR"])("the role %s is known", (role) => {
+  expect(outcome({ role })).toBe("good");
+});
+
+const SUFFIX = "A".repeat(22);
+test.each([
+  [`1.${SUFFIX}`, "good"],
+  [`2147483647.${SUFFIX}`, "good"],
+  ["9._-z0Z".padEnd(24, "a"), "good"],
+  [`01.${SUFFIX}`, "claims"],
+  [`.${SUFFIX}`, "claims"],
+  [`12345678901.${SUFFIX}`, "claims"],
+  [`1x${SUFFIX}`, "claims"],
+  [`1.${"A".repeat(21)}`, "claims"],
+  [`1.${"A".repeat(23)}`, "claims"],
+  [`1.${"A".repeat(21)}+`, "claims"],
+  [`x1.${SUFFIX}`, "claims"],
+  [`1a.${SUFFIX}`, "claims"],
+])("the token's id %s", (jti, expected) => {
+  expect(outcome({ jti })).toBe(expected);
+});
+
+test.each([
+  `x${UUID}`,
+  `${UUID}x`,
+  UUID.slice(1),
+  UUID.slice(0, -1),
+  UUID.replaceAll("-", ""),
+  UUID.replace("a", "g"),
+])("%s is no UUID of a user or a session", (text) => {
+  expect([outcome({ sub: text }), outcome({ sid: text })]).toEqual(["claims", "claims"]);
+});
+
+test("each part of a UUID has its length", () => {
+  const parts = UUID.split("-");
+  for (let index = 0; index < parts.length; index += 1) {
+    for (const part of [`${parts[index]}0`, parts[index]?.slice(1)]) {
+      expect(outcome({ sub: parts.with(index, part ?? "").join("-") })).toBe("claims");
+    }
+  }
+});
+
+test("the generation of a token's session is the number before the dot", () => {
+  expect(generationOf({ jti: `12.${SUFFIX}` })).toBe(12);
+});
