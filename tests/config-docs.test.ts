@@ -4,6 +4,7 @@ import { relative, resolve, sep } from "node:path";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { configSchema as auditConfig } from "../audit-service/config.ts";
+import { drainConfigSchema } from "../deploy/image/drain-config.ts";
 import { schemaConfigSchema } from "../deploy/image/schema-config.ts";
 import { settingsSchema } from "../deploy/local/settings.ts";
 import { configSchema as paymentsConfig } from "../examples/payments-service/config.ts";
@@ -18,6 +19,7 @@ const SCHEMAS: Record<string, z.ZodObject> = {
   "audit-service": auditConfig,
   "payments-service": paymentsConfig,
   "migrate, await-schema": schemaConfigSchema,
+  "drain-spool": drainConfigSchema,
   "npm start": settingsSchema,
 };
 

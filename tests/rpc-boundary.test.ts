@@ -1,3 +1,4 @@
+import { connect as connectHttp2, constants } from "node:http2";
 import { connect as connectTls } from "node:tls";
 import { type Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { pino } from "pino";
@@ -24,13 +25,15 @@ let lastDeadlineMs = 0;
 const clients: Client[] = [];
 const logger = pino({ level: "silent" });
 
+const isGivenUp = Promise.withResolvers<void>();
+
 const implementation: Implementation<TokenServiceServer> = {
   async verifyToken({ token }, context) {
     calls += 1;
     lastDeadlineMs = context.deadlineMs;
     if (token === "bug") throw new Error("select * from secrets");
     if (token === "domain") throw new DomainError("conflict", "said so");
-    if (token === "slow") await new Promise((resolve) => setTimeout(resolve, 2_000));
+    if (token === "slow") await isGivenUp.promise;
     return {
       active: true,
       reason: 0,
@@ -258,13 +261,61 @@ test("an expected failure keeps its code and message, a bug shows nothing", asyn
   expect(JSON.stringify(bug)).not.toMatch(/secrets/);
 });
 
-test("a peer that is too slow is unavailable within the caller's budget", async () => {
+test("a peer that answers nothing is unavailable after the caller's budget", async () => {
   const client = clientOf("gateway");
-  const startedMs = performance.now();
   await expect(
     callUnary(client, client.verifyToken, { token: "slow" }, newCallContext({ budgetMs: 200 })),
   ).rejects.toMatchObject({ code: "service_unavailable" });
-  expect(performance.now() - startedMs).toBeLessThan(1_500);
+  isGivenUp.resolve();
+});
+
+test("a call whose client has gone before it is looked at is not taken for a call without a certificate", async () => {
+  const lines: string[] = [];
+  const own = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("token-service"),
+    logger: pino({ level: "warn" }, { write: (line: string) => void lines.push(line) }),
+    metrics: createMetrics("test"),
+  });
+  const callers = { verifyToken: ["gateway"], watchRevocations: [], getJwks: [] };
+  own.add(TokenServiceService, callers, implementation);
+  const { caCertificate, certificate, privateKey } = certificates.of("gateway").material;
+  const address = `127.0.0.1:${await own.listen()}`;
+  const session = connectHttp2(`https://${address}`, {
+    ca: caCertificate,
+    cert: certificate,
+    key: privateKey,
+    checkServerIdentity: () => undefined,
+  });
+  try {
+    const ended = Array.from({ length: 500 }, () => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const request = session.request({
+        ":method": "POST",
+        ":path": "/gatehouse.token.v1.TokenService/VerifyToken",
+        "content-type": "application/grpc",
+        te: "trailers",
+        "grpc-timeout": "2S",
+      });
+      request.on("error", () => undefined).on("close", resolve);
+      request.end(Buffer.from([0, 0, 0, 0, 3, 10, 1, 0x74]));
+      // The call and its end are often read together, as by a server that is too busy to read each by itself.
+      process.nextTick(() => request.close(constants.NGHTTP2_CANCEL));
+      return promise;
+    });
+    await Promise.all(ended);
+    const client = createRpcClient(TokenServiceClient, {
+      address,
+      service: "token-service",
+      certificate: certificates.of("gateway"),
+    });
+    clients.push(client);
+    await callUnary(client, client.verifyToken, { token: "t" }, newCallContext());
+    expect(lines.filter((line) => line.includes("caller refused"))).toEqual([]);
+  } finally {
+    session.close();
+    await own.close(1_000);
+  }
 });
 
 test("a stream ends on the server when its client goes", async () => {
@@ -334,3 +385,57 @@ test("a call whose deadline has passed before its turn is refused, and no work i
 function isServing(): boolean {
   return /\badmit\b/.test(new Error().stack ?? "");
 }
+
+test("calls are counted by method and outcome; a bug is an error in the log, what is expected is not", async () => {
+  const lines: string[] = [];
+  const metrics = createMetrics("test");
+  const own = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("token-service"),
+    logger: pino({ level: "debug" }, { write: (line: string) => void lines.push(line) }),
+    metrics,
+  });
+  own.add(
+    TokenServiceService,
+    { verifyToken: ["gateway"], watchRevocations: [], getJwks: [] },
+    implementation,
+  );
+  const client = createRpcClient(TokenServiceClient, {
+    address: `127.0.0.1:${await own.listen()}`,
+    service: "token-service",
+    certificate: certificates.of("gateway"),
+  });
+  try {
+    const context = newCallContext();
+    for (const token of ["t", "t", "domain", "bug"]) {
+      await callUnary(client, client.verifyToken, { token }, context).catch(() => undefined);
+    }
+    await callUnary(client, client.getJwks, {}, context).catch(() => undefined);
+    const method = TokenServiceService.verifyToken.path;
+    const text = await metrics.render();
+    const counted = (path: string, code: string) =>
+      text
+        .split("\n")
+        .find(
+          (line) =>
+            line.includes("_seconds_count{") && line.includes(`"${path}"`) && line.includes(`"${code}"`),
+        )
+        ?.split(" ")
+        .at(-1);
+    expect([
+      counted(method, "OK"),
+      counted(method, "FAILED_PRECONDITION"),
+      counted(method, "INTERNAL"),
+      counted(TokenServiceService.getJwks.path, "PERMISSION_DENIED"),
+    ]).toEqual(["2", "1", "1", "1"]);
+    const { requestId } = context;
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { level: 20, code: "conflict", method, requestId },
+      { level: 50, err: { message: "select * from secrets" }, method, requestId },
+      { level: 40, method: TokenServiceService.getJwks.path },
+    ]);
+  } finally {
+    client.close();
+    await own.close(1_000);
+  }
+});

@@ -9,7 +9,7 @@ export interface LogoutDelays {
   others: number[];
 }
 
-const GIVE_UP_MS = 5_000;
+const GIVE_UP_MS = 30_000;
 const POLL_MS = 1;
 
 /**

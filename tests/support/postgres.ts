@@ -16,6 +16,8 @@ export interface TestDatabase {
   ownerSql: Sql;
   /** A backup: another database with what this one holds now. Its connections are cut for it; clients make new ones. */
   backUp(): Promise<TestDatabase>;
+  /** How many of its connections wait for a lock. */
+  waitingForLocks(): Promise<number>;
   /** Closes both connections and removes the database. */
   drop(): Promise<void>;
 }
@@ -46,8 +48,22 @@ async function copyOf(test: TestPostgres, wanted: ServiceDatabase, source: strin
     await Promise.all([sql.end({ timeout: 1 }), ownerSql.end({ timeout: 1 })]);
     await asAdmin(test, (admin) => admin.unsafe(`drop database if exists ${name} with (force)`));
   };
+  const waitingForLocks = async () => {
+    const [row] = await ownerSql<{ count: number }[]>`
+      select count(*)::integer as count from pg_locks join pg_stat_activity using (pid)
+      where datname = current_database() and not granted`;
+    return row?.count ?? 0;
+  };
   const backUp = () => copyOf(test, wanted, name);
-  return { url: serviceUrl(test, wanted, name), password: credentials.password, sql, ownerSql, backUp, drop };
+  return {
+    url: serviceUrl(test, wanted, name),
+    password: credentials.password,
+    sql,
+    ownerSql,
+    backUp,
+    waitingForLocks,
+    drop,
+  };
 }
 
 function serviceUrl({ server }: TestPostgres, { serviceRole }: ServiceDatabase, name: string): string {

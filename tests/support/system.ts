@@ -41,8 +41,8 @@ export interface System {
   /** What the launcher has printed. */
   output(): string;
   launcher: ChildProcess;
-  /** Sends SIGTERM. @returns the exit code, and how long it took in milliseconds. */
-  stop(): Promise<{ code: number | null; tookMs: number }>;
+  /** Sends SIGTERM. @returns the exit code. */
+  stop(): Promise<{ code: number | null }>;
   /** `stop`, and the home is removed. */
   remove(): Promise<void>;
 }
@@ -65,11 +65,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     arguments: options.arguments ?? [],
   });
   await launcher.ready;
-  const stop = async () => {
-    const startedMs = performance.now();
-    const code = await launcher.end("SIGTERM");
-    return { code, tookMs: performance.now() - startedMs };
-  };
+  const stop = async () => ({ code: await launcher.end("SIGTERM") });
   return {
     url: `http://127.0.0.1:${ports.GATEWAY_PORT}`,
     home,

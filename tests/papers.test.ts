@@ -1,0 +1,156 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { expect, test } from "vitest";
+import { AUDIT_QUERY_CALLERS } from "../audit-service/audit-query-rpc.ts";
+import { AUDIT_CALLERS } from "../audit-service/audit-rpc.ts";
+import { IDENTITY_CALLERS } from "../identity-service/identity-rpc.ts";
+import { USER_ADMIN_CALLERS } from "../identity-service/user-admin-rpc.ts";
+import { keyCallers } from "../token-service/key-rpc.ts";
+import { sessionCallers } from "../token-service/session-rpc.ts";
+import { tokenCallers } from "../token-service/token-rpc.ts";
+
+const ROOT = resolve(import.meta.dirname, "..");
+const DECISIONS = join(ROOT, "docs", "decisions");
+const RUNBOOKS = join(ROOT, "docs", "operations", "runbooks");
+const read = (...path: string[]) => readFileSync(join(...path), "utf8");
+
+const FOLDERS = ["docs", "deploy", "examples"];
+const papers = [
+  ...readdirSync(ROOT).map((name) => join(ROOT, name)),
+  ...FOLDERS.flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" }).map((name) =>
+      join(ROOT, folder, name),
+    ),
+  ),
+].filter((path) => path.endsWith(".md") && !path.includes("node_modules"));
+
+/** A heading's anchor, as GitHub makes it. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-");
+}
+
+/** Without fenced blocks, whose brackets are no links. */
+function withoutExamples(text: string): string {
+  return text.replaceAll(/^```[\s\S]*?^```$/gm, "");
+}
+
+function leadsSomewhere(paper: string, link: string): boolean {
+  const [path = "", anchor] = link.split("#");
+  const target = path === "" ? paper : resolve(dirname(paper), path);
+  if (!existsSync(target)) return false;
+  const headings = anchor === undefined ? [] : read(target).matchAll(/^#+ (.+)$/gm);
+  return anchor === undefined || [...headings].some(([, heading = ""]) => anchorOf(heading) === anchor);
+}
+
+test("every link between papers leads to a file that exists, and to a heading in it", () => {
+  expect(papers.length).toBeGreaterThan(100);
+  const broken = papers.flatMap((paper) =>
+    [...withoutExamples(read(paper)).matchAll(/\]\(([^)\s]+)\)/g)]
+      .map(([, link = ""]) => link)
+      .filter((link) => !/^(?:https?|mailto):/.test(link) && !leadsSomewhere(paper, link))
+      .map((link) => `${relative(ROOT, paper)}: ${link}`),
+  );
+  expect(broken).toEqual([]);
+});
+
+test("every file of the source that a paper names by its path exists", () => {
+  const named = /`((?:[\w.-]+\/)+[\w.-]+\.(?:ts|sql|sh|yaml|proto|json))`/g;
+  // What is told of the past stays as it was.
+  const current = papers.filter((paper) => !paper.startsWith(DECISIONS) && !paper.endsWith("CHANGELOG.md"));
+  const places = (paper: string) => [
+    ROOT,
+    dirname(paper),
+    join(ROOT, "deploy", "k8s", "overlays", "production"),
+  ];
+  const missing = current.flatMap((paper) =>
+    [...read(paper).matchAll(named)]
+      .map(([, path = ""]) => path)
+      .filter((path) => !places(paper).some((place) => existsSync(join(place, path))))
+      .map((path) => `${relative(ROOT, paper)}: ${path}`),
+  );
+  expect(missing).toEqual([]);
+});
+
+const records = readdirSync(DECISIONS)
+  .filter((name) => /^\d{4}-/.test(name))
+  .sort()
+  .map((file) => {
+    const [first = "", , status = ""] = read(DECISIONS, file).split("\n");
+    const [, number = "", title = ""] = /^# (\d{4}): (.+)$/.exec(first) ?? [];
+    return { file, number, title, status };
+  });
+
+test("the list of decisions has every record once, with its title", () => {
+  const listed = [...read(DECISIONS, "README.md").matchAll(/^\| \[(\d{4})\]\(([^)]+)\) \| (.+) \|$/gm)];
+  expect(listed.map(([, number, file, title]) => ({ number, file, title }))).toEqual(
+    records.map(({ number, file, title }) => ({ number, file, title })),
+  );
+  for (const { file, number } of records) expect(file.startsWith(`${number}-`)).toBe(true);
+});
+
+const COUNTERPART: Readonly<Record<string, string>> = {
+  extends: "extended by",
+  "supersedes in part": "superseded in part by",
+  "extended by": "extends",
+  "superseded in part by": "supersedes in part",
+};
+
+test("a decision that changes another is named there, and the other way round", () => {
+  const part = /^(extends|supersedes in part|extended by|superseded in part by) (.+)$/;
+  const relations = records.flatMap(({ number, status }) => {
+    const [head, ...parts] = status.replace(/^Status: /, "").split("; ");
+    expect(head, number).toBe("accepted");
+    return parts.flatMap((text) => {
+      const [, kind = "", links = ""] = part.exec(text) ?? [];
+      expect(kind, `${number}: ${text}`).not.toBe("");
+      return [...links.matchAll(/\[(\d{4})\]\(/g)].map(([, other = ""]) => ({ number, kind, other }));
+    });
+  });
+  expect(relations.length).toBeGreaterThan(40);
+  const said = new Set(relations.map(({ number, kind, other }) => `${number} ${kind} ${other}`));
+  const missing = relations
+    .map(({ number, kind, other }) => `${other} ${COUNTERPART[kind]} ${number}`)
+    .filter((counterpart) => !said.has(counterpart));
+  expect(missing).toEqual([]);
+});
+
+test("the list of runbooks says of each what the runbook says", () => {
+  const rows = [...read(RUNBOOKS, "README.md").matchAll(/^\| \[(\w+)\]\(\w+\.md\) \| (.+) \|$/gm)];
+  expect(rows.map(([, name = ""]) => `${name}.md`).sort()).toEqual(
+    readdirSync(RUNBOOKS)
+      .filter((name) => name !== "README.md")
+      .sort(),
+  );
+  for (const [, name = "", text = ""] of rows) {
+    const [, meaning = ""] = read(RUNBOOKS, `${name}.md`).split("## What it means\n\n");
+    expect(meaning.replaceAll("\n", " ").startsWith(text), name).toBe(true);
+  }
+});
+
+test("the table of callers in architecture.md is the services' own", () => {
+  const callers: Record<string, Record<string, readonly string[]>> = {
+    IdentityService: { ...IDENTITY_CALLERS },
+    UserAdminService: { ...USER_ADMIN_CALLERS },
+    TokenService: { ...tokenCallers(["the names in `VERIFIERS`"]) },
+    SessionService: { ...sessionCallers },
+    KeyService: { ...keyCallers },
+    AuditService: { ...AUDIT_CALLERS },
+    AuditQueryService: { ...AUDIT_QUERY_CALLERS },
+  };
+  const rows = [
+    ...read(ROOT, "docs", "architecture.md").matchAll(/^\| (\w+Service): (.+?) \| (.+?) \| .+ \|$/gm),
+  ];
+  const documented: Record<string, Record<string, readonly string[]>> = {};
+  for (const [, service = "", methods = "", names = ""] of rows) {
+    const known = Object.keys(callers[service] ?? {});
+    const described: Record<string, readonly string[]> = { ...documented[service] };
+    const others = known.filter((method) => described[method] === undefined);
+    const listed = methods.split(", ").map((method) => method.charAt(0).toLowerCase() + method.slice(1));
+    for (const method of /^all/.test(methods) ? others : listed) described[method] = names.split(", ");
+    documented[service] = described;
+  }
+  expect(documented).toEqual(callers);
+});
