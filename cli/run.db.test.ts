@@ -139,7 +139,7 @@ test("what an operator does with keys is told to the audit log under their name"
     { action: "key.listed", actor: { userId: "operator:tester", role: "OPERATOR" }, outcome: "success" },
   ]);
   await gatehouse(["keys", "rotate", "--force"]);
-  await gatehouse(["keys", "revoke", await keyIn("active"), "--reason", "leaked"]);
+  await gatehouse(["keys", "revoke", "--reason", "leaked", "--", await keyIn("active")]);
   const events = await database.sql`select distinct type, person from security_events order by type`;
   expect([...events]).toEqual([
     { type: "signing_key_revoked", person: "operator:tester" },

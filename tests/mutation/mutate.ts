@@ -23,8 +23,8 @@ export interface Mutant {
   place: string;
   /** What was changed, on one line. */
   change: string;
-  /** `noCoverage`: no test reaches the line. */
-  outcome: "killed" | "survived" | "noCoverage";
+  /** `timedOut`: noticed, unless the machine was busy. `noCoverage`: no test reaches the line. */
+  outcome: "killed" | "timedOut" | "survived" | "noCoverage";
 }
 
 interface StrykerReport {
@@ -82,7 +82,7 @@ function mutateCode(name: string, module: MutationModule): Mutant[] {
 
 const OUTCOMES: Readonly<Record<string, Mutant["outcome"]>> = {
   Killed: "killed",
-  Timeout: "killed",
+  Timeout: "timedOut",
   Survived: "survived",
   NoCoverage: "noCoverage",
 };
@@ -102,7 +102,7 @@ function mutantsIn(report: StrykerReport): Mutant[] {
 
 /** Writes a module's line of the table; the rest of the page stays as it is. */
 function writeScore(name: string, mutants: readonly Mutant[]): void {
-  const killed = mutants.filter(({ outcome }) => outcome === "killed").length;
+  const killed = mutants.filter(({ outcome }) => outcome === "killed" || outcome === "timedOut").length;
   const score = ((100 * killed) / mutants.length).toFixed(1);
   const row = `| ${name} | ${mutants.length} | ${killed} | ${score} % |`;
   const paper = readFileSync(PAPER, "utf8");

@@ -5,4 +5,7 @@ import base from "../../vitest.config.ts";
 const include = (process.env.MUTATION_TESTS ?? "").split(",").filter((pattern) => pattern !== "");
 const merged = mergeConfig(base, defineConfig({}));
 
-export default { ...merged, test: { ...merged.test, include, tagsFilter: ["!exhaustive"] } };
+/** The test files of one change share a worker: what they import is loaded once. The next change has a new one. */
+const isolate = false;
+
+export default { ...merged, test: { ...merged.test, include, isolate, tagsFilter: ["!exhaustive"] } };
