@@ -43,7 +43,8 @@ export function mutateSql(root: string, module: MutationModule): Mutant[] {
     });
     symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
     // Tests that fail anyway would notice every change.
-    if (!testsPass(copy, module)) throw new Error(`the tests fail without a change: ${module.tests.join(" ")}`);
+    if (!testsPass(copy, module))
+      throw new Error(`the tests fail without a change: ${module.tests.join(" ")}`);
     return stores.flatMap((store) => mutateStore(copy, store, module));
   } finally {
     rmSync(copy, { recursive: true, force: true });
