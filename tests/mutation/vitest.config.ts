@@ -24,6 +24,9 @@ export default {
     include,
     isolate,
     sequence: { sequencer: FastFirst },
+    // A change is often noticed by waiting in vain.
+    testTimeout: 10_000,
+    expect: { poll: { timeout: 4_000 } },
     tagsFilter: ["!exhaustive"],
   },
 };
