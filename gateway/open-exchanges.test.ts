@@ -3,10 +3,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics, type Metrics } from "../service-kit/metrics.ts";
 import type { Verification } from "../token-client/principal.ts";
 import { HOST, routesOf, testGateway, verifierOfUsers } from "./gateway.fixture.ts";
-import { OpenExchanges } from "./open-exchanges.ts";
+import { type OpenExchange, OpenExchanges } from "./open-exchanges.ts";
 import { statuses } from "./raw-socket.fixture.ts";
 
 const REVOKED: Verification = { kind: "inactive", reason: "revoked" };
@@ -265,6 +266,7 @@ describe("a caller's share of what is open", () => {
 describe("the sweep over what is open", () => {
   const verdicts: ((verdict: Verification) => void)[] = [];
   const ended: string[] = [];
+  const lines: string[] = [];
   let mostAtOnce = 0;
   let open: OpenExchanges;
   let metrics: Metrics;
@@ -273,21 +275,25 @@ describe("the sweep over what is open", () => {
     vi.useFakeTimers();
     verdicts.length = 0;
     ended.length = 0;
+    lines.length = 0;
     mostAtOnce = 0;
-    const verify = () => {
+    const verify = (token: string) => {
+      if (token.startsWith("unverifiable")) throw new Error("a defect of the verifier");
+      if (token.startsWith("revoked")) return revoked;
       const asked = new Promise<Verification>((resolve) => verdicts.push(resolve));
       mostAtOnce = Math.max(mostAtOnce, verdicts.length);
       return asked;
     };
     metrics = createMetrics("test");
-    open = new OpenExchanges({ verifier: { verify }, metrics });
+    const logger = createLogger("gateway", "info", { write: (line) => void lines.push(line) });
+    open = new OpenExchanges({ verifier: { verify }, logger, metrics });
   });
   afterEach(() => {
     open.close();
     vi.useRealTimers();
   });
 
-  const enter = (name: string) =>
+  const enter = (name: string, own: Partial<OpenExchange> = {}) =>
     open.enter(
       {
         accessToken: name,
@@ -296,6 +302,7 @@ describe("the sweep over what is open", () => {
         isGone: false,
         abandon: () => undefined,
         fail: ({ code }) => ended.push(`${name} ${code}`),
+        ...own,
       },
       { kind: "calls", callers: [], max: 1, free: 1 },
     );
@@ -334,5 +341,30 @@ describe("the sweep over what is open", () => {
     await vi.advanceTimersByTimeAsync(3_000);
     expect([verdicts, ended]).toEqual([[], Array(4).fill("token token_invalid")]);
     expect(await metrics.render()).toMatch(/exchanges_ended_total\{.*code="token_invalid".*\} 1$/m);
+  });
+
+  test.each([
+    ["is revoked", "revoked first", {}],
+    ["cannot be verified", "unverifiable first", {}],
+    ["is revoked by token-service's answer", "first", {}],
+    ["belongs to a client that has gone", "first", { isGone: true }],
+  ])("one that throws when its token %s keeps it from no other, and is logged", async (_why, token, own) => {
+    const defect = () => {
+      throw new Error("a defect of the exchange");
+    };
+    enter(token, { ...own, fail: defect, abandon: defect });
+    for (const name of ["revoked", "unverifiable", "asked"]) enter(name);
+    await vi.advanceTimersByTimeAsync(1_000);
+    await answerAll(revoked);
+    expect(ended.toSorted()).toEqual([
+      "asked token_invalid",
+      "revoked token_invalid",
+      "unverifiable service_unavailable",
+    ]);
+    const lineOfSweep = { level: "error", err: { message: "a defect of the exchange" }, exchanges: 1 };
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([lineOfSweep]);
+    // Each is told again by the next sweep, and the one that throws tried again.
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect([ended.length, lines.length]).toEqual([6, 2]);
   });
 });

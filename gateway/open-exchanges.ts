@@ -1,5 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { DomainError } from "../service-kit/errors.ts";
+import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import { type Network, networksOf } from "../service-kit/network-of.ts";
 import type { TokenVerifier, Verification } from "../token-client/principal.ts";
@@ -31,6 +32,12 @@ export interface OpenExchange {
   fail(error: DomainError): void;
 }
 
+export interface OpenExchangesOptions {
+  verifier: Pick<TokenVerifier, "verify">;
+  logger: Logger;
+  metrics: Metrics;
+}
+
 /** The user who calls; the networks of the client's address where nobody is known. */
 export function callersOf(request: FastifyRequest): readonly Network[] {
   const { principal } = request;
@@ -44,6 +51,7 @@ export function callersOf(request: FastifyRequest): readonly Network[] {
  */
 export class OpenExchanges {
   readonly #verifier: Pick<TokenVerifier, "verify">;
+  readonly #logger: Logger;
   /** Each with what gives its place back. */
   readonly #open = new Map<OpenExchange, () => void>();
   /**
@@ -56,8 +64,9 @@ export class OpenExchanges {
   readonly #countEnd: (code: string) => void;
   #isSweeping = false;
 
-  constructor({ verifier, metrics }: { verifier: Pick<TokenVerifier, "verify">; metrics: Metrics }) {
+  constructor({ verifier, logger, metrics }: OpenExchangesOptions) {
     this.#verifier = verifier;
+    this.#logger = logger;
     this.#timer = setInterval(() => void this.#sweep(), SWEEP_MS);
     this.#timer.unref();
     const ends = metrics.counter(
@@ -90,51 +99,70 @@ export class OpenExchanges {
     clearInterval(this.#timer);
   }
 
-  /** A sweep that takes longer than its interval is not joined by another. */
+  /**
+   * A sweep that takes longer than its interval is not joined by another. It never rejects: an exchange that throws is
+   * tried again by the next sweep, and all that throw in one sweep are one line in the log.
+   */
   async #sweep(): Promise<void> {
     if (this.#isSweeping) return;
     this.#isSweeping = true;
-    try {
-      const asked = new Set<Promise<void>>();
-      for (const exchange of [...this.#open.keys()]) {
-        const ending = this.#ended.get(exchange);
-        if (exchange.isGone) exchange.abandon();
-        else if (ending !== undefined) exchange.fail(ending);
-        else if (exchange.accessToken !== "") this.#check(exchange, asked);
-        if (asked.size >= MAX_ASKED_AT_ONCE) await Promise.race(asked);
+    const asked = new Set<Promise<void>>();
+    const failures: unknown[] = [];
+    for (const exchange of [...this.#open.keys()]) {
+      try {
+        this.#look(exchange, asked, failures);
+      } catch (error) {
+        failures.push(error);
       }
-      await Promise.all(asked);
-    } finally {
-      this.#isSweeping = false;
+      if (asked.size >= MAX_ASKED_AT_ONCE) await Promise.race(asked);
+    }
+    await Promise.all(asked);
+    this.#isSweeping = false;
+    if (failures.length > 0) {
+      this.#logger.error(
+        { err: failures[0], exchanges: failures.length },
+        "open exchanges could not be ended; trying again",
+      );
     }
   }
 
-  /** Settles at once what memory answers; what token-service is asked for is among `asked` until it has answered. */
-  #check(exchange: OpenExchange, asked: Set<Promise<void>>): void {
-    try {
-      const verdict = this.#verifier.verify(exchange.accessToken);
-      if (!(verdict instanceof Promise)) {
-        this.#settle(exchange, verdict);
-        return;
-      }
-      const answered: Promise<void> = verdict
-        .then(
-          (known) => this.#settle(exchange, known),
-          (error: unknown) => this.#endUnknown(exchange, error),
-        )
-        .finally(() => asked.delete(answered));
-      asked.add(answered);
-    } catch (error) {
-      this.#endUnknown(exchange, error);
+  #look(exchange: OpenExchange, asked: Set<Promise<void>>, failures: unknown[]): void {
+    const ending = this.#ended.get(exchange);
+    if (exchange.isGone) exchange.abandon();
+    else if (ending !== undefined) exchange.fail(ending);
+    else if (exchange.accessToken !== "") this.#check(exchange, asked, failures);
+  }
+
+  /** What token-service is asked for is among `asked`, which never rejects, until it has answered. */
+  #check(exchange: OpenExchange, asked: Set<Promise<void>>, failures: unknown[]): void {
+    const verdict = this.#verify(exchange.accessToken);
+    if (!(verdict instanceof Promise)) {
+      this.#settle(exchange, verdict);
+      return;
     }
+    const answered: Promise<void> = verdict
+      .then((known) => this.#settle(exchange, known))
+      .catch((error: unknown) => void failures.push(error))
+      .finally(() => asked.delete(answered));
+    asked.add(answered);
   }
 
   /** What cannot be known is not allowed, here as everywhere. */
-  #endUnknown(exchange: OpenExchange, error: unknown): void {
-    this.#end(exchange, new DomainError("service_unavailable", undefined, { cause: error }));
+  #verify(accessToken: string): Verification | DomainError | Promise<Verification | DomainError> {
+    const unknown = (cause: unknown) => new DomainError("service_unavailable", undefined, { cause });
+    try {
+      const verdict = this.#verifier.verify(accessToken);
+      return verdict instanceof Promise ? verdict.catch(unknown) : verdict;
+    } catch (error) {
+      return unknown(error);
+    }
   }
 
-  #settle(exchange: OpenExchange, verdict: Verification): void {
+  #settle(exchange: OpenExchange, verdict: Verification | DomainError): void {
+    if (verdict instanceof DomainError) {
+      this.#end(exchange, verdict);
+      return;
+    }
     if (verdict.kind === "active") return;
     const isExpired = verdict.reason === "expired";
     const ageMs = performance.now() - exchange.startedMs;
