@@ -1,4 +1,5 @@
 import type { CallContext } from "../service-kit/call-context.ts";
+import { DomainError } from "../service-kit/errors.ts";
 import type { TransactionSql } from "../service-kit/postgres.ts";
 import { describeBrowser } from "./describe-browser.ts";
 import { inUtc } from "./in-utc.ts";
@@ -39,7 +40,7 @@ export type CodeSource = "session" | DeviceShown;
 
 /**
  * Checks a code of a user's second factor and uses it up. A wrong one is counted, so the caller must let the transaction
- * commit, and fail after it. The owner gets a mail about the use of a recovery code, and about guessing.
+ * commit, and fail after it with `refuseWrongCode`. The owner gets a mail about the use of a recovery code, and about guessing.
  *
  * @returns what the code was; undefined if it is wrong, was used, or there is no second factor.
  * @throws {DomainError} `validation_failed`, `too_many_requests`; then nothing was tried.
@@ -68,6 +69,12 @@ export async function checkMfaCode(
     if (isOn && inARow >= TOLD_FROM) await tellOfGuessing(tx, deps, user, typed);
   }
   return accepted;
+}
+
+/** After the commit of a wrong code. The owner may have been mailed about guessing. */
+export function refuseWrongCode(deps: Pick<MfaDeps, "wakeMailWorker">): never {
+  deps.wakeMailWorker();
+  throw new DomainError("mfa_code_invalid");
 }
 
 async function useRecoveryCode(

@@ -7,7 +7,7 @@ import {
   type PendingPasswordChange,
 } from "./begin-password-change.ts";
 import { type BeginSessionDeps, beginSession } from "./begin-session.ts";
-import { checkMfaCode, type DeviceShown, type MfaMethod } from "./check-mfa-code.ts";
+import { checkMfaCode, type DeviceShown, type MfaMethod, refuseWrongCode } from "./check-mfa-code.ts";
 import type { CompletedLogin } from "./login.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import {
@@ -59,7 +59,7 @@ export async function completeMfaLogin(
     transaction(deps.sql, (tx) => pass(tx, deps, { tokenHash, attempt, context })),
   );
   // After the commit: the try is counted.
-  if (passed === undefined) throw new DomainError("mfa_code_invalid");
+  if (passed === undefined) refuseWrongCode(deps);
   const { user, firstFactor, method, sessionEpoch, passwordChange } = passed;
   if (method === "recovery_code") deps.wakeMailWorker();
   if (passwordChange !== undefined) return { passwordChange };

@@ -2,7 +2,7 @@ import type { CallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { type LockedAccount, lockAccount } from "./account-store.ts";
-import { checkMfaCode } from "./check-mfa-code.ts";
+import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";
 import { type EndSessionsDeps, owesSessionEnd } from "./end-sessions.ts";
 import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
@@ -37,7 +37,7 @@ export async function disableTotp(
     transaction(deps.sql, (tx) => disable(tx, deps, { request, checked, context })),
   );
   // After the commit: the try is counted.
-  if (end === undefined) throw new DomainError("mfa_code_invalid");
+  if (end === undefined) refuseWrongCode(deps);
   deps.wakeMailWorker();
   return endSessionsOfMfaChange(deps, end, context);
 }

@@ -855,6 +855,25 @@ test("the mail about guessing goes to the owner and says from where", async () =
   ]);
 });
 
+test.each([
+  { what: "a login", source: UNKNOWN, tryWrong: async () => verify(await logIn(), WRONG) },
+  { what: "a request for recovery codes", source: "session" as const, tryWrong: () => renew(WRONG) },
+  {
+    what: "a request to turn the second factor off",
+    source: "session" as const,
+    tryWrong: () => disable(WRONG),
+  },
+])("the mail about guessing is sent at once when $what causes it", async ({ source, tryWrong }) => {
+  await enrolled();
+  for (let count = 0; count < 4; count += 1) await tryCode(WRONG, source);
+  let waiting: ReturnType<typeof mails> | undefined;
+  deps.wakeMailWorker.mockImplementation(() => {
+    waiting = mails();
+  });
+  await expect(tryWrong()).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  expect(await waiting).toContain("mfa-guessed");
+});
+
 test("the audit log is told of a wrong code without an actor, and of a recovery code as the owner's", async () => {
   const { recoveryCodes } = await enrolled();
   await database.ownerSql`truncate security_events`;

@@ -1,7 +1,6 @@
 import type { CallContext } from "../service-kit/call-context.ts";
-import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable, transaction } from "../service-kit/postgres.ts";
-import { checkMfaCode } from "./check-mfa-code.ts";
+import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
@@ -39,7 +38,7 @@ export async function regenerateRecoveryCodes(
     }),
   );
   // After the commit: the try is counted.
-  if (codes === undefined) throw new DomainError("mfa_code_invalid");
+  if (codes === undefined) refuseWrongCode(deps);
   deps.wakeMailWorker();
   return codes;
 }
