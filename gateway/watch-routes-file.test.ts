@@ -1,10 +1,13 @@
-import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { watchRoutesFile } from "./watch-routes-file.ts";
+
+// Real reads, which are counted.
+vi.mock(import("node:fs/promises"), { spy: true });
 
 let folder: string;
 let watch: ReturnType<typeof watchRoutesFile>;
@@ -19,6 +22,14 @@ async function publish(version: string, text: string): Promise<void> {
   await writeFile(join(folder, version, "routes.yaml"), text);
   await symlink(version, join(folder, "next"));
   await rename(join(folder, "next"), join(folder, "data"));
+}
+
+/** Until the file has been read once more from begin to end. */
+async function lookedAgain(): Promise<void> {
+  const { calls } = vi.mocked(readFile).mock;
+  const before = calls.length;
+  // A look begins after the end of the one before it.
+  await expect.poll(() => calls.length).toBeGreaterThan(before + 1);
 }
 
 function write(line: string): void {
@@ -46,7 +57,7 @@ afterEach(async () => {
 });
 
 test("a file that says something else is taken, also by a swapped link; one that does not, is not", async () => {
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await lookedAgain();
   expect(taken).toEqual([]);
   await publish("v2", routes("/b"));
   await expect.poll(() => taken).toEqual([["/b"]]);
@@ -55,7 +66,7 @@ test("a file that says something else is taken, also by a swapped link; one that
 test("a bad file changes nothing and is told once, with its line; a good one after it is taken", async () => {
   await publish("v2", "routes:\n  - prefix: /auth");
   await expect.poll(() => log).toContain("line 2, routes.0.prefix");
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await lookedAgain();
   expect(log.trim().split("\n")).toHaveLength(1);
   expect(taken).toEqual([]);
   await publish("v3", routes("/c"));

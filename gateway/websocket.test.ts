@@ -1,7 +1,6 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { HOST, principalWith, routesOf, testGateway } from "./gateway.fixture.ts";
 import { statuses } from "./raw-socket.fixture.ts";
@@ -25,9 +24,12 @@ upstream.on("upgrade", (request: IncomingMessage, socket: Socket) => {
   socket.pipe(socket);
 });
 
+const silentSockets = new Set<Socket>();
 /** It never answers a handshake. */
 const silent = createServer().on("upgrade", (_request, socket: Socket) => {
-  socket.on("error", () => undefined);
+  silentSockets.add(socket);
+  socket.on("error", () => undefined).once("close", () => silentSockets.delete(socket));
+  socket.resume().once("end", () => socket.destroy());
 });
 
 beforeAll(async () => {
@@ -44,7 +46,8 @@ beforeAll(async () => {
       { ...route, prefix: "/chat", websocket: true, allowedOrigins: ["https://app.example.com"] },
       { ...route, prefix: "/short", websocket: true, idleTimeoutMs: 300 },
       { ...route, prefix: "/plain" },
-      { ...route, prefix: "/silent", upstream: silentOrigin, websocket: true, timeoutMs: 2_000 },
+      { ...route, prefix: "/silent", upstream: silentOrigin, websocket: true, timeoutMs: 60_000 },
+      { ...route, prefix: "/late", upstream: silentOrigin, websocket: true, timeoutMs: 300 },
     ]),
     verifier: {
       verify: (token) =>
@@ -176,7 +179,7 @@ test("an idle WebSocket ends, and no more are open than allowed", async () => {
 
 test("a handshake under way has its place, and a user never takes the last one", async () => {
   const mine = [open("/silent", "one"), open("/silent", "one")];
-  await sleep(100);
+  await expect.poll(() => silentSockets.size).toBe(2);
   const more = open("/silent", "one");
   await expect.poll(() => statuses(more.text)).toEqual([429]);
   const other = open("/chat", "two");
@@ -184,13 +187,20 @@ test("a handshake under way has its place, and a user never takes the last one",
   const beyond = open("/chat", "three");
   await expect.poll(() => statuses(beyond.text)).toEqual([503]);
   for (const { text } of mine) expect(text).toBe("");
+  for (const socket of silentSockets) socket.destroy();
   for (const each of mine) {
-    await expect.poll(() => statuses(each.text)).toEqual([504]);
+    await expect.poll(() => statuses(each.text)).toEqual([502]);
   }
   const again = open("/chat", "four");
   await expect.poll(() => statuses(again.text)).toEqual([101]);
   for (const { socket } of [other, again]) socket.destroy();
   await expect.poll(() => upstreamSockets.size).toBe(0);
+});
+
+test("a handshake that its upstream does not answer in time is 504", async () => {
+  const connection = open("/late", "user");
+  await expect.poll(() => statuses(connection.text)).toEqual([504]);
+  await expect.poll(() => silentSockets.size).toBe(0);
 });
 
 test("what cannot be verified any more does not stay open", async () => {

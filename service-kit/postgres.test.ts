@@ -2,9 +2,9 @@ import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promi
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { pino } from "pino";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { type FakePostgres, startFakePostgres } from "../tests/support/fake-postgres.ts";
-import { withCallDeadline } from "./call-deadline.ts";
+import { callTimeLeftMs, withCallDeadline } from "./call-deadline.ts";
 import { Secret } from "./config.ts";
 import {
   connectPostgres,
@@ -27,7 +27,8 @@ let sql: Sql;
 afterEach(async () => {
   await sql.end({ timeout: 0 });
   server.close();
-  await sleep(50); // a write that is still to come would throw by now
+  // That no write is still to come can only be waited for: one that comes throws outside of every promise.
+  await sleep(50);
   expect(uncaught).not.toHaveBeenCalled();
   uncaught.mockClear();
 });
@@ -40,8 +41,8 @@ async function start(
   sql = openPool({
     url: server.url,
     maxConnections: options.max ?? 1,
-    connectTimeoutMs: 2_000,
-    maxWaitMs: options.maxWaitMs ?? 2_000,
+    connectTimeoutMs: 60_000,
+    maxWaitMs: options.maxWaitMs ?? 60_000,
     maxWaiting: options.maxWaiting ?? 10,
     ...(options.lifetimeMs !== undefined && { lifetimeMs: options.lifetimeMs }),
     driver: { password: "any" },
@@ -57,6 +58,13 @@ const cutNow = (how: "end" | "reset") => {
   cut(how);
   return "nothing" as const;
 };
+/** Gives the work of a transaction a promise that resolves once the driver has failed the transaction. */
+function transactionToLose(work: (tx: TransactionSql, failed: Promise<void>) => Promise<void>) {
+  const failed = Promise.withResolvers<void>();
+  const done = transaction(sql, (tx) => work(tx, failed.promise));
+  done.catch(() => failed.resolve());
+  return done;
+}
 const CLOSED = { code: expect.stringMatching(/^(CONNECTION_CLOSED|ECONNRESET|EPIPE)$/) };
 
 test.each(["end", "reset"] as const)(
@@ -74,18 +82,17 @@ test.each(["end", "reset"] as const)(
   async (how) => {
     await start();
     const second = vi.fn();
-    const work = transaction(sql, async (tx) => {
+    const work = transactionToLose(async (tx, failed) => {
       await tx`select first`;
       cut(how);
-      await sleep(50);
+      await failed;
       await tx`select second`.catch((error) => {
         second(error);
         throw error;
       });
     });
     await expect(work).rejects.toMatchObject(CLOSED);
-    await sleep(50);
-    expect(second).toHaveBeenCalledOnce();
+    await expect.poll(() => second).toHaveBeenCalledOnce();
     expect(statements()).toEqual(["start", "begin ", "select first"]);
   },
 );
@@ -94,6 +101,7 @@ test.each(["end", "reset"] as const)(
   "work that goes on by itself after its connection was lost (%s) sends nothing",
   async (how) => {
     await start();
+    const hasEnded = Promise.withResolvers<void>();
     const late = transaction(sql, async (tx) => {
       const savepoint = () => tx.savepoint((inner) => inner`select inside`);
       cut(how);
@@ -103,10 +111,12 @@ test.each(["end", "reset"] as const)(
         await savepoint().catch(() => undefined);
         await tx.unsafe("select raw").catch(() => undefined);
       }
+      hasEnded.resolve();
     });
     await expect(late).rejects.toMatchObject(CLOSED);
-    await sleep(100);
-    expect(server.sockets.size).toBe(0);
+    await hasEnded.promise;
+    await expect.poll(() => server.sockets.size).toBe(0);
+    expect(statements()).toEqual(["start", "begin "]);
   },
 );
 
@@ -125,10 +135,10 @@ test("a connection lost while its commit is under way fails the call", async () 
 
 test("work that has ended is not committed on a connection that was lost meanwhile", async () => {
   await start();
-  const work = transaction(sql, async (tx) => {
+  const work = transactionToLose(async (tx, failed) => {
     await tx`select 1`;
     cut("end");
-    await sleep(50);
+    await failed;
   });
   await expect(work).rejects.toMatchObject(CLOSED);
   expect(statements()).not.toContain("commit");
@@ -137,18 +147,17 @@ test("work that has ended is not committed on a connection that was lost meanwhi
 test("a transaction whose connection was lost does not stay in memory", async () => {
   await start();
   const cutOne = async () => {
-    const work = async (tx: TransactionSql) => {
+    const work = async (tx: TransactionSql, failed: Promise<void>) => {
       await tx`select 1`;
       cut("end");
-      await sleep(50);
+      await failed;
     };
-    const failure = await transaction(sql, work).catch((error: unknown) => error);
+    const failure = await transactionToLose(work).catch((error: unknown) => error);
     expect(failure).toMatchObject(CLOSED);
     return new WeakRef(work);
   };
   await cutOne(); // the driver remembers the first caller of each statement
   const seen = await cutOne();
-  await sleep(100); // the work has ended as well
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   await expect
@@ -241,7 +250,7 @@ test("when a caller has gone, what waited for a connection is never sent", async
   await expect.poll(() => statements().includes("select hold")).toBe(true);
   const gone = withCallDeadline(Date.now() + 100, () => transaction(sql, async (tx) => tx`insert late`));
   await expect(gone).rejects.toMatchObject({ code: "CONNECTION_TOO_LATE" });
-  const patient = withCallDeadline(Date.now() + 5_000, () =>
+  const patient = withCallDeadline(Date.now() + 60_000, () =>
     transaction(sql, async (tx) => tx`insert in_time`),
   );
   release();
@@ -255,7 +264,7 @@ test("after its caller's deadline a call sends nothing, though a connection is f
   await start();
   await sql`select 1`;
   const late = withCallDeadline(Date.now() + 20, async () => {
-    await sleep(40);
+    while ((callTimeLeftMs() ?? 0) > 0) await nextTurn();
     await sql`insert late`;
   });
   await expect(late).rejects.toMatchObject({ code: "CONNECTION_TOO_LATE" });
@@ -264,17 +273,23 @@ test("after its caller's deadline a call sends nothing, though a connection is f
 
 test("work that a call has woken is not bound by the call's deadline once the call is over", async () => {
   await start();
+  const afterDeadline = Promise.withResolvers<void>();
   let woken: Promise<unknown> = Promise.resolve();
-  await withCallDeadline(Date.now() + 20, async () => {
-    woken = sleep(60).then(() => sql`select woken`.then(() => "ran"));
+  const deadlineMs = Date.now() + 20;
+  await withCallDeadline(deadlineMs, async () => {
+    woken = afterDeadline.promise.then(() => sql`select woken`.then(() => "ran"));
   });
+  while (Date.now() <= deadlineMs) await nextTurn();
+  afterDeadline.resolve();
   expect(await woken).toBe("ran");
 });
 
 test("a connection is replaced after its lifetime", async () => {
-  await start(undefined, { lifetimeMs: 100 });
+  const nowMs = vi.spyOn(performance, "now").mockReturnValue(performance.now());
+  onTestFinished(() => nowMs.mockRestore());
+  await start(undefined, { lifetimeMs: 60_000 });
   await sql`select 1`;
-  await sleep(120);
+  nowMs.mockReturnValue(performance.now() + 60_000);
   await sql`select 2`;
   await sql`select 3`;
   expect(server.received.find(({ text }) => text === "select 3")?.connection).toBe(1);
@@ -282,18 +297,20 @@ test("a connection is replaced after its lifetime", async () => {
 });
 
 test("an end lets what is under way finish and refuses the rest", async () => {
+  let answer = () => {};
   await start(({ text, socket }) => {
     if (!text.includes("slow")) return undefined;
-    setTimeout(() => socket.write(SLOW_ANSWER), 100);
+    answer = () => void socket.write(SLOW_ANSWER);
     return "nothing";
   });
   const slow = sql.unsafe("select slow").then(() => "done");
   await expect.poll(() => statements().includes("select slow")).toBe(true);
   const waiting = sql`select waits`.catch((error: unknown) => error);
   await nextTurn();
-  const ended = sql.end({ timeout: 2 });
+  const ended = sql.end({ timeout: 60 });
   await expect(sql`select refused`).rejects.toMatchObject({ code: "CONNECTION_ENDED" });
   expect(await waiting).toMatchObject({ code: "CONNECTION_ENDED" });
+  answer();
   expect(await slow).toBe("done");
   await ended;
   await expect.poll(() => server.sockets.size).toBe(0);
@@ -314,8 +331,8 @@ test("a server without TLS is refused when a CA was given", async () => {
     url: server.url,
     ca,
     maxConnections: 1,
-    connectTimeoutMs: 300,
-    maxWaitMs: 100,
+    connectTimeoutMs: 60_000,
+    maxWaitMs: 60_000,
     maxWaiting: 1,
     driver: { password: "any" },
   });

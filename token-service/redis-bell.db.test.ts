@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { Redis } from "ioredis";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { Secret } from "../service-kit/config.ts";
@@ -128,10 +129,8 @@ describe.skipIf(program === undefined)("two replicas over Redis", () => {
     return pair;
   }
 
-  const secondRefuses = (sessionId: string, timeout = 5_000) =>
-    expect
-      .poll(() => second.deps.revocations.isSessionRevoked(sessionId), { interval: 5, timeout })
-      .toBe(true);
+  const secondRefuses = (sessionId: string) =>
+    expect.poll(() => second.deps.revocations.isSessionRevoked(sessionId), { interval: 5 }).toBe(true);
 
   test("a session ended on one is refused by the other without any poll", async () => {
     await startReplicas(false);
@@ -140,11 +139,11 @@ describe.skipIf(program === undefined)("two replicas over Redis", () => {
     expect(await verifyToken(second.deps, accessToken)).toEqual({ active: false, refusal: "revoked" });
   });
 
-  test("with Redis killed, the poll still brings it within a second", async () => {
+  test("with Redis killed, the poll still brings it", async () => {
     await startReplicas(true);
     await redis.kill();
     const { accessToken, sessionId } = await logInAndOut();
-    await secondRefuses(sessionId, 1_000);
+    await secondRefuses(sessionId);
     expect(await verifyToken(second.deps, accessToken)).toEqual({ active: false, refusal: "revoked" });
   });
 
@@ -179,7 +178,7 @@ describe.skipIf(program === undefined)("two replicas over Redis", () => {
     const { sessionId } = await logInAndOut();
     expect(second.deps.revocations.isSessionRevoked(sessionId)).toBe(false);
     await redis.restart();
-    await secondRefuses(sessionId, 10_000);
+    await secondRefuses(sessionId);
   });
 });
 
@@ -189,8 +188,9 @@ describe.skipIf(program === undefined)("when Redis fails", () => {
     const bell = await connected(openBell(redis));
     await redis.kill();
     await away(bell);
+    const tried = vi.spyOn(Redis.prototype, "connect");
     for (let count = 0; count < 100; count += 1) bell.ring();
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await expect.poll(() => tried.mock.calls.length).toBeGreaterThan(5);
     await redis.restart();
     await connected(bell);
     expect(bell.log).toEqual([CONNECTED, AWAY, CONNECTED]);
@@ -237,7 +237,6 @@ describe.skipIf(program === undefined)("when Redis fails", () => {
     cleanUp.push(() => redis.thaw());
     bell.ring();
     bell.ring();
-    await new Promise((resolve) => setTimeout(resolve, 200));
     redis.thaw();
     await expect.poll(() => listener, { interval: 5 }).toHaveBeenCalledTimes(2);
     expect(bell.log).toEqual([CONNECTED]);
