@@ -22,6 +22,8 @@ export interface FaultyDisk extends SpoolFileSystem {
   /** Offsets of bytes that cannot be read, by path. */
   badBytes: Map<string, readonly number[]>;
   syncs: number;
+  /** Opened and not closed. */
+  openFiles: number;
   /**
    * The power goes: of each file, what was durable stays, with the first part of what was not.
    *
@@ -39,7 +41,11 @@ export function faultyDisk(): FaultyDisk {
     if (code !== undefined) throw Object.assign(new Error(`${code}: ${operation}`), { code });
   };
 
-  const fileOf = (path: string, content: Content): SpoolFile => ({
+  const fileOf = (path: string, content: Content): SpoolFile => {
+    disk.openFiles += 1;
+    return fileWith(path, content);
+  };
+  const fileWith = (path: string, content: Content): SpoolFile => ({
     async write(bytes, position) {
       check("write");
       const free = disk.capacityBytes - used();
@@ -69,7 +75,9 @@ export function faultyDisk(): FaultyDisk {
       content.durable = content.durable.subarray(0, length);
     },
     size: async () => content.bytes.length,
-    close: async () => undefined,
+    async close() {
+      disk.openFiles -= 1;
+    },
   });
 
   const disk: FaultyDisk = {
@@ -78,6 +86,7 @@ export function faultyDisk(): FaultyDisk {
     failing: new Map(),
     badBytes: new Map(),
     syncs: 0,
+    openFiles: 0,
     async create(path) {
       check("create");
       if (files.has(path)) throw Object.assign(new Error("EEXIST"), { code: "EEXIST" });

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { RecordRequest } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics, type Metrics } from "../service-kit/metrics.ts";
-import { sampleIntent, sampleOutcome } from "./entry.fixture.ts";
+import { sampleEvent, sampleIntent, sampleOutcome } from "./entry.fixture.ts";
 import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
 import type { RecordStreamHandlers } from "./record-stream.ts";
 import { Recorder } from "./recorder.ts";
@@ -13,10 +13,15 @@ import { MAX_ENTRY_BYTES } from "./to-proto.ts";
 
 const PRODUCER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
 const SPOOL_AFTER_MS = 250;
+/** What an outcome that is still to come is given. */
+const MAX_SPOOLED_BYTES = recordBytes(MAX_ENTRY_BYTES);
+const MAX_BYTES = 10_000_000;
 
 /** A service that can be there, be silent, or be away; it stores what it is sent, once. */
 interface Service {
   state: "there" | "silent" | "away";
+  /** Whether its streams take more without a pause. */
+  accepts: boolean;
   /** Sequences in the order of storing. */
   stored: number[];
   ids: Set<string>;
@@ -27,13 +32,20 @@ let disk: FaultyDisk;
 let service: Service;
 let metrics: Metrics;
 let recorder: Recorder;
-let streams: { handlers: RecordStreamHandlers; isOver: boolean }[];
+let spool: Spool;
+/** Of former processes. */
+let othersBytes: number;
+let streams: { handlers: RecordStreamHandlers; isOver: boolean; sent: number[] }[];
+/** Levels and texts of what was logged about the spool. */
+let spoolLines: [level: number, text: string][];
 
 beforeEach(() => {
   vi.useFakeTimers();
   disk = faultyDisk();
-  service = { state: "there", stored: [], ids: new Set(), repeated: 0 };
+  service = { state: "there", accepts: true, stored: [], ids: new Set(), repeated: 0 };
   streams = [];
+  othersBytes = 0;
+  spoolLines = [];
 });
 
 afterEach(async () => {
@@ -62,6 +74,14 @@ test("an entry that was sent and is not acknowledged in time becomes durable on 
   await vi.advanceTimersByTimeAsync(5_000);
   expect(service.stored).toEqual([1]);
   expect(disk.files.size).toBe(0);
+});
+
+test("before its first answer the service is given as long as later", async () => {
+  service.state = "silent";
+  await start();
+  const settled = outcomeOf(record());
+  await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS - 60);
+  expect([settled.state, disk.syncs]).toEqual(["waiting", 0]);
 });
 
 test("once the service is known to be away, an entry waits for the disk only", async () => {
@@ -115,6 +135,106 @@ test("a service that comes and goes loses nothing, doubles nothing, and keeps th
   expect(disk.files.size).toBe(0);
 });
 
+test("a second absence is like the first", async () => {
+  await startAway();
+  service.state = "there";
+  await vi.advanceTimersByTimeAsync(2_000);
+  for (let index = 0; index < 5; index += 1) await durable(record());
+  service.state = "away";
+  breakStream();
+  for (let index = 0; index < 2; index += 1) {
+    recorder.enqueue(sampleOutcome());
+    await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS + 60);
+  }
+  expect(await metrics.render()).toMatch(/^gatehouse_audit_queued_entries\{.*\} 2$/m);
+  service.state = "there";
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect([service.stored, disk.files.size]).toEqual([[1, 2, 3, 4, 5, 6, 7, 8], 0]);
+  const episode = [
+    [40, expect.stringContaining("entries go to the spool")],
+    [30, "the spool is drained"],
+  ];
+  expect(spoolLines).toEqual([...episode, ...episode]);
+});
+
+test("of the disk a stream gets one message until it has answered; what is new meanwhile waits for the disk only", async () => {
+  await startAway();
+  for (let index = 0; index < 999; index += 1) recorder.enqueue(sampleOutcome());
+  await vi.advanceTimersByTimeAsync(10);
+  service.state = "silent";
+  await vi.advanceTimersByTimeAsync(600);
+  expect(latest().sent).toEqual(Array.from({ length: 200 }, (_, index) => index + 1));
+  service.accepts = false;
+  latest().handlers.onAcknowledged(200);
+  const startedMs = performance.now();
+  await durable(record());
+  expect(performance.now() - startedMs).toBeLessThan(50);
+  expect(latest().sent).toHaveLength(400); // and no more until the stream takes it
+});
+
+test.each([
+  ["before", 0],
+  ["after", 600],
+])(
+  "a stream that is lost while the disk is read gets nothing of it (read %s the next is open), the next one gets all",
+  async (_when, delayMs) => {
+    await startAway();
+    for (let index = 0; index < 30; index += 1) await durable(record());
+    const held = Promise.withResolvers<void>();
+    const read = spool.read.bind(spool);
+    vi.spyOn(spool, "read").mockImplementationOnce(async (...range) => {
+      await held.promise;
+      return read(...range);
+    });
+    service.state = "silent";
+    await vi.advanceTimersByTimeAsync(600);
+    const lost = latest();
+    breakStream();
+    await vi.advanceTimersByTimeAsync(delayMs);
+    held.resolve();
+    await vi.advanceTimersByTimeAsync(600);
+    expect(lost.sent).toEqual([]);
+    expect(latest().sent).toEqual(Array.from({ length: 31 }, (_, index) => index + 1));
+  },
+);
+
+test("a spool that cannot be read is counted, and read again over another stream", async () => {
+  await startAway();
+  vi.spyOn(spool, "read").mockRejectedValueOnce(new Error("EIO"));
+  service.state = "there";
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(service.stored).toEqual([1]);
+  expect(await metrics.render()).toMatch(/^gatehouse_audit_spool_errors_total\{.*\} 1$/m);
+});
+
+test("a spool file that cannot be removed is counted, and holds up nothing", async () => {
+  await startAway();
+  disk.failing.set("remove", "EIO");
+  service.state = "there";
+  await vi.advanceTimersByTimeAsync(2_000);
+  await durable(record());
+  expect(service.stored).toEqual([1, 2]);
+  expect(await metrics.render()).toMatch(/^gatehouse_audit_spool_errors_total\{.*\} 1$/m);
+});
+
+test("what comes while a group is written goes with the next, each entry once", async () => {
+  await startAway();
+  const held = Promise.withResolvers<void>();
+  const write = spool.append.bind(spool);
+  const append = vi.spyOn(spool, "append").mockImplementationOnce(async (group) => {
+    await held.promise;
+    await write(group);
+  });
+  const settled = [outcomeOf(record())];
+  await vi.advanceTimersByTimeAsync(100);
+  for (let index = 0; index < 3; index += 1) settled.push(outcomeOf(record()));
+  await vi.advanceTimersByTimeAsync(100);
+  held.resolve();
+  await vi.advanceTimersByTimeAsync(10);
+  expect(append.mock.calls.map(([group]) => group.map(({ sequence }) => sequence))).toEqual([[2], [3, 4, 5]]);
+  expect(settled.map(({ state }) => state)).toEqual(["resolved", "resolved", "resolved", "resolved"]);
+});
+
 test("what is on the disk does not fill the queue in memory", async () => {
   await startAway({ maxQueuedEntries: 50, reservedForOutcomes: 10 });
   for (let index = 0; index < 500; index += 1) await durable(record());
@@ -165,6 +285,74 @@ test("outcomes that a full queue refused keep no room in the spool", async () =>
   await durable(record());
 });
 
+test("intents that failed keep no room in the spool", async () => {
+  await start({ maxBytes: 8 * MAX_SPOOLED_BYTES });
+  service.state = "silent";
+  const failed = Array.from({ length: 20 }, () =>
+    outcomeOf(recorder.record(sampleIntent(), Date.now() + 10)),
+  );
+  await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS + 60);
+  expect(new Set(failed.map(({ state }) => state))).toEqual(new Set(["rejected"]));
+  recorder.assertReady();
+});
+
+test("an intent keeps room for its outcome until that comes, an event for nothing", async () => {
+  await start({ maxBytes: Math.floor(6.6 * MAX_SPOOLED_BYTES) });
+  for (let index = 0; index < 5; index += 1) await durable(record());
+  service.state = "silent";
+  const events = Array.from({ length: 5 }, () =>
+    outcomeOf(recorder.recordEvent(sampleEvent(), Date.now() + 10)),
+  );
+  await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS + 60);
+  expect(new Set(events.map(({ state }) => state))).toEqual(new Set(["rejected"]));
+  expect(() => recorder.assertReady()).toThrow("The spool is full");
+  await durable(recorder.record(sampleOutcome(), Date.now() + 1_000));
+  recorder.assertReady();
+  await durable(record());
+  expect(() => recorder.assertReady()).toThrow("The spool is full");
+});
+
+test("what is in memory has its room on the disk, to the byte", async () => {
+  await startAway();
+  const spooledBytes = [...disk.files.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
+  othersBytes = MAX_BYTES - spooledBytes - FILE_HEADER_BYTES - 2 * MAX_SPOOLED_BYTES;
+  recorder.assertReady();
+  othersBytes += 1;
+  expect(() => recorder.assertReady()).toThrow("The spool is full");
+  othersBytes -= 1;
+  recorder.enqueue(sampleOutcome());
+  expect(() => recorder.assertReady()).toThrow("The spool is full");
+});
+
+test("while the service is there, the room on the disk does not matter", async () => {
+  await start({ maxBytes: 100 });
+  await durable(record());
+  recorder.assertReady();
+});
+
+test("a disk that fails is tried again each second; that it fails, and that it works again, is told once", async () => {
+  await start();
+  await vi.advanceTimersByTimeAsync(40); // at a look
+  disk.failing.set("create", "EIO");
+  service.state = "silent";
+  recorder.enqueue(sampleOutcome());
+  const append = vi.spyOn(spool, "append");
+  const attempts: number[] = [];
+  for (const ms of [SPOOL_AFTER_MS - 1, 1, 999, 1, 999]) {
+    await vi.advanceTimersByTimeAsync(ms);
+    attempts.push(append.mock.calls.length);
+  }
+  expect(attempts).toEqual([0, 1, 1, 2, 2]);
+  disk.failing.clear();
+  await vi.advanceTimersByTimeAsync(1);
+  expect(disk.syncs).toBe(1);
+  expect(spoolLines).toEqual([
+    [50, expect.stringContaining("cannot be written")],
+    [30, "the spool can be written again"],
+    [40, expect.stringContaining("entries go to the spool")],
+  ]);
+});
+
 test.each([
   ["a full disk", "write", "ENOSPC"],
   ["a failed fsync", "datasync", "EIO"],
@@ -178,9 +366,10 @@ test.each([
     breakStream();
     const settled = outcomeOf(record());
     await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS + 60);
-    expect(settled).toMatchObject({ state: "rejected", error: { code: "audit_unavailable" } });
-    await expect(record()).rejects.toMatchObject({ code: "audit_unavailable" });
-    expect(() => recorder.assertReady()).toThrow();
+    const refusal = { code: "audit_unavailable", message: "The spool cannot be written" };
+    expect(settled).toMatchObject({ state: "rejected", error: refusal });
+    await expect(record()).rejects.toMatchObject(refusal);
+    expect(() => recorder.assertReady()).toThrowError(expect.objectContaining(refusal));
     recorder.enqueue(sampleOutcome());
 
     disk.failing.clear();
@@ -285,16 +474,16 @@ interface Options {
 }
 
 async function start(options: Options = {}): Promise<void> {
-  const { maxBytes = 10_000_000, maxQueuedEntries = 10_000, reservedForOutcomes = 1_000 } = options;
+  const { maxBytes = MAX_BYTES, maxQueuedEntries = 10_000, reservedForOutcomes = 1_000 } = options;
   let entries = 0;
   metrics = createMetrics("test");
-  const spool = new Spool({
+  spool = new Spool({
     files: disk,
     directory: "/spool",
     damagedDirectory: "/spool/.damaged",
     producerId: PRODUCER,
     maxBytes,
-    bytesOfOthers: () => 0,
+    bytesOfOthers: () => othersBytes,
     onDamage: () => undefined,
     segmentBytes: 20_000,
   });
@@ -312,10 +501,15 @@ async function start(options: Options = {}): Promise<void> {
       unreadyAfterMs: 1_000,
       spoolAfterMs: SPOOL_AFTER_MS,
     },
-    logger: pino({ level: "silent" }),
+    logger: pino({ level: "info" }, { write: noteSpoolLine }),
     metrics,
   });
   await vi.advanceTimersByTimeAsync(10);
+}
+
+function noteSpoolLine(line: string): void {
+  const { level, msg } = JSON.parse(line) as { level: number; msg: string };
+  if (msg.includes("spool")) spoolLines.push([level, msg]);
 }
 
 /** As `start`, with the service away and an outcome on the disk. */
@@ -327,11 +521,12 @@ async function startAway(options: Options = {}): Promise<void> {
 }
 
 function openStream(handlers: RecordStreamHandlers) {
-  const stream = { handlers, isOver: false, last: 0 };
+  const stream = { handlers, isOver: false, last: 0, sent: [] as number[] };
   streams.push(stream);
   if (service.state === "away") setTimeout(() => end(stream), 1);
   return {
     send(request: RecordRequest) {
+      stream.sent.push(...request.entries.map(({ sequence }) => sequence));
       setTimeout(() => {
         if (stream.isOver || service.state !== "there") return;
         for (const { sequence, entry } of request.entries) {
@@ -341,7 +536,7 @@ function openStream(handlers: RecordStreamHandlers) {
         }
         handlers.onAcknowledged(stream.last);
       }, 2);
-      return true;
+      return service.accepts;
     },
     cancel() {
       stream.isOver = true;
@@ -362,8 +557,13 @@ function end(stream: { handlers: RecordStreamHandlers; isOver: boolean }): void 
 }
 
 function breakStream(): void {
+  end(latest());
+}
+
+function latest() {
   const stream = streams.at(-1);
-  if (stream !== undefined) end(stream);
+  if (stream === undefined) throw new Error("no stream was opened");
+  return stream;
 }
 
 function record(): Promise<void> {

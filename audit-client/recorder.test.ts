@@ -31,11 +31,14 @@ let streams: FakeStream[];
 let metrics: Metrics;
 let recorder: Recorder;
 let stalls: number;
+/** What was logged, parsed. */
+let lines: Record<string, unknown>[];
 
 beforeEach(() => {
   vi.useFakeTimers();
   streams = [];
   stalls = 0;
+  lines = [];
 });
 
 afterEach(async () => {
@@ -56,6 +59,15 @@ test("entries are numbered from 1 and sent in order; a record ends with its ackn
   latest().acknowledge(2);
   await turn();
   expect(settled.map((each) => each.state)).toEqual(["resolved", "resolved"]);
+});
+
+test("of a stream that has not answered yet, the empty message is all that it is given", async () => {
+  start();
+  recorder.enqueue(sampleOutcome());
+  await turn();
+  expect(latest().requests.map(({ entries }) => entries.length)).toEqual([0]);
+  latest().acknowledge(0);
+  expect(latest().requests.map(({ entries }) => entries.length)).toEqual([0, 1]);
 });
 
 test("entries of one turn go out in one message, of 200 at most", async () => {
@@ -105,7 +117,11 @@ test("a record that is not acknowledged in time fails, and its entry is still se
   await vi.advanceTimersByTimeAsync(11);
   expect(settled).toMatchObject({
     state: "rejected",
-    error: { code: "audit_unavailable", retryAfterMs: 1_000 },
+    error: {
+      code: "audit_unavailable",
+      retryAfterMs: 1_000,
+      message: "The entry was not acknowledged in time",
+    },
   });
   await vi.advanceTimersByTimeAsync(100);
   expect(latest().sent()).toEqual([1]);
@@ -115,7 +131,10 @@ test("a record whose deadline has passed fails at once and leaves nothing behind
   start();
   const settled = outcomeOf(recorder.record(sampleIntent(), Date.now()));
   await turn();
-  expect(settled).toMatchObject({ state: "rejected", error: { code: "audit_unavailable" } });
+  expect(settled).toMatchObject({
+    state: "rejected",
+    error: { code: "audit_unavailable", message: "The deadline has passed" },
+  });
   expect(latest().sent()).toEqual([]);
 });
 
@@ -126,7 +145,11 @@ test("a full queue takes no intent; outcomes of what was begun have a reserve", 
   recorder.enqueue(sampleOutcome());
   recorder.enqueue(sampleOutcome());
   expect(() => recorder.enqueue(sampleOutcome())).toThrowError(
-    expect.objectContaining({ code: "audit_unavailable", retryAfterMs: 1_000 }),
+    expect.objectContaining({
+      code: "audit_unavailable",
+      retryAfterMs: 1_000,
+      message: "The queue is full",
+    }),
   );
   await turn();
   latest().acknowledge(10);
@@ -167,12 +190,38 @@ test("a stream that owes an answer for 2 s is given up, its connection replaced,
   expect(streams).toHaveLength(1);
 
   recorder.enqueue(sampleOutcome());
-  await vi.advanceTimersByTimeAsync(1_700);
+  await vi.advanceTimersByTimeAsync(1_999);
   expect(stalls).toBe(0);
-  await vi.advanceTimersByTimeAsync(800);
+  await vi.advanceTimersByTimeAsync(1);
   expect(stalls).toBe(1);
   expect(streams[0]?.isCancelled).toBe(true);
+  await vi.advanceTimersByTimeAsync(50);
   expect(latest().sent()).toEqual([1]);
+});
+
+test("what is sent meanwhile does not put that off", async () => {
+  startAnswered();
+  for (let index = 0; index < 5; index += 1) {
+    recorder.enqueue(sampleOutcome());
+    await vi.advanceTimersByTimeAsync(500);
+  }
+  expect(stalls).toBe(1);
+});
+
+test("a stream that never answers is given up too", async () => {
+  start();
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(stalls).toBe(1);
+});
+
+test("an idle stream that ends is opened again, and nothing was silent", async () => {
+  startAnswered();
+  await vi.advanceTimersByTimeAsync(60_040);
+  latest().end();
+  await vi.advanceTimersByTimeAsync(15); // there is no stream at the next look
+  expect([stalls, streams.length]).toEqual([0, 1]);
+  await vi.advanceTimersByTimeAsync(5);
+  expect(streams).toHaveLength(2);
 });
 
 test("a slow service that still acknowledges is not given up", async () => {
@@ -193,6 +242,9 @@ test("retries go on for ever, at most every half second", async () => {
     await vi.advanceTimersByTimeAsync(500);
   }
   expect(streams).toHaveLength(101);
+  latest().end(new DomainError("service_unavailable"));
+  await vi.advanceTimersByTimeAsync(499);
+  expect(streams).toHaveLength(101);
 });
 
 test("it is ready once the service has answered, unready when it is gone for a second or the queue is full", async () => {
@@ -202,27 +254,49 @@ test("it is ready once the service has answered, unready when it is gone for a s
   recorder.assertReady();
 
   latest().end(new DomainError("service_unavailable"));
-  await vi.advanceTimersByTimeAsync(900);
+  await vi.advanceTimersByTimeAsync(1_000);
   recorder.assertReady();
-  await vi.advanceTimersByTimeAsync(200);
-  expect(() => recorder.assertReady()).toThrow();
+  await vi.advanceTimersByTimeAsync(1);
+  expect(() => recorder.assertReady()).toThrow("audit-service does not answer");
 
   latest().acknowledge(0);
   recorder.assertReady();
   for (let index = 0; index < 8; index += 1) recorder.enqueue(sampleOutcome());
-  expect(() => recorder.assertReady()).toThrow();
+  expect(() => recorder.assertReady()).toThrow("The queue is full");
 });
 
-test("close waits for what is queued", async () => {
+test("a service that fails again and again is gone since its last answer", async () => {
   startAnswered();
-  const settled = outcomeOf(record());
+  for (let failure = 0; failure < 5; failure += 1) {
+    latest().end(new DomainError("service_unavailable"));
+    await vi.advanceTimersByTimeAsync(250);
+  }
+  expect(() => recorder.assertReady()).toThrow("audit-service does not answer");
+});
+
+test("close waits for all that is queued", async () => {
+  startAnswered();
+  const settled = [outcomeOf(record()), outcomeOf(record())];
   const closed = outcomeOf(recorder.close(1_000));
   await turn();
-  expect(closed.state).toBe("waiting");
   latest().acknowledge(1);
   await turn();
-  expect([closed.state, settled.state]).toEqual(["resolved", "resolved"]);
+  expect(closed.state).toBe("waiting");
+  latest().acknowledge(2);
+  await turn();
+  expect([closed, ...settled].map(({ state }) => state)).toEqual(["resolved", "resolved", "resolved"]);
   expect(latest().isCancelled).toBe(true);
+  expect(lines).toEqual([]);
+});
+
+test("close ends at once when nothing is queued, also between two streams", async () => {
+  startAnswered();
+  latest().end();
+  const closed = outcomeOf(recorder.close(1_000));
+  await turn();
+  expect(closed.state).toBe("resolved");
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(streams).toHaveLength(1);
 });
 
 test("close gives up after its grace, and says so to who waits", async () => {
@@ -231,10 +305,31 @@ test("close gives up after its grace, and says so to who waits", async () => {
   const closed = outcomeOf(recorder.close(500));
   await vi.advanceTimersByTimeAsync(501);
   expect(closed.state).toBe("resolved");
-  expect(settled).toMatchObject({ state: "rejected", error: { code: "audit_unavailable" } });
-  expect(() => recorder.enqueue(sampleOutcome())).toThrowError(
-    expect.objectContaining({ code: "audit_unavailable" }),
-  );
+  const closing = { code: "audit_unavailable", message: "The recorder is closed" };
+  expect(settled).toMatchObject({ state: "rejected", error: closing });
+  expect(() => recorder.enqueue(sampleOutcome())).toThrowError(expect.objectContaining(closing));
+  expect(() => recorder.assertReady()).toThrowError(expect.objectContaining(closing));
+  expect(lines).toMatchObject([{ level: 50, entries: 1 }]);
+});
+
+test("a loss is told once for each reason and a return once; an orderly end is nothing to tell", async () => {
+  startAnswered();
+  latest().end();
+  await vi.advanceTimersByTimeAsync(500);
+  latest().acknowledge(0);
+  expect(lines).toEqual([]);
+  for (const code of ["service_unavailable", "service_unavailable", "caller_not_allowed"] as const) {
+    latest().end(new DomainError(code));
+    await vi.advanceTimersByTimeAsync(500);
+  }
+  latest().acknowledge(0);
+  latest().end(new DomainError("caller_not_allowed"));
+  expect(lines).toMatchObject([
+    { level: 40, err: { code: "service_unavailable" } },
+    { level: 40, err: { code: "caller_not_allowed" } },
+    { level: 30 },
+    { level: 40, err: { code: "caller_not_allowed" } },
+  ]);
 });
 
 test("an entry that is refused for good stays queued: it is for people to look at, not to be dropped", async () => {
@@ -257,6 +352,19 @@ test("queue, acknowledgements and reconnects are counted", async () => {
   expect(text).toMatch(/^gatehouse_audit_queued_entries\{.*\} 1$/m);
   expect(text).toMatch(/^gatehouse_audit_acknowledged_total\{.*\} 2$/m);
   expect(text).toMatch(/^gatehouse_audit_reconnects_total\{.*\} 1$/m);
+});
+
+test("how long one has waited for an entry is measured", async () => {
+  startAnswered();
+  recorder.enqueue(sampleOutcome());
+  const settled = outcomeOf(record());
+  await vi.advanceTimersByTimeAsync(1_500);
+  latest().acknowledge(2);
+  await turn();
+  expect(settled.state).toBe("resolved");
+  const text = await metrics.render();
+  expect(text).toMatch(/^gatehouse_audit_durable_seconds_sum\{.*\} 1\.5$/m);
+  expect(text).toMatch(/^gatehouse_audit_durable_seconds_count\{.*\} 1$/m);
 });
 
 function start(limits: Partial<RecorderLimits> = {}): void {
@@ -286,7 +394,7 @@ function start(limits: Partial<RecorderLimits> = {}): void {
     },
     random: () => 1,
     limits: { ...LIMITS, ...limits },
-    logger: pino({ level: "silent" }),
+    logger: pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line)) }),
     metrics,
   });
 }

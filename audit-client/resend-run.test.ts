@@ -46,6 +46,46 @@ test("everything goes out under the former producer's id and numbers, in message
 test("files that overlap, after a write that failed half-way, are sent as one count", async () => {
   await resend(await runOf([5, 9], [8, 12]));
   expect(sent(streams[0]?.requests ?? [])).toEqual(numbers(5, 12));
+  expect(damages).toEqual([]);
+});
+
+test("of a file whose entries were all in the one before nothing is sent", async () => {
+  await resend(await runOf([1, 9], [5, 8], [10, 12]));
+  expect(streams.map(({ requests }) => requests.map((request) => sent([request])))).toEqual([
+    [numbers(1, 9), numbers(10, 12)],
+  ]);
+});
+
+test("a stream that ends without an error is opened again too", async () => {
+  onMessage = (count, last, handlers) => {
+    if (count === 0) handlers.onEnd(undefined);
+    else handlers.onAcknowledged(last);
+  };
+  expect(await resend(await runOf([1, 3]))).toBe(3);
+  expect(streams).toHaveLength(2);
+});
+
+test("what is refused for good is thrown, and not sent again", async () => {
+  onMessage = (_count, _last, handlers) => handlers.onEnd(new DomainError("validation_failed"));
+  await expect(resend(await runOf([1, 3]))).rejects.toMatchObject({ code: "validation_failed" });
+  expect(streams.map(({ isCancelled }) => isCancelled)).toEqual([true]);
+});
+
+test("the pause between tries grows to half a second", async () => {
+  onMessage = (_count, _last, handlers) => handlers.onEnd(new DomainError("service_unavailable"));
+  const resent = startResend(await runOf([1, 1])).catch(() => undefined);
+  await vi.advanceTimersByTimeAsync(20_000);
+  // 20, 50, 100, 200 and 400 ms, then 500 ms each.
+  expect(streams.length).toBeGreaterThan(40);
+  expect(streams.length).toBeLessThan(46);
+  abort.abort(new Error("enough"));
+  await resent;
+});
+
+test("a service that takes 3 s for each message is waited for: each has 5 s of its own", async () => {
+  onMessage = (_count, last, handlers) => void setTimeout(() => handlers.onAcknowledged(last), 3_000);
+  expect(await resend(await runOf([1, 800]))).toBe(800);
+  expect(streams).toHaveLength(1);
 });
 
 test("a stream that fails or is silent is opened again, and all of it sent again", async () => {
@@ -86,16 +126,36 @@ test.each([
   "%s rots after the file was taken over: it is told of, the others are sent, the file is kept",
   async (_which, rotten, expected) => {
     const run = await runOf([1, 9]);
-    const content = disk.files.get("/spool/0.spool");
-    if (content === undefined) throw new Error("no file");
-    content.bytes.write("X", content.bytes.indexOf(`entry-${rotten}`), "latin1");
+    rot("/spool/0.spool", rotten);
     const count = await resend(run);
     expect(streams.map(({ requests }) => sent(requests))).toEqual(expected);
     expect(damages).toEqual([{ fromSequence: rotten, toSequence: rotten }]);
     expect(run[0]?.isDamaged).toBe(true);
     expect(count).toBe(8);
+    expect(streams.every(({ isCancelled }) => isCancelled)).toBe(true);
   },
 );
+
+test("what is lost is told of once, though the rest is sent again", async () => {
+  const run = await runOf([1, 3]);
+  rot("/spool/0.spool", 2);
+  onMessage = (count, last, handlers) => {
+    if (count === 1) handlers.onEnd(new DomainError("service_unavailable"));
+    else handlers.onAcknowledged(last);
+  };
+  expect(await resend(run)).toBe(2);
+  expect(streams).toHaveLength(4);
+  expect(damages).toEqual([{ fromSequence: 2, toSequence: 2 }]);
+});
+
+test("of files that cannot be read at all nothing is sent, and nobody waits for them", async () => {
+  const run = await runOf([1, 3]);
+  disk.failing.set("read", "EIO");
+  // One block: bad ones are passed over, and nothing is in it.
+  expect([await resend(run), await resend([])]).toEqual([0, 0]);
+  expect(streams).toEqual([]);
+  expect(damages).toEqual([{ fromSequence: 1, toSequence: 3 }]);
+});
 
 test("a file that cannot be read any more keeps back none of the next one", async () => {
   const run = await runOf([1, 400], [401, 402]);
@@ -117,13 +177,50 @@ test("it ends with its signal, at once", async () => {
   expect(await resent).toMatchObject({ message: "stopping" });
 });
 
+test("it ends with its signal between two tries, at once, and tries nothing more", async () => {
+  onMessage = (_count, _last, handlers) => handlers.onEnd(new DomainError("service_unavailable"));
+  const run = await runOf([1, 1]);
+  abort.abort(new Error("stopping"));
+  await expect(resend(run)).rejects.toThrow("stopping");
+  expect(streams).toEqual([]);
+
+  abort = new AbortController();
+  const resent = startResend(run);
+  let failure: unknown;
+  resent.catch((error: unknown) => {
+    failure = error;
+  });
+  await vi.advanceTimersByTimeAsync(5_000);
+  const { length } = streams;
+  expect(length).toBeGreaterThan(5);
+  abort.abort(new Error("stopping now"));
+  await vi.advanceTimersByTimeAsync(0);
+  expect(failure).toMatchObject({ message: "stopping now" });
+  expect(streams).toHaveLength(length);
+});
+
+/** An entry of a file changes on the disk. */
+function rot(path: string, sequence: number): void {
+  const content = disk.files.get(path);
+  if (content === undefined) throw new Error("no file");
+  content.bytes.write("X", content.bytes.indexOf(`entry-${sequence}`), "latin1");
+}
+
 async function resend(run: FormerRun): Promise<number> {
+  const resent = startResend(run);
+  resent.catch(() => undefined);
+  await vi.advanceTimersByTimeAsync(20_000);
+  return resent;
+}
+
+function startResend(run: FormerRun): Promise<number> {
   let messages = 0;
   const openStream = (handlers: RecordStreamHandlers) => {
     const stream = { requests: [] as RecordRequest[], isCancelled: false };
     streams.push(stream);
     return {
       send(request: RecordRequest) {
+        if (stream.isCancelled) throw new Error("sent over a stream that was given up");
         stream.requests.push(request);
         const count = messages++;
         setTimeout(() => onMessage(count, request.entries.at(-1)?.sequence ?? 0, handlers), 1);
@@ -134,13 +231,10 @@ async function resend(run: FormerRun): Promise<number> {
       },
     };
   };
-  const resent = resendRun(
+  return resendRun(
     { openStream, random: () => 1, signal: abort.signal, onDamage: (_path, lost) => void damages.push(lost) },
     run,
   );
-  resent.catch(() => undefined);
-  await vi.advanceTimersByTimeAsync(20_000);
-  return resent;
 }
 
 /** A file for each range. */

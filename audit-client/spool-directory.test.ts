@@ -12,12 +12,15 @@ import type { RecordStream, RecordStreamHandlers } from "./record-stream.ts";
 import { Spool } from "./spool.ts";
 import { openSpoolDirectory, type SpoolDirectory } from "./spool-directory.ts";
 import { nodeFileSystem as files } from "./spool-file-system.ts";
+import { encodeFileHeader, encodeRecord } from "./spool-record.ts";
 
-const logger = pino({ level: "silent" });
+const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+let lines: Record<string, unknown>[];
 let path: string;
 let child: ChildProcess | undefined;
 
 beforeEach(async () => {
+  lines = [];
   // Deeper than the path of a socket may be long.
   path = join(await mkdtemp(join(tmpdir(), "gatehouse-spool-")), "d".repeat(100));
 });
@@ -47,6 +50,8 @@ test("what a killed process has left is taken over, in order, as runs without ga
     [[20, 21]],
   ]);
   expect(new Set(runs.flat().map(({ producerId }) => producerId))).toEqual(new Set([killed]));
+  expect(lines).toMatchObject([{ level: 40, cutBytes: 7, file: expect.stringContaining("-000003.spool") }]);
+  expect(await ours.takeOver()).toEqual([]);
   await closeAll(runs.flat());
 });
 
@@ -142,9 +147,115 @@ test("files that are no spool files, or hold no whole record, are nothing to sen
   await writeFile(join(path, name, "notes.txt"), "not ours");
   child?.kill("SIGKILL");
   await once(child as ChildProcess, "exit");
-  const runs = await (await open()).takeOver();
+  const ours = await open();
+  const runs = await ours.takeOver();
   expect(runs.flat().map(({ lastSequence }) => lastSequence)).toEqual([4]);
+  expect((await readdir(join(ours.own, name))).filter((each) => /^(x|notes)/.test(each))).toEqual([
+    "notes.txt",
+  ]);
+  expect([await ours.countUnsent(), await ours.countDamaged()]).toEqual([1, 0]);
   await closeAll(runs.flat());
+});
+
+test("runs are in the order of their files' numbers, and each is one producer's", async () => {
+  const [first, second] = ["11111111-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"];
+  for (const producerId of [second, first]) {
+    await formerWith(producerId, [
+      [1, 4],
+      [5, 6],
+      [8, 9],
+    ]);
+  }
+  const backwards = { ...files, list: async (name: string) => (await files.list(name)).sort().reverse() };
+  const ours = await openSpoolDirectory({ files: backwards, path, producerId: uuidv4(), logger });
+  const runs = await ours.takeOver();
+  const each = runs.map((run) => [run[0]?.producerId, ...run.map(({ firstSequence }) => firstSequence)]);
+  expect(each).toEqual([
+    [first, 1, 5],
+    [first, 8],
+    [second, 1, 5],
+    [second, 8],
+  ]);
+  expect(await ours.countUnsent()).toBe(6);
+  await closeAll(runs.flat());
+});
+
+test("what we have written ourselves is ours", async () => {
+  const ours = await open();
+  await writeFile(join(ours.own, "x-000001.spool"), fileWith(uuidv4(), 1, 4));
+  expect(await ours.takeOver()).toEqual([]);
+  expect(await ours.countUnsent()).toBe(1);
+});
+
+test("of a directory without anything to send nothing stays, whatever else is in it", async () => {
+  const producerId = uuidv4();
+  await mkdir(join(path, producerId), { recursive: true });
+  await writeFile(join(path, producerId, "a.spool.damaged"), "for people to look at");
+  await writeFile(join(path, producerId, "notes.txt"), "not ours");
+  const ours = await open();
+  expect(await ours.takeOver()).toEqual([]);
+  expect(await readdir(ours.own)).toEqual(["lock"]);
+  expect([await ours.countUnsent(), await ours.countDamaged()]).toEqual([0, 1]);
+  await writeFile(join(ours.own, "notes.txt"), "not ours");
+  await ours.close();
+  expect(await readdir(path)).toEqual([".damaged"]);
+});
+
+test.each([
+  ["EACCES", [50]],
+  ["ENOENT", []], // another process was faster
+])("a directory that cannot be moved (%s) is logged so: %j", async (code, levels) => {
+  await formerWith(uuidv4(), [[1, 4]]);
+  const rename = (from: string, to: string) =>
+    basename(from).startsWith(".") ? files.rename(from, to) : Promise.reject(errorOf(code));
+  const ours = await openSpoolDirectory({ files: { ...files, rename }, path, producerId: uuidv4(), logger });
+  expect(await ours.takeOver()).toEqual([]);
+  expect(lines.map(({ level }) => level)).toEqual(levels);
+});
+
+test("while the directories cannot be listed nothing is taken over, and it is logged", async () => {
+  const list = () => Promise.reject(errorOf("EIO"));
+  const ours = await openSpoolDirectory({ files: { ...files, list }, path, producerId: uuidv4(), logger });
+  expect(await ours.takeOver()).toEqual([]);
+  expect(lines).toMatchObject([{ level: 50, err: { code: "EIO" } }]);
+});
+
+test("a file whose beginning cannot be read is closed and set aside; one that cannot even be moved is left alone, and counted", async () => {
+  const producerId = uuidv4();
+  await formerWith(producerId, [
+    [1, 4],
+    [5, 6],
+  ]);
+  let openFiles = 0;
+  const unreadable = async (name: string) => {
+    const file = await files.open(name);
+    openFiles += 1;
+    const close = () => {
+      openFiles -= 1;
+      return file.close();
+    };
+    return {
+      ...file,
+      close,
+      read: () => Promise.reject(errorOf("EIO")),
+      size: () => Promise.reject(errorOf("EIO")),
+    };
+  };
+  const rename = (from: string, to: string) =>
+    from.endsWith("-000002.spool") ? Promise.reject(errorOf("EIO")) : files.rename(from, to);
+  const ours = await openSpoolDirectory({
+    files: { ...files, open: unreadable, rename },
+    path,
+    producerId: uuidv4(),
+    logger,
+  });
+  for (let round = 0; round < 2; round += 1) {
+    expect(await ours.takeOver()).toEqual([]);
+    expect(await ours.countDamaged()).toBe(2);
+  }
+  expect(openFiles).toBe(0);
+  expect(await readdir(join(path, ".damaged"))).toEqual([`${producerId}-000001.spool.damaged`]);
+  expect(lines.map(({ level }) => level)).toEqual([50, 50, 50]); // two cannot be read, one not be set aside
 });
 
 test.each([
@@ -311,6 +422,22 @@ function acknowledging(sent: number[]) {
 
 async function open(): Promise<SpoolDirectory> {
   return openSpoolDirectory({ files, path, producerId: uuidv4(), logger });
+}
+
+/** What a process that lives no more has left of these sequences, a file each. */
+async function formerWith(producerId: string, groups: readonly (readonly [number, number])[]): Promise<void> {
+  const directory = join(path, producerId);
+  await mkdir(directory, { recursive: true });
+  for (const [index, [first, last]] of groups.entries()) {
+    const name = `${producerId}-00000${index + 1}.spool`;
+    await writeFile(join(directory, name), fileWith(producerId, first, last));
+  }
+}
+
+function fileWith(producerId: string, first: number, last: number): Buffer {
+  const sequences = Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  const records = sequences.map((sequence) => encodeRecord({ sequence, entry: Buffer.from("entry") }));
+  return Buffer.concat([encodeFileHeader(producerId), ...records]);
 }
 
 /** Another process that has written these sequences, a file each, with a torn record behind the last. @returns its producer id. */

@@ -37,7 +37,7 @@ export interface RecordsRead {
 /**
  * Reads at most `limit` whole records from a position on: the first unbroken run of them. Damage before it is skipped.
  *
- * @throws what the file system says if most of the file cannot be read.
+ * @throws what the file system says if there is too much behind the position that cannot be read, and no record before it.
  */
 export async function readRecords(
   { file }: Pick<SpoolSegment, "file">,
@@ -49,9 +49,12 @@ export async function readRecords(
   let isDamaged = false;
   while (records.length < limit && nextPosition < range.to) {
     const length = Math.min(READ_BYTES, range.to - nextPosition);
-    const { bytes, hasBadBlocks } = await readAround(file, nextPosition, length);
-    isDamaged ||= hasBadBlocks;
-    const taken = takeRecords(bytes, records, limit);
+    const read = await readAround(file, nextPosition, length).catch((error: unknown) => {
+      if (records.length === 0) throw error;
+    });
+    if (read === undefined) break; // what was read before is whole; the next call says what is wrong here
+    isDamaged ||= read.hasBadBlocks;
+    const taken = takeRecords(read.bytes, records, limit);
     nextPosition += taken;
     if (taken > 0) continue;
     // A record is shorter than what is read at once: none at the beginning means damage, or the end.

@@ -80,6 +80,52 @@ test("records are read in order from any sequence, across files, in runs of at m
   expect((await spool.read(17, 1)).map(({ sequence }) => sequence)).toEqual([17]);
 });
 
+test("what lies before an entry that was never stored is no damage, and what is not vouched for is not read", async () => {
+  await spool.append(records(50, 51));
+  await spool.append(records(60, 61)); // as if the count had gone on elsewhere
+  const [content] = disk.files.values();
+  if (content === undefined) throw new Error("no file");
+  content.bytes = Buffer.concat([content.bytes, bytesOf(records(62, 62))]);
+  expect(sequencesOf(await spool.read(1, 10))).toEqual([50, 51]);
+  expect(sequencesOf(await spool.read(60, 10))).toEqual([60, 61]);
+  expect(sequencesOf(await spool.read(62, 10))).toEqual([]);
+});
+
+test("the same is read again, from within what was read before too", async () => {
+  await spool.append(records(1, 6));
+  for (let round = 0; round < 2; round += 1) {
+    expect(sequencesOf(await spool.read(1, 2))).toEqual([1, 2]);
+    expect(sequencesOf(await spool.read(2, 2))).toEqual([2]);
+    expect(sequencesOf(await spool.read(3, 2))).toEqual([3, 4]);
+  }
+  expect(damages).toEqual([]);
+});
+
+test("files are named by producer and number, and are full at their size, to the byte", async () => {
+  spool = newSpool({ segmentBytes: FILE_HEADER_BYTES + 4 * recordBytes(ENTRY_BYTES) });
+  await spool.append([]);
+  expect(disk.files.size).toBe(0);
+  await spool.append(records(1, 3));
+  await spool.append(records(4, 4));
+  await spool.append(records(5, 5));
+  const [first, second] = [`/spool/${PRODUCER}-000001.spool`, `/spool/${PRODUCER}-000002.spool`];
+  expect([...disk.files.keys()]).toEqual([first, second]);
+  expect(spool.bytes).toBe(2 * FILE_HEADER_BYTES + 5 * recordBytes(ENTRY_BYTES));
+  await spool.release(4);
+  await spool.append(records(6, 6));
+  expect([...disk.files.keys()]).toEqual([second]); // not begun anew
+});
+
+test("by itself a file is full at 8 MiB", async () => {
+  spool = newSpool({ maxBytes: 100_000_000 });
+  const large = (sequence: number, bytes: number) => ({ sequence, entry: Buffer.alloc(bytes, 1) });
+  await spool.append([large(1, 8 * 1024 * 1024 - FILE_HEADER_BYTES - recordBytes(0) - 1)]);
+  await spool.append([large(2, 1)]);
+  expect(disk.files.size).toBe(1);
+  await spool.append([large(3, 1)]);
+  expect(disk.files.size).toBe(2);
+});
+
 test("a file goes when all in it is released, not before; an empty spool begins a new one", async () => {
   spool = newSpool({ segmentBytes: 100 });
   for (let first = 1; first <= 7; first += 3) await spool.append(records(first, first + 2));
@@ -93,6 +139,27 @@ test("a file goes when all in it is released, not before; an empty spool begins 
   expect([disk.files.size, spool.bytes]).toEqual([0, 0]);
   await spool.append(records(50, 51));
   expect(await recovered(disk)).toEqual([50, 51]);
+});
+
+test("after a file that was not full was released, the next one holds what is appended", async () => {
+  await spool.append(records(1, 2));
+  await spool.release(2);
+  await spool.append(records(3, 3));
+  expect(await recovered(disk)).toEqual([3]);
+});
+
+test("files are closed when they are released, could not be begun, or the spool is closed", async () => {
+  spool = newSpool({ segmentBytes: 1 });
+  disk.failing.set("write", "EIO");
+  await expect(spool.append(records(1, 1))).rejects.toMatchObject({ code: "EIO" });
+  expect(disk.openFiles).toBe(0);
+  disk.failing.clear();
+  for (let sequence = 1; sequence <= 3; sequence += 1) await spool.append(records(sequence, sequence));
+  expect(disk.openFiles).toBe(3);
+  await spool.release(1);
+  expect(disk.openFiles).toBe(2);
+  await spool.close();
+  expect(disk.openFiles).toBe(0);
 });
 
 test("what is being appended is not lost to a release of all before it", async () => {
@@ -111,6 +178,8 @@ test("nothing is appended beyond the cap", async () => {
   await expect(spool.append(records(5, 5))).rejects.toThrow("full");
   await spool.release(4);
   await spool.append(records(5, 5));
+  spool = newSpool({ maxBytes: FILE_HEADER_BYTES + 4 * recordBytes(ENTRY_BYTES), directory: "/other" });
+  await spool.append(records(1, 4));
 });
 
 test("a full disk stores nothing of a group, and the next group that fits follows without a hole", async () => {
@@ -119,6 +188,8 @@ test("a full disk stores nothing of a group, and the next group that fits follow
   await expect(spool.append(records(3, 6))).rejects.toMatchObject({ code: "ENOSPC" });
   await expect(spool.append(records(3, 6))).rejects.toMatchObject({ code: "ENOSPC" });
   expect((await spool.read(1, 10)).map(({ sequence }) => sequence)).toEqual([1, 2]);
+  const sizes = [...disk.files.values()].map(({ bytes }) => bytes.length);
+  expect(sizes).toEqual([FILE_HEADER_BYTES + 2 * recordBytes(ENTRY_BYTES)]);
   disk.capacityBytes = 10_000;
   await spool.append(records(3, 6));
   disk.crash();
@@ -156,6 +227,16 @@ test("records that cannot be read any more are told of and skipped, those behind
   expect(damages).toEqual([[2, 2]]);
   await spool.release(6);
   expect([...disk.files.keys()]).toEqual([`/spool/.damaged/${path.slice("/spool/".length)}.damaged`]);
+});
+
+test("a last record that cannot be read any more is told of, and nothing is read in its place", async () => {
+  await spool.append(records(1, 3));
+  const [content] = disk.files.values();
+  if (content === undefined) throw new Error("no file");
+  content.bytes[content.bytes.length - 1] = 0xee;
+  expect(sequencesOf(await spool.read(1, 10))).toEqual([1, 2]);
+  expect(await spool.read(3, 10)).toEqual([]);
+  expect(damages).toEqual([[3, 3]]);
 });
 
 test("a bad block costs the records in it, not those of its file or of the next", async () => {
@@ -213,6 +294,10 @@ function record(sequence: number): SpoolRecord {
 
 function records(first: number, last: number): SpoolRecord[] {
   return Array.from({ length: last - first + 1 }, (_, index) => record(first + index));
+}
+
+function sequencesOf(some: readonly SpoolRecord[]): number[] {
+  return some.map(({ sequence }) => sequence);
 }
 
 function bytesOf(some: readonly SpoolRecord[]): Buffer {

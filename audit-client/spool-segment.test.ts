@@ -1,0 +1,133 @@
+import { expect, test } from "vitest";
+import { type FaultyDisk, faultyDisk } from "./faulty-disk.fixture.ts";
+import { encodeFileHeader, encodeRecord, FILE_HEADER_BYTES, recordBytes } from "./spool-record.ts";
+import { readRecords, recoverSegment } from "./spool-segment.ts";
+
+const PRODUCER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
+const PATH = `/spool/${PRODUCER}-000001.spool`;
+/** What is read at once. */
+const READ_BYTES = 256 * 1024;
+
+/** A file of these parts behind its header, on a disk of its own. */
+async function diskWith(...parts: Buffer[]): Promise<FaultyDisk> {
+  const disk = faultyDisk();
+  const file = await disk.create(PATH);
+  await file.write(Buffer.concat([encodeFileHeader(PRODUCER), ...parts]), 0);
+  return disk;
+}
+
+function records(first: number, last: number, entryBytes = 10): Buffer {
+  const one = (sequence: number) => encodeRecord({ sequence, entry: Buffer.alloc(entryBytes, 1) });
+  return Buffer.concat(Array.from({ length: last - first + 1 }, (_, index) => one(first + index)));
+}
+
+const sizeOf = (disk: FaultyDisk) => disk.files.get(PATH)?.bytes.length ?? 0;
+const recover = async (disk: FaultyDisk, path = PATH) => recoverSegment(path, await disk.open(PATH));
+
+test("a whole file is taken as it is, however many records it has", async () => {
+  const disk = await diskWith(records(5, 2_005));
+  const found = await recover(disk);
+  expect(found).toMatchObject({ cutBytes: 0, isDamaged: false, lost: [] });
+  expect(found.segment).toMatchObject({
+    path: PATH,
+    producerId: PRODUCER,
+    firstSequence: 5,
+    lastSequence: 2_005,
+    bytes: sizeOf(disk),
+    isDamaged: false,
+  });
+});
+
+test("a torn end is cut off, and its length told", async () => {
+  const disk = await diskWith(records(1, 3), Buffer.alloc(7, 1));
+  expect(await recover(disk)).toMatchObject({
+    segment: { lastSequence: 3 },
+    cutBytes: 7,
+    isDamaged: false,
+    lost: [],
+  });
+  expect(sizeOf(disk)).toBe(FILE_HEADER_BYTES + 3 * recordBytes(10));
+});
+
+test("what is lost between records is told by its numbers, and nothing is cut off", async () => {
+  const disk = await diskWith(records(1, 2), Buffer.alloc(40, 1), records(5, 6), Buffer.alloc(7, 1));
+  const size = sizeOf(disk);
+  const lost = [{ fromSequence: 3, toSequence: 4 }];
+  expect(await recover(disk)).toMatchObject({
+    segment: { lastSequence: 6 },
+    cutBytes: 0,
+    isDamaged: true,
+    lost,
+  });
+  expect(sizeOf(disk)).toBe(size);
+});
+
+test.each([
+  ["longer than what is read at once", 2 * READ_BYTES + 100],
+  ["up to a record that begins just before the end of what is read at once", READ_BYTES - 10],
+])("damage %s is passed", async (_which, bytes) => {
+  const disk = await diskWith(records(1, 1), Buffer.alloc(bytes), records(5, 6, 30_000));
+  expect(await recover(disk)).toMatchObject({
+    segment: { firstSequence: 1, lastSequence: 6 },
+    isDamaged: true,
+    lost: [{ fromSequence: 2, toSequence: 4 }],
+  });
+});
+
+test("a file that is shorter than a header holds nothing, and stays as long as it is", async () => {
+  const disk = faultyDisk();
+  await (await disk.create(PATH)).write(Buffer.from("GHS"), 0);
+  expect(await recover(disk)).toEqual({ segment: undefined, cutBytes: 0, isDamaged: false, lost: [] });
+  expect(sizeOf(disk)).toBe(3);
+});
+
+test.each([
+  [PATH, PRODUCER],
+  [`/spool/${PRODUCER}-12.spool`, PRODUCER],
+  [`/spool/${PRODUCER}-.spool`, undefined],
+  [`/spool/${PRODUCER}-x.spool`, undefined],
+  [`/spool/${PRODUCER}-1.spool.damaged`, undefined],
+  [`/spool/${PRODUCER.slice(0, -1)}-1.spool`, undefined],
+  [`/spool/${PRODUCER.slice(1)}-1.spool`, undefined],
+  [`/spool/${PRODUCER.replaceAll("-", "")}-1.spool`, undefined],
+  [`/spool/${PRODUCER.toUpperCase()}-1.spool`, undefined],
+])("without its header the file %s is of %s", async (path, producerId) => {
+  const disk = await diskWith(records(1, 3));
+  disk.files.get(PATH)?.bytes.write("X");
+  const found = await recover(disk, path);
+  expect(found).toMatchObject({ cutBytes: 0, isDamaged: true });
+  expect(found.segment?.producerId).toBe(producerId);
+});
+
+test.each([5_000, 290_000])(
+  "nothing is cut off an end that cannot be read: a bad block at %i",
+  async (at) => {
+    const disk = await diskWith(records(1, 3), Buffer.alloc(300_000));
+    disk.badBytes.set(PATH, [at]);
+    const size = sizeOf(disk);
+    expect(await recover(disk)).toMatchObject({ segment: { lastSequence: 3 }, cutBytes: 0, isDamaged: true });
+    expect(sizeOf(disk)).toBe(size);
+  },
+);
+
+test("where most of a file cannot be read, what lies before that is taken", async () => {
+  const disk = await diskWith(records(1, 6, 60_000));
+  // From behind what is read at once on: parts of the fifth record, and the sixth.
+  const bad = Array.from({ length: 24 }, (_, block) => 262_500 + 4_096 * block);
+  disk.badBytes.set(PATH, bad);
+  expect(await recover(disk)).toMatchObject({
+    segment: { firstSequence: 1, lastSequence: 4, bytes: FILE_HEADER_BYTES + 4 * recordBytes(60_000) },
+    cutBytes: 0,
+    isDamaged: true,
+  });
+});
+
+test("a run is read to its end or to the limit, though it is longer than what is read at once", async () => {
+  const disk = await diskWith(records(1, 12, 30_000));
+  const file = await disk.open(PATH);
+  const range = { from: FILE_HEADER_BYTES, to: sizeOf(disk) };
+  const all = await readRecords({ file }, range, 100);
+  expect(all.records.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+  expect(all).toMatchObject({ nextPosition: range.to, isDamaged: false });
+  expect((await readRecords({ file }, range, 10)).records).toHaveLength(10);
+});
