@@ -58,7 +58,8 @@ function mutateCode(name: string, module: MutationModule): Mutant[] {
       vitest: { configFile: "tests/mutation/vitest.config.ts", related: false },
       coverageAnalysis: "perTest",
       mutate: module.mutate,
-      concurrency: 2,
+      // More than two cores can do: tests mostly wait.
+      concurrency: 4,
       timeoutMS: MUTANT_TIMEOUT_MS,
       // TypeScript 7 has no programming interface for Stryker to rewrite the file with; nothing here needs it.
       tsconfigFile: "none.json",
