@@ -58,8 +58,9 @@ test("work that fails gives its place back", async () => {
 test("calls without an address are not one network", async () => {
   const share = createHashShare({ maxOfNetwork: 1, maxOfStrangers: 10 });
   const [empty, none] = [{ clientIp: "" }, { clientIp: undefined }];
-  const nested = share.run(empty, () => share.run(none, () => share.run(empty, async () => "in")));
-  expect(await nested).toBe("in");
+  for (const caller of [empty, none]) {
+    expect(await share.run(caller, () => share.run(caller, async () => "in"))).toBe("in");
+  }
 });
 
 test("the smallest queue has a place for everybody", () => {

@@ -116,6 +116,8 @@ test("nothing is left of an account that is gone, and nothing at all once it is 
   expect(throttle.size).toBe(0);
   await throttle.clear("ada");
   await throttle.take({ account: "ben", clientIp: "192.0.2.1" });
+  // One clearing, two counts of the account, two budgets.
+  expect(throttle.size).toBe(5);
   await throttle.close();
   expect(throttle.size).toBe(0);
 });

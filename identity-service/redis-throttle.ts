@@ -62,8 +62,7 @@ local function ladder_wait(n, free, max, first, longest)
   return math.min(first * 2 ^ (n - free - 1), longest)
 end
 -- As ladderMemoryMs.
-local function ladder_memory(n, free, max, wait)
-  if n >= max then return memory end
+local function ladder_memory(n, free, wait)
   return math.min(memory, math.max(math.ceil(n / math.max(1, free)) * day, 2 * wait))
 end
 
@@ -126,7 +125,7 @@ for i = first_ladder, #KEYS do
   local wait = ladder_wait(n, free, max, first, longest)
   if wait > 0 then locks = 1 end
   redis.call('HSET', KEYS[i], 'n', n, 'at', text(now + wait), 'epoch', epoch)
-  redis.call('PEXPIRE', KEYS[i], ladder_memory(n, free, max, wait))
+  redis.call('PEXPIRE', KEYS[i], ladder_memory(n, free, wait))
 end
 if epoch ~= '' then redis.call('PEXPIRE', KEYS[buckets + 1], memory) end
 return { 'admitted', locks }

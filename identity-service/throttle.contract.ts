@@ -264,7 +264,8 @@ export function testThrottleContract(
         throttleLimits({ network: 100, everything: 100, callsOfNetwork: 2, calls: 10 }),
       ));
       opened.push(throttle);
-      expect(refusedOf(await calls(12, () => ({ kind: "register", clientIp: "" })))).toBe(2);
+      expect(refusedOf(await calls(6, () => ({ kind: "register", clientIp: "" })))).toBe(0);
+      expect(refusedOf(await calls(6, () => ({ kind: "register" })))).toBe(2);
     });
 
     test("of attempts on one account one is under way at a time, and each gets its turn", async () => {
@@ -321,6 +322,16 @@ export function testThrottleContract(
       }
     });
 
+    test("an attempt that is given back is one, whatever the budget", async () => {
+      await start(5);
+      await kinds(many(5, (index) => guess(`user${index}`)));
+      await throttle.giveBack(guess("user0"));
+      expect(await kinds(many(5, (index) => guess(`next${index}`)))).toMatchObject({
+        admitted: 1,
+        refused: 4,
+      });
+    });
+
     test("a known device gets in while others have locked the account, on a ladder of its own", async () => {
       await kinds(many(200, (index) => guess("ada", `192.0.2.${index}`)));
       const owner = { ...guess("ada", "203.0.113.1"), deviceId: "laptop" };
@@ -348,6 +359,13 @@ export function testThrottleContract(
       expect(await kindOf("own_network")).toBe("admitted");
       expect(await kindOf("session")).toBe("admitted");
       expect((await throttle.take({ ...from, deviceId: "laptop" })).kind).toBe("admitted");
+    });
+
+    test("a network has one budget for its strangers and for who is known there", async () => {
+      await start(5);
+      await kinds(many(5, (index) => guess(`user${index}`)));
+      expect((await throttle.take({ ...guess("ada"), standing: "used_network" })).kind).toBe("refused");
+      expect((await throttle.take({ ...guess("ada"), standing: "own_network" })).kind).toBe("refused");
     });
 
     test("the reserve of networks that somebody logs in from is bounded too, and leaves the account's own alone", async () => {
@@ -383,6 +401,16 @@ export function testThrottleContract(
       expect((await throttle.take(owner)).kind).toBe("admitted");
       await throttle.giveBack(owner);
       expect(await kinds(many(10, () => owner))).toMatchObject({ admitted: 5, locked: 5 });
+    });
+
+    test("each device of an account, and its own network, has turns of its own", async () => {
+      const onDevice = (deviceId: string, account = "ada") => ({ ...guess(account), deviceId });
+      const done = await throttle.turn(onDevice("laptop"), SECOND);
+      (await throttle.turn(onDevice("phone"), 50))();
+      (await throttle.turn(onDevice("laptop", "ben"), 50))();
+      (await throttle.turn({ ...guess("ada"), standing: "own_network" }, 50))();
+      await expect(throttle.turn(onDevice("laptop"), 50)).rejects.toMatchObject(BUSY);
+      done();
     });
 
     test("who waits at an account keeps nobody waiting on its own network", async () => {

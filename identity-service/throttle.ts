@@ -117,7 +117,6 @@ const DAY_MS = 24 * 3_600_000;
  * `freeFailures` guesses a day. Always more than twice the wait.
  */
 export function ladderMemoryMs(ladder: Ladder, failures: number): number {
-  if (failures >= ladder.maxFailures) return LADDER_MEMORY_MS;
   const days = Math.ceil(failures / Math.max(1, ladder.freeFailures));
   return Math.min(LADDER_MEMORY_MS, Math.max(days * DAY_MS, 2 * ladderWaitMs(ladder, failures)));
 }

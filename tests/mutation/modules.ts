@@ -111,7 +111,14 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   throttle: {
     mutate: identity("hash-share", "memory-throttle", "throttle", "throttle-counters", "turns"),
-    tests: tests("identity-service", "hash-share", "memory-throttle", "throttle", "turns"),
+    tests: tests(
+      "identity-service",
+      "hash-share",
+      "memory-throttle",
+      "throttle",
+      "throttle-counters",
+      "turns",
+    ),
   },
   guard: {
     mutate: gateway("mask-secrets", "request-guard"),
