@@ -7,10 +7,14 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { databaseOf } from "../deploy/local/service-databases.ts";
 import { migrateSchema } from "../deploy/migrate-schema.ts";
 import { type Sql, transaction } from "../service-kit/postgres.ts";
-import { receiveInMonth } from "../tests/support/audit-log.ts";
-import { recomputedLog, type TestSequencer, testSequencer } from "../tests/support/audit-sequencer.ts";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { producedEntry, store } from "./entry.fixture.ts";
+import {
+  openTestLog,
+  recomputedLog,
+  type TestLog,
+  type TestSequencer,
+} from "../tests/support/audit-sequencer.ts";
+import type { TestDatabase } from "../tests/support/postgres.ts";
+import { store } from "./entry.fixture.ts";
 import { selectEntries, selectEntriesById, selectProvenEntries } from "./entry-store.ts";
 import { monthOf } from "./month.ts";
 import { proveConsistency, proveInclusion } from "./prove.ts";
@@ -22,27 +26,24 @@ import { isConsistent, isIncluded } from "./verify-proof.fixture.ts";
 
 const WIDTH = 2 ** 28;
 const thisMonth = monthOf(new Date());
+let testLog: TestLog;
 let database: TestDatabase;
 let sequencer: TestSequencer;
-let nextSequence: number;
 
 beforeEach(async () => {
-  database = await createTestDatabase("audit-service");
-  sequencer = testSequencer(database);
-  nextSequence = 1;
+  testLog = await openTestLog();
+  database = testLog.database;
+  sequencer = testLog.sequencer();
 });
 
-afterEach(async () => {
-  await sequencer.close();
-  await database.drop();
-});
+afterEach(() => testLog.close());
 
 test("the log goes on over the ends of partitions, and everything in it is proven as ever", async () => {
   await smallPartitions();
-  await record(250);
+  await testLog.record(250);
   await sequencer.catchUp();
   const early = sequencer.published.at(-1)?.head;
-  await record(450); // one batch over two ends
+  await testLog.record(450); // one batch over two ends
   await sequencer.catchUp();
   const last = sequencer.published.at(-1)?.head;
   if (early === undefined || last === undefined) throw new Error("no checkpoints");
@@ -73,17 +74,16 @@ test("the log goes on over the ends of partitions, and everything in it is prove
     await database.sql`select first_sequence::int as first, last_sequence::int as last from log_months`;
   expect(months).toEqual([{ first: 1, last: 700 }]);
   // Another replica begins its term in a later partition than the last checkpoint's floor is from.
-  const other = testSequencer(database);
+  const other = testLog.sequencer();
   await sequencer.stop();
-  await record(3);
+  await testLog.record(3);
   await other.catchUp();
   expect(other.status.size).toBe(703);
-  await other.close();
 });
 
 test("no entry gets a second number, in its own partition or in another", async () => {
   await smallPartitions();
-  await record(5);
+  await testLog.record(5);
   await sequencer.catchUp();
   for (const sequence of [6, 450, 700]) {
     await expect(
@@ -104,7 +104,7 @@ test("no entry gets a second number, in its own partition or in another", async 
 });
 
 test("no partition can be changed, and the service has rights on none of them, whichever way they were made", async () => {
-  await record(3);
+  await testLog.record(3);
   await sequencer.catchUp();
   await createLeafPartitions(database.sql);
   const partitions = await partitionNames();
@@ -139,8 +139,7 @@ test("what is asked by number, or for the entries of a month, looks at their par
     [thisMonth - 1, 300],
     [thisMonth, 10],
   ] as const) {
-    await record(count);
-    await receiveInMonth(database.ownerSql, month);
+    await testLog.recordIn(month, count);
     await sequencer.catchUp();
   }
   await database.ownerSql.unsafe("analyze leaves");
@@ -153,7 +152,7 @@ test("what is asked by number, or for the entries of a month, looks at their par
   expect(await reads((sql) => selectEntries(sql, {}, 5))).toEqual([third]);
   const [oldest] = await selectProvenEntries(database.sql, { first: 1, last: 1 });
   expect(await reads((sql) => selectEntriesById(sql, [oldest?.entry.id ?? ""]))).toEqual([first]);
-  await record(1);
+  await testLog.record(1);
   // Everything is looked up: each entry in its month's.
   expect(await reads((sql) => selectUnnumbered(sql, { position: 0n, sequence: 0 }, 10, undefined))).toEqual([
     first,
@@ -170,12 +169,12 @@ test("what is asked by number, or for the entries of a month, looks at their par
 });
 
 test("in a backlog, entries with numbers above the floor are not numbered again", async () => {
-  await record(1);
+  await testLog.record(1);
   await sequencer.catchUp();
   const first = await openTransaction(1);
   await sequencer.step(); // the floor waits for this transaction, and for none that begins later
   const second = await openTransaction(2_500);
-  await record(5);
+  await testLog.record(5);
   await sequencer.step();
   expect(sequencer.status.size).toBe(6);
   await second.commit();
@@ -188,7 +187,7 @@ test("in a backlog, entries with numbers above the floor are not numbered again"
 
 test("an installation is upgraded without reading its leaves under a lock, and replicas of the version before go on", async () => {
   const step = await olderSchema("0007");
-  await record(40);
+  await testLog.record(40);
   await sequencer.catchUp();
   expect(await numberAsBefore(1)).toBe(41);
   for (const name of ["0008", "0009"]) {
@@ -208,7 +207,7 @@ test("an installation is upgraded without reading its leaves under a lock, and r
   expect(await partitionNames()).toEqual([1, 2, 3].map((count) => `leaves_below_${count * WIDTH}`));
   // On the connection, and with the prepared statements, from before.
   expect(await numberAsBefore(1)).toBe(44);
-  await record(300);
+  await testLog.record(300);
   await sequencer.stop();
   await sequencer.catchUp();
   const log = await recomputedLog(database.ownerSql);
@@ -245,7 +244,7 @@ async function olderSchema(last: string): Promise<(last: string) => Promise<void
 
 /** As a replica of the version before finds what has no number, and numbers it. @returns its last number. */
 async function numberAsBefore(count: number): Promise<number> {
-  await record(count);
+  await testLog.record(count);
   const { sql } = sequencer;
   await sql`
     insert into leaves (sequence, position, received_at, leaf_hash, chain_hash)
@@ -291,7 +290,7 @@ async function openTransaction(count: number): Promise<{ commit: () => Promise<v
   const done = transaction(database.sql, async (tx) => {
     const producerId = randomUUID();
     const entries = Array.from({ length: count }, () => {
-      const { entry, origin } = producedEntry(nextSequence++);
+      const { entry, origin } = testLog.nextEntry();
       return { entry, origin: { ...origin, producerId } };
     });
     await store(tx as unknown as Sql, entries);
@@ -305,11 +304,4 @@ async function openTransaction(count: number): Promise<{ commit: () => Promise<v
       await done;
     },
   };
-}
-
-async function record(count: number): Promise<void> {
-  await store(
-    database.sql,
-    Array.from({ length: count }, () => producedEntry(nextSequence++)),
-  );
 }

@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { Sql } from "../service-kit/postgres.ts";
-import { signer } from "../tests/support/audit-sequencer.ts";
+import { INITIAL_STATUS, signer } from "../tests/support/audit-sequencer.ts";
 import { runMaintenance, runSequencer } from "./maintain-log.ts";
 import type { Sequencer, SequencerStatus } from "./sequencer.ts";
 
@@ -15,15 +15,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const status = (isSequencer: boolean): SequencerStatus => ({
-  isSequencer,
-  refusal: undefined,
-  size: 0,
-  checkpointSize: 0,
-  numberedAt: undefined,
-  checkpointAt: undefined,
-  backlogEntries: 0,
-});
+const status = (isSequencer: boolean): SequencerStatus => ({ ...INITIAL_STATUS, isSequencer });
 
 /** A sequencer whose steps do what a test says. */
 function sequencerOf(step: () => Promise<boolean>) {

@@ -1,9 +1,16 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Sql, transaction } from "../service-kit/postgres.ts";
-import { receiveInMonth, withoutTriggers } from "../tests/support/audit-log.ts";
-import { KEY, ORIGIN, signer, type TestSequencer, testSequencer } from "../tests/support/audit-sequencer.ts";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { withoutTriggers } from "../tests/support/audit-log.ts";
+import {
+  KEY,
+  ORIGIN,
+  openTestLog,
+  signer,
+  type TestLog,
+  type TestSequencer,
+} from "../tests/support/audit-sequencer.ts";
+import type { TestDatabase } from "../tests/support/postgres.ts";
 import { type CheckpointSigner, createCheckpointSigner } from "./checkpoint.ts";
 import { producedEntry, store } from "./entry.fixture.ts";
 import type { EntryOrigin } from "./entry.ts";
@@ -24,22 +31,19 @@ import {
 } from "./retention-store.ts";
 import { isConsistent, isIncluded } from "./verify-proof.fixture.ts";
 
+let testLog: TestLog;
 let database: TestDatabase;
 let sequencer: TestSequencer;
-let nextSequence: number;
 const DAY_MS = 86_400_000;
 const thisMonth = monthOf(new Date());
 
 beforeEach(async () => {
-  database = await createTestDatabase("audit-service");
-  sequencer = testSequencer(database);
-  nextSequence = 1;
+  testLog = await openTestLog();
+  database = testLog.database;
+  sequencer = testLog.sequencer();
 });
 
-afterEach(async () => {
-  await sequencer.close();
-  await database.drop();
-});
+afterEach(() => testLog.close());
 
 test("partitions of this month and the next three are there, and made again where they are missing", async () => {
   const expected = [0, 1, 2, 3].map((ahead) => nameOf(thisMonth + ahead));
@@ -53,7 +57,7 @@ test("partitions of this month and the next three are there, and made again wher
 test("a partition made by the service is as append-only as the others, and the default one stays empty", async () => {
   await database.ownerSql.unsafe(`drop table ${nameOf(thisMonth)}`);
   await createPartitions(database.sql, 3);
-  await record(1);
+  await testLog.record(1);
   expect(await database.sql`select from log_entries_default`).toHaveLength(0);
   await expect(database.ownerSql.unsafe(`delete from ${nameOf(thisMonth)}`)).rejects.toMatchObject({
     code: "42501",
@@ -62,7 +66,7 @@ test("a partition made by the service is as append-only as the others, and the d
 
 test("an entry of a month without a partition is stored all the same, and said to be astray", async () => {
   await database.ownerSql.unsafe(`drop table ${nameOf(thisMonth)}`);
-  await record(1);
+  await testLog.record(1);
   await sequencer.catchUp();
   expect(sequencer.status.size).toBe(1);
   expect(await database.sql`select from log_entries_default`).toHaveLength(1);
@@ -83,7 +87,7 @@ test("an entry is stored once whenever it is sent again, also days after it occu
 });
 
 test("keys of days more than 31 days ago are forgotten with their tables, younger ones are not", async () => {
-  await record(1);
+  await testLog.record(1);
   for (const days of [31, 32, 33]) await keyDay(days);
   await forgetOldKeys({ sql: database.sql, now: new Date(), isStopped: () => false });
   const kept = await database.sql`select day from stored_keys order by day`;
@@ -126,7 +130,7 @@ test("what a replica of the version before has stored, or stores meanwhile, is s
 
 test("what is under way to a replica of this version and of the one before at once is stored once, whoever is first", async () => {
   for (const isOldFirst of [true, false]) {
-    const { origin, entry } = producedEntry(nextSequence++);
+    const { origin, entry } = testLog.nextEntry();
     const sides = [
       (sql: Sql) => oldKey(origin, entry.id, sql),
       (sql: Sql) => store(sql, [{ origin, entry }]),
@@ -209,7 +213,7 @@ test("the log goes on, and a second month goes later, after the first", async ()
     [thisMonth, 5],
   ]);
   await retain(2);
-  await record(5);
+  await testLog.record(5);
   await sequencer.catchUp();
   await retain(1);
   const removals = await selectRemovals(database.sql);
@@ -234,7 +238,7 @@ test("a month with an entry that no checkpoint covers stays", async () => {
     [thisMonth - 3, 5],
     [thisMonth, 5],
   ]);
-  await storeIn(thisMonth - 3, 1);
+  await testLog.recordIn(thisMonth - 3, 1);
   await retain(1);
   expect(await selectRemovals(database.sql)).toEqual([]);
   await database.ownerSql`insert into removals values (1, 5, ${nameOf(thisMonth - 3)}, 'forged')`;
@@ -249,7 +253,7 @@ test("a month whose numbers are mixed with the next one's stays", async () => {
     [thisMonth - 3, 5],
     [thisMonth - 2, 5],
   ]);
-  await storeIn(thisMonth - 3, 1);
+  await testLog.recordIn(thisMonth - 3, 1);
   await sequencer.catchUp();
   await retain(1);
   expect(await selectRemovals(database.sql)).toEqual([]);
@@ -327,7 +331,7 @@ test("a month with a number of the next one between its own stays", async () => 
     [thisMonth - 3, 6],
     [thisMonth, 8],
   ] as const) {
-    await storeIn(month, count);
+    await testLog.recordIn(month, count);
     await sequencer.catchUp();
   }
   await retain(2);
@@ -504,24 +508,11 @@ async function removedRanges(): Promise<[number, number][]> {
   return removals.map(({ firstSequence, lastSequence }) => [firstSequence, lastSequence]);
 }
 
-async function record(count: number): Promise<void> {
-  await store(
-    database.sql,
-    Array.from({ length: count }, () => producedEntry(nextSequence++)),
-  );
-}
-
 async function monthsOfEntries(months: readonly (readonly [number, number])[]): Promise<void> {
   for (const [month, count] of months) {
-    await storeIn(month, count);
+    await testLog.recordIn(month, count);
     await sequencer.catchUp();
   }
-}
-
-/** Entries received on the tenth of a month that has passed. */
-async function storeIn(month: number, count: number): Promise<void> {
-  await record(count);
-  await receiveInMonth(database.ownerSql, month);
 }
 
 function nameOf(month: number): string {

@@ -1,77 +1,55 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { transaction } from "../service-kit/postgres.ts";
-import { receiveInMonth } from "../tests/support/audit-log.ts";
 import {
+  INITIAL_STATUS,
   ORIGIN,
+  openTestLog,
+  type TestLog,
   type TestSequencer,
   type TestSequencerOptions,
-  testSequencer,
 } from "../tests/support/audit-sequencer.ts";
-import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import type { TestDatabase } from "../tests/support/postgres.ts";
 import type { TreeHead } from "./checkpoint.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
-import { producedEntry, store } from "./entry.fixture.ts";
 import { monthOf } from "./month.ts";
 import { selectLastPosition, tryLock, unlock } from "./sequencer-store.ts";
 
+let testLog: TestLog;
 let database: TestDatabase;
-let nextSequence: number;
 let nowMs: number;
-const cleanUps: (() => unknown)[] = [];
 const thisMonth = monthOf(new Date());
 
 beforeEach(async () => {
-  database = await createTestDatabase("audit-service");
-  nextSequence = 1;
+  testLog = await openTestLog();
+  database = testLog.database;
   nowMs = Date.now();
 });
 
 afterEach(async () => {
   vi.restoreAllMocks();
-  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
-  await database.drop();
+  await testLog.close();
 });
 
 /** By a clock that stands still unless a test moves it. */
 function start(options: TestSequencerOptions = {}): TestSequencer {
-  const sequencer = testSequencer(database, { now: () => new Date(nowMs), ...options });
-  cleanUps.push(() => sequencer.close());
-  return sequencer;
+  return testLog.sequencer({ now: () => new Date(nowMs), ...options });
 }
 
-async function record(count: number): Promise<void> {
-  const entries = Array.from({ length: count }, () => producedEntry(nextSequence++));
-  await store(database.sql, entries);
-}
+const record = (count: number) => testLog.record(count);
 
 /** An empty one that takes everything, but for what a test wants different. */
 function fileWith(changes: Partial<CheckpointFile>): CheckpointFile {
   return { append: async () => {}, last: async () => undefined, freeBytes: async () => 1e9, ...changes };
 }
 
-/** Received on the tenth of a month. */
-async function recordIn(month: number, count: number): Promise<void> {
-  await record(count);
-  await receiveInMonth(database.ownerSql, month);
-}
-
 const numbered = async () => (await database.sql`select from leaves`).length;
 
 test("an empty log is begun, and nothing of it is signed", async () => {
   const sequencer = start();
-  const before = {
-    isSequencer: false,
-    refusal: undefined,
-    size: 0,
-    checkpointSize: 0,
-    numberedAt: undefined,
-    checkpointAt: undefined,
-    backlogEntries: 0,
-  };
-  expect(sequencer.status).toEqual(before);
+  expect(sequencer.status).toEqual(INITIAL_STATUS);
   expect(await sequencer.step()).toBe(false);
   expect(await sequencer.step()).toBe(false);
-  expect(sequencer.status).toEqual({ ...before, isSequencer: true });
+  expect(sequencer.status).toEqual({ ...INITIAL_STATUS, isSequencer: true });
   expect(sequencer.published).toEqual([]);
 });
 
@@ -243,10 +221,10 @@ test("of a file that hangs one write is waited for, for a second, and the next b
 
 test("entries of a month wait for a transaction from before it: what that stores belongs to the month before", async () => {
   const sequencer = start();
-  await recordIn(thisMonth, 1);
+  await testLog.recordIn(thisMonth, 1);
   await sequencer.catchUp();
   const { close } = await openTransaction();
-  await recordIn(thisMonth + 1, 2);
+  await testLog.recordIn(thisMonth + 1, 2);
   await sequencer.catchUp();
   expect(await numbered()).toBe(1);
   await close();
@@ -256,19 +234,19 @@ test("entries of a month wait for a transaction from before it: what that stores
 
 test("entries of a month that are seen before those of the month before are numbered after them", async () => {
   const sequencer = start();
-  await recordIn(thisMonth - 2, 1);
+  await testLog.recordIn(thisMonth - 2, 1);
   await sequencer.catchUp();
-  await recordIn(thisMonth - 1, 3);
-  await recordIn(thisMonth - 2, 3);
+  await testLog.recordIn(thisMonth - 1, 3);
+  await testLog.recordIn(thisMonth - 2, 3);
   await sequencer.catchUp();
   expect(await monthsOfNumbers()).toEqual([-2, -2, -2, -2, -1, -1, -1]);
 });
 
 test("entries of several months that are seen at once are numbered month by month", async () => {
   const sequencer = start();
-  await recordIn(thisMonth, 2);
-  await recordIn(thisMonth - 2, 2);
-  await recordIn(thisMonth - 1, 2);
+  await testLog.recordIn(thisMonth, 2);
+  await testLog.recordIn(thisMonth - 2, 2);
+  await testLog.recordIn(thisMonth - 1, 2);
   await sequencer.catchUp();
   expect(await monthsOfNumbers()).toEqual([-2, -2, -1, -1, 0, 0]);
 });
@@ -278,12 +256,12 @@ test.each([
   ["a replica that takes over", true],
 ])("in a month that has begun nothing waits for older transactions: %s", async (_name, takesOver) => {
   const first = start();
-  await recordIn(thisMonth + 1, 1);
+  await testLog.recordIn(thisMonth + 1, 1);
   await first.catchUp();
   if (takesOver) await first.stop();
   const sequencer = takesOver ? start() : first;
   const { close } = await openTransaction();
-  await recordIn(thisMonth + 1, 1);
+  await testLog.recordIn(thisMonth + 1, 1);
   await sequencer.catchUp();
   expect(await numbered()).toBe(2);
   await close();

@@ -8,16 +8,16 @@ import { withoutTriggers } from "../tests/support/audit-log.ts";
 import {
   KEY,
   ORIGIN,
+  openTestLog,
   recomputedLog,
   signer,
-  type TestSequencer,
+  type TestLog,
   testSequencer,
 } from "../tests/support/audit-sequencer.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { createCheckpointSigner } from "./checkpoint.ts";
 import { checkpointFile } from "./checkpoint-file.ts";
 import { producedEntry, store } from "./entry.fixture.ts";
-import type { Entry } from "./entry.ts";
 import { selectEntries, selectProvenEntries } from "./entry-store.ts";
 import { exportEntries } from "./export-entries.ts";
 import { getEntry } from "./get-entry.ts";
@@ -25,19 +25,22 @@ import { growTree } from "./merkle-tree.ts";
 import { proveConsistency, proveInclusion } from "./prove.ts";
 import { isConsistent, isIncluded } from "./verify-proof.fixture.ts";
 
+let testLog: TestLog;
 let database: TestDatabase;
-let nextSequence: number;
 const cleanUps: (() => unknown)[] = [];
 
 beforeEach(async () => {
-  database = await createTestDatabase("audit-service");
-  nextSequence = 1;
+  testLog = await openTestLog();
+  database = testLog.database;
 });
 
 afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
-  await database.drop();
+  await testLog.close();
 });
+
+const start: TestLog["sequencer"] = (options) => testLog.sequencer(options);
+const record: TestLog["record"] = (count, changes) => testLog.record(count, changes);
 
 test("stored entries get the numbers 1, 2, 3, … once, in the order of storing, with the hashes of their rows", async () => {
   const sequencer = start();
@@ -410,20 +413,6 @@ test.each([
   await expect(exporting).rejects.toMatchObject({ code: "not_found" });
   expect(sequences).toEqual(Array.from({ length: from - 1 }, (_, index) => index + 1));
 });
-
-function start(options: Parameters<typeof testSequencer>[1] = {}): TestSequencer {
-  const sequencer = testSequencer(database, options);
-  cleanUps.push(() => sequencer.close());
-  return sequencer;
-}
-
-async function record(count: number, changes: Partial<Entry> = {}): Promise<void> {
-  const entries = Array.from({ length: count }, () => {
-    const sequence = nextSequence++;
-    return producedEntry(sequence, { resource: String(sequence), ...changes });
-  });
-  await store(database.sql, entries);
-}
 
 /** A transaction that has its position and has not committed. */
 async function heldBack() {

@@ -2,17 +2,36 @@ import { generateKeyPairSync } from "node:crypto";
 import { pino } from "pino";
 import { createCheckpointSigner, type TreeHead } from "../../audit-service/checkpoint.ts";
 import type { CheckpointFile } from "../../audit-service/checkpoint-file.ts";
+import { producedEntry, store } from "../../audit-service/entry.fixture.ts";
+import type { Entry, ProducedEntry } from "../../audit-service/entry.ts";
 import { chainHash, FIRST_CHAIN_HASH, leafData } from "../../audit-service/leaf.ts";
 import { hashLeaf } from "../../audit-service/merkle-tree.ts";
-import { createSequencer, SEQUENCER_SESSION, type Sequencer } from "../../audit-service/sequencer.ts";
+import {
+  createSequencer,
+  SEQUENCER_SESSION,
+  type Sequencer,
+  type SequencerStatus,
+} from "../../audit-service/sequencer.ts";
 import { Secret } from "../../service-kit/config.ts";
 import { connectPostgres, type Sql } from "../../service-kit/postgres.ts";
-import type { TestDatabase } from "./postgres.ts";
+import { receiveInMonth } from "./audit-log.ts";
+import { createTestDatabase, type TestDatabase } from "./postgres.ts";
 
 const logger = pino({ level: "silent" });
 export const KEY = generateKeyPairSync("ed25519").privateKey;
 export const ORIGIN = "gatehouse.test/audit";
 export const signer = createCheckpointSigner(ORIGIN, KEY);
+
+/** The status of a sequencer that has not begun, on an empty log. */
+export const INITIAL_STATUS: SequencerStatus = {
+  isSequencer: false,
+  refusal: undefined,
+  size: 0,
+  checkpointSize: 0,
+  numberedAt: undefined,
+  checkpointAt: undefined,
+  backlogEntries: 0,
+};
 
 export interface TestSequencer extends Sequencer {
   sql: Sql;
@@ -76,6 +95,54 @@ export function testSequencer(
       }
     },
     close: () => sql.end({ timeout: 1 }),
+  };
+}
+
+/** A log in a database of its own, with one producer and any number of sequencers. */
+export interface TestLog {
+  database: TestDatabase;
+  /** The producer's next entry. Its resource is its number. */
+  nextEntry(changes?: Partial<Entry>): ProducedEntry;
+  /** Stores the producer's next entries. */
+  record(count: number, changes?: Partial<Entry>): Promise<void>;
+  /** Stores the producer's next entries as if they had been received on the tenth of a month. */
+  recordIn(month: number, count: number): Promise<void>;
+  /** A sequencer that is closed with the log. */
+  sequencer(options?: TestSequencerOptions): TestSequencer;
+  close(): Promise<void>;
+}
+
+export async function openTestLog(): Promise<TestLog> {
+  const database = await createTestDatabase("audit-service");
+  const sequencers: TestSequencer[] = [];
+  let sequence = 0;
+  const nextEntry: TestLog["nextEntry"] = (changes) => {
+    sequence += 1;
+    return producedEntry(sequence, { resource: String(sequence), ...changes });
+  };
+  const record: TestLog["record"] = async (count, changes) => {
+    await store(
+      database.sql,
+      Array.from({ length: count }, () => nextEntry(changes)),
+    );
+  };
+  return {
+    database,
+    nextEntry,
+    record,
+    async recordIn(month, count) {
+      await record(count);
+      await receiveInMonth(database.ownerSql, month);
+    },
+    sequencer(options) {
+      const made = testSequencer(database, options);
+      sequencers.push(made);
+      return made;
+    },
+    async close() {
+      await Promise.all(sequencers.map((each) => each.close()));
+      await database.drop();
+    },
   };
 }
 
