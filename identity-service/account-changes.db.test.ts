@@ -13,7 +13,7 @@ import type { MailName } from "./mail.ts";
 import { makeLink } from "./make-link.ts";
 import { register } from "./register.ts";
 import { resetPassword } from "./reset-password.ts";
-import { proveCredentials, soon, testDeps } from "./test-deps.ts";
+import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "./test-deps.ts";
 import { outboxOf, tokensIn } from "./test-mails-store.ts";
 import { undoEmailChange } from "./undo-email-change.ts";
 import { updateProfile } from "./update-profile.ts";
@@ -22,23 +22,17 @@ import { lockAddresses } from "./user-store.ts";
 import { verifyEmail } from "./verify-email.ts";
 
 let database: TestDatabase;
-let deps: Awaited<ReturnType<typeof testDeps>>;
+let deps: TestDeps;
 let userId: string;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  deps = await testDeps(database.sql);
-  userId = (await register(deps, ANNA, soon())).id;
+  ({ deps, userId } = await startWithAnna(database));
   await proveCredentials(database.ownerSql, userId);
 });
-afterEach(
-  () =>
-    database.ownerSql`truncate users, counted_mails, mail_outbox, session_ends, security_events, released_addresses cascade`,
-);
 afterAll(() => database.drop());
 
-const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
 const IP = "192.0.2.1";
 const NEW = "an entirely new password";
 const HOUR_MS = 3_600_000;

@@ -7,9 +7,8 @@ import { lockAccount } from "./account-store.ts";
 import { claimAccount } from "./claim-account.ts";
 import { evictCredentials } from "./evict-credentials.ts";
 import { register } from "./register.ts";
-import { proveCredentials, soon, testDeps } from "./test-deps.ts";
+import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "./test-deps.ts";
 
-const ANNA = { email: "anna@example.com", password: "Correct-Horse-42", firstName: "A", lastName: "B" };
 /** Whatever lets somebody in, or will: each with how many are left when it is evicted. */
 const WAYS_IN = {
   totp_credentials: "select count(*)::int as n from totp_credentials",
@@ -25,16 +24,14 @@ const WAYS_IN = {
 };
 
 let database: TestDatabase;
-let deps: Awaited<ReturnType<typeof testDeps>>;
+let deps: TestDeps;
 let userId: string;
 
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, oauth_flows, mail_outbox, session_ends, security_events cascade`;
-  deps = await testDeps(database.sql);
-  userId = (await register(deps, ANNA, soon())).id;
+  ({ deps, userId } = await startWithAnna(database));
 });
 afterAll(() => database.drop());
 

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
@@ -7,24 +7,20 @@ import { createTestDatabase, type TestDatabase } from "../tests/support/postgres
 import { beginSession } from "./begin-session.ts";
 import { endOwnSessions } from "./end-own-sessions.ts";
 import { endSessions, owesSessionEnd } from "./end-sessions.ts";
-import { register } from "./register.ts";
 import { SessionEndWorker } from "./session-end-worker.ts";
-import { soon, testDeps } from "./test-deps.ts";
+import { startWithAnna, type TestDeps } from "./test-deps.ts";
 
 let database: TestDatabase;
-let deps: Awaited<ReturnType<typeof testDeps>>;
+let deps: TestDeps;
 let userId: string;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  deps = await testDeps(database.sql);
-  userId = (await register(deps, ANNA, soon())).id;
+  ({ deps, userId } = await startWithAnna(database));
 });
-afterEach(() => database.ownerSql`truncate users, counted_mails, mail_outbox, session_ends cascade`);
 afterAll(() => database.drop());
 
-const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
 const owe = () =>
   transaction(deps.sql, (tx) => owesSessionEnd(tx, deps, { userId, reason: "password_reset" }));
 const owed = () => database.ownerSql`select * from session_ends`;

@@ -1,5 +1,5 @@
 import { v7 as uuidv7 } from "uuid";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { transaction } from "../service-kit/postgres.ts";
@@ -14,27 +14,22 @@ import { createMemoryThrottle } from "./memory-throttle.ts";
 import { register } from "./register.ts";
 import { resendVerification } from "./resend-verification.ts";
 import { resetPassword } from "./reset-password.ts";
-import { proveCredentials, soon, testDeps } from "./test-deps.ts";
+import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "./test-deps.ts";
 import { outboxOf, tokensIn } from "./test-mails-store.ts";
 import { throttleLimits } from "./throttle.ts";
 import { verifyEmail as verify } from "./verify-email.ts";
 
 let database: TestDatabase;
-let deps: Awaited<ReturnType<typeof testDeps>>;
+let deps: TestDeps;
 let userId: string;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  deps = await testDeps(database.sql);
-  userId = (await register(deps, ANNA, soon())).id;
+  ({ deps, userId } = await startWithAnna(database));
 });
-afterEach(
-  () => database.ownerSql`truncate users, counted_mails, mail_outbox, session_ends, security_events cascade`,
-);
 afterAll(() => database.drop());
 
-const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
 const NEW = "an entirely new password";
 const verifyEmail = (withDeps: Parameters<typeof verify>[0], token: string) =>
   verify(withDeps, { token, sessionUserId: "", password: "", clientIp: "" }, context());

@@ -8,23 +8,19 @@ import { exchangeOAuthCode } from "./exchange-oauth-code.ts";
 import { deleteIdentitiesSince, deleteOtherIdentities, listIdentities } from "./external-identity-store.ts";
 import { challengeOf, handleHash } from "./oauth-flow-secrets.ts";
 import { deleteExpired, deleteFlowsOfUser, insertCode, insertFlow } from "./oauth-store.ts";
-import { register } from "./register.ts";
-import { soon, testDeps } from "./test-deps.ts";
+import { startWithAnna, type TestDeps } from "./test-deps.ts";
 
 const CODE = "c".repeat(43);
 const from = { clientIp: "192.0.2.1", userAgent: "test" };
 
 let database: TestDatabase;
-let deps: Awaited<ReturnType<typeof testDeps>>;
+let deps: TestDeps;
 let userId: string;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, oauth_flows cascade`;
-  deps = await testDeps(database.sql);
-  const person = { email: "ada@example.com", password: "Correct-Horse-42", firstName: "A", lastName: "L" };
-  userId = (await register(deps, person, soon())).id;
+  ({ deps, userId } = await startWithAnna(database));
 });
 afterAll(() => database.drop());
 

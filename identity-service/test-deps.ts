@@ -18,6 +18,7 @@ import { createNetworkDigests } from "./network-digests.ts";
 import type { RelyingParties } from "./oauth-deps.ts";
 import { createFlowSecrets } from "./oauth-flow-secrets.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
+import { register } from "./register.ts";
 import type { Argon2Parameters } from "./stored-hash.ts";
 import { throttleLimits } from "./throttle.ts";
 import type { FailedLogin } from "./throttle-login.ts";
@@ -40,8 +41,28 @@ export async function proveCredentials(ownerSql: Sql, userId: string): Promise<v
   `;
 }
 
+export const ANNA = {
+  email: "anna@example.com",
+  password: "Password123!",
+  firstName: "Anna",
+  lastName: "Smith",
+};
+
+/** Empties the database and registers Anna. Her address is not verified. */
+export async function startWithAnna(database: {
+  sql: Sql;
+  ownerSql: Sql;
+}): Promise<{ deps: TestDeps; userId: string }> {
+  await database.ownerSql`
+    truncate users, counted_mails, mail_outbox, oauth_flows, session_ends, security_events, released_addresses cascade`;
+  const deps = await testDeps(database.sql);
+  return { deps, userId: (await register(deps, ANNA, soon())).id };
+}
+
 /** Long after any test. */
 export const soon = () => Date.now() + 60_000;
+
+export type TestDeps = Awaited<ReturnType<typeof testDeps>>;
 
 /**
  * What the use cases need, for tests: real argon2 that is counted, a queue that is never full, a standing clock,

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
@@ -7,33 +7,26 @@ import { confirmEmailChange } from "./confirm-email-change.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import { enqueueMfaEnabled } from "./mfa-notice.ts";
 import { lockUserForMfa } from "./mfa-store.ts";
-import { register } from "./register.ts";
 import { resetPassword } from "./reset-password.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
-import { proveCredentials, soon, testDeps } from "./test-deps.ts";
+import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "./test-deps.ts";
 import { outboxOf, tokensIn } from "./test-mails-store.ts";
 import { undoAccessChange } from "./undo-access-change.ts";
 import { undoEmailChange } from "./undo-email-change.ts";
 
 let database: TestDatabase;
-let deps: Awaited<ReturnType<typeof testDeps>>;
+let deps: TestDeps;
 let userId: string;
 
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  deps = await testDeps(database.sql);
-  userId = (await register(deps, ANNA, soon())).id;
+  ({ deps, userId } = await startWithAnna(database));
   await proveCredentials(database.ownerSql, userId);
 });
-afterEach(
-  () =>
-    database.ownerSql`truncate users, counted_mails, mail_outbox, session_ends, released_addresses cascade`,
-);
 afterAll(() => database.drop());
 
-const ANNA = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
 const NEW = "an entirely new password";
 const DAY_MS = 24 * 3_600_000;
 const FROM = { clientIp: "192.0.2.1", userAgent: "" };

@@ -11,26 +11,23 @@ import { disownAccount } from "./disown-account.ts";
 import type { MailName } from "./mail.ts";
 import { register } from "./register.ts";
 import { resendVerification } from "./resend-verification.ts";
-import { soon, testDeps } from "./test-deps.ts";
+import { ANNA, soon, startWithAnna, type TestDeps } from "./test-deps.ts";
 import { tokensIn } from "./test-mails-store.ts";
 import { undoEmailChange } from "./undo-email-change.ts";
 import { verifyEmail } from "./verify-email.ts";
 
-const ANNA = { email: "anna@example.com", password: "Correct-Horse-42", firstName: "A", lastName: "B" };
 const FROM = { clientIp: "192.0.2.1", userAgent: "test" };
 const STRANGER = "019a0000-0000-7000-8000-0000000000aa";
 
 let database: TestDatabase;
-let deps: Awaited<ReturnType<typeof testDeps>>;
+let deps: TestDeps;
 let userId: string;
 
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, mail_outbox, session_ends, security_events cascade`;
-  deps = await testDeps(database.sql);
-  userId = (await register(deps, ANNA, soon())).id;
+  ({ deps, userId } = await startWithAnna(database));
 });
 afterAll(() => database.drop());
 
