@@ -166,6 +166,7 @@ test("of the disk a stream gets one message until it has answered; what is new m
   expect(latest().sent).toEqual(Array.from({ length: 200 }, (_, index) => index + 1));
   service.accepts = false;
   latest().handlers.onAcknowledged(200);
+  expect(spoolLines.map(([level]) => level)).toEqual([40]); // not drained yet
   const startedMs = performance.now();
   await durable(record());
   expect(performance.now() - startedMs).toBeLessThan(50);

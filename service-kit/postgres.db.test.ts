@@ -48,6 +48,36 @@ afterEach(async () => {
   await database.drop();
 });
 
+test("every connection says who it is and has time-outs, and what the server notices is a line for debugging", async () => {
+  const lines: string[] = [];
+  const service = connectPostgres(
+    {
+      DATABASE_URL: database.url,
+      DATABASE_PASSWORD_FILE: new Secret(database.password),
+      DATABASE_POOL_SIZE: 1,
+    },
+    "test-service",
+    pino({ level: "debug" }, { write: (line: string) => void lines.push(line) }),
+    { idle_session_timeout: 7_000 },
+  );
+  const settings = await service`
+    select name, setting from pg_settings where source = 'client' and name in (
+      'application_name', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout',
+      'idle_session_timeout')`;
+  expect(Object.fromEntries(settings.map(({ name, setting }) => [name, setting]))).toEqual({
+    application_name: "test-service",
+    statement_timeout: "2000",
+    lock_timeout: "1000",
+    idle_in_transaction_session_timeout: "5000",
+    idle_session_timeout: "7000",
+  });
+  await service`do $$ begin raise notice 'look at this'; end $$`;
+  await service.end();
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+    { level: 20, notice: "look at this" },
+  ]);
+});
+
 const one = () => orUnavailable(sql`select 1 as one`.then((rows) => rows.length));
 
 test("a connection whose other end has gone without a word: unavailable in time, and replaced by itself", {

@@ -1,3 +1,6 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -9,6 +12,8 @@ import { Secret } from "./config.ts";
 import {
   connectPostgres,
   isUnavailable,
+  isUniqueViolation,
+  onOneConnection,
   openConnections,
   openPool,
   orUnavailable,
@@ -131,6 +136,49 @@ test("a connection lost inside a savepoint fails the call", async () => {
 test("a connection lost while its commit is under way fails the call", async () => {
   await start(({ text }) => (text === "commit" ? cutNow("end") : undefined));
   await expect(transaction(sql, async (tx) => (await tx`select 1`).count)).rejects.toMatchObject(CLOSED);
+});
+
+test("work that fails is rolled back, a part of it to where the part began; its own error is what the caller gets", async () => {
+  await start();
+  const failing = transaction(sql, async (tx) => {
+    await tx`select first`;
+    const part = tx.savepoint(async (inner) => {
+      await inner`select inside`;
+      throw new Error("of the part");
+    });
+    await expect(part).rejects.toThrow("of the part");
+    expect(await tx.savepoint((inner) => inner`select again`.then(() => "of the second part"))).toBe(
+      "of the second part",
+    );
+    throw new Error("its own");
+  });
+  await expect(failing).rejects.toThrow("its own");
+  expect(statements().map((text) => text.split(" ")[0])).toEqual([
+    "start",
+    "begin",
+    "select",
+    "savepoint",
+    "select",
+    "rollback",
+    "savepoint",
+    "select",
+    "rollback",
+  ]);
+});
+
+test("the statements of one session have a connection for themselves", async () => {
+  await start(undefined, { max: 2 });
+  const result = await onOneConnection(sql, async (session) => {
+    await session`select a`;
+    await Promise.all([sql`select x`, sql`select y`]);
+    await session`select b`;
+    return "its result";
+  });
+  expect(result).toBe("its result");
+  const connections = new Map(server.received.map(({ text, connection }) => [text, connection]));
+  const [a, b, x, y] = ["a", "b", "x", "y"].map((name) => connections.get(`select ${name}`));
+  expect([b, y]).toEqual([a, x]);
+  expect(x).not.toBe(a);
 });
 
 test("work that has ended is not committed on a connection that was lost meanwhile", async () => {
@@ -340,6 +388,41 @@ test("a server without TLS is refused when a CA was given", async () => {
   await secured.end({ timeout: 0 });
 });
 
+test("a service with a CA is connected by TLS only", async () => {
+  await start();
+  const directory = await mkdtemp(join(tmpdir(), "gatehouse-ca-"));
+  await writeFile(join(directory, "ca.crt"), "no certificate is looked at");
+  const service = connectPostgres(
+    { ...configOf(1), DATABASE_CA_FILE: join(directory, "ca.crt") },
+    "test",
+    pino({ level: "silent" }),
+  );
+  await expect(service`select 1`).rejects.toMatchObject({ code: "CONNECTION_NOT_ENCRYPTED" });
+  await service.end({ timeout: 0 });
+  await rm(directory, { recursive: true });
+});
+
+test("what says 'not now' is unavailable, to be tried again in a second; anything else stays what it is", async () => {
+  await start();
+  const cause = { code: "57014" };
+  await expect(orUnavailable(Promise.reject(cause))).rejects.toMatchObject({
+    code: "service_unavailable",
+    retryAfterMs: 1_000,
+    cause,
+  });
+  const other = new Error("a defect");
+  await expect(orUnavailable(Promise.reject(other))).rejects.toBe(other);
+  await expect(orUnavailable(Promise.resolve("done"))).resolves.toBe("done");
+});
+
+test("a violation of a constraint is known by its name", () => {
+  const violation = { code: "23505", constraint_name: "users_email" };
+  expect(isUniqueViolation(violation, "users_email")).toBe(true);
+  expect(isUniqueViolation(violation, "users_name")).toBe(false);
+  expect(isUniqueViolation({ ...violation, code: "23503" }, "users_email")).toBe(false);
+  expect(isUniqueViolation(null, "users_email")).toBe(false);
+});
+
 test("SQLSTATEs and driver codes that say 'not now'", () => {
   const unavailable = [
     "08000",
@@ -373,23 +456,42 @@ test("SQLSTATEs and driver codes that say 'not now'", () => {
     "EAI_AGAIN",
   ];
   for (const code of unavailable) expect(isUnavailable({ code }), code).toBe(true);
-  for (const code of ["23505", "23503", "42P01", "42501", "22P02", "25P02", "XX000", "", undefined, 53300]) {
+  const longer = ["x57014", "57014x", "xEPIPE", "EPIPEx", "xCONNECTION_CLOSED"];
+  for (const code of [
+    "23505",
+    "23503",
+    "42P01",
+    "42501",
+    "22P02",
+    "25P02",
+    "XX000",
+    "",
+    undefined,
+    53300,
+    ...longer,
+  ]) {
     expect(isUnavailable({ code }), String(code)).toBe(false);
   }
   expect(isUnavailable(null)).toBe(false);
 });
 
-test("a service's pool is as large as its configuration says", async () => {
+test("a service's pool is as large as its configuration says, keeps its connections, and lets 100 wait for each", async () => {
   await start();
-  const config = {
-    DATABASE_URL: server.url,
-    DATABASE_PASSWORD_FILE: new Secret("any"),
-    DATABASE_POOL_SIZE: 3,
-  };
-  const service = connectPostgres(config, "test", pino({ level: "silent" }));
-  await Promise.all(Array.from({ length: 12 }, () => service`select 1`));
+  const service = connectPostgres(configOf(3), "test", pino({ level: "silent" }));
+  const answers = await Promise.allSettled(Array.from({ length: 304 }, () => service`select 1`));
+  const refused = answers.flatMap((answer) => (answer.status === "rejected" ? [answer.reason] : []));
+  expect(refused).toMatchObject([{ code: "CONNECTION_BUSY" }]);
   expect(openConnections(service)).toBe(3);
+  expect(new Set(server.received.map(({ connection }) => connection)).size).toBe(3);
   await service.end({ timeout: 0 });
 });
+
+function configOf(poolSize: number) {
+  return {
+    DATABASE_URL: server.url,
+    DATABASE_PASSWORD_FILE: new Secret("any"),
+    DATABASE_POOL_SIZE: poolSize,
+  };
+}
 
 const SLOW_ANSWER = Buffer.from("C\0\0\0\x0bSELECT\0Z\0\0\0\x05I", "latin1");

@@ -156,7 +156,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "!audit-client/*.test.ts",
       "!audit-client/*.fixture.ts",
     ],
-    tests: testsIn("audit-client", "spool", "recorder-spool"),
+    tests: testsIn("audit-client", "spool", "recorder-spool", "resend-run"),
   },
   sequencer: {
     mutate: [
@@ -193,7 +193,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "service-kit/postgres.ts",
       "service-kit/within-deadline.ts",
     ],
-    tests: testsIn("service-kit", "database-socket", "postgres", "within-deadline"),
+    tests: testsIn("service-kit", "connection-pool", "database-socket", "postgres", "within-deadline"),
   },
   verifier: {
     mutate: ["cli/audit-verifier/*.ts", "!cli/audit-verifier/*.test.ts", "!cli/audit-verifier/*.fixture.ts"],

@@ -1,0 +1,374 @@
+import { type AddressInfo, connect, createServer, type Server } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { afterEach, expect, test, vi } from "vitest";
+import { type FakePostgres, startFakePostgres } from "../tests/support/fake-postgres.ts";
+import { withCallDeadline } from "./call-deadline.ts";
+import type { ConnectionPoolOptions, PooledConnection } from "./connection-pool.ts";
+import { openConnections, openPool, type Sql, transaction } from "./postgres.ts";
+
+let server: FakePostgres;
+let sql: Sql;
+let proxy: Server | undefined;
+
+afterEach(async () => {
+  vi.useRealTimers();
+  await sql.end({ timeout: 0 });
+  server.close();
+  proxy?.close();
+});
+
+/** A pool, of one connection if nothing else is said, whose clock stands but for `vi.advanceTimersByTimeAsync`. */
+async function start(
+  options: Partial<ConnectionPoolOptions> = {},
+  answer?: Parameters<typeof startFakePostgres>[0],
+): Promise<void> {
+  server = await startFakePostgres(answer);
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance", "Date"] });
+  sql = openPool({
+    url: server.url,
+    maxConnections: 1,
+    connectTimeoutMs: 600_000,
+    maxWaitMs: 600_000,
+    maxWaiting: 10,
+    driver: { password: "any" },
+    ...options,
+  });
+}
+
+/** Lets sockets and the driver go on, without any time passing, until a condition is true. */
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) {
+    vi.advanceTimersByTime(0);
+    await nextTurn();
+  }
+}
+
+/** Waits without any time passing. */
+async function soon<T>(promise: PromiseLike<T>): Promise<T> {
+  const watched = watch(promise);
+  await until(() => watched.state !== "waiting");
+  return promise;
+}
+
+function watch(promise: PromiseLike<unknown>) {
+  const watched: { state: "waiting" | "resolved" | "rejected"; error?: unknown } = { state: "waiting" };
+  promise.then(
+    () => {
+      watched.state = "resolved";
+    },
+    (error: unknown) => {
+      Object.assign(watched, { state: "rejected", error });
+    },
+  );
+  return watched;
+}
+
+/** Some turns of the event loop, for what must not happen. */
+async function turns(): Promise<void> {
+  let left = 20;
+  await until(() => left-- === 0);
+}
+
+/** `answered`, or the code of the failure. */
+function ask(text = "select 1"): Promise<string> {
+  return soon(
+    sql.unsafe(text).then(
+      () => "answered",
+      (error: { code?: string }) => error.code ?? "no code",
+    ),
+  );
+}
+
+/** The connection that brought a statement. */
+const connectionOf = (text: string) => server.received.find((message) => message.text === text)?.connection;
+const socketOf = (connection: number | undefined) =>
+  server.received.find((message) => message.connection === connection)?.socket;
+
+/** Holds a connection until it is let go. */
+function hold() {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let held: PooledConnection | undefined;
+  const over = sql.pool.hold(async (connection) => {
+    held = connection;
+    await promise;
+  });
+  over.catch(() => undefined);
+  return { over, letGo: resolve, connection: () => held as PooledConnection };
+}
+
+const CLOSED = { code: "CONNECTION_CLOSED", message: "the database closed the connection" };
+const TOO_LATE = { code: "CONNECTION_TOO_LATE", message: "no connection to the database in time" };
+
+test("a server that lets nobody in is asked again after 50 ms, then after twice as long each time, at most a second", async () => {
+  let letsIn = false;
+  await start({ maxWaiting: 0 }, ({ text, socket }) => {
+    if (text !== "start" || letsIn) return undefined;
+    socket.destroy();
+    return "nothing";
+  });
+  for (const pauseMs of [50, 100, 200, 400, 800, 1_000, 1_000]) {
+    await expect(soon(sql`select 1`)).rejects.toMatchObject(CLOSED);
+    await vi.advanceTimersByTimeAsync(pauseMs - 1);
+    expect(await ask()).toBe("CONNECTION_BUSY");
+    await vi.advanceTimersByTimeAsync(1);
+  }
+  letsIn = true;
+  expect(await ask()).toBe("answered");
+  letsIn = false;
+  for (const socket of server.sockets) socket.destroy();
+  await until(() => openConnections(sql) === 0);
+  expect(await ask()).toBe("CONNECTION_CLOSED"); // after one that was in there is no pause
+  await vi.advanceTimersByTimeAsync(49);
+  expect(await ask()).toBe("CONNECTION_BUSY");
+  await vi.advanceTimersByTimeAsync(1);
+  expect(await ask()).toBe("CONNECTION_CLOSED");
+});
+
+test("who waits during such a pause is served after it, before who came later", async () => {
+  let starts = 0;
+  await start({}, ({ text, socket }) => {
+    if (text !== "start" || ++starts > 1) return undefined;
+    socket.destroy();
+    return "nothing";
+  });
+  expect(await ask()).toBe("CONNECTION_CLOSED");
+  const early = watch(sql.unsafe("select early"));
+  await turns();
+  await vi.advanceTimersByTimeAsync(50); // the pause is over, its end not yet noticed
+  const late = watch(sql.unsafe("select late"));
+  await turns();
+  await vi.advanceTimersByTimeAsync(1); // now it is
+  await vi.advanceTimersByTimeAsync(1); // the driver connects in a timer of no time
+  await until(() => early.state === "resolved" && late.state === "resolved");
+  const order = server.received.map(({ text }) => text).filter((text) => /early|late/.test(text));
+  expect(order).toEqual(["select early", "select late"]);
+});
+
+test("who waits when a connection is lost gets the next one", async () => {
+  await start();
+  const { over, connection } = hold();
+  const waiting = watch(sql.unsafe("select waits"));
+  await soon(connection().driver`select 1`);
+  for (const socket of server.sockets) socket.destroy();
+  await until(() => waiting.state !== "waiting");
+  expect([waiting.state, connectionOf("select waits")]).toEqual(["resolved", 1]);
+  expect(watch(over).state).toBe("waiting");
+});
+
+test.each([
+  ["end", CLOSED],
+  ["reset", { code: "ECONNRESET" }],
+])("a connection says how it was lost: %s", async (how, expected) => {
+  await start();
+  const { connection, letGo, over } = hold();
+  await soon(connection().driver`select 1`);
+  for (const socket of server.sockets) how === "end" ? socket.destroy() : socket.resetAndDestroy();
+  await until(() => connection().lost !== undefined);
+  expect(connection().lost).toMatchObject(expected);
+  letGo();
+  await soon(over);
+  expect(await ask("select next")).toBe("answered");
+  expect(connectionOf("select next")).toBe(1);
+});
+
+test("one that is lost takes no other with it, and one that was lost while nobody used it is not used again", async () => {
+  await start({ maxConnections: 2, maxWaiting: 0 });
+  const [first, second] = [hold(), hold()];
+  await soon(Promise.all([first, second].map(({ connection }) => connection().driver`select 1`)));
+  second.letGo();
+  await soon(second.over);
+  socketOf(connectionOf("start"))?.destroy();
+  await until(() => openConnections(sql) === 1);
+  expect([await ask("select more"), connectionOf("select more")]).toEqual(["answered", 1]);
+  expect(openConnections(sql)).toBe(1);
+  first.letGo();
+  socketOf(1)?.destroy();
+  await until(() => openConnections(sql) === 0);
+  expect([await ask("select again"), connectionOf("select again")]).toEqual(["answered", 2]);
+});
+
+test("a connection goes back when the work with it fails", async () => {
+  await start({ maxWaiting: 0 });
+  await expect(soon(sql.pool.hold(() => Promise.reject(new Error("its own"))))).rejects.toThrow("its own");
+  expect(await ask()).toBe("answered");
+});
+
+test("one waits as long as the pool says, and in a call no longer than its caller", async () => {
+  await start({ maxWaitMs: 1_000 });
+  hold();
+  const waiting = [
+    watch(sql`select 1`),
+    watch(withCallDeadline(Date.now() + 100, async () => sql`select 2`)),
+    watch(withCallDeadline(Date.now() + 5_000, async () => sql`select 3`)),
+  ];
+  const states = () => waiting.map(({ state }) => state);
+  await turns();
+  await vi.advanceTimersByTimeAsync(99);
+  expect(states()).toEqual(["waiting", "waiting", "waiting"]);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(states()).toEqual(["waiting", "rejected", "waiting"]);
+  await vi.advanceTimersByTimeAsync(899);
+  expect(states()).toEqual(["waiting", "rejected", "waiting"]);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(waiting).toMatchObject(waiting.map(() => ({ state: "rejected", error: TOO_LATE })));
+  expect(sql.pool.waitingCount).toBe(0);
+});
+
+test("a connection that comes free in the moment in which a wait is over is not used for it", async () => {
+  await start({ maxWaitMs: 1_000 });
+  const { letGo } = hold();
+  setTimeout(letGo, 1_000); // before the wait's own timer
+  const late = watch(sql`insert late`);
+  await turns();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(late).toMatchObject({ state: "rejected", error: TOO_LATE });
+  expect(await ask()).toBe("answered");
+  expect(connectionOf("insert late")).toBeUndefined();
+});
+
+test("in the moment of its deadline a call gets no connection any more, though one is free", async () => {
+  await start();
+  await ask();
+  const late = withCallDeadline(Date.now(), async () => sql`insert late`);
+  await expect(soon(late)).rejects.toMatchObject(TOO_LATE);
+});
+
+test("of more than may wait, the next is told so", async () => {
+  await start({ maxWaiting: 1 });
+  hold();
+  watch(sql`select waits`);
+  await turns();
+  const busy = { code: "CONNECTION_BUSY", message: "too many wait for a connection" };
+  await expect(soon(sql`select surplus`)).rejects.toMatchObject(busy);
+});
+
+test("a connection is replaced once it has its age, not before", async () => {
+  await start({ lifetimeMs: 1_000 });
+  await ask("select 1");
+  await vi.advanceTimersByTimeAsync(999);
+  await ask("select 2");
+  await vi.advanceTimersByTimeAsync(1);
+  await ask("select 3");
+  await until(() => openConnections(sql) === 0);
+  await ask("select 4");
+  const used = [1, 2, 3, 4].map((index) => connectionOf(`select ${index}`));
+  expect(used).toEqual([0, 0, 0, 1]);
+});
+
+test("a connection that nobody uses is closed after a time, one that is used again is not", async () => {
+  await start({ maxConnections: 2, idleTimeoutMs: 1_000 });
+  const held = [hold(), hold()];
+  for (const { letGo, over } of held) {
+    letGo();
+    await soon(over);
+  }
+  await ask("select first");
+  await vi.advanceTimersByTimeAsync(999);
+  expect(openConnections(sql)).toBe(2);
+  await ask("select again");
+  await vi.advanceTimersByTimeAsync(1);
+  await until(() => openConnections(sql) === 1);
+  await ask("select still");
+  expect(connectionOf("select still")).toBe(connectionOf("select first"));
+  await vi.advanceTimersByTimeAsync(999);
+  await turns();
+  expect(openConnections(sql)).toBe(1);
+  await vi.advanceTimersByTimeAsync(1);
+  await until(() => openConnections(sql) === 0);
+  expect(await ask()).toBe("answered");
+});
+
+test("without such a time connections stay open", async () => {
+  await start();
+  await ask("select 1");
+  await vi.advanceTimersByTimeAsync(86_400_000);
+  await ask("select 2");
+  expect(connectionOf("select 2")).toBe(0);
+});
+
+test("a server that says nothing at the start of a session is given up in time", async () => {
+  await start({ connectTimeoutMs: 1_000 }, ({ text }) => (text === "start" ? "nothing" : undefined));
+  const asked = watch(sql`select 1`);
+  await until(() => server.received.length > 0);
+  await vi.advanceTimersByTimeAsync(999);
+  expect(asked.state).toBe("waiting");
+  await vi.advanceTimersByTimeAsync(1);
+  await until(() => asked.state !== "waiting");
+  expect(asked.error).toMatchObject({ code: "CONNECT_TIMEOUT" });
+});
+
+test("an end waits for nobody if nothing is under way, and else until the last work is done", async () => {
+  await start({ maxConnections: 2 });
+  const [first, second] = [hold(), hold()];
+  await soon(Promise.all([first, second].map(({ connection }) => connection().driver`select 1`)));
+  const ended = watch(sql.end({ timeout: 600 }));
+  const closing = { code: "CONNECTION_ENDED", message: "the pool is closing" };
+  await expect(soon(sql`select refused`)).rejects.toMatchObject(closing);
+  first.letGo();
+  await until(() => openConnections(sql) === 1);
+  await turns();
+  expect(ended.state).toBe("waiting");
+  await soon(second.connection().driver`select last`);
+  second.letGo();
+  await until(() => ended.state === "resolved");
+  await soon(sql.end({ timeout: 600 }));
+});
+
+test("an end that waits no longer tells the work under way that its connection was given up", async () => {
+  await start();
+  const begun = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  let failure: unknown;
+  const work = watch(
+    transaction(sql, async (tx) => {
+      await tx`select first`;
+      begun.resolve();
+      await goOn.promise;
+      await tx`select second`.catch((error: unknown) => {
+        failure = error;
+      });
+    }),
+  );
+  await soon(begun.promise);
+  await soon(sql.end({ timeout: 0 }));
+  goOn.resolve();
+  await until(() => failure !== undefined && work.state === "rejected");
+  expect(failure).toMatchObject({ code: "CONNECTION_ENDED", message: "the connection was given up" });
+  expect(connectionOf("select second")).toBeUndefined();
+});
+
+test("an end gives up a connection that is still being made", async () => {
+  await start({ ca: Buffer.from("never looked at") }, () => "nothing");
+  const asked = watch(sql`select 1`);
+  await until(() => server.received.length > 0); // it has been asked for TLS, and says nothing
+  await soon(sql.end({ timeout: 0 }));
+  await until(() => server.sockets.size === 0 && asked.state === "rejected");
+});
+
+test.for([
+  { what: "an IPv6 address", host: "::1", wantedPort: 0, authorityOf: (port: number) => `[::1]:${port}` },
+  { what: "no port: 5432", host: "127.0.0.78", wantedPort: 5_432, authorityOf: () => "127.0.0.78" },
+])("a URL may have $what", async ({ host, wantedPort, authorityOf }, { skip }) => {
+  server = await startFakePostgres();
+  const passing = createServer((inward) => {
+    const outward = connect(server.port, "127.0.0.1");
+    for (const socket of [inward, outward]) socket.on("error", () => undefined);
+    inward.pipe(outward).pipe(inward);
+  });
+  proxy = passing;
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  passing.once("listening", () => resolve(true)).once("error", () => resolve(false));
+  passing.listen(wantedPort, host);
+  const isListening = await promise;
+  const { port } = isListening ? (passing.address() as AddressInfo) : { port: 1 };
+  sql = openPool({
+    url: `postgres://anybody@${authorityOf(port)}/any`,
+    maxConnections: 1,
+    connectTimeoutMs: 10_000,
+    maxWaitMs: 10_000,
+    maxWaiting: 1,
+    driver: { password: "any" },
+  });
+  skip(!isListening, "this machine has no such address, or something else listens there");
+  await expect(sql`select 1`.then(() => "answered")).resolves.toBe("answered");
+});
