@@ -27,6 +27,7 @@ test.each([
   "Bearer  token",
   "Bearer token ",
   "Bearer token token",
+  "Bearer token Bearer token",
   "Bearer to=ken",
   "Bearer =",
   "Bearer tok\u00e9n",

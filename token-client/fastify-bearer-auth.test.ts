@@ -1,4 +1,4 @@
-import fastify from "fastify";
+import fastify, { type FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
 import { DomainError } from "../service-kit/errors.ts";
 import { fastifyBearerAuth, principalIn } from "./fastify-bearer-auth.ts";
@@ -38,6 +38,7 @@ async function app() {
         if (token === "many") throw new DomainError("too_many_requests", "many", { retryAfterMs: 2_001 });
         if (token === "strange") throw new DomainError("conflict");
         if (token === "bug") throw new TypeError("a bug");
+        if (token === "foreign") throw Object.assign(new Error("of another library"), { statusCode: 418 });
         return VERDICTS[token] ?? { kind: "inactive", reason: "invalid" };
       },
     },
@@ -71,6 +72,7 @@ test.each([
   ["/any", "Bearer unknowable", 503, undefined],
   ["/any", "Bearer strange", 500, undefined],
   ["/any", "Bearer bug", 500, undefined],
+  ["/any", "Bearer foreign", 418, undefined],
   ["/nobody", "Bearer user", 500, undefined],
   ["/nowhere", undefined, 404, undefined],
   ["/nowhere", "Bearer bug", 404, undefined],
@@ -97,6 +99,15 @@ test("a public route knows nobody, and a handler sees who calls", async () => {
   expect(open.json()).toEqual({ principal: null });
   const any = await instance.inject({ url: "/any", headers: { authorization: "Bearer user" } });
   expect(any.body).toBe("a USER");
+});
+
+test("who asks for the caller of a public route is told that there is none", () => {
+  const request = { principal: null, routeOptions: { url: "/open" } } as FastifyRequest;
+  expect(() => principalIn(request)).toThrow(/public/);
+});
+
+test("other plugins can say that they build on it", async () => {
+  expect((await app()).hasPlugin("gatehouse-bearer-auth")).toBe(true);
 });
 
 test("a route without any configuration stops the start as well", async () => {

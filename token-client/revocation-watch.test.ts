@@ -339,10 +339,11 @@ test("once it is closed a watch opens and plans nothing more, and says nothing",
   expect(debug).not.toHaveBeenCalled();
 });
 
-test("a watch that is closed between two streams opens no other", () => {
+test("a watch that is closed between two streams opens no other, and leaves no timer behind", () => {
   const { watch, streams, requests } = open();
   streams[0]?.emit("end");
   watch.close();
+  expect(vi.getTimerCount()).toBe(0);
   vi.advanceTimersByTime(5_000);
   expect(requests).toHaveLength(1);
 });
@@ -351,6 +352,7 @@ test("a break is logged once, whatever the broken stream says later", () => {
   const debug = vi.fn();
   const { streams } = open({ logger: { debug } as unknown as Logger });
   streams[0]?.emit("error", new Error("broken"));
+  expect(debug).toHaveBeenCalledTimes(1);
   streams[0]?.emit("error", new Error("cancelled"));
   expect(debug).toHaveBeenCalledTimes(1);
 });
@@ -361,6 +363,7 @@ test("a revocation of a kind that this version does not know ends the trust for 
   send();
   const unknown = { sequence: 1, target: undefined, expiresAt: undefined };
   send({ revocations: [unknown, ended("s", 2)], sequence: 2 });
+  expect(error).toHaveBeenCalledTimes(1);
   send({ revocations: [{ ...unknown, sequence: 3 }], sequence: 3 });
   expect([watch.isFresh, revoked.hasSession("s"), error.mock.calls.length]).toEqual([false, true, 1]);
 });
