@@ -134,7 +134,15 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   limits: {
     mutate: gateway("bucket", "bucket-table", "call-limiter", "connection-limit", "known-callers"),
-    tests: tests("gateway", "bucket", "bucket-table", "call-limiter", "connection-limit", "known-callers"),
+    tests: tests(
+      "gateway",
+      "bucket",
+      "bucket-table",
+      "call-limiter",
+      "connection-limit",
+      "known-callers",
+      "shared-limits.db",
+    ),
   },
   "limit-classes": {
     mutate: gateway("limit-class", "rate-limits"),
