@@ -268,6 +268,7 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
         draining = new AbortController();
         await bind(boundAddress).catch((error: unknown) => {
           isServing = false; // tried again with the next look at the readiness
+          forgetFailedBinding(server);
           throw error;
         });
       } else {
@@ -290,6 +291,11 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
         });
       }),
   };
+}
+
+/** grpc-js keeps an attempt to bind that failed, and answers each later one with its error. Not part of its public interface. */
+function forgetFailedBinding(server: Server): void {
+  (server as unknown as { boundPorts?: Map<string, unknown> }).boundPorts?.clear();
 }
 
 /**

@@ -191,7 +191,10 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "service-kit/rpc-metadata.ts",
       "service-kit/call-context.ts",
     ],
-    tests: [...testsIn("service-kit", "rpc", "call-context"), "tests/rpc-boundary.test.ts"],
+    tests: [
+      ...testsIn("service-kit", "rpc", "call-context"),
+      ...tests("tests", "rpc-boundary", "rpc-serving"),
+    ],
   },
   lifecycle: { mutate: ["service-kit/lifecycle.ts"], tests: testsIn("service-kit", "lifecycle") },
   postgres: {
