@@ -16,7 +16,7 @@ export default defineConfig({
     // Real databases and processes on a small, noisy machine: generous, because nothing here measures time.
     testTimeout: 30_000,
     hookTimeout: 60_000,
-    // A condition that is waited for: how fast the machine is must not decide.
+    // Generous: the speed of the machine must not decide.
     expect: { poll: { timeout: 20_000 } },
   },
 });

@@ -63,7 +63,7 @@ export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRe
       const timer = setTimeout(() => end.abort(), graceMs);
       closing.abort();
       await resending;
-      // Nobody may come to send what a former process has left here: its claim or host may be used no more.
+      // Segments taken over from dead processes: after a scale-down there may be no later process that sends them.
       await spool?.resendTaken({ ...resend, signal: end.signal });
       await flushed;
       clearTimeout(timer);

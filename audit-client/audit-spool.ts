@@ -27,20 +27,20 @@ export interface AuditSpool {
   spool: Spool;
   /** Sends what processes that live no more have left, now and whenever one dies beside us. Until the signal. */
   resendFormer(deps: Omit<ResendDeps, "onDamage">): Promise<void>;
-  /** Sends what was taken over so far, once and for all; what cannot be sent until the signal stays. After `resendFormer`. */
+  /** Makes one attempt to send the orphaned files already claimed; unsent ones stay. Call it after `resendFormer`. */
   resendTaken(deps: Omit<ResendDeps, "onDamage">): Promise<void>;
-  /** Sends what dead processes have left until nothing is left in the directory, or until the signal. Without `resendFormer`. */
+  /** Claims and sends orphaned files until none is left or the signal aborts. Do not combine it with `resendFormer`. */
   drain(deps: Omit<ResendDeps, "onDamage">): Promise<SpoolRemains>;
   close(): Promise<void>;
 }
 
-/** What a spool directory still holds. */
+/** The contents of a spool directory after a drain. */
 export interface SpoolRemains {
-  /** Files with entries that nobody has sent yet. */
+  /** Unsent files. */
   unsentFiles: number;
-  /** Files with entries that cannot be read any more, set aside. */
+  /** Quarantined files: entries in them are unreadable. */
   damagedFiles: number;
-  /** How many entries were sent. */
+  /** Entries sent by this drain. */
   sentEntries: number;
 }
 
@@ -119,7 +119,7 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
     }
   }
 
-  /** One try at everything that was taken over. What cannot be done now is told, and left for the next one. */
+  /** One attempt to send all orphaned files. A failure is logged; the next round tries again. */
   async function resendRound(deps: ResendDeps): Promise<void> {
     try {
       await resendAll(deps);
@@ -171,7 +171,7 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
   };
 }
 
-/** Ends early, without an error, when the signal comes. */
+/** Resolves early, without an error, when the signal aborts. */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal, ref: false }).catch(() => undefined);
 }

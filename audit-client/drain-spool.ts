@@ -8,19 +8,19 @@ import { openAuditSpool, type SpoolRemains } from "./audit-spool.ts";
 import { openRecordStream } from "./record-stream.ts";
 
 export interface DrainOptions {
-  /** Absolute path of a directory that processes which live no more have spooled into. */
+  /** Absolute path of a spool directory whose processes have ended. */
   directory: string;
   /** `host:port` of audit-service. */
   address: string;
-  /** Of the service that has spooled: an entry counts as the same only under the same name. */
+  /** Must be of the service that wrote the spool: audit-service deduplicates by producer name. */
   certificate: ProcessCertificate;
   timeoutMs: number;
   logger: Logger;
 }
 
 /**
- * Sends every entry of a spool directory to audit-service, until none is left or the time is over. What is left stays as
- * it is, for the next try or for the process that the directory belongs to.
+ * Sends every entry of a spool directory to audit-service, until none is left or the timeout has passed. Unsent entries
+ * stay for the next attempt.
  *
  * @throws if the directory cannot be used.
  */
@@ -28,7 +28,7 @@ export async function drainSpool(options: DrainOptions): Promise<SpoolRemains> {
   const { directory, address, certificate, timeoutMs, logger } = options;
   const spool = await openAuditSpool({
     directory,
-    maxBytes: 0, // nothing is added
+    maxBytes: 0, // it appends nothing
     producerId: uuidv4(),
     logger,
     metrics: createMetrics("drain-spool"),

@@ -22,7 +22,7 @@ export interface FaultyDisk extends SpoolFileSystem {
   /** Offsets of bytes that cannot be read, by path. */
   badBytes: Map<string, readonly number[]>;
   syncs: number;
-  /** Opened and not closed. */
+  /** Open file handles. */
   openFiles: number;
   /**
    * The power goes: of each file, what was durable stays, with the first part of what was not.

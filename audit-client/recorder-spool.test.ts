@@ -13,14 +13,14 @@ import { MAX_ENTRY_BYTES } from "./to-proto.ts";
 
 const PRODUCER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
 const SPOOL_AFTER_MS = 250;
-/** What an outcome that is still to come is given. */
+/** The space reserved for each pending outcome. */
 const MAX_SPOOLED_BYTES = recordBytes(MAX_ENTRY_BYTES);
 const MAX_BYTES = 10_000_000;
 
 /** A service that can be there, be silent, or be away; it stores what it is sent, once. */
 interface Service {
   state: "there" | "silent" | "away";
-  /** Whether its streams take more without a pause. */
+  /** Whether its streams accept writes without back-pressure. */
   accepts: boolean;
   /** Sequences in the order of storing. */
   stored: number[];
@@ -33,10 +33,10 @@ let service: Service;
 let metrics: Metrics;
 let recorder: Recorder;
 let spool: Spool;
-/** Of former processes. */
+/** Bytes of orphaned files. */
 let othersBytes: number;
 let streams: { handlers: RecordStreamHandlers; isOver: boolean; sent: number[] }[];
-/** Levels and texts of what was logged about the spool. */
+/** Log lines about the spool. */
 let spoolLines: [level: number, text: string][];
 
 beforeEach(() => {

@@ -31,7 +31,7 @@ let streams: FakeStream[];
 let metrics: Metrics;
 let recorder: Recorder;
 let stalls: number;
-/** What was logged, parsed. */
+/** Parsed log lines. */
 let lines: Record<string, unknown>[];
 
 beforeEach(() => {

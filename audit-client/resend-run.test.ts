@@ -151,7 +151,7 @@ test("what is lost is told of once, though the rest is sent again", async () => 
 test("of files that cannot be read at all nothing is sent, and nobody waits for them", async () => {
   const run = await runOf([1, 3]);
   disk.failing.set("read", "EIO");
-  // One block: bad ones are passed over, and nothing is in it.
+  // A single block: bad blocks are skipped, so the run is empty.
   expect([await resend(run), await resend([])]).toEqual([0, 0]);
   expect(streams).toEqual([]);
   expect(damages).toEqual([{ fromSequence: 1, toSequence: 3 }]);
@@ -199,7 +199,7 @@ test("it ends with its signal between two tries, at once, and tries nothing more
   expect(streams).toHaveLength(length);
 });
 
-/** An entry of a file changes on the disk. */
+/** Damages an entry on disk. */
 function rot(path: string, sequence: number): void {
   const content = disk.files.get(path);
   if (content === undefined) throw new Error("no file");

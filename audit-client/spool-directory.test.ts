@@ -424,7 +424,7 @@ async function open(): Promise<SpoolDirectory> {
   return openSpoolDirectory({ files, path, producerId: uuidv4(), logger });
 }
 
-/** What a process that lives no more has left of these sequences, a file each. */
+/** The files of a dead process: one for each range of sequences. */
 async function formerWith(producerId: string, groups: readonly (readonly [number, number])[]): Promise<void> {
   const directory = join(path, producerId);
   await mkdir(directory, { recursive: true });

@@ -24,7 +24,7 @@ export interface SpoolDirectory {
   takeOver(): Promise<FormerRun[]>;
   /** How many files were set aside, and not looked after by people since. */
   countDamaged(): Promise<number>;
-  /** How many files hold entries that nobody has sent yet, those of living processes included. */
+  /** Number of unsent files, including those of running processes. */
   countUnsent(): Promise<number>;
   /** Removes our own directory if nothing is left in it, and gives up the lock. */
   close(): Promise<void>;

@@ -12,7 +12,7 @@ import {
 
 const PRODUCER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
 
-// A new version reads what an old one has left, and the other way round.
+// Versions must read each other's files.
 test("the bytes of a file's header and of a record stay what they are", () => {
   const header = encodeFileHeader(PRODUCER);
   const named = Buffer.concat([Buffer.from("GHSPOOL1"), Buffer.from(PRODUCER.replaceAll("-", ""), "hex")]);

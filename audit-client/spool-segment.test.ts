@@ -5,10 +5,10 @@ import { readRecords, recoverSegment } from "./spool-segment.ts";
 
 const PRODUCER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
 const PATH = `/spool/${PRODUCER}-000001.spool`;
-/** What is read at once. */
+/** Size of one read. */
 const READ_BYTES = 256 * 1024;
 
-/** A file of these parts behind its header, on a disk of its own. */
+/** A disk with one file: a header followed by these parts. */
 async function diskWith(...parts: Buffer[]): Promise<FaultyDisk> {
   const disk = faultyDisk();
   const file = await disk.create(PATH);
@@ -112,7 +112,7 @@ test.each([5_000, 290_000])(
 
 test("where most of a file cannot be read, what lies before that is taken", async () => {
   const disk = await diskWith(records(1, 6, 60_000));
-  // From behind what is read at once on: parts of the fifth record, and the sixth.
+  // From behind the first read on: part of the fifth record, and the sixth.
   const bad = Array.from({ length: 24 }, (_, block) => 262_500 + 4_096 * block);
   disk.badBytes.set(PATH, bad);
   expect(await recover(disk)).toMatchObject({

@@ -35,9 +35,9 @@ export interface RecordsRead {
 }
 
 /**
- * Reads at most `limit` whole records from a position on: the first unbroken run of them. Damage before it is skipped.
+ * Reads the first run of consecutive records from a position on, at most `limit`. Damage before it is skipped.
  *
- * @throws what the file system says if there is too much behind the position that cannot be read, and no record before it.
+ * @throws the file system's error if too many blocks are unreadable and no record was found before them.
  */
 export async function readRecords(
   { file }: Pick<SpoolSegment, "file">,
@@ -52,7 +52,7 @@ export async function readRecords(
     const read = await readAround(file, nextPosition, length).catch((error: unknown) => {
       if (records.length === 0) throw error;
     });
-    if (read === undefined) break; // what was read before is whole; the next call says what is wrong here
+    if (read === undefined) break; // records before it are intact; the next call reports the error
     isDamaged ||= read.hasBadBlocks;
     const taken = takeRecords(read.bytes, records, limit);
     nextPosition += taken;

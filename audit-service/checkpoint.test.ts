@@ -20,7 +20,7 @@ const publicKey = createPublicKey(KEY).export({ format: "jwk" }).x ?? "";
 const typedKey = Buffer.concat([Buffer.of(1), Buffer.from(publicKey, "base64url")]);
 const keyId = createHash("sha256").update(`${ORIGIN}\n`).update(typedKey).digest().subarray(0, 4);
 
-/** A note of any text, signed as C2SP wants. */
+/** A note with any text, signed as C2SP specifies. */
 function signed(text: string, id: Buffer = keyId): string {
   const signature = Buffer.concat([id, sign(null, Buffer.from(text), KEY)]);
   return `${text}\n— ${ORIGIN} ${signature.toString("base64")}\n`;

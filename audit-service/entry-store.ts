@@ -251,8 +251,8 @@ interface ProvenRow extends EntryRow {
 }
 
 /**
- * The number of the entry `e` above another one, or null. What has one has a number of its month's: partitions of other
- * numbers are not looked at, for which each look-up must know its bounds (`lateral`).
+ * The number of entry `e`, if it is above the given one; else null. It can only be among the numbers of its month, so other
+ * partitions are not scanned. The partitions are pruned at execution, which needs the bounds for each row (`lateral`).
  */
 export function sequenceOf(sql: Sql, above = 0) {
   return sql`(

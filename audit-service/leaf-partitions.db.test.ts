@@ -73,7 +73,7 @@ test("the log goes on over the ends of partitions, and everything in it is prove
   const months =
     await database.sql`select first_sequence::int as first, last_sequence::int as last from log_months`;
   expect(months).toEqual([{ first: 1, last: 700 }]);
-  // Another replica begins its term in a later partition than the last checkpoint's floor is from.
+  // The term of another replica begins in a later partition than the floor of the last checkpoint.
   const other = testLog.sequencer();
   await sequencer.stop();
   await testLog.record(3);
@@ -93,7 +93,7 @@ test("no entry gets a second number, in its own partition or in another", async 
       `as ${sequence}`,
     ).rejects.toMatchObject({ code: "23505" });
   }
-  // Both at once, over the end of a partition.
+  // Two inserts in one statement, across a partition boundary.
   await expect(
     database.sql`
       insert into leaves (sequence, position, received_at, leaf_hash, chain_hash)
@@ -153,7 +153,7 @@ test("what is asked by number, or for the entries of a month, looks at their par
   const [oldest] = await selectProvenEntries(database.sql, { first: 1, last: 1 });
   expect(await reads((sql) => selectEntriesById(sql, [oldest?.entry.id ?? ""]))).toEqual([first]);
   await testLog.record(1);
-  // Everything is looked up: each entry in its month's.
+  // Reads all partitions: each entry is looked up in that of its month.
   expect(await reads((sql) => selectUnnumbered(sql, { position: 0n, sequence: 0 }, 10, undefined))).toEqual([
     first,
     second,
@@ -198,14 +198,14 @@ test("an installation is upgraded without reading its leaves under a lock, and r
     lookedAt(tx as unknown as Sql, async () => {
       const file = readdirSync(MIGRATIONS).find((name) => name.startsWith("0010")) ?? "";
       const swap = await readFile(join(MIGRATIONS, file), "utf8");
-      // Without its last lines, which ask for the last number and make empty partitions.
+      // Without its last lines, which read the last number and create empty partitions.
       await tx.unsafe(swap.slice(0, swap.indexOf("select create_leaf_partitions()")));
     }),
   );
   expect(read).toEqual([]);
   await createLeafPartitions(database.ownerSql);
   expect(await partitionNames()).toEqual([1, 2, 3].map((count) => `leaves_below_${count * WIDTH}`));
-  // On the connection, and with the prepared statements, from before.
+  // On an existing connection with its prepared statements.
   expect(await numberAsBefore(1)).toBe(44);
   await testLog.record(300);
   await sequencer.stop();
@@ -222,7 +222,7 @@ test("an installation is upgraded without reading its leaves under a lock, and r
 
 const MIGRATIONS = resolve(import.meta.dirname, "migrations");
 
-/** The schema of an older version, empty. @returns runs the migrations up to another one. */
+/** An empty schema of an older version. @returns a function that migrates to a later one. */
 async function olderSchema(last: string): Promise<(last: string) => Promise<void>> {
   await database.ownerSql.unsafe("drop schema public cascade; create schema public");
   const migrateTo = async (wanted: string) => {
@@ -242,7 +242,7 @@ async function olderSchema(last: string): Promise<(last: string) => Promise<void
   return migrateTo;
 }
 
-/** As a replica of the version before finds what has no number, and numbers it. @returns its last number. */
+/** Numbers entries with the query of the previous version. @returns the last number. */
 async function numberAsBefore(count: number): Promise<number> {
   await testLog.record(count);
   const { sql } = sequencer;
@@ -254,7 +254,7 @@ async function numberAsBefore(count: number): Promise<number> {
   return row?.size ?? 0;
 }
 
-/** Partitions of a few hundred numbers, in the place of the empty ones. */
+/** Replaces the empty partitions by small ones, of a few hundred numbers. */
 async function smallPartitions(): Promise<void> {
   await database.ownerSql.unsafe(`
     drop table ${(await partitionNames()).join(", ")};
@@ -267,7 +267,7 @@ async function partitionNames(): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** The partitions that some work in a transaction reads from. */
+/** The partitions that were scanned in a transaction. */
 async function lookedAt(tx: Sql, work: () => Promise<unknown>): Promise<string[]> {
   const scans = async () => {
     const rows = await tx<{ relid: number; scans: number }[]>`
@@ -283,7 +283,7 @@ async function lookedAt(tx: Sql, work: () => Promise<unknown>): Promise<string[]
   return names.map(({ name }) => name);
 }
 
-/** Stores entries in a transaction that stays open, of a producer of their own: of one producer, a batch waits for the commit of another. */
+/** Stores entries in an open transaction. Has its own producer: batches of one producer are serialised. */
 async function openTransaction(count: number): Promise<{ commit: () => Promise<void> }> {
   const stored = Promise.withResolvers<void>();
   const end = Promise.withResolvers<void>();

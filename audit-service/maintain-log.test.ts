@@ -17,12 +17,12 @@ afterEach(() => {
 
 const status = (isSequencer: boolean): SequencerStatus => ({ ...INITIAL_STATUS, isSequencer });
 
-/** A sequencer whose steps do what a test says. */
+/** A sequencer with the given step. */
 function sequencerOf(step: () => Promise<boolean>) {
   return { step: vi.fn(step), stop: vi.fn(async () => {}), status: status(true) } satisfies Sequencer;
 }
 
-/** A logger that keeps its lines. */
+/** A logger that keeps its lines in memory. */
 function keptLog() {
   const lines: Record<string, unknown>[] = [];
   const logger = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
@@ -65,7 +65,7 @@ test("the sequencer is left to another replica once its running step has ended",
   expect(sequencer.stop).toHaveBeenCalledOnce();
 });
 
-/** The upkeep over a database that answers with an error, and which of its tasks have failed. */
+/** The upkeep on a failing database; `tasks` are those that failed. */
 function failingUpkeep({ isSequencer, onQuery = () => {} }: { isSequencer: boolean; onQuery?: () => void }) {
   const { logger, lines } = keptLog();
   const onFailure = vi.fn();

@@ -371,7 +371,7 @@ test("claimed addresses are erased up to a time, and the search for them ends wh
   };
   expect(await deleteClaims(database.sql, { before: time, after: 0n, limit: 2 })).toBe(2n);
   expect(await positions()).toEqual([3, 4, 5, 6]);
-  // The third was received at that very time.
+  // The third was received at exactly this time.
   expect(await deleteClaims(database.sql, { before: time, after: 2n, limit: 2 })).toBeUndefined();
   expect(await deleteClaims(database.sql, { before: time, after: 6n, limit: 2 })).toBeUndefined();
   expect(await positions()).toEqual([3, 4, 5, 6]);

@@ -52,7 +52,7 @@ export async function createPartitions(sql: Sql, monthsAhead: number): Promise<v
   await sql`select create_log_partitions(${monthsAhead})`;
 }
 
-/** Makes partitions for the numbers to come, if they are missing. */
+/** Creates the partitions for upcoming numbers, if they are missing. */
 export async function createLeafPartitions(sql: Sql): Promise<void> {
   await sql`select create_leaf_partitions()`;
 }

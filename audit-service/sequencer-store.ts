@@ -63,17 +63,17 @@ export async function selectSurroundings(sql: Sql): Promise<Surroundings> {
   return { isSequencer: rows.some(({ writer }) => writer === null), writers: new Set(writers) };
 }
 
-/** Up to where every entry has its number. */
+/** All entries at or below this position have a number. */
 export interface Floor {
   position: bigint;
-  /** No entry above the position has this number or a lower one. 0 if that is not known. */
+  /** Every entry above the position has a higher number than this, or none. 0 if unknown. */
   sequence: number;
 }
 
 /**
- * Entries without a number above a floor, in the order of storing.
+ * Unnumbered entries above a floor, in the order of storing.
  *
- * @param before only those received before; undefined for all.
+ * @param before only entries received before this; undefined for all.
  * @throws {DomainError} `service_unavailable`.
  */
 export async function selectUnnumbered(

@@ -30,14 +30,14 @@ afterEach(async () => {
   await testLog.close();
 });
 
-/** By a clock that stands still unless a test moves it. */
+/** A sequencer on a clock that only the test advances. */
 function start(options: TestSequencerOptions = {}): TestSequencer {
   return testLog.sequencer({ now: () => new Date(nowMs), ...options });
 }
 
 const record = (count: number) => testLog.record(count);
 
-/** An empty one that takes everything, but for what a test wants different. */
+/** An empty checkpoint file without failures, apart from the given changes. */
 function fileWith(changes: Partial<CheckpointFile>): CheckpointFile {
   return { append: async () => {}, last: async () => undefined, freeBytes: async () => 1e9, ...changes };
 }
@@ -123,7 +123,7 @@ test("a term that cannot begin leaves the task to another replica", async () => 
   expect(other.status.isSequencer).toBe(true);
 });
 
-/** A checkpoint file that speaks of more entries than there are, until it is mended. */
+/** A checkpoint file with a larger tree than the log has, until `mend`. */
 function fileAhead() {
   let head: TreeHead | undefined = { size: 9, root: Buffer.alloc(32) };
   const mend = () => {
@@ -189,7 +189,7 @@ test("a file that takes no checkpoint does not keep the log from being signed, a
 
 test("of a file that hangs one write is waited for, for a second, and the next begins when that one has ended", async () => {
   const setRealTimeout = setTimeout;
-  // The second that a write may take has passed at once.
+  // The file time-out of one second expires at once.
   vi.spyOn(globalThis, "setTimeout").mockImplementation(((work: () => void, ms?: number) =>
     setRealTimeout(work, ms === 1_000 ? 0 : ms)) as typeof setTimeout);
   const failures: unknown[] = [];
@@ -310,7 +310,7 @@ async function monthsOfNumbers(): Promise<number[]> {
   return rows.map(({ receivedAt }) => monthOf(receivedAt) - thisMonth);
 }
 
-/** One of the service's own, that may still store entries. */
+/** An open transaction of the service's own role, which may still store entries. */
 async function openTransaction(): Promise<{ close: () => Promise<unknown> }> {
   const isOpen = Promise.withResolvers<void>();
   const mayEnd = Promise.withResolvers<void>();

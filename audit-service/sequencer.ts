@@ -57,7 +57,7 @@ interface Deps {
   onFileFailure: (error: unknown) => void;
   now: () => Date;
   logger: Logger;
-  /** Entries that are numbered at once. */
+  /** Maximum batch size. */
   maxBatchEntries?: number;
 }
 
@@ -83,7 +83,7 @@ export interface SequencerStatus {
   /** When the last entry was numbered, the last checkpoint signed; undefined before the first. */
   numberedAt: Date | undefined;
   checkpointAt: Date | undefined;
-  /** Entries without a number at the last look; at most those of one batch are seen. */
+  /** Unnumbered entries at the last step, at most one batch. */
   backlogEntries: number;
 }
 
@@ -218,8 +218,8 @@ export function createSequencer(deps: Deps): Sequencer {
   }
 
   /**
-   * Nothing that has its number now is above the last position of all. In a backlog no further than what has its number: the
-   * floor must follow, or each look reads everything above it again.
+   * The next floor. Without a backlog it is the last position of all: no numbered entry is above it. In a backlog it is the
+   * last numbered position: the floor must advance with each batch, or each step reads the numbered entries above it again.
    */
   async function nextFloor(
     { end, floor }: Term,

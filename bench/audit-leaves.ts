@@ -1,8 +1,8 @@
 /**
- * What it costs that the leaves of the tree are in partitions: numbering, proofs and pages on one table, as it was before
- * (migrations up to 0007, and the statement of then), and on twelve partitions that a month overlaps, turn by turn.
+ * The cost of partitioned leaves. Compares numbering, proofs and pages on a single table (migrations up to 0007, with the
+ * query of that version) with the same on twelve partitions, where a month spans two of them.
  *
- *   npm run bench:audit-leaves -- [leaves there already, 2400000 unless said]
+ *   npm run bench:audit-leaves -- [existing leaves, default 2400000]
  */
 import { createHash, randomUUID } from "node:crypto";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
@@ -35,7 +35,7 @@ const WIDTH = 2 ** 28;
 
 interface Side {
   intake: Sql;
-  /** With the sequencer's settings. */
+  /** With the sequencer's session settings. */
   sql: Sql;
   number: (floor: Floor) => Promise<StoredEntry[]>;
   size: number;
@@ -78,7 +78,7 @@ async function startSide(isPartitioned: boolean): Promise<Side> {
   };
 }
 
-/** The schema up to 0007, empty. */
+/** An empty schema with migrations up to 0007. */
 async function oldSchema(owner: Sql): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), "gatehouse-bench-"));
   const from = resolve(import.meta.dirname, "..", "audit-service", "migrations");
@@ -91,7 +91,7 @@ async function oldSchema(owner: Sql): Promise<void> {
   rmSync(root, { recursive: true });
 }
 
-/** As it was before there were partitions. */
+/** The query of the version without partitions. */
 async function selectUnnumberedBefore(sql: Sql, floor: Floor): Promise<StoredEntry[]> {
   const rows = await sql<EntryRow[]>`
     select ${columns(sql, sql`(select l.sequence from leaves as l where l.position = e.position)`)} from log_entries as e
@@ -148,7 +148,7 @@ for (let round = 0; round <= ROUNDS; round += 1) {
     const order = round % 2 === 0 ? [one, many] : [many, one];
     const taken = new Map<Side, number>();
     for (const side of order) taken.set(side, await work(side));
-    // The first round warms.
+    // The first round is a warm-up.
     if (round > 0) times.get(name)?.push([taken.get(one) ?? 0, taken.get(many) ?? 0]);
   }
 }

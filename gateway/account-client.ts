@@ -14,7 +14,7 @@ export interface EndedSessions {
 interface AskedMail {
   email: string;
   clientIp: string;
-  /** As an earlier login gave it; may be empty. */
+  /** The device token that an earlier login issued. May be empty. */
   deviceToken: string;
 }
 

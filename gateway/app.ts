@@ -68,7 +68,7 @@ export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClien
   allowedOrigins: ReadonlySet<string>;
   /** Open WebSockets at a time. */
   maxWebSockets: number;
-  /** Whether the process goes on serving for a moment and then stops. */
+  /** Whether the process is in its drain delay, about to stop. */
   isDraining: () => boolean;
   isTrustedProxy: IsTrustedProxy;
   logger: Logger;

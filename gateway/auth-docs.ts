@@ -15,7 +15,7 @@ export const loginHeaders = {
   "Gatehouse-Device": "The same in place of the cookie, for a client that sent this header.",
 };
 
-/** What a client may send with each step of a login, and where it asks for mails. */
+/** Optional header of every step of a login, and of requests for mails. */
 export const deviceHeader = {
   "Gatehouse-Device":
     "For clients without cookies: the value that the last login answered in this header, or `new`. A known device gets " +

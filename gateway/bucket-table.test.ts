@@ -16,7 +16,7 @@ function takes(table: BucketTable, name: string, nowMs: number, kind?: string): 
   return overflowMs(limit, debtMs) === 0;
 }
 
-/** A table with no place left, and the state of a bucket that came too late. */
+/** A full table, and the shared bucket of a newcomer. */
 function fullTable(maxEntries: number) {
   const table = new BucketTable(maxEntries);
   for (let index = 0; index < maxEntries; index += 1) takes(table, `early${index}`, 0);
@@ -70,7 +70,7 @@ test("a full table holds no more, and who comes then has a share of the crowd's 
   for (let call = 0; call < 5; call += 1) expect(takes(table, "late", 0)).toBe(true);
   expect(takes(table, "late", 0)).toBe(false);
   expect(table.size).toBe(4);
-  // Who was there before has what it had.
+  // Callers from before keep their buckets.
   for (let call = 0; call < 4; call += 1) expect(takes(table, "early0", 0)).toBe(true);
   expect(takes(table, "early0", 0)).toBe(false);
 });
@@ -85,7 +85,7 @@ test("the crowd is spread over 256 buckets, which name nobody", () => {
   const { table, crowded } = fullTable(1);
   const names = new Set<string>();
   for (let index = 0; index < 2_000; index += 1) {
-    // Each a minute later, so that there is always room; the table's own entry is used again.
+    // One minute apart, so that there is always room. The existing entry is used again.
     takes(table, "early0", index * 60_000);
     names.add(crowded(`late${index}`, index * 60_000).name);
   }
@@ -117,7 +117,7 @@ test("a bucket of which the other gateways have not been told is kept until they
   table.sweep(60_000);
   expect(table.size).toBe(1);
   state.untold = 0;
-  // The first one comes to the end of the table.
+  // The first sweep reaches the end of the table.
   for (let sweep = 0; sweep < 2; sweep += 1) table.sweep(60_000);
   expect(table.size).toBe(0);
 });

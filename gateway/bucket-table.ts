@@ -28,8 +28,7 @@ export interface BucketState {
  */
 export class BucketTable {
   /**
-   * By kind and name: names are strings that are there already, so that nothing is put together to be looked for. Kinds are
-   * few, so that an empty one may stay.
+   * By kind and name. Nested, so that a look-up builds no key. There are few kinds, so an empty map may stay.
    */
   readonly #kinds = new Map<string, Map<string, BucketState>>();
   readonly #entries = new Set<BucketState>();

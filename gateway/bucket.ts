@@ -1,8 +1,8 @@
 import type { RateLimit } from "../routes-file/routes-file.ts";
 
 /**
- * Whose calls are counted. `device`: those of a device that is known, from a network that is not. It refuses nothing: a
- * call with room here is not counted with strangers, one without is.
+ * What calls are counted by. `device`: a known device on an unknown network. A full device bucket refuses nothing, but the
+ * call is then counted as a stranger's.
  */
 export type LimitScope = "address" | "user" | "device" | "total";
 
@@ -10,11 +10,11 @@ export type LimitScope = "address" | "user" | "device" | "total";
 export interface Bucket {
   /** What calls it counts: few, and the same in every gateway. */
   kind: string;
-  /** Whose calls: an address, a user's id or a device's key where the scope says so, else empty. */
+  /** Depends on the scope: the address, user id or device key. Empty for `total`. */
   name: string;
   scope: LimitScope;
   limit: RateLimit;
-  /** Counts strangers' calls only: a network that is not counted here while it is known for a recent success. */
+  /** Counts only strangers: the call is not counted if this network is known for a recent success. */
   spares?: string;
 }
 

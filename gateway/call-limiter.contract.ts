@@ -134,10 +134,10 @@ export function testLimiterContract(name: string, open: () => Promise<LimiterUnd
       expect(await fromKnown()).toBe(1);
     });
 
-    /** Somebody has logged in on it, from home. */
+    /** A login on a device, from its usual network. */
     const logIn = (key: string, userId = "ada") =>
       limiter.remember({ network: "198.51.100.1", device: { key, userId } });
-    /** From a network that nobody knows, while strangers have used up what they share. */
+    /** Calls from an unknown network after the strangers' limit is used up. */
     const fromElsewhere = async (key: string, count = 1) => {
       await admitted(10, strangers(10, "192.0.2.9"));
       return admitted(count, ofDevice(key), strangers(10, "203.0.113.1"));

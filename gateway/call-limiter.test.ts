@@ -33,7 +33,7 @@ test("a full memory has the bound that it was given, and says how much it holds"
     limit: { calls: 5, perSeconds: 60 },
   });
   for (let index = 0; index < 20; index += 1) limiter.takeHere([bucketOf("a"), bucketOf(`${index % 2}`)]);
-  // Two of their own, and one shared.
+  // Two own buckets and a shared one.
   expect(limiter.size).toBe(3);
 });
 
@@ -53,7 +53,7 @@ describe("without Redis", () => {
     spares: "192.0.2.1",
   };
 
-  /** A Redis that is away, and how often it was asked. */
+  /** A limiter whose Redis is away, and the number of requests to it. */
   function limiterAlone() {
     const redis = {
       isConnected: false,

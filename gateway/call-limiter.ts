@@ -20,7 +20,7 @@ export interface CallLimiter {
   take(buckets: readonly Bucket[]): Promise<Verdict>;
   /** Counts in this process only, with its share. */
   takeHere(buckets: readonly Bucket[]): Verdict;
-  /** Somebody was let in: for 15 days at least, buckets of strangers spare the network and the device. Never rejects. */
+  /** Remembers the network and device of a success. For at least 15 days they are not counted as strangers. Never rejects. */
   remember(letIn: LetIn): Promise<void>;
   /** Whether a network is remembered in this process. */
   isKnown(network: string): boolean;
@@ -88,12 +88,12 @@ const keysOf = (what: string, count: number) =>
   Array.from({ length: count }, (_, index) => `${KEY_PREFIX}${what} ${index}`);
 const NETWORK_KEYS = keysOf("filter of networks", FILTERS);
 const DEVICE_KEYS = keysOf("filter of devices", FILTERS);
-/** That of a day expires with it. */
+/** One for each of two alternating days. Each expires at the end of its day. */
 const NEW_DEVICE_KEYS = keysOf("new devices", 2);
 
 /**
- * `has(key, bit, count)`: whether so many bits, from an argument on, are set in the filter of the generation or of the one
- * before, of those whose keys begin at a place.
+ * `has(key, bit, count)`: whether a name is in the Bloom filter of the current or the previous generation. `key` is the index
+ * of the first filter in KEYS; `bit` that of the first of `count` bits in ARGV.
  */
 const LUA_HAS = `
 local generation = math.floor(now / ${GENERATION_MS})
@@ -110,9 +110,9 @@ end
 `;
 
 /**
- * Given how many buckets there are, per bucket an interval and a window in milliseconds and whose calls it counts
- * (`all`, `device`, `strangers`), then the network's bits and the device's, whose filters' keys come last, if there are
- * any. Answers when each bucket will be empty, in milliseconds from now, or -1 for one that does not count the call.
+ * Arguments: the number of buckets; for each bucket its interval and window in milliseconds, and whose calls it counts
+ * (`all`, `device`, `strangers`); the bits of the network, then of the device. Keys: the buckets, then the filters of both.
+ * Returns for each bucket the milliseconds until it is empty, or -1 if it does not count the call.
  */
 const takeScript = redisScript(`${LUA_NOW}${LUA_HAS}
 local count = tonumber(ARGV[2])
@@ -145,9 +145,9 @@ return debts
 `);
 
 /**
- * Sets a network's bits in the filter of the generation, and a device's if it is known to the gateway (`known`), or
- * already here, or if the user whose counter is at the given place may have another one. Filters expire with the
- * generation after their own.
+ * Adds a network to the current filter. Adds a device if the gateway knows it (`known`), if a filter has it, or if its user
+ * may have another new device today (then the argument is the index of the user's counter). A filter expires with the
+ * generation after its own.
  */
 const rememberScript = redisScript(`${LUA_NOW}${LUA_HAS}
 local function set(first, bit, count, size)
@@ -215,7 +215,7 @@ export function createRedisLimiter(
     },
     async remember(letIn) {
       const { network, device } = letIn;
-      // A Redis that has forgotten learns it again from the gateways.
+      // After Redis has lost its data, gateways that know the device add it again.
       const isDeviceKnown = device !== undefined && known.hasDevice(device.key, options.now());
       if (!known.add(letIn, options.now())) return;
       const place = device?.userId === undefined ? "" : newDevicesPlace(device.userId);

@@ -15,7 +15,7 @@ async function serve(limits: { total: number; perAddress: number }, isTrusted = 
   return (server.address() as AddressInfo).port;
 }
 
-/** Opens connections. @returns of each whether it is served; those that are stay open. */
+/** Opens connections; accepted ones stay open. @returns whether each was accepted. */
 async function dial(port: number, count: number, from = "127.0.0.1"): Promise<boolean[]> {
   const served = Array.from({ length: count }, () => {
     const socket = connect({ port, host: "127.0.0.1", localAddress: from }).on("error", () => undefined);
@@ -65,11 +65,11 @@ test("networks that take all they can leave room for one more", async () => {
   expect(await dial(port, 1, "127.0.0.9")).toEqual([true]);
 });
 
-/** A server without a network: connections come from any address, and close when they are told to. */
+/** A server without a network: connections have any address, and close on demand. */
 function fakeServer(limits: { total: number; perAddress: number }) {
   const fake = new EventEmitter();
   limitConnections(fake as Server, limits, () => false);
-  /** @returns whether the connection was let in, and how to end it. */
+  /** @returns whether the connection was accepted, and a function that ends it. */
   return (remoteAddress: string | undefined) => {
     const socket = Object.assign(new EventEmitter(), { remoteAddress, isDestroyed: false });
     const destroy = () => {

@@ -10,7 +10,7 @@ const MAX_LENGTH = 256;
 /** What our tokens are made of; nothing else gets into a header. */
 const TOKEN = /^[A-Za-z0-9._-]+$/;
 
-/** `<version>.<user>.<device>`: what stays the same from login to login. */
+/** `<version>.<user>.<device>`: the part that all tokens of a device share. */
 const DEVICE = /^\d+\.[\w-]+\.[\w-]+(?=\.)/;
 
 /** Where clients without cookies send the token of an earlier login, or `new` if they have none, and get the next one. */
@@ -24,10 +24,10 @@ export function deviceTokenOf(request: FastifyRequest): string {
 }
 
 /**
- * What a device is recognised by. The device's id, random and told to nobody else, is part of it, so that nobody makes up
- * the key of somebody else's device. Whether the token is good is for identity-service to say.
+ * The key under which a device's calls are counted. It includes the random id of the device, which is secret, so that nobody
+ * can forge the key of another device. Does not verify the token; identity-service does.
  *
- * @returns a digest; undefined for what has not the form of a device token.
+ * @returns a digest; undefined if the text does not have the form of a device token.
  */
 export function deviceKeyOf(token: string): string | undefined {
   const [device] = DEVICE.exec(token) ?? [];

@@ -17,10 +17,10 @@ const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
 export type EndingConnections = WeakSet<Socket>;
 
 /**
- * The gateway's HTTP server. Every request reaches `serve`, with its hooks, or is refused here in the documented shape; an
- * expectation, an upgrade that is not taken and CONNECT included.
+ * The gateway's HTTP server. Every request reaches `serve` and its hooks, or is refused here with a documented error. That
+ * includes `Expect`, CONNECT and unsupported upgrades.
  *
- * @param isDraining whether the process is about to stop: each answer then ends its connection.
+ * @param isDraining whether the process is about to stop: each response then closes its connection.
  */
 export function createHttpServer(
   serve: RequestListener,
@@ -42,7 +42,7 @@ export function createHttpServer(
   server.setTimeout(SILENT_CONNECTION_MS);
   server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
   const receive: RequestListener = (request, response) => {
-    // Its client is told to come by another connection before idle ones are closed (RFC 9112 section 9.6).
+    // Clients reconnect elsewhere before idle connections are closed (RFC 9112 section 9.6).
     if (isDraining()) response.shouldKeepAlive = false;
     if (KNOWN_METHODS.has(request.method ?? "")) serve(request, response);
     else {

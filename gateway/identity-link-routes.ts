@@ -48,7 +48,7 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { oauth, verifier }:
         ...browserTokenOf(request),
         linkTo,
         clientIp: linkTo.clientIp,
-        // The session speaks for whoever links.
+        // The session identifies the caller.
         deviceToken: "",
       };
       const departure = await oauth.begin(beginning, request.call);

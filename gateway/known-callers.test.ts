@@ -21,7 +21,7 @@ describe("networks", () => {
     expect(known.add({ network: "a" }, HOUR_MS - 1)).toBe(false);
     expect(known.add({ network: "a" }, HOUR_MS)).toBe(true);
     expect(known.add({ network: "a" }, 2 * HOUR_MS - 1)).toBe(false);
-    // From the second time on, too, the days begin anew.
+    // Each further success starts the period again.
     expect(known.hasNetwork("a", HOUR_MS + GENERATION_MS - 1)).toBe(true);
   });
 

@@ -1,19 +1,19 @@
 import { createHash } from "node:crypto";
 
 const DAY_MS = 86_400_000;
-/** Who was let in stays known as long as this at the least, and twice as long at the most. */
+/** A network or device stays known for at least this long after a success, and at most twice as long. */
 export const GENERATION_MS = 15 * DAY_MS;
-/** The other gateways are told of a caller again after so long, should Redis have forgotten. */
+/** A known caller is sent to Redis again after this, in case Redis has lost its data. */
 const TELL_AGAIN_MS = 3_600_000;
 /** About 12 MB when full. */
 const MAX_NAMES = 100_000;
 /**
- * Devices of a user that become known in a day. A login without a device's token makes a new device, so that without a
- * bound one account could make any number of them.
+ * New devices of a user that are accepted as known in a day. Each login without a device token creates a device, so one
+ * account could otherwise create any number of them.
  */
 export const NEW_DEVICES_A_DAY = 5;
 
-/** What is known about somebody who was let in. */
+/** The network and device of a success, such as a login. */
 export interface LetIn {
   /** An IPv4 address or an IPv6 /64. */
   network: string;
@@ -23,18 +23,18 @@ export interface LetIn {
 export interface LetInDevice {
   /** See `deviceKeyOf`. */
   key: string;
-  /** Who has just logged in on it. Without: the client names it and has proven nothing, so it stays known if it is. */
+  /** The user who has just logged in on it. Absent if the client only sent the token: an unknown device then stays unknown. */
   userId?: string | undefined;
 }
 
-/** Networks and devices from which somebody was let in within 15 days, as far as this process knows. */
+/** Networks and devices with a success in the last 15 days, in the memory of this process. */
 export class KnownCallers {
   readonly #networks: RecentNames;
   readonly #devices: RecentNames;
   readonly #told: RecentNames;
   readonly #newDevices: NewDevices;
 
-  /** @param replicas gateways that each admit their share of new devices. */
+  /** @param replicas gateways: each accepts its share of new devices. */
   constructor(replicas: number, max = MAX_NAMES) {
     this.#networks = new RecentNames(max);
     this.#devices = new RecentNames(max);
@@ -52,7 +52,7 @@ export class KnownCallers {
     return this.#devices.has(key, nowMs);
   }
 
-  /** @returns whether it is time to tell the others. */
+  /** @returns whether to send it to Redis. */
   add({ network, device }: LetIn, nowMs: number): boolean {
     const isDue = this.#networks.add(network, nowMs);
     if (device === undefined) return isDue;
@@ -63,9 +63,9 @@ export class KnownCallers {
   }
 }
 
-/** A bounded number of names; the one that came longest ago gives way. */
+/** A bounded set of names. When it is full, the least recently added one is evicted. */
 class RecentNames {
-  /** When each came for the last time, the oldest first. */
+  /** Time of the last addition of each, oldest first. */
   readonly #seenMs = new Map<string, number>();
   readonly #max: number;
 
@@ -77,7 +77,7 @@ class RecentNames {
     return nowMs - (this.#seenMs.get(name) ?? Number.NEGATIVE_INFINITY) < GENERATION_MS;
   }
 
-  /** @returns whether it had not come within the last hour. */
+  /** @returns false if it was added within the last hour. */
   add(name: string, nowMs: number): boolean {
     const beforeMs = this.#seenMs.get(name);
     if (beforeMs !== undefined && nowMs - beforeMs < TELL_AGAIN_MS) return false;
@@ -89,7 +89,7 @@ class RecentNames {
   }
 }
 
-/** Counts new devices of a user in a day. Of bounded size: a few users share a counter by chance. */
+/** Counts new devices of each user in a day. Bounded: some users share a counter. */
 class NewDevices {
   readonly #counts = new Uint8Array(2 ** 16);
   readonly #max: number;
@@ -112,22 +112,22 @@ class NewDevices {
 }
 
 /**
- * In Redis what is known is a Bloom filter a generation, two of which are looked at: their size is bounded whatever an
- * attacker does. What one takes for known by mistake is only spared a limit that strangers share, but devices' names can
- * be made up and tried out, networks cannot: so devices have more bits.
+ * The size of a Bloom filter in Redis. There is one filter for each generation of 15 days, and the last two are looked up.
+ * Memory is bounded whatever an attacker does. A false positive only escapes the limit that strangers share. An
+ * attacker can try any number of made-up device keys, but not of networks: so the devices' filter has a lower rate of them.
  */
 export interface Filter {
-  /** In Redis and in one generation; a power of two. */
+  /** Bits of one filter; a power of two. */
   bits: number;
-  /** Of one name. */
+  /** Bits (hash functions) for each name. */
   bitsOfName: number;
 }
 
-/** 8 MiB. Known by mistake: 0.07 % with three million networks in a generation, 4 % with ten million. */
+/** 8 MiB. False positives: 0.07 % with three million networks in a generation, 4 % with ten million. */
 export const NETWORK_FILTER: Filter = { bits: 2 ** 26, bitsOfName: 4 };
-/** 16 MiB. Known by mistake: one in 30 million with three million devices in a generation, one in 200,000 with five. */
+/** 16 MiB. False positives: one in 30 million with three million devices in a generation, one in 200,000 with five. */
 export const DEVICE_FILTER: Filter = { bits: 2 ** 27, bitsOfName: 12 };
-/** Generations that a filter is looked at, and one on which it has expired before its name is used again. */
+/** Keys in rotation: two generations that are looked up, and one that has expired before its key is used again. */
 export const FILTERS = 3;
 /** Counters of new devices in Redis, four bits each: 2 MiB for a day. */
 const NEW_DEVICE_COUNTERS = 2 ** 22;
@@ -138,7 +138,7 @@ export function filterBits(name: string, { bits, bitsOfName }: Filter): number[]
   return Array.from({ length: bitsOfName }, (_, index) => digest.readUInt32BE(4 * index) % bits);
 }
 
-/** The place of a user's counter in Redis. */
+/** The index of a user's counter in Redis. */
 export function newDevicesPlace(userId: string): number {
   return placeOf(userId, NEW_DEVICE_COUNTERS);
 }

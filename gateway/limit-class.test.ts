@@ -15,7 +15,7 @@ test.each([
   ["/admin/users/:id", "admin"],
   ["/oauth/introspect", "introspection"],
   ["/.well-known/jwks.json", "document"],
-  // Like one of them, and none.
+  // Similar to a known path, and unknown.
   ["/auth/refresh/all", "account"],
   ["/auth/logout-everywhere", "account"],
   ["/auth/logins", "account"],

@@ -9,9 +9,9 @@ export interface ClassLimits {
   address: RateLimit;
   /** Of one user. */
   user?: RateLimit;
-  /** Of a device that is known, from networks that are not: so many are not counted with strangers. */
+  /** Calls of a known device on an unknown network. Further ones are counted with strangers. */
   device?: RateLimit;
-  /** Of all strangers together: neither network nor device are known for a recent success. */
+  /** Calls of all strangers together: neither network nor device is known for a recent success. */
   total?: RateLimit;
 }
 

@@ -11,10 +11,10 @@ test.each([
   { what: "sends too much", fail: (source: PassThrough) => void source.write("more than ten") },
 ])("a client that $what when the upstream's call is over already ends no process", async ({ fail }) => {
   const source = new PassThrough();
-  // Nobody listens: undici does so only while it has the call.
+  // No error listener, as when undici has finished with the call.
   const body = limitedBody(source, 10).resume();
   fail(source);
-  // `once` of Node would be a listener of errors.
+  // `once` from node:events would add an error listener.
   await new Promise((resolve) => void body.on("close", resolve));
   await new Promise((resolve) => setImmediate(resolve));
   expect(body.destroyed).toBe(true);

@@ -14,7 +14,7 @@ export function limitedBody(source: Readable, maxBytes: number): Readable {
       else done(null, chunk);
     },
   });
-  // The upstream's call is told while it lasts. Its failure may be over before the client's: that must not end the process.
+  // undici listens only during its call, but the client may fail later: an unhandled `error` event would end the process.
   limited.on("error", () => undefined);
   const fail = (error: Error) => limited.destroy(error);
   source.once("error", fail);

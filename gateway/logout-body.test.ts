@@ -50,7 +50,7 @@ test.each([
     const { rest, expected } = given;
     for (const authorization of ["Authorization: Bearer user-token\r\n", ""]) {
       const head = `POST /auth/logout HTTP/1.1\r\nHost: ${HOST}\r\n${authorization}Content-Type: application/json\r\n`;
-      // Where the body was read the connection serves another request; else it is closed.
+      // If the body was read, the connection serves another request; else it is closed.
       const next = `GET /nothing HTTP/1.1\r\nHost: ${HOST}\r\nConnection: close\r\n\r\n`;
       const { text, closed } = await exchange(port, head + rest + (expected.length > 1 ? next : ""), 10_000);
       expect([statuses(text), closed]).toEqual([expected, true]);

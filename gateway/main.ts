@@ -27,7 +27,7 @@ import { trustedProxies } from "./trusted-proxies.ts";
 import { createUserAdminClient } from "./user-admin-client.ts";
 import { watchRoutesFile } from "./watch-routes-file.ts";
 
-/** For what is closed after the audit recorder, which may take the rest of the stop: nobody else may come to send its spool. */
+/** Time to close the rest after the audit recorder. The recorder has all other time: its spool may have no other sender. */
 const CLOSE_RESERVE_MS = 1_000;
 
 const config = loadConfig(configSchema, process.env);

@@ -43,7 +43,7 @@ export interface OAuthBeginning extends BrowserToken {
   /** Undefined: a login. */
   linkTo: IdentityOwner | undefined;
   clientIp: string;
-  /** As an earlier login gave it; may be empty. */
+  /** The device token that an earlier login issued. May be empty. */
   deviceToken: string;
 }
 

@@ -106,7 +106,7 @@ describe("an answer that streams ends with its token", () => {
     const mine = call("GET", "/a/events", "one");
     const other = call("GET", "/a/events", "two");
     await expect.poll(() => [mine.text, other.text].every((text) => text.includes("data"))).toBe(true);
-    // Looked at once by the call, and once more by the sweep.
+    // Verified once by the call, then by the sweep.
     await expect.poll(() => looks.filter((token) => token === "one").length).toBeGreaterThan(1);
     expect(mine.isClosed).toBe(false);
     verdicts.set("one", verdict);
@@ -174,7 +174,7 @@ describe("an answer that streams ends with its token", () => {
     const other = call("GET", "/a/events", "one");
     await expect.poll(() => other.text).toContain("data");
     for (const user of ["", "one"]) verdicts.set(user, REVOKED);
-    // The sweep that ends this one sees both.
+    // The same sweep looks at both.
     await expect.poll(() => other.isClosed).toBe(true);
     expect(connection.isClosed).toBe(false);
   });
@@ -363,7 +363,7 @@ describe("the sweep over what is open", () => {
     ]);
     const lineOfSweep = { level: "error", err: { message: "a defect of the exchange" }, exchanges: 1 };
     expect(lines.map((line) => JSON.parse(line))).toMatchObject([lineOfSweep]);
-    // Each is told again by the next sweep, and the one that throws tried again.
+    // The next sweep fails them all again.
     await vi.advanceTimersByTimeAsync(1_000);
     expect([ended.length, lines.length]).toEqual([6, 2]);
   });

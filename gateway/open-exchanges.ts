@@ -52,11 +52,11 @@ export function callersOf(request: FastifyRequest): readonly Network[] {
 export class OpenExchanges {
   readonly #verifier: Pick<TokenVerifier, "verify">;
   readonly #logger: Logger;
-  /** Each with what gives its place back. */
+  /** With the function that releases its place. */
   readonly #open = new Map<OpenExchange, () => void>();
   /**
-   * Why some of the open ones are to end. They stay open until their clients have the answer, and are told again by each
-   * sweep: an answer that was complete when its call was ended is broken off only by the next one.
+   * Exchanges that were failed and are not closed yet, with the reason. Each sweep fails them again: an answer that was
+   * complete at the first time, but not yet taken by its client, is only broken off by the next.
    */
   readonly #ended = new WeakMap<OpenExchange, DomainError>();
   readonly #shares = new ShareCounts();
@@ -81,7 +81,7 @@ export class OpenExchanges {
   }
 
   /**
-   * Takes a place of the caller's share, to be given back by `leave`.
+   * Takes one of the caller's places. `leave` releases it.
    *
    * @throws {DomainError} `too_many_requests`.
    */
@@ -100,8 +100,8 @@ export class OpenExchanges {
   }
 
   /**
-   * A sweep that takes longer than its interval is not joined by another. It never rejects: an exchange that throws is
-   * tried again by the next sweep, and all that throw in one sweep are one line in the log.
+   * Sweeps do not overlap. Never rejects: an exchange that throws is tried again by the next sweep, and a sweep logs all its
+   * failures in one line.
    */
   async #sweep(): Promise<void> {
     if (this.#isSweeping) return;
@@ -133,7 +133,7 @@ export class OpenExchanges {
     else if (exchange.accessToken !== "") this.#check(exchange, asked, failures);
   }
 
-  /** What token-service is asked for is among `asked`, which never rejects, until it has answered. */
+  /** A verification that needs token-service is added to `asked` until it settles. It never rejects. */
   #check(exchange: OpenExchange, asked: Set<Promise<void>>, failures: unknown[]): void {
     const verdict = this.#verify(exchange.accessToken);
     if (!(verdict instanceof Promise)) {

@@ -11,7 +11,7 @@ const LOGIN_LIMIT = defaultLimitClasses().login.address.calls;
 
 let gateway: ReturnType<typeof testGateway>;
 let port: number;
-/** Logins that identity-service has not answered: each with what answers it. */
+/** Answers pending logins. */
 const waiting: (() => void)[] = [];
 let mostWaiting = 0;
 const sockets: Socket[] = [];
@@ -53,7 +53,7 @@ const loginFrom = (network: string, body = BODY) =>
     body,
   ].join("\r\n");
 
-/** Sends text over a connection of its own. */
+/** Sends text over a new connection. */
 function send(text: string) {
   const socket = connect({ port, host: "127.0.0.1" });
   sockets.push(socket);

@@ -307,7 +307,7 @@ test("a path with thousands of slashes costs no more look-ups than the longest p
   const lookUps = vi.spyOn(Map.prototype, "get");
   try {
     expect(proxies.find(path)).toBeUndefined();
-    // `/b`, and the whole: nothing is longer than `/v1/a`.
+    // Only `/b` and the whole path: no prefix is longer than `/v1/a`.
     expect(lookUps.mock.calls.length).toBeLessThanOrEqual(3);
   } finally {
     lookUps.mockRestore();

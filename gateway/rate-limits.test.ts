@@ -18,7 +18,7 @@ import { ProxyTable } from "./proxy-table.ts";
 import { ReconciledLimiter } from "./reconciled-limiter.ts";
 import type { GatewayApp } from "./request-state.ts";
 
-/** A gateway whose limits have a clock that stands: no count depends on how fast the machine is. */
+/** A gateway whose rate-limit clock stands still: no count depends on the speed of the machine. */
 function testGateway(options: Parameters<typeof gatewayWithClock>[0] = {}) {
   const now = () => 0;
   return gatewayWithClock({
@@ -218,7 +218,7 @@ describe("our own routes", () => {
 
 describe("calls under way", () => {
   const many = { calls: 100, perSeconds: 60 };
-  /** Logins that wait, and logouts, until `answer` is called. */
+  /** A gateway on which logins and logouts are pending until `answer`. */
   function slowGateway(changes: Partial<LimitClasses>, metrics = createMetrics("gateway")) {
     const waiting: (() => void)[] = [];
     const wait = () => new Promise<void>((resolve) => void waiting.push(resolve));
@@ -307,7 +307,7 @@ describe("nobody uses up what others need", () => {
   ) as unknown as LimitClasses;
   const OTHERS: Principal = { ...principalWith("USER"), userId: "0199a000-0000-7000-8000-00000000000e" };
 
-  /** Of the device that a login is given. */
+  /** The device that a login is issued. */
   const DEVICE = "2.ada.phone";
   let nowMs = 0;
 
@@ -393,7 +393,7 @@ describe("nobody uses up what others need", () => {
 
   const logInOn = (ip: string, deviceToken: string) =>
     send(app, { ...LOGIN, headers: { "x-forwarded-for": ip, "gatehouse-device": deviceToken } });
-  /** From other networks each time. */
+  /** Uses new networks in each call. */
   async function flood() {
     for (let index = 0; index < 400; index += 1)
       await send(app, { ...LOGIN, body: {}, ...from(`198.51.${index >> 8}.${index & 255}`) });

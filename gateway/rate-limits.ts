@@ -21,32 +21,32 @@ export interface RateLimitDeps {
   metrics: Metrics;
 }
 
-/** What our own routes and forwarded ones both have. */
+/** Scopes of both own and forwarded routes. */
 type SharedScope = Exclude<LimitScope, "device">;
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
 export interface RateLimits {
-  /** Gives a call of our own public routes its place among those of its network that are under way. */
+  /** Limits a network's calls in flight on our own public routes. */
   enter: Hook;
   beforeLogin: Hook;
   afterLogin: Hook;
   /** Counts a request that the guard refused. @returns what it is answered: its error, or `too_many_requests`. */
   refusedByGuard(request: FastifyRequest, error: Error): Error;
-  /** For the answers of our own routes: ends the call's place, and remembers networks and devices from which somebody was let in. */
+  /** After a response of our own routes: releases the place in flight, and remembers the network and device of a success. */
   noteAnswer(request: FastifyRequest, reply: FastifyReply): void;
 }
 
 /**
- * Of what a limit allows a network in its time, this part may be under way at once: whoever pipelines thousands of calls
- * over one connection has no more than that waiting in this process and in the services behind it.
+ * The share of a network's limit that may be in flight at once. It bounds how many pipelined calls of one client wait in this
+ * process and in the services behind it.
  */
 const AT_ONCE = 0.5;
 
 /**
- * Three `onRequest` hooks that throw `too_many_requests`. Before a token is looked at: what a network has under way on our
- * own public routes, and its calls; after it: the user's calls. A total is counted on public methods only of strangers,
- * whose network and device are not known for a recent success: who may not call cannot use up what others need.
+ * Three `onRequest` hooks that throw `too_many_requests`. Two run before authentication: calls in flight of a network on our
+ * own public routes, and calls of a network. One runs after it: calls of a user. Totals exist on public methods only, and
+ * count only strangers: clients that are refused anyway must not use up what others need.
  */
 export function createRateLimits(deps: RateLimitDeps): RateLimits {
   const { metrics, callLimiter, proxyLimiter } = deps;
@@ -156,7 +156,7 @@ function deviceBucket(request: FastifyRequest, { limitClasses }: RateLimitDeps):
   return { kind: `own ${limitClass} device`, name, scope: "device", limit };
 }
 
-/** The device that a login has just been given, else the one that the client names. */
+/** The device that this login was issued, else the one that the client sent. */
 function deviceOf(request: FastifyRequest): LetInDevice | undefined {
   const { givenDeviceToken, provenActor } = request;
   const key = deviceKeyOf(givenDeviceToken ?? deviceTokenOf(request));

@@ -86,7 +86,7 @@ test("a token whose signature nobody checked names nobody, and reading with one 
 });
 
 test("a user's refusals are told ten times, and then counted", async () => {
-  // However slow the machine is, no minute passes in which more are told.
+  // The clock stands still, so that the bucket does not refill on a slow machine.
   const nowMs = vi.spyOn(performance, "now").mockReturnValue(performance.now());
   onTestFinished(() => nowMs.mockRestore());
   const { call, entries, leftOut } = gateway();

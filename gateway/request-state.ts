@@ -47,7 +47,7 @@ declare module "fastify" {
     exchange: Exchange | null;
     /** Its connection, if it is to become a WebSocket. */
     upgrade: Upgrade | null;
-    /** Gives back its place among the calls of its network that are under way; null if it has none. */
+    /** Releases its place among the calls in flight of its network. Null if it has none. */
     leave: (() => void) | null;
     /** Who calls; null on public routes. */
     principal: Principal | null;
@@ -59,7 +59,7 @@ declare module "fastify" {
     refusedActor: AuditActor | null;
     /** Who turned out to act, where a public call proves it (login, refresh). */
     provenActor: AuditActor | null;
-    /** The device token that a login has just been given; null: none. */
+    /** The device token that this login was issued, or null. */
     givenDeviceToken: string | null;
     /** What was promised to the audit log, and whether it was kept; null if nothing was. */
     audited: { call: AuditedCall; startedMs: number; isTold: boolean } | null;

@@ -3,26 +3,26 @@ import type { Network } from "../service-kit/network-of.ts";
 
 const RETRY_AFTER_MS = 1_000;
 
-/** What one caller may have open of one kind. */
+/** How much of a kind a caller may have open. */
 export interface Share {
-  /** What is counted together: a route's calls, or its WebSockets. */
+  /** Each kind is counted by itself: the calls of a route, or its WebSockets. */
   kind: string;
-  /** Who it is counted under: a user, or the networks of an address. */
+  /** The user, or the networks of the client's address. */
   callers: readonly Network[];
   max: number;
-  /** Places that are free for everybody. Without a number there is no such limit. */
+  /** Free places of all callers together. No such limit if absent. */
   free?: number;
 }
 
-/** Counts what callers have open, so that none has more than its share. */
+/** Counts what each caller has open, and enforces its share. */
 export class ShareCounts {
   readonly #counts = new Map<string, number>();
 
   /**
-   * Takes a place. A caller may have as many as its share says, and never more than are left free: a hundred callers who
-   * take what they can still leave a hundredth for the next one.
+   * Takes a place. A caller may have as many as its share, and at most as many as are free: each of a hundred greedy
+   * callers still leaves room for the next.
    *
-   * @returns gives the place back; to be called once.
+   * @returns releases the place; call it once.
    * @throws {DomainError} `too_many_requests`.
    */
   enter({ kind, callers, max, free = Number.POSITIVE_INFINITY }: Share): () => void {

@@ -34,7 +34,7 @@ const bucketOf = (calls: number, perSeconds = 600): Bucket => ({
 async function connect(
   redis: TestRedis,
   lines: string[] = [],
-  // A busy machine must not make a gateway count by itself where that is not what is tested.
+  // A slow machine must not cause the fallback to local counting.
   answerTimeoutMs = 30_000,
 ): Promise<SharedRedis> {
   const logger = pino({ level: "info" }, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
@@ -59,7 +59,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
 
   let nowMs = 1.8e12;
   testLimiterContract("a limiter in Redis", async () => ({
-    // What is promised is how calls are counted together, on a slow machine too.
+    // With a standing clock: the counts do not depend on the speed of the machine.
     limiter: createRedisLimiter(await connect(redis), {
       replicas: 3,
       now: () => nowMs,
@@ -216,14 +216,14 @@ describe.skipIf(program === undefined)("with Redis", () => {
       while (through < 100) {
         const roundMs = now();
         for (const limiter of all) through += admitted(limiter, 1, bucket);
-        // One tells of what was taken, the next learns of what the others have told.
+        // The first round reports the calls, the second learns those of the others.
         for (const limiter of [...all, ...all]) await limiter.exchange();
         await nextTurn();
-        // While the machine stands still nobody calls, and a bucket that is empty gets no emptier.
+        // Nobody calls while the machine stalls, and an empty bucket gains nothing by it.
         if (now() - roundMs > 500) stalledMs += now() - roundMs;
       }
       const tookS = (now() - startedMs) / 1_000;
-      // Each gateway may take one call that another has taken in the same round; that is waited for as well.
+      // In a round each gateway may admit a call that another one has used; the excess is waited for.
       expect(through).toBeLessThanOrEqual(20 + 20 * tookS + GATEWAYS);
       expect(through).toBeGreaterThan(20 * (tookS - stalledMs / 1_000) * 0.8);
     });
@@ -231,7 +231,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
     test("a gateway learns of what the others let through with the first call of its own", async () => {
       const [one, other] = (await gateways()).all as [ReconciledLimiter, ReconciledLimiter];
       expect(admitted(one, 100, bucketOf(30))).toBe(30);
-      // By itself it would never let anybody wait for longer than one of its calls takes to be forgotten: 20 s.
+      // On its own it would never ask for a wait longer than one interval: 20 s.
       await expect.poll(() => other.take([bucketOf(30)]).waitMs, { interval: 100 }).toBeGreaterThan(20_000);
       expect(admitted(other, 100, bucketOf(30))).toBe(0);
     });

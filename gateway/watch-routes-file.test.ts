@@ -6,7 +6,7 @@ import { createLogger } from "../service-kit/logger.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { watchRoutesFile } from "./watch-routes-file.ts";
 
-// Real reads, which are counted.
+// The real functions, with a count of their calls.
 vi.mock(import("node:fs/promises"), { spy: true });
 
 let folder: string;
@@ -24,11 +24,11 @@ async function publish(version: string, text: string): Promise<void> {
   await rename(join(folder, "next"), join(folder, "data"));
 }
 
-/** Until the file has been read once more from begin to end. */
+/** Until one complete read has begun and ended. */
 async function lookedAgain(): Promise<void> {
   const { calls } = vi.mocked(readFile).mock;
   const before = calls.length;
-  // A look begins after the end of the one before it.
+  // Reads do not overlap: when the second begins, the first has ended.
   await expect.poll(() => calls.length).toBeGreaterThan(before + 1);
 }
 

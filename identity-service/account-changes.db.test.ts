@@ -369,7 +369,7 @@ const codeOf = (work: Promise<unknown>) =>
   );
 const told = (type: string) =>
   database.ownerSql`select actor_id from security_events where user_id = ${userId} and type = ${type}`;
-/** Of a purpose that no mail here is for. */
+/** A link of a purpose that none of these mails has. */
 async function linkFor(purpose: "undo_access_change"): Promise<string> {
   const stored = await transaction(database.sql, (tx) => makeLink(tx, deps, { userId, purpose }));
   return new URL(deps.linkTokens.completed({ link: stored }).link ?? "").searchParams.get("token") ?? "";

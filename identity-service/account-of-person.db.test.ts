@@ -134,7 +134,7 @@ test("two logins whose accounts are linked and change their addresses meanwhile 
   const [first, second] = [await signUp(left), await signUp(right)];
   const link = { provider: "demo", issuer: ISSUER, email: null, linkedAt: deps.now() };
 
-  // Each login has found the account of its address, and waits. Then it is the other account that is its own.
+  // Each login has found an account by its address and waits for its lock. Then its identity is linked to the other account.
   const logins = await transaction(database.ownerSql, async (tx) => {
     await lockAccount(tx, first);
     await lockAccount(tx, second);

@@ -26,15 +26,15 @@ export interface OpenedAccount {
 }
 
 /**
- * The account that a person's own at a provider opens. Whose it is was decided when it was linked: the address that the
- * provider tells today moves nothing. The first time it gets an account: a new one, or the one with the same address if
- * the provider has checked it. An account whose credentials were never proven with its mailbox is claimed then:
- * everything that was there goes. An account with a privileged role is never linked or claimed that way.
+ * The account of a person who has logged in at a provider. A linked account is found by issuer and subject; the address that
+ * the provider reports later does not matter. An identity that is not linked gets the account with its address, if the
+ * provider has verified the address, or a new one. If the credentials of that account were never proven with its mailbox, the
+ * person claims it: all its credentials and sessions are removed. An account with a privileged role is never linked or
+ * claimed this way.
  *
- * @throws {DomainError} `link_required` if there is an account that it must not get; `email_not_verified` where nobody may
- *   learn whether an address has an account, and the provider has not checked it; `oauth_failed` if the account may
- *   not log in, or the provider tells no address for a new one; `service_unavailable` if the identity is linked and
- *   unlinked all the while.
+ * @throws {DomainError} `link_required` if the account exists and must not be linked; `email_not_verified` where the API does
+ *   not disclose accounts, and the provider has not verified the address; `oauth_failed` if the account may not log in, or a
+ *   new one would have no address; `service_unavailable` if the identity is linked and unlinked concurrently.
  */
 export async function accountOfPerson(
   deps: OAuthDeps,
@@ -49,8 +49,8 @@ export async function accountOfPerson(
 }
 
 /**
- * @returns undefined, with nothing changed, if the identity was linked while this waited for a lock. Its account must not
- *   be locked under that lock: another login may hold the two the other way round. The next transaction finds it linked.
+ * @returns undefined, without a change, if the identity was linked while this waited for a lock. Locking its account now could
+ *   deadlock with a login that takes both locks in the other order. The next transaction finds the link.
  */
 async function findOrMake(
   tx: TransactionSql,

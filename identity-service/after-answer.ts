@@ -4,26 +4,26 @@ import type { Logger } from "../service-kit/logger.ts";
 /** Work that begins when the call that asked for it has been answered: its time tells the caller nothing. */
 export interface AfterAnswer {
   /**
-   * @param work what fails is logged, and nobody is told.
-   * @param isKnown whether the caller was counted as known: such work has places of its own and goes first.
-   * @throws {DomainError} `busy`, whatever the work, if too much waits already.
+   * @param work a failure is only logged.
+   * @param isKnown whether the caller was counted as known: such work has its own queue, which goes first.
+   * @throws {DomainError} `busy` if the queue is full.
    */
   run(name: string, work: () => Promise<void>, isKnown?: boolean): void;
-  /** Whether there is no place for a stranger's work. */
+  /** Whether the strangers' queue is full. */
   readonly isFull: boolean;
   /** Resolves when what was asked for is done. */
   drained(): Promise<void>;
 }
 
 export interface AfterAnswerOptions {
-  /** Waiting and running together, strangers' work; and as much of known callers. */
+  /** Maximum size of each of the two queues, running work included. */
   maxPending: number;
   logger: Logger;
 }
 
 const CONCURRENCY = 2;
 
-/** The work of callers with the same standing. */
+/** Work of known callers, or of strangers. */
 interface Queue {
   waiting: (() => Promise<void>)[];
   /** Waiting and running. */

@@ -29,7 +29,7 @@ export interface OAuthBeginning {
   linkTo: IdentityOwner | undefined;
   /** Empty (a gateway of an earlier version): counted only against everybody's budget. */
   clientIp: string;
-  /** As an earlier login gave it; may be empty. */
+  /** The device token that an earlier login issued. May be empty. */
   deviceToken?: string;
 }
 

@@ -60,6 +60,6 @@ export async function changeEmail(
     );
     if (isMade) deps.wakeMailWorker();
   };
-  // A session speaks for whoever asks.
+  // The session identifies the caller.
   deps.afterAnswer.run("change-email", work, true);
 }

@@ -39,11 +39,11 @@ export interface DeviceShown {
 export type CodeSource = "session" | DeviceShown;
 
 /**
- * Checks a code of a user's second factor and uses it up. A wrong one is counted, so the caller must let the transaction
- * commit, and fail after it with `refuseWrongCode`. The owner gets a mail about the use of a recovery code, and about guessing.
+ * Checks a code of a user's second factor and consumes it. A wrong code is counted: the caller must commit the transaction,
+ * then fail with `refuseWrongCode`. The owner gets a mail about a used recovery code, and about guessing.
  *
- * @returns what the code was; undefined if it is wrong, was used, or there is no second factor.
- * @throws {DomainError} `validation_failed`, `too_many_requests`; then nothing was tried.
+ * @returns the kind of the code; undefined if it is wrong or used, or if there is no second factor.
+ * @throws {DomainError} `validation_failed`, `too_many_requests`: the code was not tried.
  */
 export async function checkMfaCode(
   tx: TransactionSql,
@@ -71,7 +71,7 @@ export async function checkMfaCode(
   return accepted;
 }
 
-/** After the commit of a wrong code. The owner may have been mailed about guessing. */
+/** To be called after the commit. Wakes the mail worker: there may be a mail about guessing. */
 export function refuseWrongCode(deps: Pick<MfaDeps, "wakeMailWorker">): never {
   deps.wakeMailWorker();
   throw new DomainError("mfa_code_invalid");

@@ -8,7 +8,7 @@ const GUESS = { account: "anna@example.com", clientIp: "192.0.2.1" };
 beforeEach(() => vi.useFakeTimers({ now: 1_000_000 }));
 afterEach(() => vi.useRealTimers());
 
-/** An attempt that ends like this under such a throttle, and what the throttle was told, in order. */
+/** The result of an attempt under a throttle with this admission, and the calls of the throttle in order. */
 async function tried(admission: Admission, attempt: (isLocked: boolean) => Promise<unknown>) {
   const told: unknown[] = [];
   const throttle = {

@@ -15,11 +15,11 @@ export interface DeleteUnusedAccountsDeps extends EndSessionsDeps {
 }
 
 /**
- * Deletes accounts that are older than the configuration says and that nobody has ever proven the address of, logged in to
- * or linked: somebody else's address, mostly. Its owner can then register it. Any number of replicas may.
+ * Deletes old accounts that were never verified, logged in to or linked. Most were registered with somebody else's address,
+ * which its owner can then register. Replicas may run it concurrently.
  *
- * @throws {DomainError} `service_unavailable`: the session-end worker ends the sessions of the last batch, and the rest
- *   waits for the next run.
+ * @throws {DomainError} `service_unavailable`: the session-end worker ends the sessions of the last batch, and the next run
+ *   deletes the rest.
  */
 export async function deleteUnusedAccounts(deps: DeleteUnusedAccountsDeps): Promise<void> {
   if (deps.unusedAccountDays === 0) return;
@@ -28,12 +28,12 @@ export async function deleteUnusedAccounts(deps: DeleteUnusedAccountsDeps): Prom
   let ends: SessionEnd[];
   do {
     ends = await transaction(deps.sql, eraseBatch);
-    // Before the next batch: a flood of unused accounts must not queue in front of ends that somebody waits for.
+    // Before the next batch: many unused accounts must not delay the session ends of other users.
     for (const end of ends) await endSessions(deps, end, newCallContext());
   } while (ends.length === MAX_BATCH);
 }
 
-/** @returns the ends of what a login may have begun since the account was seen as unused. */
+/** @returns the session ends: a login may have begun since the account was found unused. */
 async function erase(
   tx: TransactionSql,
   deps: DeleteUnusedAccountsDeps,

@@ -53,7 +53,7 @@ async function mailOwner(tx: TransactionSql, deps: GuessNoticeDeps, email: strin
   const now = deps.now();
   const id = dailyNoticeId(TEMPLATE, userId, now);
   if (await hasMail(tx, id)) return false;
-  // Before the link is made: an open one that nobody gets would count against the links that the owner asks for.
+  // Checked before the link is created: an unsent link would count against the links that the owner requests.
   if (!(await hasNoticeBudget(tx, { id, userId, recipient }, now))) return false;
   const link = await makeLink(tx, deps, { userId, purpose: "reset_password" });
   const data = { link, occurredAt: inUtc(now) };

@@ -23,8 +23,8 @@ export async function knownDevice(
 }
 
 /**
- * The device that a token is of, and its owner's address, if no new password was set since; else none. Costs a look-up
- * by the token's own user.
+ * The device of a token and its owner's address; undefined if the token is invalid or the password was changed since. Costs
+ * one look-up, by the user in the token.
  */
 export async function deviceOfAnyone(
   deps: KnownDeviceDeps,

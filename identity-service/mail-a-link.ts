@@ -24,7 +24,7 @@ export interface AskedMail {
   email: string;
   /** The client's address; without one the call is counted only against everybody's budget. */
   clientIp?: string;
-  /** As an earlier login gave it, on whosever account: it speaks for the caller, not for the address. */
+  /** The device token of an earlier login, of any account: it identifies the caller, not the address. */
   deviceToken?: string;
 }
 
@@ -62,7 +62,7 @@ export async function mailALink(
   deps.afterAnswer.run(kind.template, work, isKnown);
 }
 
-/** @returns whether the caller was counted as known, which it is also when strangers have taken all of their places. */
+/** @returns whether the caller was counted as known. A known caller is also recognised when the strangers' queue is full. */
 async function spend(deps: MailALinkDeps, call: TokenCall): Promise<boolean> {
   if (await spendOrRefuse(deps, call)) return true;
   return deps.afterAnswer.isFull && (await spendAsKnown(deps, call))?.kind === "admitted";

@@ -228,7 +228,7 @@ test("a network that asks for mails too often gets 429, whoever the mails are fo
   run.mockRestore();
 });
 
-/** What is left of a flood of strangers: nothing, of what they share. */
+/** Deps whose strangers' budget is used up. */
 async function flooded() {
   const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 10, calls: 2 });
   const throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });

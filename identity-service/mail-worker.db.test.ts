@@ -90,7 +90,7 @@ function replica(sender: MailSender | undefined, sql: Sql = database.sql) {
   return { worker, logLines, metric };
 }
 
-/** The first poll of a worker that is only woken never comes. */
+/** Starts a worker that polls only when it is woken. */
 function startWithoutPolls(worker: MailWorker): void {
   vi.useFakeTimers({ toFake: ["setTimeout"] });
   worker.start();

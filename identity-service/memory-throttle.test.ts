@@ -55,7 +55,7 @@ test("four failures are forgotten a day after the last", async () => {
 
 const DAY_MS = 24 * 3_600_000;
 
-/** A throttle whose clock stands until it is moved on. */
+/** A throttle with a manual clock. */
 function throttleAt(startMs: number, maxKeys?: number) {
   let nowMs = startMs;
   const limits = throttleLimits({ network: 1_000, everything: 100_000 });
@@ -89,7 +89,7 @@ test("an attempt that is given back leaves the failures before it, and their wai
   await throttle.take(phone);
   pass(30_000);
   expect((await throttle.take(phone)).kind).toBe("admitted");
-  // The sixth made it wait a minute; without it, it is the fifth's half a minute.
+  // The sixth failure set a wait of one minute. It was given back, so the 30 s of the fifth remain.
   await throttle.giveBack(phone);
   pass(29_999);
   expect((await throttle.take(phone)).kind).toBe("locked");
@@ -116,7 +116,7 @@ test("nothing is left of an account that is gone, and nothing at all once it is 
   expect(throttle.size).toBe(0);
   await throttle.clear("ada");
   await throttle.take({ account: "ben", clientIp: "192.0.2.1" });
-  // One clearing, two counts of the account, two budgets.
+  // A clearing, two counters of the account, two budgets.
   expect(throttle.size).toBe(5);
   await throttle.close();
   expect(throttle.size).toBe(0);

@@ -227,7 +227,7 @@ export async function countChallengeTry(
   return result.count === 1;
 }
 
-/** Ends a challenge in success. In the transaction of `countChallengeTry`, which has found it open and holds its row. */
+/** Ends a challenge in success. Call it in the transaction of `countChallengeTry`, which holds the row's lock. */
 export async function consumeChallenge(tx: TransactionSql, tokenHash: Buffer, now: Date): Promise<void> {
   await tx`update mfa_challenges set consumed_at = ${now} where token_hash = ${tokenHash}`;
 }

@@ -71,7 +71,7 @@ async function verify(tempToken: string, code: string, deviceToken = "") {
   if (!("tokens" in result)) throw new Error("asked for another password");
   return result;
 }
-/** What the audit log is told of the user, oldest first. */
+/** The user's audit events, oldest first. */
 const told = () =>
   database.ownerSql`
     select type, reason, error_code, actor_id, ip, user_agent from security_events

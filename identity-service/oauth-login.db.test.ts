@@ -933,7 +933,7 @@ test("while a provider hangs, a login by password does not", async () => {
   await expect.poll(tokenRequests).toBeGreaterThan(0);
   const attempt = { email: "someone@else.example", password: PASSWORD, ...from };
   expect(await login(deps, attempt, context())).toMatchObject({ user: { email: "someone@else.example" } });
-  // More than 32 at a time are not even begun.
+  // At most 32 are in flight; the others are not started.
   expect(tokenRequests()).toBeLessThanOrEqual(32);
   isOver.resolve();
   expect(new Set((await stuck).map((result) => result.kind === "refused" && result.code))).toEqual(

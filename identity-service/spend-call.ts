@@ -8,15 +8,15 @@ export interface SpendCallDeps extends KnownNetworkDeps, KnownDeviceDeps {
   throttle: Pick<Throttle, "spend">;
 }
 
-/** A call, and what may speak for whoever makes it. */
+/** A call with the token of the caller's device. */
 export interface TokenCall extends CostlyCall {
-  /** As an earlier login of the device gave it. */
+  /** The device token of an earlier login. */
   deviceToken?: string | undefined;
 }
 
 /**
- * Counts a call, before it costs anything. Devices that somebody logs in on have a budget of their own, and networks a
- * reserve: only when what strangers share is used up, or the network's own budget, it is looked up whether this is one.
+ * Counts a call before it costs anything. Known devices have budgets of their own, and known networks share a reserve. Both
+ * are looked up only when the strangers' budget or the network's own is used up.
  *
  * @returns whether the caller was counted as known.
  * @throws {DomainError} `too_many_requests`; `service_unavailable`.
@@ -30,11 +30,11 @@ export async function spendOrRefuse(deps: SpendCallDeps, call: TokenCall): Promi
 }
 
 /**
- * Counts a call against what is kept for known callers. Whose account the call is about is not looked at, so that neither
- * the answer nor its time tells anything of it.
+ * Counts a call against the budgets of known callers. Does not look at the account that the call is about, so that neither
+ * the response nor its timing discloses anything about it.
  *
- * @param refusal what the call was refused by before, if it was.
- * @returns undefined if nothing speaks for the caller.
+ * @param refusal why the call was refused before, if it was.
+ * @returns undefined if the caller is not known.
  */
 export async function spendAsKnown(
   deps: SpendCallDeps,
@@ -45,7 +45,7 @@ export async function spendAsKnown(
   const device = (await deviceOfAnyone(deps, deviceToken))?.device;
   if (device !== undefined && (await deps.throttle.spend({ kind, device })).kind === "admitted")
     return { kind: "admitted" };
-  // Its own network's budget it shares with nobody else, known or not.
+  // A network's own budget is shared with nobody, so being known does not help.
   if (call.isKnown || refusal?.limit !== undefined) return undefined;
   const digests = deps.digestNetwork("", clientIp);
   const isKnown =

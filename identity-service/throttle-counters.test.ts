@@ -5,7 +5,7 @@ import { createCounters } from "./throttle-counters.ts";
 const counters = createCounters(throttleLimits({ network: 100, everything: 50_000 }), Buffer.alloc(32, 7));
 const keysOf = (buckets: readonly { key: string }[]) => buckets.map(({ key }) => key);
 
-// A changed name is a count that begins anew, and two counts while an upgrade goes on.
+// A renamed counter starts at zero, and counts twice during a rolling upgrade.
 test("replicas of two versions count together: every counter keeps its name", () => {
   const guess = { account: "ada", clientIp: "192.0.2.1" };
   const { buckets, ladders, epoch, turn } = counters.ofGuess(guess);

@@ -4,7 +4,7 @@ import type { Bucket, CostlyCall, Guess, Ladder, ThrottleLimits } from "./thrott
 
 /** A login at a provider begins with a row for ten minutes, no hash and no mail, and an office begins its day with many. */
 const OAUTH_LOGIN_TIMES = 10;
-/** A user with more devices than this at a time is none that is kept out. */
+/** All devices of a user together have the budget of this many. */
 const DEVICES_OF_USER = 4;
 const DOMAIN = "gatehouse throttle";
 

@@ -68,7 +68,7 @@ const codeOf = (attempt: Partial<ThrottledAttempt>) =>
     () => "in",
     (error: DomainError) => error.code,
   );
-/** One after the other: none waits in vain for its turn, however slow the machine. */
+/** Sequential, so that no attempt times out in a queue on a slow machine. */
 async function fail(times: number, attempt: Partial<ThrottledAttempt> = {}): Promise<void> {
   for (let time = 0; time < times; time += 1) await codeOf({ password: "wrong", ...attempt });
 }

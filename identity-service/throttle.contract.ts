@@ -234,7 +234,7 @@ export function testThrottleContract(
       const kind = "forgot_password";
       for (const isKnown of [false, true])
         await calls(200, (index) => ({ kind, clientIp: `192.0.2.${index}`, isKnown }));
-      // One token in the hands of a botnet is worth no more.
+      // Limits what a botnet can do with one token.
       const ofDevice = (id: string, userId: string) =>
         calls(10, (index) => ({ kind, clientIp: `203.0.113.${index}`, device: { id, userId } }));
       expect(refusedOf(await ofDevice("phone", "ada"))).toBe(5);

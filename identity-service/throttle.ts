@@ -32,7 +32,7 @@ export interface ThrottleLimits {
   callsOfNetwork: Bucket;
   /** Calls of one kind, likewise. */
   calls: Bucket;
-  /** Calls of one kind with one device's token; with all devices of a user four times as many. */
+  /** Calls of one kind with one device's token. All devices of a user together have four times as many. */
   callsOfDevice: Bucket;
 }
 
@@ -43,7 +43,7 @@ const WINDOW_MS = 15 * 60_000;
 /** Of one network two kinds ask for mails: together they must not fill the 200 places of the work after answers. */
 export const CALLS_OF_NETWORK = 60;
 export const CALLS = 20_000;
-/** Small: a token that was copied to a botnet is worth no more. */
+/** Small, to limit what a botnet can do with a copied token. */
 const CALLS_OF_DEVICE = 5;
 
 /** Each in 15 minutes. */
@@ -149,7 +149,7 @@ export interface CostlyCall {
   clientIp?: string | undefined;
   /** Whether somebody has logged in from the network lately, or holds a good link: counted apart from strangers. */
   isKnown?: boolean;
-  /** The device whose known token came along: counted against its budget and its user's, and no network's or everybody's. */
+  /** The known device of the caller. Counted against the budgets of the device and its user, not of a network or everybody. */
   device?: { id: string; userId: string } | undefined;
 }
 

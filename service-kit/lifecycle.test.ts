@@ -31,8 +31,8 @@ afterEach(() => {
 const start = () => new Lifecycle({ logger, drainDelayMs: 5_000, shutdownTimeoutMs: 3_000 });
 
 /**
- * Whether the process has a channel to a parent depends on how the tests are run. What was there is back before anything
- * else runs: `process.send` looks at it too, and with it the test runner's own messages would end this process.
+ * Pretends that the process has, or has not, an IPC channel to a parent; that depends on how the tests are run. Restores it
+ * at once: the test runner's own messages need it.
  */
 function startConnected(value: boolean): Lifecycle {
   const own = Object.getOwnPropertyDescriptor(process, "connected");

@@ -26,7 +26,7 @@ export class Lifecycle {
   readonly #started: Stoppable[] = [];
   readonly #checks = new Map<string, () => Promise<void> | void>();
   #state: "starting" | "ready" | "draining" = "starting";
-  /** Monotonic; undefined before the stop begins. */
+  /** By `performance.now()`. Undefined before the stop begins. */
   #endOfStopMs: number | undefined;
 
   constructor(options: LifecycleOptions) {
@@ -60,7 +60,7 @@ export class Lifecycle {
     return this.#state === "draining";
   }
 
-  /** How long the stops that are left may take together. */
+  /** Time left for the remaining stops together. */
   get remainingStopMs(): number {
     const endMs = this.#endOfStopMs ?? performance.now() + this.#options.shutdownTimeoutMs;
     return Math.max(0, endMs - performance.now());

@@ -32,7 +32,7 @@ let sql: Sql;
 afterEach(async () => {
   await sql.end({ timeout: 0 });
   server.close();
-  // That no write is still to come can only be waited for: one that comes throws outside of every promise.
+  // A late write would throw outside of every promise. That none comes can only be waited for.
   await sleep(50);
   expect(uncaught).not.toHaveBeenCalled();
   uncaught.mockClear();

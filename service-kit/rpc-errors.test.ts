@@ -74,7 +74,7 @@ test("a call whose stream was reset is unavailable, and not the peer's defect", 
   expect(fromRpcError({ code: status.INTERNAL, details: "internal error" }).code).toBe("internal_error");
 });
 
-/** The details of an error with some of their text replaced by other text of the same length. */
+/** An error's encoded details with a part replaced by text of the same length. */
 function changed(error: DomainError, from: string, to: string) {
   const encoded = toRpcError(error);
   const bytes = encoded.metadata?.get("grpc-status-details-bin")[0] as Buffer;

@@ -328,7 +328,7 @@ interface WithStream {
   call?: { stream?: { session?: object } };
 }
 
-/** Whether a call ended before its turn, as many do on a busy machine. Nobody can say any more whose it was. */
+/** Whether the call was cancelled before it was served, as happens on a busy machine. Its caller is then unknown. */
 function hasGone(call: AnyCall): boolean {
   const stream = (call as unknown as WithStream).call?.stream;
   return stream !== undefined && stream.session === undefined;

@@ -20,7 +20,7 @@ import { openEdges } from "./support/network-edges.ts";
 
 const SCRIPT = resolve(import.meta.dirname, "..", "deploy", "k8s", "print-drain-job.ts");
 
-/** As the cluster has it, with the number of replicas that the autoscaler has set. */
+/** The StatefulSet as in the cluster, where the autoscaler sets the number of replicas. */
 function scaled(manifests: readonly Manifest[], replicas: number): Manifest {
   const set = structuredClone(named(manifests, "StatefulSet", "gateway"));
   set.spec.replicas = replicas;
@@ -35,7 +35,7 @@ describe.skipIf(!hasKubectl()).each(OVERLAYS)("%s (skipped where there is no kub
   test("the Job that drains a claim is what Kubernetes allows, and keeps what all others keep", () => {
     expect(schemaProblems(job())).toEqual([]);
     expect(unknownMembers([job()])).toEqual([]);
-    // The claim that it mounts is no other's at this moment, and was made by the StatefulSet.
+    // The volume claim is from the StatefulSet and not mounted elsewhere at this time.
     const { "volumes are of the cluster, not of the host": _, ...policies } = POLICIES;
     for (const [name, policy] of Object.entries(policies)) expect(policy([...base, job()]), name).toEqual([]);
   });
@@ -60,7 +60,7 @@ describe.skipIf(!hasKubectl()).each(OVERLAYS)("%s (skipped where there is no kub
     expect(files.map(({ path }) => path).sort()).toEqual(
       ["TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CA_FILE"].map((name) => environment[name]).sort(),
     );
-    // Entries count as the same only under the gateway's name, and audit-service takes them from it.
+    // Entries are deduplicated by producer name, so the Job needs the gateway's certificate.
     expect(new Set(files.map(({ from }) => from.name))).toEqual(new Set(["gateway-tls"]));
     expect(AUDIT_CALLERS.record).toContain("gateway");
   });

@@ -400,7 +400,7 @@ describe.skipIf(!isHere).each(OVERLAYS)("%s (skipped where there is no kubectl)"
       identity,
     ) as IdentityConfig;
     const limitMib = Number(/^(\d+)Mi$/.exec(identity.container.resources.limits.memory)?.[1]);
-    // As deploy/k8s/base/identity-service/deployment.yaml says, with 115 MB at rest.
+    // As in deploy/k8s/base/identity-service/deployment.yaml, with 115 MB at rest.
     expect(limitMib).toBeGreaterThanOrEqual(
       (115 + (2 * (HASH_CONCURRENCY ?? 64) * ARGON2_MEMORY_KIB) / 1024) * 1.3,
     );

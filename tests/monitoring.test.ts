@@ -13,7 +13,7 @@ const MONITORING = join(ROOT, "deploy", "monitoring");
 const RUNBOOKS = join(ROOT, "docs", "operations", "runbooks");
 const read = (...path: string[]) => readFileSync(join(...path), "utf8");
 
-/** Of Prometheus itself, of prom-client's default metrics, and of kube-state-metrics (stable ones). */
+/** Metrics of Prometheus itself, of prom-client's defaults, and of kube-state-metrics (stable ones). */
 const FOREIGN =
   /^(?:up|ALERTS|process_\w+|nodejs_\w+|kube_persistentvolumeclaim_info|kube_pod_status_ready)$/;
 

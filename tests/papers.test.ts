@@ -24,7 +24,7 @@ const papers = [
   ),
 ].filter((path) => path.endsWith(".md") && !path.includes("node_modules"));
 
-/** A heading's anchor, as GitHub makes it. */
+/** The anchor of a heading on GitHub. */
 function anchorOf(heading: string): string {
   return heading
     .toLowerCase()
@@ -32,7 +32,7 @@ function anchorOf(heading: string): string {
     .replaceAll(" ", "-");
 }
 
-/** Without fenced blocks, whose brackets are no links. */
+/** Without fenced code blocks: brackets in them are not links. */
 function withoutExamples(text: string): string {
   return text.replaceAll(/^```[\s\S]*?^```$/gm, "");
 }
@@ -58,7 +58,7 @@ test("every link between papers leads to a file that exists, and to a heading in
 
 test("every file of the source that a paper names by its path exists", () => {
   const named = /`((?:[\w.-]+\/)+[\w.-]+\.(?:ts|sql|sh|yaml|proto|json))`/g;
-  // What is told of the past stays as it was.
+  // Decisions and the change log describe the past.
   const current = papers.filter((paper) => !paper.startsWith(DECISIONS) && !paper.endsWith("CHANGELOG.md"));
   const places = (paper: string) => [
     ROOT,

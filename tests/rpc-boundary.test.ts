@@ -299,7 +299,7 @@ test("a call whose client has gone before it is looked at is not taken for a cal
       });
       request.on("error", () => undefined).on("close", resolve);
       request.end(Buffer.from([0, 0, 0, 0, 3, 10, 1, 0x74]));
-      // The call and its end are often read together, as by a server that is too busy to read each by itself.
+      // A busy server often reads a call and its cancellation together.
       process.nextTick(() => request.close(constants.NGHTTP2_CANCEL));
       return promise;
     });

@@ -11,7 +11,7 @@ function shares(options: Partial<CallSharesOptions> = {}) {
     nowMs: () => clock.ms,
     ...options,
   });
-  /** What became of a call that ends at once: a code, or undefined if it had a place. */
+  /** Tries a call that ends at once. @returns its error code, or undefined if it was admitted. */
   const tried = (clientIp: string | undefined, isRefused = false): unknown => {
     try {
       const place = calls.enter(clientIp);

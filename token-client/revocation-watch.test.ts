@@ -284,7 +284,7 @@ test("a stream that says something every second and a half is kept; after two se
   expect(cancelled).toEqual(streams);
 });
 
-/** How long after the end of its last stream a watch opens the next. */
+/** The pause between the end of the last stream and the next. */
 function pauseMs({ streams, requests }: ReturnType<typeof open>): number {
   const before = requests.length;
   streams.at(-1)?.emit("end");

@@ -43,7 +43,7 @@ export class RevocationWatch {
   readonly #options: RevocationWatchOptions;
   #position = { sequence: 0, tip: "" };
   #openedAtMs = 0;
-  /** A moment at or before the newest read after which everything was known here. */
+  /** A lower bound of when the server made the last read after which this watch was up to date. By the monotonic clock. */
   #readAtMs = Number.NEGATIVE_INFINITY;
   #heardAtWallMs = 0;
   /** token-service's time at that read. */

@@ -16,7 +16,7 @@ import { createTestCertificates, type TestCertificates } from "../tests/support/
 import type { TokenVerifier, Verification } from "./principal.ts";
 import { createTokenVerifier, type TokenVerifierOptions } from "./token-verifier.ts";
 
-/** A token-service that says what a test wants: `token-verifier.db.test.ts` has the real one. */
+/** A fake token-service; `token-verifier.db.test.ts` uses the real one. */
 const ISSUER = "https://auth.example";
 const KEY_ID = "K".repeat(43);
 const NEW_KEY_ID = "N".repeat(43);
@@ -27,11 +27,11 @@ let server: RpcServer;
 let port: number;
 let verifiers: TokenVerifier[];
 let metrics: Metrics;
-/** What VerifyToken answers, and the tokens it was asked for. */
+/** The answer of VerifyToken, and the tokens of its calls. */
 let answer: (token: string) => Partial<VerifyTokenResponse> | Promise<Partial<VerifyTokenResponse>>;
 let asked: string[];
 let budgetMs: number;
-/** The first message of each stream; more are sent by `tell`. */
+/** The first message of each stream; `tell` sends more. */
 let first: Partial<WatchRevocationsResponse>;
 let watchers = 0;
 const messages = new EventEmitter();
@@ -119,7 +119,7 @@ const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("ba
 const SIGNATURE = Buffer.alloc(64, 1).toString("base64url");
 let made = 0;
 
-/** A token that differs from every other. */
+/** A unique token. */
 function tokenOf(payload: object = {}, kid = KEY_ID): string {
   made += 1;
   const exp = Math.floor(Date.now() / 1_000) + 600;
@@ -145,7 +145,7 @@ const active = (changes: object = {}): Partial<VerifyTokenResponse> => ({
   expiresInMs: 600_000,
 });
 
-/** A verdict, or the code of the failure. */
+/** The verdict, or the code of the error. */
 const verdictOf = async (verify: () => Verification | Promise<Verification>) => {
   try {
     const verdict = await verify();
@@ -155,7 +155,7 @@ const verdictOf = async (verify: () => Verification | Promise<Verification>) => 
   }
 };
 
-/** Puts the monotonic clock ahead by so many milliseconds, or stops it. */
+/** Advances the monotonic clock by so many milliseconds, or stops it. */
 function setUptime(ms: (realMs: number) => number): void {
   const real = performance.now.bind(performance);
   vi.spyOn(performance, "now").mockImplementation(() => ms(real()));

@@ -3,7 +3,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import { cleanUp } from "./housekeeping.ts";
 
-/** A database that answers each deletion with the next number, and with the last for ever. */
+/** A fake database: each deletion returns the next count, then the last one for ever. */
 function database(found: {
   sessions?: { seen: number; deleted: number }[];
   revocations?: number[];

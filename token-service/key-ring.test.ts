@@ -31,7 +31,7 @@ async function keyRow(state: KeyState): Promise<SigningKeyRow> {
   };
 }
 
-/** A ring over rows that the test changes. */
+/** A key ring on an array of rows that the test changes. */
 async function ringOf(...rows: SigningKeyRow[]) {
   const stored = { rows, reads: 0, wait: Promise.resolve() };
   const sql = (async () => {

@@ -217,7 +217,7 @@ describe.skipIf(program === undefined)("when Redis fails", () => {
     const bell = await connected(openBell(redis));
     redis.freeze();
     cleanUp.push(() => redis.thaw());
-    // Nothing that a caller could wait for.
+    // It returns nothing to wait for.
     for (let count = 0; count < 10_000; count += 1) expect(bell.ring()).toBeUndefined();
     await away(bell);
     redis.thaw();

@@ -453,7 +453,7 @@ test("a reuse leaves word of whose session it was and where it came from, and sa
   expect([...rows]).toEqual([{ type: "refresh_reuse", sessionId, keyId: null, reason: "", ...origin }]);
 });
 
-/** The claims of a refresh token with these changes, signed by our own key. */
+/** A refresh token with changed claims, signed by our own key. */
 function resigned(replica: TokenReplica, token: string, changes: object, type = "rt+jwt"): string {
   const jws = parseCompactJws(token);
   if (typeof jws === "string") throw new Error(jws);

@@ -5,7 +5,7 @@ import type { RevocationBell } from "./revocation-bell.ts";
 import { RevocationFeed } from "./revocation-feed.ts";
 import { LOG_BEGIN, type LogPosition } from "./revocation-store.ts";
 
-/** The log in memory: `revocation-feed.db.test.ts` has the real one. */
+/** The log in memory; `revocation-feed.db.test.ts` uses the real one. */
 interface Entry {
   sequence: number;
   tip: string;
@@ -84,7 +84,7 @@ function open(entries: Entry[] = []) {
 
 const many = (count: number) => Array.from({ length: count }, (_, index) => entry(index + 1));
 
-/** The numbers of each batch until the watcher knows everything. */
+/** The numbers in each batch until the watcher is up to date. */
 async function told(feed: RevocationFeed, after: LogPosition): Promise<number[][]> {
   const batches: number[][] = [];
   for await (const { revocations, caughtUp } of feed.watch(after, new AbortController().signal)) {

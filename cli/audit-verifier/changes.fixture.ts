@@ -2,7 +2,7 @@ import type { EntryLine } from "./export-line.ts";
 
 type Members = Record<string, unknown>;
 
-/** Every way to change one member: another value of its type, another type, without it. */
+/** All changes of one member: another value of its type, another type, its removal. */
 export function changesOf(line: EntryLine): ((target: EntryLine) => void)[] {
   const changes: ((target: EntryLine) => void)[] = [];
   const add = (path: readonly string[], members: Members) => {

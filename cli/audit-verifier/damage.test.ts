@@ -9,7 +9,7 @@ import type { FindingCode } from "./verdict.ts";
 import { inBatches, type Trusting, verifierOf } from "./verify.fixture.ts";
 import { verifyLog } from "./verify-log.ts";
 
-/** Every kind of damage once, on a log of few entries; `verify-log.test.ts` tries them on each of a thousand. */
+/** Each kind of damage once, on a short log; `verify-log.test.ts` damages each of a thousand entries. */
 const SIZE = 10;
 const key = sampleKey();
 const log = sampleLog(SIZE, { key, isErased: (sequence) => sequence === 4 });
@@ -34,12 +34,12 @@ async function findings(lines: readonly unknown[], trust: Trusting = {}): Promis
   ]);
 }
 
-/** Without the messages. */
+/** The findings without their messages. */
 async function places(lines: readonly unknown[], trust: Trusting = {}) {
   return (await findings(lines, trust)).map(([code, first, last]) => [code, first, last]);
 }
 
-/** At entry 7 of the whole log, which line 8 holds. */
+/** The findings after a change of entry 7, which is on line 8. */
 async function findingsWith(change: (line: EntryLine) => void): Promise<Found[]> {
   const changed = entryAt(7);
   change(changed);
@@ -124,7 +124,7 @@ test("deleted, doubled, swapped, put in: the first entry that is not in its plac
   expect(await findings(WHOLE.toSpliced(8, 0, entryAt(7)))).toEqual([
     ["order", 7, 7, "Entry 7 stands there twice"],
   ]);
-  // What follows a bad entry is not called unsigned: it was not looked at.
+  // Entries after a bad one are not reported as unsigned: they were not checked.
   const { caveats } = await verify(WHOLE.toSpliced(7, 1), { checkpoints: [log.checkpoint(4)] });
   expect(caveats).toEqual([
     "No checkpoint from outside the log covers entries 5 to 10: whoever holds its signing key may have rewritten them.",
@@ -239,7 +239,7 @@ test("hashes of what comes before that are not those of the log do not give the 
   expect(await findings(forged, PART)).toEqual([
     ["root", 3, 5, unlike("entries 3 to 5", "the log's own checkpoint", 5)],
   ]);
-  // A checkpoint of exactly what comes before speaks of nothing else.
+  // A checkpoint of exactly the omitted entries vouches for nothing in the file.
   expect(await findings(forged, { ...PART, checkpoints: [log.checkpoint(2)] })).toEqual([
     ["root", 2, 2, unlike("entry 2", "the trusted checkpoint", 2)],
   ]);
@@ -350,7 +350,7 @@ test("a log that was rebuilt by who holds its key differs from a trusted checkpo
     ["fork", null, null, fork],
   ]);
   expect(await verify(lines, trust)).toMatchObject({ provenUpTo: 6, trustedUpTo: 4 });
-  // Without the key, the checkpoints in it are still those of the other log.
+  // Without the key, its checkpoints are still reported as those of another log.
   const keyless = [
     ...rebuilt.export({ checkpoints: [] }),
     ...[4, 8, SIZE].map((size) => note(log.checkpoint(size))),

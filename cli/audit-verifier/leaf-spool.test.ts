@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { LeafSpool } from "./leaf-spool.ts";
 
-/** Hashes that are held in memory. */
+/** Number of hashes in memory. */
 const BLOCK = 32_768;
 
 let folder: string;

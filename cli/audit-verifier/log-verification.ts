@@ -247,7 +247,7 @@ export class LogVerification {
     }
   }
 
-  /** Compares what was signed with the tree of the entries. Sizes never shrink from call to call: once a root is bad, all others lie behind. */
+  /** Compares a signed root with that of the entries. Sizes never shrink from call to call: after a bad root all are bad. */
   #compare(checkpoint: Checkpoint, source: Source, log: LogLine): void {
     const { size, root, time } = checkpoint;
     const twin = this.#lastCompared;

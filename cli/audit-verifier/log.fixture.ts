@@ -10,7 +10,7 @@ export interface SampleLog {
   root(size: number): Buffer;
   checkpoint(size: number, root?: Buffer): string;
   removal(first: number, last: number): string;
-  /** Any text, signed as the log signs. */
+  /** Signs any text with the log's key. */
   sign(lines: readonly string[]): string;
   export(options?: ExportOptions): ExportLine[];
 }

@@ -15,7 +15,7 @@ const otherSignature = other.sign(["one", "two"]).split("\n\n")[1] ?? "";
 const form = (message: string) => expect.objectContaining({ code: "form", message });
 const signature = (message: string) => expect.objectContaining({ code: "signature", message });
 
-/** A verifier key with its right id. */
+/** A verifier key with a correct key id. */
 function keyText(name: string, bytes: Buffer): string {
   const id = createHash("sha256").update(`${name}\n`).update(bytes).digest("hex").slice(0, 8);
   return `${name}+${id}+${bytes.toString("base64")}`;
@@ -99,7 +99,7 @@ test("a note that only others have signed names them and whom to expect", () => 
       `is signed by ${ORIGIN} ${otherId}, ${ORIGIN} ${otherId}, not by the trusted key ${ORIGIN} ${key.id}, ${ORIGIN} ${key.id}`,
     ),
   );
-  // The key id alone is four bytes that anybody can find: the name counts too.
+  // A four-byte key id is easily forged: the name must match too.
   const renamed = SIGNATURE.replace(ORIGIN, "another.test/audit");
   expect(() => openNote(`one\ntwo\n\n${renamed}`, KEYS)).toThrow(
     signature(`is signed by another.test/audit ${key.id}, not by the trusted key ${ORIGIN} ${key.id}`),

@@ -77,7 +77,7 @@ test("a file that is not there is no bad checkpoint", async () => {
   await expect(reading).rejects.not.toBeInstanceOf(TrustedCheckpointsError);
 });
 
-/** The lengths of the lines of a file, a list for each batch. */
+/** The line lengths of a file, batch by batch. */
 async function batchesOf(text: string): Promise<number[][]> {
   writeFileSync(path, text);
   const batches = await Array.fromAsync(readLines(path));

@@ -7,18 +7,18 @@ import type { Verdict } from "./verdict.ts";
 import { verifyLog } from "./verify-log.ts";
 
 export interface Trusting {
-  /** Notes. */
+  /** Signed notes. */
   checkpoints?: string[];
   isPartial?: boolean;
 }
 
 export interface Verifier {
   verify(lines: readonly unknown[], trust?: Trusting): Promise<Verdict>;
-  /** As a file is read: bytes, a line each. */
+  /** Verifies the bytes of a file, one entry per line. */
   verifyText(text: string | Buffer, trust?: Trusting): Promise<Verdict>;
 }
 
-/** The verifier as somebody uses it who trusts the key of a log. */
+/** A verifier that trusts a log's key. */
 export function verifierOf(log: SampleLog): Verifier {
   const keys = [parseVerifierKey(log.verifierKey)];
   const trusting = ({ checkpoints = [], isPartial = false }: Trusting): Trust => ({

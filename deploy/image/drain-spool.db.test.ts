@@ -24,7 +24,7 @@ import { createTestDatabase, type TestDatabase } from "../../tests/support/postg
 import { certificateFiles, ensureCertificates } from "../local/certificates.ts";
 
 const logger = pino({ level: "silent" });
-/** One for all: an entry that is sent again has the time that it had. */
+/** Fixed: a resent entry keeps its time. */
 const occurredAt = new Date();
 let home: string;
 let directory: string;
@@ -70,7 +70,7 @@ test("what several gateways have left in a claim is stored once, under the gatew
   expect(await stored()).toEqual([{ entries: 453, producers: 2, names: ["gateway"] }]);
   expect(await readdir(directory)).toEqual([]);
 
-  // The same files once more, as after a Job that was stopped before it could remove them.
+  // The same files again, as if a Job was stopped before it removed them.
   await leave(1, 450, first);
   expect(await drain(port)).toMatchObject({ code: 0 });
   expect(await stored()).toMatchObject([{ entries: 453 }]);
@@ -135,7 +135,7 @@ function spoolOf(producerId: string) {
   return openAuditSpool({ directory, maxBytes: 1e8, producerId, logger, metrics: createMetrics("gateway") });
 }
 
-/** Leaves entries as a gateway does that ends while audit-service is away. @returns its producer id. */
+/** Leaves entries like a gateway that ends during an outage of audit-service. @returns its producer id. */
 async function leave(first: number, last: number, producerId: string = randomUUID()): Promise<string> {
   const gateway = await spoolOf(producerId);
   const sequences = Array.from({ length: last - first + 1 }, (_, index) => first + index);
@@ -169,7 +169,7 @@ async function startAuditService(port = 0): Promise<number> {
   return server.listen();
 }
 
-/** Runs the program of the image. @returns its exit code, and all that it printed but its log. */
+/** Runs the program of the image. @returns the exit code, and the output without log lines. */
 async function drain(port: number, timeoutS = "20"): Promise<{ code: number; said: string }> {
   const files = certificateFiles(home, "gateway");
   const child = spawn(process.execPath, [resolve(import.meta.dirname, "run.ts"), "drain-spool"], {

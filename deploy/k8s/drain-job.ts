@@ -1,22 +1,22 @@
 import type { Container } from "./manifests.ts";
 import type { Manifest } from "./render.ts";
 
-/** A request that cannot be met. The message is for the operator. */
+/** The Job must not be created. The message is for the operator. */
 export class DrainRefused extends Error {
   override readonly name = "DrainRefused";
 }
 
 const LABEL = "app.kubernetes.io/name";
-/** Whom the network policies let through to audit-service, and no Service sends clients to. */
+/** A label of its own: the network policies allow it to call audit-service, and no Service selects it. */
 const DRAIN_LABEL = "drain-spool";
 
 /**
- * The Job that sends what a replica of the gateway has left in its claim. Everything but the program is as in the
- * replicas themselves: image, certificate, configuration, user.
+ * The Job that sends the orphaned spool in the volume claim of a removed gateway replica. It has the image, certificate,
+ * configuration and user of the replicas, but runs another program.
  *
- * @param statefulSet the gateway's, as the cluster has it.
- * @param replica its name, such as `gateway-3`.
- * @throws {DrainRefused} if it is a replica that runs or is to run: it sends what it has by itself.
+ * @param statefulSet the gateway's, as read from the cluster.
+ * @param replica the pod's name, such as `gateway-3`.
+ * @throws {DrainRefused} if the replica is running or scheduled to run: it sends its spool itself.
  */
 export function drainJob(statefulSet: Manifest, replica: string): Manifest {
   const { metadata, spec } = statefulSet;
@@ -54,7 +54,7 @@ export function drainJob(statefulSet: Manifest, replica: string): Manifest {
             "securityContext",
           ]),
           ...picked(pod, ["imagePullSecrets", "nodeSelector", "tolerations", "priorityClassName"]),
-          restartPolicy: "Never", // a failed try stays to be read
+          restartPolicy: "Never", // keeps the logs of a failed pod
           containers: [
             {
               ...picked(container, ["image", "imagePullPolicy", "envFrom", "env", "securityContext"]),
@@ -77,7 +77,7 @@ export function drainJob(statefulSet: Manifest, replica: string): Manifest {
   };
 }
 
-/** The fields of an object that it has, of some. */
+/** A copy of an object with only these fields. */
 function picked(from: Record<string, unknown>, fields: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(fields.filter((field) => field in from).map((field) => [field, from[field]]));
 }

@@ -48,7 +48,7 @@ let attempts: Attempt[];
 let entries: Row[];
 let numbered: Numbered | undefined;
 let names: Map<string, string>;
-/** Ids of the events that services told their outboxes of. */
+/** Ids of all events in the services' outboxes. */
 let owed: string[];
 const random = seededRandom(SEED);
 
@@ -172,7 +172,7 @@ test("no gateway has a gap: what is lost with a process is the end that nobody w
   expect(gaps).toEqual([]);
 });
 
-// A service sends an event again under its next number if no answer came in time. The repetition is not stored: a gap.
+// Without an answer in time a service sends an event again, with a new number. The duplicate is not stored: a gap.
 test("every event that a service owes is in the log, and nothing that it does not owe", () => {
   const services = ["identity-service", "token-service"];
   const ofServices = entries.filter(({ producer_name }) => services.includes(producer_name));
@@ -217,7 +217,7 @@ async function untilDrained(): Promise<void> {
   }
 }
 
-/** The events of a service's outbox, once each is in the log. One that got no answer is sent again after its lease. */
+/** The events of a service's outbox, once all are in the log. An unacknowledged one is resent after its lease. */
 async function recordedEvents(sql: Sql): Promise<string[]> {
   for (const end = Date.now() + 45_000; ; await sleep(200)) {
     const events = await sql<{ id: string; isRecorded: boolean }[]>`

@@ -6,7 +6,7 @@ import { type Replica, startReplica } from "../support/replicas.ts";
 import { type System, startSystem } from "../support/system.ts";
 import { databaseOfSystem } from "../support/system-database.ts";
 
-/** Three seconds are the longest that a stopped sequencer's session lives; the rest is room for a busy machine. */
+/** The session of a stopped sequencer ends after 3 s; the rest is for slow machines. */
 const TAKEOVER_TIMEOUT_MS = 60_000;
 
 let system: System;

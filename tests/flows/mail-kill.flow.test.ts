@@ -102,7 +102,11 @@ function randomOf(seed: number): () => number {
   };
 }
 
-/** Registers one after another until told to stop. @param acknowledged gets the addresses whose registration was answered. */
+/**
+ * Registers accounts in sequence until the signal aborts.
+ *
+ * @param acknowledged receives the addresses of answered registrations.
+ */
 async function keepRegistering(name: string, acknowledged: string[], stop: AbortSignal): Promise<void> {
   const client = createRpcClient(IdentityServiceClient, {
     address: `127.0.0.1:${ports.rpc}`,
@@ -153,7 +157,7 @@ test("killed with -9 at any moment, identity-service loses no mail of an answere
       keepRegistering(`round${round}-client${index}`, acknowledged, stop.signal),
     );
     await expect.poll(() => acknowledged.length).toBeGreaterThan(before);
-    // The kill is to come at any moment: there is no condition to wait for.
+    // A random moment: there is no condition to wait for.
     await sleep(random() * 1_000);
     await kill(child);
     stop.abort();

@@ -30,7 +30,7 @@ afterAll(async () => {
 const count = (statuses: Map<number, number>, status: number) =>
   statuses.set(status, (statuses.get(status) ?? 0) + 1);
 
-/** Does `work` while `load` runs against each gateway. The load ends with the work, also if that fails. */
+/** Runs `work` while `load` runs against each gateway. The load stops with the work, also on failure. */
 async function underLoad<T>(
   load: (api: ApiClient, isDone: () => boolean) => Promise<void>,
   work: () => Promise<T>,
@@ -40,12 +40,12 @@ async function underLoad<T>(
   const worked = work().finally(() => {
     isDone = true;
   });
-  // A load that fails ends the test before the work does.
+  // A failing load fails the test at once.
   const [result] = await Promise.all([worked, loads]);
   return result;
 }
 
-// How long it takes is bench/revocation.ts: a thousand logouts, with percentiles.
+// bench/revocation.ts measures the time: a thousand logouts, with percentiles.
 test("under load, a logout at one of three gateways is felt there by the next request, and everywhere", async () => {
   const user = await (apis[0] as ApiClient).newUser();
   const statuses = new Map<number, number>();
@@ -73,7 +73,7 @@ test("a hundred refreshes over three replicas give one chain and a hundred equal
   const answers = await Promise.all(
     Array.from({ length: 100 }, async (_, index) => {
       let answer = await refresh(index);
-      // They wait for one row: on a busy machine some have no answer within their second, and are to ask again.
+      // They contend for one row: on a slow machine some time out and must retry.
       for (const end = Date.now() + 20_000; answer.status === 503 && Date.now() < end; )
         answer = await refresh(index);
       return answer;

@@ -19,7 +19,7 @@ type User = Awaited<ReturnType<ApiClient["newUser"]>>;
 let system: System;
 let api: ApiClient;
 let token: string;
-/** Answers of `/events` that have not ended. */
+/** Open responses of `/events`. */
 const streams = new Set<ServerResponse>();
 const upstream = createServer(async (request, response) => {
   if (request.url === "/events") {
@@ -77,7 +77,7 @@ function send(method: "GET" | "POST", path = "/large", accessToken = token) {
   return httpRequest(system.url + path, { method, headers, agent: false });
 }
 
-/** A stream that has told an event. `ended` rejects when it is cut. */
+/** A stream after its first event. `ended` rejects if the stream is cut. */
 async function openEvents(accessToken: string) {
   const answer = await answerTo(send("GET", "/events", accessToken).end());
   let count = 0;

@@ -1,6 +1,6 @@
 import { declareValuePlugin, PluginKind } from "@stryker-mutator/api/plugin";
 
-/** What is read here of Babel's nodes and paths (babeljs.io/docs/babel-types). */
+/** The used part of Babel's nodes and paths (babeljs.io/docs/babel-types). */
 interface Node {
   type: string;
   value?: unknown;
@@ -47,8 +47,8 @@ function isHelpOfMetric({ node, parent }: Path): boolean {
 }
 
 /**
- * A Stryker ignorer: log lines and the sentences of errors and metrics are for people, and no test asserts their wording.
- * An error's code and type are changed like everything else.
+ * A Stryker ignorer: log messages and the sentences of errors and metrics are not mutated, since no test asserts their wording.
+ * Codes and types of errors are mutated.
  */
 export const strykerPlugins = [
   declareValuePlugin(PluginKind.Ignore, "texts", {

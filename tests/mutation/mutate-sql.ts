@@ -42,7 +42,7 @@ export function mutateSql(root: string, module: MutationModule): Mutant[] {
       filter: (path) => !LEFT_OUT.has(relative(root, path).split("/")[0] ?? ""),
     });
     symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
-    // Tests that fail anyway would notice every change.
+    // If the tests fail without a mutation, they kill every mutant.
     if (!testsPass(copy, module))
       throw new Error(`the tests fail without a change: ${module.tests.join(" ")}`);
     return stores.flatMap((store) => mutateStore(copy, store, module));

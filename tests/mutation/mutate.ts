@@ -23,7 +23,7 @@ export interface Mutant {
   place: string;
   /** What was changed, on one line. */
   change: string;
-  /** `timedOut`: noticed, unless the machine was busy. `noCoverage`: no test reaches the line. */
+  /** `timedOut` counts as killed, unless the machine was busy. `noCoverage`: no test runs the line. */
   outcome: "killed" | "timedOut" | "survived" | "noCoverage";
 }
 
@@ -52,13 +52,13 @@ function mutateCode(name: string, module: MutationModule): Mutant[] {
       testRunner: "vitest",
       plugins: ["@stryker-mutator/vitest-runner", join(import.meta.dirname, "leave-texts.ts")],
       ignorers: ["texts"],
-      // What a test noticed before stays noticed until the line or that test changes: after new tests only survivors run.
+      // A killed mutant stays killed until its line or that test changes: after new tests only survivors run.
       incremental: true,
       incrementalFile: join(ROOT, MEMORY, `${name}.json`),
       vitest: { configFile: "tests/mutation/vitest.config.ts", related: false },
       coverageAnalysis: "perTest",
       mutate: module.mutate,
-      // More than two cores can do: tests mostly wait.
+      // More than the two cores: tests mostly wait.
       concurrency: 4,
       timeoutMS: MUTANT_TIMEOUT_MS,
       // TypeScript 7 has no programming interface for Stryker to rewrite the file with; nothing here needs it.

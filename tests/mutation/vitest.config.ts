@@ -6,7 +6,7 @@ import base from "../../vitest.config.ts";
 const include = (process.env.MUTATION_TESTS ?? "").split(",").filter((pattern) => pattern !== "");
 const merged = mergeConfig(base, defineConfig({}));
 
-/** The first failure ends the run of a change, so the fast files come first: a database is made only if they notice nothing. */
+/** A mutant's run ends with its first failure, so fast files run first: a database is only created if those pass. */
 class FastFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const hasDatabase = ({ moduleId }: TestSpecification) => Number(moduleId.endsWith(".db.test.ts"));
@@ -14,7 +14,7 @@ class FastFirst extends BaseSequencer {
   }
 }
 
-/** The test files of one change share a worker: what they import is loaded once. The next change has a new one. */
+/** A mutant's test files share a worker, so that modules load once. Each mutant has a new worker. */
 const isolate = false;
 
 export default {
@@ -24,7 +24,7 @@ export default {
     include,
     isolate,
     sequence: { sequencer: FastFirst },
-    // A change is often noticed by waiting in vain.
+    // Many mutants are killed by a time-out.
     testTimeout: 10_000,
     expect: { poll: { timeout: 4_000 } },
     tagsFilter: ["!exhaustive"],

@@ -17,7 +17,7 @@ export async function emptyLog(ownerSql: Sql): Promise<void> {
   await withoutTriggers(ownerSql, (tx) => tx.unsafe(`truncate ${[...APPEND_ONLY, ...BESIDE].join(", ")}`));
 }
 
-/** Lets the entries that have no number yet be received on the tenth of a month, which gets its partition. */
+/** Moves unnumbered entries to the tenth of a month, as if they had been received then, and creates its partition. */
 export async function receiveInMonth(ownerSql: Sql, month: number): Promise<void> {
   const start = startOfMonth(month).toISOString().slice(0, 10);
   await ownerSql`select create_log_partition(${start}::text::date)`;

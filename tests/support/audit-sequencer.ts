@@ -45,7 +45,7 @@ export interface TestSequencer extends Sequencer {
 export interface TestSequencerOptions {
   origin?: string;
   file?: CheckpointFile;
-  /** A failure of the file is thrown unless this takes it. */
+  /** Without it, a failure of the file is thrown. */
   onFileFailure?: (error: unknown) => void;
   now?: () => Date;
   maxBatchEntries?: number;

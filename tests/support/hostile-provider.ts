@@ -20,7 +20,7 @@ export interface Lies {
   /** Over the right discovery document. */
   discovery?: Record<string, unknown>;
   userinfo?: Record<string, unknown>;
-  /** How long a token, and the keys, take at least. */
+  /** Minimum response time of the token and key endpoints. */
   delayMs?: number;
 }
 

@@ -15,7 +15,7 @@ export type Policy = (manifests: readonly Manifest[]) => string[];
 const CLUSTER_KINDS = ["Namespace"];
 const SCALED_KINDS = ["Deployment", "StatefulSet"];
 
-/** What must hold for every overlay. */
+/** Rules for every overlay. */
 export const POLICIES = {
   "nothing runs as root": eachContainer(({ pod }, container) => {
     const context = { ...pod.securityContext, ...container.securityContext };
@@ -49,7 +49,7 @@ export const POLICIES = {
       containersOf(workload).flatMap((container) => secretsInEnvironment(manifests, workload, container)),
     ),
   "no secret is in a manifest": (manifests) => ofKind(manifests, "Secret").map(titleOf),
-  // Otherwise `kubectl apply` reports "configured" each time: it compares the whole list with what the server completed.
+  // Without these defaults `kubectl apply` reports "configured" each time: it compares the whole list with the stored one.
   "claim templates say what the server would add": (manifests) =>
     ofKind(manifests, "StatefulSet").flatMap(({ metadata, spec }) =>
       (spec.volumeClaimTemplates ?? [])

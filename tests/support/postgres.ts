@@ -16,7 +16,7 @@ export interface TestDatabase {
   ownerSql: Sql;
   /** A backup: another database with what this one holds now. Its connections are cut for it; clients make new ones. */
   backUp(): Promise<TestDatabase>;
-  /** How many of its connections wait for a lock. */
+  /** Number of its connections that wait for a lock. */
   waitingForLocks(): Promise<number>;
   /** Closes both connections and removes the database. */
   drop(): Promise<void>;
