@@ -68,7 +68,7 @@ test("an actor is believed only from a peer that may name one, and travels as it
     "x-request-id",
   ]);
   const { actor: _gone, ...rest } = context;
-  expect(fromMetadata(values, context.deadlineMs, false)).toEqual(rest);
+  expect(fromMetadata(values, context.deadlineMs, false)).toStrictEqual(rest);
   expect(Object.keys(toMetadata(rest).toJSON()).sort()).toEqual(["traceparent", "x-request-id"]);
 });
 

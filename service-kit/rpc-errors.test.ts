@@ -1,3 +1,4 @@
+import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { Metadata, status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "./errors.ts";
@@ -121,4 +122,64 @@ test("an error that is decoded already stays itself, and another is kept as the 
   expect(fromRpcError(decoded)).toBe(decoded);
   const failure = { code: status.UNAVAILABLE };
   expect(fromRpcError(failure).cause).toBe(failure);
+});
+
+/** The bytes of `grpc-status-details-bin` as text. */
+function wireOf(error: DomainError): string {
+  const bytes = toRpcError(error).metadata?.get("grpc-status-details-bin")[0] as Buffer;
+  return bytes.toString("latin1");
+}
+
+test("details have the types that others know, and only those that there is something to say of", () => {
+  const fields = [{ field: "email", code: "required", message: "" }];
+  const all = wireOf(new DomainError("too_many_requests", "no", { fields, retryAfterMs: 5, limit: 7 }));
+  for (const type of ["ErrorInfo", "BadRequest", "RetryInfo"]) {
+    expect(all).toContain(`type.googleapis.com/google.rpc.${type}`);
+  }
+  expect(all).toContain("quota_limit_value");
+  const plain = wireOf(new DomainError("conflict"));
+  expect(plain).toContain("type.googleapis.com/google.rpc.ErrorInfo");
+  expect(plain).not.toMatch(/BadRequest|RetryInfo|quota_limit_value/);
+});
+
+/** A status of another version of ours: with its details, and with fields that this version does not know. */
+function statusWith(message: string | undefined, ...details: [type: string, value: Uint8Array][]): Buffer {
+  const writer = new BinaryWriter();
+  if (message !== undefined) writer.tag(2, WireType.LengthDelimited).string(message);
+  for (const [type, value] of details) {
+    const detail = new BinaryWriter().tag(1, WireType.LengthDelimited).string(`type.googleapis.com/${type}`);
+    writer
+      .tag(3, WireType.LengthDelimited)
+      .bytes(detail.tag(2, WireType.LengthDelimited).bytes(value).finish());
+  }
+  writer.tag(14, WireType.Bit64).fixed64(1).tag(15, WireType.Bit32).fixed32(1);
+  return Buffer.from(writer.finish());
+}
+
+function decoded(details: Buffer) {
+  const metadata = new Metadata();
+  metadata.set("grpc-status-details-bin", details);
+  return fromRpcError({ code: status.FAILED_PRECONDITION, metadata });
+}
+
+test("what this version does not know is passed over, and what is missing is empty", () => {
+  const text = (writer: BinaryWriter, number: number, value: string) =>
+    writer.tag(number, WireType.LengthDelimited).string(value);
+  const info = text(text(new BinaryWriter(), 1, "conflict"), 2, "gatehouse").finish();
+  const violation = text(new BinaryWriter(), 1, "email").finish();
+  const request = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(violation).finish();
+  const error = decoded(
+    statusWith(undefined, ["google.rpc.ErrorInfo", info], ["google.rpc.BadRequest", request]),
+  );
+  expect(error).toMatchObject({
+    code: "conflict",
+    message: "",
+    fields: [{ field: "email", message: "", code: "" }],
+  });
+  expect(decoded(statusWith("no code", ["google.rpc.BadRequest", request])).code).toBe("service_unavailable");
+});
+
+test("a failure that says nothing of itself is told apart by its status alone", () => {
+  expect(fromRpcError({ code: status.INTERNAL }).code).toBe("internal_error");
+  expect(fromRpcError({}).code).toBe("service_unavailable");
 });
