@@ -111,3 +111,10 @@ test("one network has no more than are left free, and somebody new gets the last
   expect([1, 2].map(() => arrive("192.0.2.2").isIn)).toEqual([true, false]);
   expect(arrive("192.0.2.3").isIn).toBe(true);
 });
+
+test("what closes is free again for any network", () => {
+  const arrive = fakeServer({ total: 5, perAddress: 10 });
+  const open = [1, 2, 3].map(() => arrive("192.0.2.1"));
+  for (const { close } of open) close();
+  expect([1, 2, 3, 4].map(() => arrive("192.0.2.2").isIn)).toEqual([true, true, true, false]);
+});

@@ -57,8 +57,8 @@ describe("devices", () => {
   test("five of a user become known in a day, and a known one counts once", () => {
     const known = new KnownCallers(1);
     const keys = ["1", "1", "1", "2", "3", "4", "5", "6", "7"];
-    for (const key of keys) known.add(letIn(key, "ada"), 0);
-    expect(keys.filter((key) => !known.hasDevice(key, 0))).toEqual(["6", "7"]);
+    for (const [hour, key] of keys.entries()) known.add(letIn(key, "ada"), hour * HOUR_MS);
+    expect(keys.filter((key) => !known.hasDevice(key, 9 * HOUR_MS))).toEqual(["6", "7"]);
     known.add(letIn("other", "ben"), 0);
     expect(known.hasDevice("other", 0)).toBe(true);
     known.add(letIn("6", "ada"), DAY_MS);

@@ -2,7 +2,9 @@ import { afterEach, describe, expect, test } from "vitest";
 import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import type { Principal } from "../token-client/principal.ts";
+import type { Bucket } from "./bucket.ts";
 import { createMemoryLimiter } from "./call-limiter.ts";
+import { deviceKeyOf } from "./device-cookie.ts";
 import {
   ada,
   testGateway as gatewayWithClock,
@@ -13,6 +15,7 @@ import {
   verifierOfUsers,
 } from "./gateway.fixture.ts";
 import { parseIntrospectionClients } from "./introspection-clients.ts";
+import type { LetIn } from "./known-callers.ts";
 import { defaultLimitClasses, type LimitClass, type LimitClasses } from "./limit-class.ts";
 import { ProxyTable } from "./proxy-table.ts";
 import { ReconciledLimiter } from "./reconciled-limiter.ts";
@@ -112,7 +115,9 @@ describe("our own routes", () => {
 
   test("a user has a limit wherever calls come from; who has no token uses up nothing of it", async () => {
     const many = { calls: 100, perSeconds: 60 };
+    const metrics = createMetrics("gateway");
     ({ app } = testGateway({
+      metrics,
       limitClasses: limited({ account: { address: many, user: once } }),
       isTrustedProxy: (address) => address === "127.0.0.1",
       identity: {
@@ -131,6 +136,7 @@ describe("our own routes", () => {
     expect(await statuses(1, me("user-token", "192.0.2.1"))).not.toEqual([429]);
     expect(await statuses(1, me("user-token", "192.0.2.2"))).not.toEqual([429]);
     expect(await statuses(1, me("user-token", "192.0.2.3"))).toEqual([429]);
+    expect(await metrics.render()).toMatch(/gatehouse_rate_limited_total\{limit="user",route="\/auth\/me",/);
   });
 
   test("an answer says how much is left", async () => {
@@ -146,14 +152,15 @@ describe("our own routes", () => {
     });
   });
 
-  test("the keys are limited too, without a question to anybody", async () => {
+  test("the keys and paths that do not exist are limited too, without a question to anybody", async () => {
     const memory = createMemoryLimiter({ replicas: 1, now: () => 0 });
     ({ app } = testGateway({
-      limitClasses: limited({ document: { address: once, total: once } }),
+      limitClasses: limited({ document: { address: once, total: once }, unknown: { address: once } }),
       jwks: { get: async () => ({ json: "{}", maxAgeS: 60 }) },
       callLimiter: { ...memory, take: () => Promise.reject(new Error("asked")) },
     }));
     expect(await statuses(3, { url: "/.well-known/jwks.json" })).toEqual([200, 200, 429]);
+    expect(await statuses(3, { url: "/nowhere" })).toEqual([404, 404, 429]);
   });
 
   test("a /56 has four times what a /64 has, and a /48 sixteen times", async () => {
@@ -193,15 +200,17 @@ describe("our own routes", () => {
     expect([statusCode, headers["ratelimit-limit"]]).toEqual([204, undefined]);
   });
 
-  test("what the guard refuses is counted under no route, and learns no limit", async () => {
+  test("what the guard refuses and what does not exist is counted together, under no route; the guard tells no limit", async () => {
     const metrics = createMetrics("gateway");
     ({ app } = testGateway({ metrics, limitClasses: limited({ unknown: { address: once } }) }));
-    expect(await statuses(2, { url: "/a//b" })).toEqual([400, 400]);
+    expect(await statuses(1, { url: "/nowhere" })).toEqual([404]);
+    expect(await statuses(1, { url: "/a//b" })).toEqual([400]);
+    expect(await statuses(1, { url: "/nowhere" })).toEqual([429]);
     const refused = await send(app, { url: "/a//b" });
     expect([refused.statusCode, refused.headers["ratelimit-limit"]]).toEqual([429, undefined]);
     expect(refused.json()).toMatchObject({ error: { code: "too_many_requests" } });
     expect(await metrics.render()).toMatch(
-      /gatehouse_rate_limited_total\{limit="address",route="\(none\)",.*\} 1/,
+      /gatehouse_rate_limited_total\{limit="address",route="\(none\)",.*\} 2/,
     );
   });
 
@@ -435,11 +444,11 @@ describe("nobody uses up what others need", () => {
 
   test("a failed login or refresh makes no network known", async () => {
     ({ app } = behindProxy());
-    const remembered: string[] = [];
+    const remembered: LetIn[] = [];
     const limiter = createMemoryLimiter({ replicas: 1, now: () => 0 });
     await app.close();
     ({ app } = testGateway({
-      callLimiter: { ...limiter, remember: async ({ network }) => void remembered.push(network) },
+      callLimiter: { ...limiter, remember: async (letIn) => void remembered.push(letIn) },
       sessions: {
         refresh: () => Promise.reject(new DomainError("refresh_token_invalid")),
         prove: async () => ({ userId: "u", sessionId: "s" }),
@@ -455,9 +464,52 @@ describe("nobody uses up what others need", () => {
     const bad = { method: "POST", url: "/auth/change-password", body: {}, token: "user-token" } as const;
     expect((await send(app, bad)).statusCode).toBe(400);
     expect(remembered).toEqual([]);
-    expect((await send(app, { url: "/auth/sessions", token: "user-token" })).statusCode).toBe(200);
-    expect(remembered).toEqual(["127.0.0.1"]);
+    const good = { url: "/auth/sessions", token: "user-token" } as const;
+    expect((await send(app, good)).statusCode).toBe(200);
+    expect((await send(app, { ...good, headers: { "gatehouse-device": "new" } })).statusCode).toBe(200);
+    const named = { ...good, headers: { "gatehouse-device": `${DEVICE}.0.1.proof` } };
+    expect((await send(app, named)).statusCode).toBe(200);
+    const network = "127.0.0.1";
+    const device = { key: deviceKeyOf(named.headers["gatehouse-device"]) };
+    expect(remembered).toEqual([{ network }, { network }, { network, device }]);
   });
+
+  test.each([
+    { what: "device", of: "login", token: `${DEVICE}.0.1.proof`, device: once, counted: ["login device"] },
+    { what: "device", of: "link", token: `${DEVICE}.0.1.proof`, device: once, counted: ["link device"] },
+    { what: "client that names none", of: "login", token: "new", device: once, counted: [] },
+    {
+      what: "device in a class without a limit for it",
+      of: "login",
+      token: DEVICE,
+      device: undefined,
+      counted: [],
+    },
+  ])(
+    "the calls of a $what ($of) have a reserve where there is one",
+    async ({ of, token, device, counted }) => {
+      const memory = createMemoryLimiter({ replicas: 1, now: () => 0 });
+      let seen: readonly Bucket[] = [];
+      const limits = { address: once, total: once, ...(device && { device }) };
+      ({ app } = testGateway({
+        limitClasses: limited({ login: limits, link: limits }),
+        callLimiter: {
+          ...memory,
+          take: (buckets) => {
+            seen = buckets;
+            return memory.take(buckets);
+          },
+        },
+      }));
+      const url = of === "login" ? "/auth/login" : "/auth/reset-password";
+      await send(app, { method: "POST", url, body: {}, headers: { "gatehouse-device": token } });
+      expect(seen.map(({ kind }) => kind.replace("own ", ""))).toEqual([
+        `${of} address`,
+        ...counted,
+        `${of} total`,
+      ]);
+    },
+  );
 
   test("two hundred users who use up their own limits leave a logout to others", {
     tags: "exhaustive",
@@ -575,6 +627,41 @@ describe("forwarded calls", () => {
     const answers = await Promise.all([1, 2].map(() => send(app, { url: "/things" })));
     expect(answers.map(({ statusCode }) => statusCode)).toEqual([502, 502]);
     for (const { headers } of answers) expect(headers["ratelimit-limit"]).toBeUndefined();
+  });
+
+  test("forwarded calls wait for no count that is shared, and are told apart from our own", async () => {
+    const metrics = createMetrics("gateway");
+    const memory = createMemoryLimiter({ replicas: 1, now: () => 0 });
+    const asked = () => {
+      throw new Error("asked");
+    };
+    ({ app } = testGateway({
+      metrics,
+      routes: route({ perUser: once }),
+      callLimiter: { ...memory, take: asked, takeHere: asked },
+    }));
+    expect(await statuses(3, things)).toEqual([502, 502, 429]);
+    const text = await metrics.render();
+    expect(text).toMatch(/gatehouse_rate_limit_entries\{calls="own",.*\} 0/);
+    expect(text).toMatch(/gatehouse_rate_limit_entries\{calls="proxied",.*\} 2/);
+  });
+
+  test.each([
+    { of: "a network", rateLimit: { perAddress: once }, auth: { auth: "public" } },
+    { of: "a user", rateLimit: { perUser: once }, auth: { roles: ["USER"] } },
+    { of: "all users", rateLimit: { total: once }, auth: { roles: ["USER"] } },
+    { of: "all clients", rateLimit: { total: once }, auth: { auth: "public" } },
+  ])("the calls of $of to one route are not counted for another", async ({ rateLimit, auth }) => {
+    const upstream = "http://127.0.0.1:9";
+    const routes = ["/things", "/others"].map((prefix) => ({
+      prefix,
+      upstream,
+      rateLimit,
+      methods: { GET: auth },
+    }));
+    ({ app } = testGateway({ routes: routesOf(routes) }));
+    expect(await statuses(3, things)).toEqual([502, 502, 429]);
+    expect(await statuses(3, { ...things, url: "/others/1" })).toEqual([502, 502, 429]);
   });
 
   test("a route's limit for all counts the calls of all users together, and no failed proof", async () => {
