@@ -1,5 +1,5 @@
 import { readFile, writeFile } from "node:fs/promises";
-import { connect as connectHttp2 } from "node:http2";
+import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2 } from "node:http2";
 import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { type ClientReadableStream, Metadata, type ServiceError, status } from "@grpc/grpc-js";
@@ -137,6 +137,34 @@ async function* countForEver(): AsyncGenerator<WatchRevocationsResponse> {
     yield message(sequence);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
+}
+
+/** A connection of the gateway without a gRPC client. */
+function openSession(): ClientHttp2Session {
+  const { caCertificate, certificate, privateKey } = certificates.of("gateway").material;
+  const session = connectHttp2(`https://127.0.0.1:${port}`, {
+    ca: caCertificate,
+    cert: certificate,
+    key: privateKey,
+    checkServerIdentity: () => undefined,
+  });
+  session.on("error", () => undefined);
+  cleanUps.push(() => session.destroy());
+  return session;
+}
+
+/** A call whose answer is not read by itself. @param body the message, framed. */
+function openRaw(session: ClientHttp2Session, path: string, body: Buffer): ClientHttp2Stream {
+  const request = session.request({
+    ":method": "POST",
+    ":path": path,
+    "content-type": "application/grpc",
+    te: "trailers",
+    "grpc-timeout": "60S",
+  });
+  request.on("error", () => undefined);
+  request.end(body);
+  return request;
 }
 
 /** Whether anybody takes connections. */
@@ -326,25 +354,33 @@ test("an endless stream is ended in order at its age, also one whose source does
 });
 
 test("a stream whose client does not read is ended at its age too", async () => {
+  let written = 0;
   let isEnded = false;
   await start(
     {
       async *watchRevocations() {
         try {
-          for (let sequence = 1; ; sequence += 1) yield message(sequence, "x".repeat(50_000));
+          for (; ; written += 1) yield message(written, "x".repeat(50_000));
         } finally {
           isEnded = true;
         }
       },
     },
-    { endless: true, streamAgeMs: { min: 500, max: 500 } },
+    { endless: true, streamAgeMs: { min: 123_457, max: 123_457 } },
   );
-  const client = clientOf();
-  const request = { afterSequence: 0, tip: "" };
-  const stream = openServerStream(client, client.watchRevocations, request, newCallContext());
-  stream.on("error", () => undefined);
+  const timers = vi.spyOn(globalThis, "setTimeout");
+  openRaw(openSession(), TokenServiceService.watchRevocations.path, Buffer.alloc(5)); // and reads nothing of it
+  let [before, looks] = [0, 0];
+  const isStuck = () => {
+    looks = written > 0 && written === before ? looks + 1 : 0;
+    before = written;
+    return looks >= 10;
+  };
+  await expect.poll(isStuck).toBe(true);
+  expect(isEnded).toBe(false);
+  const age = timers.mock.calls.find(([, ms]) => ms === 123_457)?.[0];
+  age?.();
   await expect.poll(() => isEnded).toBe(true);
-  stream.cancel();
 });
 
 test.each([
@@ -466,31 +502,16 @@ test("how long calls take is measured in seconds, failures too", async () => {
 
 test("a connection serves one call after another: it is not ended at once for its age", async () => {
   await start({});
-  const { caCertificate, certificate, privateKey } = certificates.of("gateway").material;
-  const session = connectHttp2(`https://127.0.0.1:${port}`, {
-    ca: caCertificate,
-    cert: certificate,
-    key: privateKey,
-    checkServerIdentity: () => undefined,
-  });
-  cleanUps.push(() => session.destroy());
+  const session = openSession();
   let goneAway = 0;
   session.on("goaway", () => {
     goneAway += 1;
   });
-  session.on("error", () => undefined);
   for (let index = 0; index < 20; index += 1) {
-    const request = session.request({
-      ":method": "POST",
-      ":path": VERIFY,
-      "content-type": "application/grpc",
-      te: "trailers",
-      "grpc-timeout": "10S",
-    });
+    const request = openRaw(session, VERIFY, Buffer.from([0, 0, 0, 0, 3, 10, 1, 0x74]));
     const answered = new Promise((resolve, reject) => {
       request.on("trailers", resolve).on("error", reject).resume();
     });
-    request.end(Buffer.from([0, 0, 0, 0, 3, 10, 1, 0x74]));
     expect(await answered).toMatchObject({ "grpc-status": "0" });
   }
   expect(goneAway).toBe(0);
