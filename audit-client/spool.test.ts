@@ -89,6 +89,7 @@ test("what lies before an entry that was never stored is no damage, and what is 
   expect(sequencesOf(await spool.read(1, 10))).toEqual([50, 51]);
   expect(sequencesOf(await spool.read(60, 10))).toEqual([60, 61]);
   expect(sequencesOf(await spool.read(62, 10))).toEqual([]);
+  expect(damages).toEqual([]);
 });
 
 test("the same is read again, from within what was read before too", async () => {
