@@ -442,7 +442,7 @@ describe("nobody uses up what others need", () => {
     expect((await logInOn("203.0.113.1", "2.eve.made-up.0.1.proof")).statusCode).toBe(429);
   }, 30_000);
 
-  test("a failed login or refresh makes no network known", async () => {
+  test("whoever is let in makes its network known, and a device that it names; a failed login or refresh makes none known", async () => {
     ({ app } = behindProxy());
     const remembered: LetIn[] = [];
     const limiter = createMemoryLimiter({ replicas: 1, now: () => 0 });

@@ -131,6 +131,14 @@ describe.skipIf(program === undefined)("with Redis", () => {
     expect((await other.take(buckets)).refusedBy).toBeUndefined();
   });
 
+  test("Redis takes in a network without a device, and with one that nobody has logged in on", async () => {
+    const lines: string[] = [];
+    const limiter = createRedisLimiter(await connect(redis, lines), { replicas: GATEWAYS, now });
+    await limiter.remember({ network: "192.0.2.1" });
+    await limiter.remember({ network: "192.0.2.2", device: { key: "made up" } });
+    expect(lines).toEqual(["Redis connected: calls are limited by all replicas together"]);
+  });
+
   async function admittedExactly(count: number, shared: SharedRedis[], bucket: Bucket): Promise<number> {
     const limiters = shared.map((each) => createRedisLimiter(each, { replicas: GATEWAYS, now }));
     // So that Redis knows the script.
