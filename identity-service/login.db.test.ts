@@ -76,7 +76,7 @@ test.each(REFUSED)(
     await prepare();
     await expect(logIn(email, password)).rejects.toMatchObject({ code: "invalid_credentials" });
     expect(deps.argon2.verify).toHaveBeenCalledTimes(1);
-    expect(deps.argon2.verify.mock.calls[0]?.[0]).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
+    expect(deps.argon2.verify.mock.calls[0]?.[0]).toMatch(/^\$argon2id\$v=19\$m=256,t=1,p=1\$/);
     expect(deps.argon2.hash).not.toHaveBeenCalled();
     expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
   },
@@ -101,11 +101,11 @@ test("a right password costs one verification and no hash", async () => {
 
 test("raised parameters renew the hash at the next login, once, and the password stays", async () => {
   const before = await storedHash();
-  const raised = await testDeps(database.sql, { memoryKib: 20_480, iterations: 3, parallelism: 1 });
+  const raised = await testDeps(database.sql, { memoryKib: 512, iterations: 2, parallelism: 1 });
   await logIn(EMAIL, PASSWORD, raised);
   const after = await storedHash();
-  expect(before).toContain("m=19456,t=2,p=1");
-  expect(after).toContain("m=20480,t=3,p=1");
+  expect(before).toContain("m=256,t=1,p=1");
+  expect(after).toContain("m=512,t=2,p=1");
   expect(await judge.verify(after, PASSWORD)).toBe(true);
 
   await logIn(EMAIL, PASSWORD, raised);
@@ -115,13 +115,13 @@ test("raised parameters renew the hash at the next login, once, and the password
 
 test("a wrong password renews nothing", async () => {
   const before = await storedHash();
-  const raised = await testDeps(database.sql, { memoryKib: 20_480, iterations: 3, parallelism: 1 });
+  const raised = await testDeps(database.sql, { memoryKib: 512, iterations: 2, parallelism: 1 });
   await expect(logIn(EMAIL, "wrong", raised)).rejects.toMatchObject({ code: "invalid_credentials" });
   expect(await storedHash()).toBe(before);
 });
 
 test("a password that was changed while the login ran is not brought back by renewing the old hash", async () => {
-  const raised = await testDeps(database.sql, { memoryKib: 20_480, iterations: 3, parallelism: 1 });
+  const raised = await testDeps(database.sql, { memoryKib: 512, iterations: 2, parallelism: 1 });
   const changed = await judge.hash("a new password", { memoryCost: 20_480, timeCost: 3, parallelism: 1 });
   const { hash } = raised.passwords;
   raised.passwords.hash = async (...args) => {
@@ -133,7 +133,7 @@ test("a password that was changed while the login ran is not brought back by ren
 });
 
 test("a login succeeds although its hash could not be renewed", async () => {
-  const raised = await testDeps(database.sql, { memoryKib: 20_480, iterations: 3, parallelism: 1 });
+  const raised = await testDeps(database.sql, { memoryKib: 512, iterations: 2, parallelism: 1 });
   raised.passwords.hash = () => Promise.reject(new DomainError("busy"));
   expect((await logIn(EMAIL, PASSWORD, raised)).user.id).toBe(anna.id);
   expect(raised.logLines.join()).toContain("password hash not renewed");

@@ -7,7 +7,7 @@ import { createMetrics } from "../service-kit/metrics.ts";
 import { createHashQueue } from "./hash-queue.ts";
 import { createPasswordHasher } from "./password-hasher.ts";
 import { createPepper, type Pepper } from "./pepper.ts";
-import { FLOOR, soon } from "./test-deps.ts";
+import { QUICK, soon } from "./test-deps.ts";
 
 function newPepper(): Pepper {
   const key = parseEncryptionKey(randomBytes(32).toString("base64"));
@@ -21,7 +21,7 @@ function hasherWith(peppers: { pepper?: Pepper; previousPepper?: Pepper }) {
   return createPasswordHasher({
     costKey: Buffer.alloc(32, 7),
     argon2,
-    parameters: FLOOR,
+    parameters: QUICK,
     ...peppers,
     queue: createHashQueue({ concurrency: 2, maxWaiting: 10, maxWaitMs: 10_000, now: Date.now, metrics }),
     logger: createLogger("test", "info", { write: (line) => void logLines.push(line) }),
@@ -35,7 +35,7 @@ const pepper = newPepper();
 test("a peppered hash names its pepper, matches with it, and is no hash of the password itself", async () => {
   const hasher = await hasherWith({ pepper });
   const hash = await hasher.hash(PASSWORD, soon());
-  expect(hash).toContain(`$m=19456,t=2,p=1,keyid=${pepper.id}$`);
+  expect(hash).toContain(`$m=256,t=1,p=1,keyid=${pepper.id}$`);
   expect(await hasher.verify(account(hash), PASSWORD, soon())).toBe("match");
   expect(await hasher.verify(account(hash), "wrong", soon())).toBe("mismatch");
   expect(await argon2.verify(hash.replace(/,keyid=[^$]+/, ""), PASSWORD)).toBe(false);

@@ -53,7 +53,7 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
       last_name: "Smith",
       role: "USER",
       status: "active",
-      password_hash: expect.stringMatching(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/),
+      password_hash: expect.stringMatching(/^\$argon2id\$v=19\$m=256,t=1,p=1\$/),
       email_verified: false,
       created_at: deps.now(),
       updated_at: deps.now(),

@@ -25,7 +25,8 @@ import type { FailedLogin } from "./throttle-login.ts";
 import type { EndedUserSessions, NewSession, SessionTokens } from "./token-service-client.ts";
 import type { MfaKeys } from "./totp-secret.ts";
 
-export const FLOOR: Argon2Parameters = { memoryKib: 19_456, iterations: 2, parallelism: 1 };
+/** Far below what the configuration takes: tests hash thousands of passwords. password-hasher.test.ts has the real costs. */
+export const QUICK: Argon2Parameters = { memoryKib: 256, iterations: 1, parallelism: 1 };
 
 export function newTestKey(): EncryptionKey {
   const key = parseEncryptionKey(randomBytes(32).toString("base64"));
@@ -68,7 +69,7 @@ export type TestDeps = Awaited<ReturnType<typeof testDeps>>;
  * What the use cases need, for tests: real argon2 that is counted, a queue that is never full, a standing clock,
  * and a token-service that notes what it is asked for.
  */
-export async function testDeps(sql: Sql, parameters = FLOOR) {
+export async function testDeps(sql: Sql, parameters = QUICK) {
   const counted = { hash: vi.fn(argon2.hash), verify: vi.fn(argon2.verify) };
   const logLines: string[] = [];
   const logger = createLogger("test", "info", { write: (line) => void logLines.push(line) });

@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { embeddedServer } from "../support/postgres-test-server.ts";
 import { MODULES, type MutationModule } from "./modules.ts";
 import { mutateSql } from "./mutate-sql.ts";
 
@@ -113,18 +114,25 @@ function writeScore(name: string, mutants: readonly Mutant[]): void {
   process.stdout.write(`${row}\n`);
 }
 
-function main(names: readonly string[]): void {
+async function main(names: readonly string[]): Promise<void> {
   const unknown = names.filter((name) => MODULES[name] === undefined);
   if (unknown.length > 0)
     throw new Error(`no module ${unknown.join(", ")}: ${Object.keys(MODULES).join(", ")}`);
-  for (const [name, module] of Object.entries(MODULES)) {
-    if (names.length > 0 && !names.includes(name)) continue;
-    const mutants = [...mutateSql(ROOT, module), ...mutateCode(name, module)];
-    for (const { place, change, outcome } of mutants) {
-      if (outcome !== "killed") process.stdout.write(`${outcome} ${place} ${change}\n`);
+  // One for all runs: each test process would start its own, also after each change that is killed for its time.
+  const { server, stop } = await embeddedServer();
+  process.env.TEST_DATABASE_URL = `postgres://${server.username}:${encodeURIComponent(server.password)}@${server.host}:${server.port}`;
+  try {
+    for (const [name, module] of Object.entries(MODULES)) {
+      if (names.length > 0 && !names.includes(name)) continue;
+      const mutants = [...mutateSql(ROOT, module), ...mutateCode(name, module)];
+      for (const { place, change, outcome } of mutants) {
+        if (outcome !== "killed") process.stdout.write(`${outcome} ${place} ${change}\n`);
+      }
+      writeScore(name, mutants);
     }
-    writeScore(name, mutants);
+  } finally {
+    await stop();
   }
 }
 
-main(process.argv.slice(2));
+await main(process.argv.slice(2));
