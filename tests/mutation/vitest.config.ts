@@ -26,6 +26,7 @@ export default {
     sequence: { sequencer: FastFirst },
     // Many mutants are killed by a time-out.
     testTimeout: 10_000,
+    hookTimeout: 10_000,
     expect: { poll: { timeout: 4_000 } },
     tagsFilter: ["!exhaustive"],
   },
