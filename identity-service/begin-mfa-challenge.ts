@@ -1,7 +1,7 @@
 import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
 import { MFA_METHODS, type MfaMethod } from "./check-mfa-code.ts";
 import { deleteEndedChallenges, type FirstFactor, insertMfaChallenge } from "./mfa-store.ts";
-import { mfaTokenHash, newMfaToken } from "./mfa-token.ts";
+import { newMfaToken } from "./mfa-token.ts";
 
 export interface BeginMfaChallengeDeps {
   sql: Sql;
@@ -42,9 +42,7 @@ export async function beginMfaChallenge(
   },
 ): Promise<PendingLogin> {
   const { userId, firstFactor, sessionEpoch } = login;
-  const tempToken = newMfaToken(deps.randomBytes);
-  const tokenHash = mfaTokenHash(tempToken);
-  if (tokenHash === undefined) throw new Error("the generated token has an invalid format");
+  const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);
   const createdAt = deps.now();
   const expiresAt = new Date(createdAt.getTime() + deps.mfaChallengeTtlS * 1_000);
   const ip = login.clientIp.slice(0, MAX_IP_CHARACTERS);

@@ -1,6 +1,6 @@
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
 import type { BeginMfaChallengeDeps } from "./begin-mfa-challenge.ts";
-import { mfaTokenHash, newMfaToken } from "./mfa-token.ts";
+import { newMfaToken } from "./mfa-token.ts";
 import { deleteEndedPasswordChanges, insertPasswordChange } from "./password-change-store.ts";
 
 export type BeginPasswordChangeDeps = Pick<BeginMfaChallengeDeps, "now" | "randomBytes" | "mfaChallengeTtlS">;
@@ -27,9 +27,7 @@ export async function beginPasswordChange(
   deps: BeginPasswordChangeDeps,
   login: { userId: string; sessionEpoch: number; amr: readonly string[] },
 ): Promise<PendingPasswordChange> {
-  const tempToken = newMfaToken(deps.randomBytes);
-  const tokenHash = mfaTokenHash(tempToken);
-  if (tokenHash === undefined) throw new Error("the generated token has an invalid format");
+  const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);
   const createdAt = deps.now();
   const expiresAt = new Date(createdAt.getTime() + deps.mfaChallengeTtlS * 1_000);
   await insertPasswordChange(sql, { ...login, tokenHash, createdAt, expiresAt });

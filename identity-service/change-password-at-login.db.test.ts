@@ -412,6 +412,15 @@ test("five look-ups of breaches for a login, and no more", async () => {
   expect(asks).toBe(5);
 });
 
+test("the owner's mail about the change is sent at once, also while token-service is away", async () => {
+  await demand();
+  const tempToken = await asked();
+  deps.tokenService.revokeUserSessions.mockRejectedValue(new DomainError("service_unavailable"));
+  deps.wakeMailWorker.mockClear();
+  expect(await codeOf(change(tempToken))).toBe("service_unavailable");
+  expect(deps.wakeMailWorker).toHaveBeenCalledOnce();
+});
+
 test("the change ends the sessions before it and is told to the audit log, with where it came from", async () => {
   await demand();
   await change(await asked());

@@ -115,18 +115,16 @@ test("a taken address is refused in any spelling, costs a hash, and changes noth
   expect(await rows()).toEqual(before);
 });
 
-test("a hundred registrations of one address race: one account, ninety-nine refusals", async () => {
+test("twenty registrations of one address race: one account, nineteen refusals", async () => {
   const results = await Promise.allSettled(
-    Array.from({ length: 100 }, (_, index) =>
-      register(deps, { ...ANNA, firstName: `Anna ${index}` }, soon()),
-    ),
+    Array.from({ length: 20 }, (_, index) => register(deps, { ...ANNA, firstName: `Anna ${index}` }, soon())),
   );
   const winners = results.filter((result) => result.status === "fulfilled");
   const refusals = results.flatMap((result) =>
     result.status === "rejected" ? [(result.reason as DomainError).code] : [],
   );
   expect(winners).toHaveLength(1);
-  expect(refusals).toEqual(Array.from({ length: 99 }, () => "email_already_registered"));
+  expect(refusals).toEqual(Array.from({ length: 19 }, () => "email_already_registered"));
   expect(await rows()).toMatchObject([{ id: winners[0]?.value.id, first_name: winners[0]?.value.firstName }]);
 });
 
@@ -260,6 +258,13 @@ test("a registration mails the link that proves the address, and is told to the 
     { type: "user_registered", user_id: id, actor_id: null, ip: "192.0.2.1" },
   ]);
   expect(deps.wakeMailWorker).toHaveBeenCalledOnce();
+});
+
+test("a registration without the client's address is told to the audit log without one", async () => {
+  await register(deps, ANNA, soon());
+  expect(await database.ownerSql`select type, ip from security_events`).toEqual([
+    { type: "user_registered", ip: "" },
+  ]);
 });
 
 test("an address that was released lately is taken until its time is over", async () => {
