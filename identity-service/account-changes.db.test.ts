@@ -4,6 +4,7 @@ import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { createAfterAnswer } from "./after-answer.ts";
 import { changeEmail } from "./change-email.ts";
 import { changePassword } from "./change-password.ts";
 import { confirmEmailChange as confirmChange } from "./confirm-email-change.ts";
@@ -11,6 +12,7 @@ import { deleteAccount } from "./delete-account.ts";
 import { forgotPassword } from "./forgot-password.ts";
 import type { MailName } from "./mail.ts";
 import { makeLink } from "./make-link.ts";
+import { insertFlow } from "./oauth-store.ts";
 import { register } from "./register.ts";
 import { resetPassword } from "./reset-password.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "./test-deps.ts";
@@ -391,6 +393,64 @@ test("a change of address and its undoing are told to the audit log as the owner
   for (const type of ["email_changed", "email_change_undone"]) {
     expect(await told(type), type).toEqual([{ actor_id: userId }]);
   }
+});
+
+test("the mails of a change of address and of its undoing are sent at once, also while token-service is away", async () => {
+  const woken = async (work: Promise<unknown>) => {
+    deps.wakeMailWorker.mockClear();
+    const code = await codeOf(work);
+    expect(deps.wakeMailWorker).toHaveBeenCalledOnce();
+    return code;
+  };
+  expect(await woken(wantAddress("anna@new.example"))).toBe("done");
+  expect(await woken(confirmEmailChange(deps, await last("confirm-email-change")))).toBe("done");
+  deps.tokenService.revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  const undone = undoEmailChange(deps, await last("email-changed"), context());
+  expect(await woken(undone)).toBe("service_unavailable");
+});
+
+test("where strangers have taken all of their places, who is logged in changes the address all the same", async () => {
+  const afterAnswer = createAfterAnswer({ maxPending: 1, logger: deps.logger });
+  const busy = Promise.withResolvers<void>();
+  afterAnswer.run("flood", () => busy.promise);
+  await wantAddress("anna@new.example", ANNA.password, { ...deps, afterAnswer });
+  busy.resolve();
+  await afterAnswer.drained();
+  expect(await mails("confirm-email-change")).toHaveLength(1);
+});
+
+test.each([
+  ["changes no address", confirmChange, () => wantAddress("anna@new.example")],
+  ["proves none", verifyEmail, () => last("verify-email")],
+] as const)("a password that is replaced while it is checked %s", async (_what, use, link) => {
+  const proof = { token: await link(), sessionUserId: "", password: ANNA.password, clientIp: IP };
+  afterPassword(() => database.ownerSql`update users set password_hash = null`);
+  expect(await codeOf(use(deps, proof, context()))).toBe("invalid_credentials");
+});
+
+test("an undo ends what was begun at a provider to log in to the account, and the audit log knows what else went", async () => {
+  await confirmEmailChange(deps, await wantAddress("thief@evil.example"));
+  await database.ownerSql`
+    insert into external_identities (issuer, subject, user_id, provider, linked_at)
+    values ('https://thief.example', 'sub', ${userId}, 'thief', ${deps.now()})`;
+  const [createdAt, expiresAt] = [deps.now(), later(HOUR_MS).now()];
+  const [stateHash, browserHash] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
+  const flow = {
+    stateHash,
+    browserHash,
+    provider: "thief",
+    returnTo: "/",
+    codeChallenge: null,
+    createdAt,
+    expiresAt,
+  };
+  const linking = { linkUserId: userId, linkSessionEpoch: 0, linkSessionId: null };
+  await insertFlow(database.sql, { ...flow, ...linking });
+  await undoEmailChange(deps, await last("email-changed"), context());
+  expect(await database.ownerSql`select from oauth_flows`).toHaveLength(0);
+  const unlinked =
+    await database.ownerSql`select reason from security_events where type = 'identity_unlinked'`;
+  expect(unlinked).toEqual([{ reason: "thief" }]);
 });
 
 test("the mail to the old address says when it was left", async () => {

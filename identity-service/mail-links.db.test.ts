@@ -153,6 +153,28 @@ test("the audit log is told where a reset came from", async () => {
   expect(
     await database.ownerSql`select type, ip from security_events where user_id = ${userId}`,
   ).toContainEqual({ type: "password_reset", ip: "192.0.2.1" });
+  await database.ownerSql`truncate security_events`;
+  await reset(await askForReset(), "yet another password");
+  expect(await database.ownerSql`select type, ip from security_events`).toEqual([
+    { type: "password_reset", ip: "" },
+  ]);
+});
+
+test("the owner's mail about a reset is sent at once, also while token-service is away", async () => {
+  const token = await askForReset();
+  deps.tokenService.revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  deps.wakeMailWorker.mockClear();
+  await expect(reset(token)).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(deps.wakeMailWorker).toHaveBeenCalledOnce();
+});
+
+test("a reset to a password of a known breach is refused, and the link can be used again", async () => {
+  const token = await askForReset();
+  const passwordPolicy = { ...deps.passwordPolicy, breaches: { isBreached: async () => true } };
+  await expect(reset(token, NEW, { ...deps, passwordPolicy })).rejects.toMatchObject({
+    code: "password_too_common",
+  });
+  await reset(token);
 });
 
 test("a reset changes the password, ends every session, mails a notice, and owes nothing when it is done", async () => {
@@ -276,6 +298,15 @@ test("a flood of strangers: a known device is answered alike for every address, 
     await expect(forgotPassword(limited, { ...asked, email })).rejects.toMatchObject({
       code: "too_many_requests",
     });
+  await deps.afterAnswer.drained();
+});
+
+test("a known device keeps its calls for a flood of strangers", async () => {
+  const limits = throttleLimits({ network: 100, everything: 100, callsOfNetwork: 20, calls: 5 });
+  const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
+  const asked = { ...phone(), email: "nobody@example.com" };
+  for (let index = 0; index < 10; index += 1) await forgotPassword(limited, asked);
+  await expect(forgotPassword(limited, asked)).rejects.toMatchObject({ code: "too_many_requests" });
   await deps.afterAnswer.drained();
 });
 
