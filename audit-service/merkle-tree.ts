@@ -61,7 +61,6 @@ export function inclusionRanges(index: number, size: number): LeafRange[] {
 
 /** What a consistency proof is made of (RFC 9162 section 2.1.4.1). `first` is from 1 to `second`. */
 export function consistencyRanges(first: number, second: number): LeafRange[] {
-  if (first === second) return [];
   const path: LeafRange[] = [];
   let [begin, end] = [0, second];
   while (end !== first) {

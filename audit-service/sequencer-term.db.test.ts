@@ -1,5 +1,7 @@
+import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { transaction } from "../service-kit/postgres.ts";
+import { receiveInMonth } from "../tests/support/audit-log.ts";
 import {
   INITIAL_STATUS,
   ORIGIN,
@@ -132,15 +134,16 @@ function fileAhead() {
   return { file: fileWith({ last: async () => head }), mend };
 }
 
-test("who refuses to sign keeps the lock, and looks at the log again after 10 s", async () => {
+test("who refuses to sign says so, keeps the lock, and looks at the log again after 10 s", async () => {
   const { file, mend } = fileAhead();
-  const refusing = start({ file });
+  const lines: Record<string, unknown>[] = [];
+  const logger = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const refusing = start({ file, logger });
   await record(2);
   expect(await refusing.step()).toBe(false);
-  expect(refusing.status).toMatchObject({
-    isSequencer: false,
-    refusal: "the log has 0 entries, but CHECKPOINT_FILE speaks of 9: entries are missing",
-  });
+  const refusal = "the log has 0 entries, but CHECKPOINT_FILE speaks of 9: entries are missing";
+  expect(refusing.status).toMatchObject({ isSequencer: false, refusal });
+  expect(lines).toMatchObject([{ level: 50, reason: refusal }]);
   mend();
   expect(await refusing.step()).toBe(false);
   expect(refusing.status).toMatchObject({ isSequencer: false, refusal: expect.any(String) });
@@ -230,6 +233,19 @@ test("entries of a month wait for a transaction from before it: what that stores
   await close();
   await sequencer.catchUp();
   expect(await numbered()).toBe(3);
+});
+
+test("an entry that comes between a look and the floor's next place is not passed over while its month waits", async () => {
+  const sequencer = start({ file: fileWith({ append: () => record(1) }) });
+  await record(1);
+  await sequencer.step();
+  await receiveInMonth(database.ownerSql, thisMonth + 1);
+  const { close } = await openTransaction();
+  for (let step = 0; step < 3; step += 1) await sequencer.step();
+  expect(await numbered()).toBe(1);
+  await close();
+  for (let step = 0; step < 3; step += 1) await sequencer.step();
+  expect(await numbered()).toBe(2);
 });
 
 test("entries of a month that are seen before those of the month before are numbered after them", async () => {

@@ -191,6 +191,7 @@ test("two that both believe to be the sequencer number every entry once: the sec
   await second.sql`select pg_try_advisory_lock(7031011)`;
   await record(3); // a tree of another size: no checkpoint of the other's stands in the way
   await expect(second.step()).rejects.toMatchObject({ code: "23505" });
+  expect(second.status.isSequencer).toBe(false);
   await first.stop();
   await second.catchUp();
   await expectIntact(13);

@@ -13,6 +13,7 @@ import {
   type SequencerStatus,
 } from "../../audit-service/sequencer.ts";
 import { Secret } from "../../service-kit/config.ts";
+import type { Logger } from "../../service-kit/logger.ts";
 import { connectPostgres, type Sql } from "../../service-kit/postgres.ts";
 import { receiveInMonth } from "./audit-log.ts";
 import { createTestDatabase, type TestDatabase } from "./postgres.ts";
@@ -48,6 +49,7 @@ export interface TestSequencerOptions {
   /** Without it, a failure of the file is thrown. */
   onFileFailure?: (error: unknown) => void;
   now?: () => Date;
+  logger?: Logger;
   maxBatchEntries?: number;
 }
 
@@ -80,7 +82,7 @@ export function testSequencer(
         clockMs += 1_000; // every step may sign
         return new Date(clockMs);
       }),
-    logger,
+    logger: options.logger ?? logger,
     ...(options.maxBatchEntries !== undefined && { maxBatchEntries: options.maxBatchEntries }),
   });
   return {
