@@ -68,7 +68,7 @@ test.each([
   ["with no signature line", "one\n\ntwo\n", "has a signature line of another form"],
   ["with something before its signature", NOTE.replace("—", "x—"), "has a signature line of another form"],
   ["with something after it", NOTE.replace(/\n$/, "!\n"), "has a signature line of another form"],
-  ["with base64 in another form", `${NOTE}— x AAAAAB==\n`, "has a signature line of another form"],
+  ["with base64 in another form", `${NOTE}— x AAAAAAB=\n`, "has a signature line of another form"],
   ["with a signature of four bytes", `${NOTE}— x AAAAAA==\n`, "has a signature line of another form"],
 ])("no note: %s", (_name, note, problem) => {
   expect(() => openNote(note, KEYS)).toThrow(form(problem));
@@ -81,6 +81,7 @@ test("the limits of a note are still one", () => {
   expect(openNote(longest, KEYS)).toHaveLength(1);
   expect(openNote(`${NOTE}${otherSignature.repeat(15)}`, KEYS)).toHaveLength(2);
   expect(openNote(log.sign(["a b"]), KEYS)).toEqual(["a b"]);
+  expect(openNote(log.sign(["a"]), KEYS)).toEqual(["a"]);
   expect(openNote(`${NOTE}— x AAAAAAA=\n`, KEYS)).toHaveLength(2);
 });
 

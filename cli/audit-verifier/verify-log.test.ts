@@ -44,6 +44,24 @@ test("a log as it was written is proven, and it is said what is not", async () =
   });
 });
 
+test("one entry alone that is missing at the end, or that nothing proves, is named", async () => {
+  expect(await named(log.export().toSpliced(SIZE, 1))).toEqual(exact("missing", SIZE));
+  expect(await verify(log.export(), { checkpoints: [log.checkpoint(SIZE - 1)] })).toMatchObject({
+    result: "proven",
+    caveats: [expect.stringMatching(/^No checkpoint from outside the log covers entry 1000:/)],
+  });
+  const lines = log.export({ checkpoints: [SIZE - 1, SIZE] });
+  const forged = lines.with(-1, {
+    ...(lines.at(-1) as object),
+    note: log.checkpoint(SIZE).replace("— ", ""),
+  });
+  expect(await verify(forged)).toMatchObject({
+    result: "tampered",
+    provenUpTo: SIZE - 1,
+    caveats: expect.arrayContaining([expect.stringContaining("entry 1000")]),
+  });
+});
+
 /** A window around an entry is verified a thousand times faster than the log, and as exactly. */
 function windowAround(sequence: number) {
   const first = Math.max(1, sequence - 2);
