@@ -60,7 +60,7 @@ function mutateCode(name: string, module: MutationModule): Mutant[] {
       coverageAnalysis: "perTest",
       mutate: module.mutate,
       // More than the two cores: tests mostly wait.
-      concurrency: 4,
+      concurrency: 6,
       timeoutMS: MUTANT_TIMEOUT_MS,
       // TypeScript 7 has no programming interface for Stryker to rewrite the file with; nothing here needs it.
       tsconfigFile: "none.json",
