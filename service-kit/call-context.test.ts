@@ -5,8 +5,17 @@ import { fromMetadata, toMetadata } from "./rpc-metadata.ts";
 
 const TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-test("a well-formed traceparent is continued", () => {
-  expect(traceIdOf(newCallContext({ traceparent: TRACEPARENT }))).toBe("0af7651916cd43dd8448eb211c80319c");
+test.each([
+  ["", TRACEPARENT, "0af7651916cd43dd8448eb211c80319c"],
+  [
+    " whose ids begin with zeros",
+    "00-00000000000000000000000000000001-0000000000000001-00",
+    "00000000000000000000000000000001",
+  ],
+])("a well-formed traceparent%s is continued", (_what, traceparent, traceId) => {
+  const context = newCallContext({ traceparent });
+  expect(context.traceparent).toBe(traceparent);
+  expect(traceIdOf(context)).toBe(traceId);
 });
 
 test.each([

@@ -169,11 +169,17 @@ test("what this version does not know is passed over, and what is missing is emp
   const violation = text(new BinaryWriter(), 1, "email").finish();
   const request = new BinaryWriter().tag(1, WireType.LengthDelimited).bytes(violation).finish();
   const error = decoded(
-    statusWith(undefined, ["google.rpc.ErrorInfo", info], ["google.rpc.BadRequest", request]),
+    statusWith(
+      undefined,
+      ["google.rpc.ErrorInfo", info],
+      ["google.rpc.BadRequest", request],
+      ["google.rpc.RetryInfo", new Uint8Array()],
+    ),
   );
   expect(error).toMatchObject({
     code: "conflict",
     message: "",
+    retryAfterMs: undefined,
     fields: [{ field: "email", message: "", code: "" }],
   });
   expect(decoded(statusWith("no code", ["google.rpc.BadRequest", request])).code).toBe("service_unavailable");

@@ -208,7 +208,6 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
       const ageMs = streamAge.min + Math.random() * (streamAge.max - streamAge.min);
       const ageing = isEndless ? setTimeout(() => old.abort(), ageMs).unref() : undefined;
       call.once("cancelled", () => gone.abort());
-      call.once("error", () => gone.abort());
       const signal = AbortSignal.any([gone.signal, draining.signal, old.signal]);
       const serve = async () => {
         let context: RpcContext | undefined;
