@@ -187,6 +187,33 @@ test("one that is lost takes no other with it, and one that was lost while nobod
   expect([await ask("select again"), connectionOf("select again")]).toEqual(["answered", 2]);
 });
 
+test("one that is lost while nobody uses it takes no other with it at the time at which it would have been closed", async () => {
+  await start({ maxConnections: 2, idleTimeoutMs: 1_000 });
+  const [first, second] = [hold(), hold()];
+  await soon(Promise.all([first, second].map(({ connection }) => connection().driver`select 1`)));
+  first.letGo();
+  await soon(first.over);
+  await vi.advanceTimersByTimeAsync(500);
+  second.letGo();
+  await soon(second.over);
+  socketOf(0)?.destroy();
+  await until(() => openConnections(sql) === 1);
+  await vi.advanceTimersByTimeAsync(500);
+  expect([await ask("select still"), connectionOf("select still")]).toEqual(["answered", 1]);
+});
+
+test("a failed attempt to connect leaves no connection behind: the next is a new one", async () => {
+  await start({ ca: Buffer.from("never looked at") });
+  const asked = watch(sql`select 1`);
+  await until(() => server.sockets.size === 1);
+  for (const socket of server.sockets) socket.destroy(); // it was asked for TLS
+  await until(() => asked.state === "rejected");
+  expect(openConnections(sql)).toBe(0);
+  await vi.advanceTimersByTimeAsync(50);
+  watch(sql`select 2`);
+  await until(() => server.sockets.size === 1);
+});
+
 test("a connection goes back when the work with it fails", async () => {
   await start({ maxWaiting: 0 });
   await expect(soon(sql.pool.hold(() => Promise.reject(new Error("its own"))))).rejects.toThrow("its own");
@@ -226,10 +253,13 @@ test("a connection that comes free in the moment in which a wait is over is not 
   expect(connectionOf("insert late")).toBeUndefined();
 });
 
-test("in the moment of its deadline a call gets no connection any more, though one is free", async () => {
+test.each([
+  ["in the moment of", 0],
+  ["after", 1],
+])("%s its deadline a call gets no connection any more, though one is free", async (_when, lateMs) => {
   await start();
   await ask();
-  const late = withCallDeadline(Date.now(), async () => sql`insert late`);
+  const late = withCallDeadline(Date.now() - lateMs, async () => sql`insert late`);
   await expect(soon(late)).rejects.toMatchObject(TOO_LATE);
 });
 
@@ -278,6 +308,14 @@ test("a connection that nobody uses is closed after a time, one that is used aga
   expect(await ask()).toBe("answered");
 });
 
+test("a connection that is being closed because nobody uses it is not given out any more", async () => {
+  await start({ idleTimeoutMs: 1_000 });
+  await ask("select first");
+  vi.advanceTimersByTime(1_000);
+  expect(await ask("select next")).toBe("answered");
+  expect(connectionOf("select next")).toBe(1);
+});
+
 test("without such a time connections stay open", async () => {
   await start();
   await ask("select 1");
@@ -301,8 +339,12 @@ test("an end waits for nobody if nothing is under way, and else until the last w
   await start({ maxConnections: 2 });
   const [first, second] = [hold(), hold()];
   await soon(Promise.all([first, second].map(({ connection }) => connection().driver`select 1`)));
+  const waiting = watch(sql`select waits`);
+  await turns();
   const ended = watch(sql.end({ timeout: 600 }));
   const closing = { code: "CONNECTION_ENDED", message: "the pool is closing" };
+  await until(() => waiting.state === "rejected");
+  expect(waiting.error).toMatchObject(closing);
   await expect(soon(sql`select refused`)).rejects.toMatchObject(closing);
   first.letGo();
   await until(() => openConnections(sql) === 1);
@@ -312,6 +354,13 @@ test("an end waits for nobody if nothing is under way, and else until the last w
   second.letGo();
   await until(() => ended.state === "resolved");
   await soon(sql.end({ timeout: 600 }));
+});
+
+test("an end closes the connections that nobody uses, and does not wait for its time", async () => {
+  await start();
+  await ask();
+  await soon(sql.end({ timeout: 600 }));
+  expect(server.received.at(-1)?.text).toBe("terminate");
 });
 
 test("an end that waits no longer tells the work under way that its connection was given up", async () => {

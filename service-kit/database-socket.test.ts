@@ -58,6 +58,11 @@ async function open(port: number, more: Partial<DatabaseSocketOptions> = {}): Pr
   return socket;
 }
 
+/** How many connections the server has. */
+function openCount(): Promise<number> {
+  return new Promise((resolve) => server?.getConnections((_error, count) => resolve(count)));
+}
+
 test.each([
   ["127.0.0.1", false],
   ["localhost", "localhost"],
@@ -80,12 +85,27 @@ test("a certificate for another host is refused", async () => {
   await expect(opening).rejects.toMatchObject({ code: "ERR_TLS_CERT_ALTNAME_INVALID" });
 });
 
-test.each(["N", "Sx", "E"])("anything but a single S before TLS is refused: %s", async (answer) => {
-  await expect(open(await listen(answer))).rejects.toMatchObject({
-    code: "CONNECTION_NOT_ENCRYPTED",
-    message: "the database does not offer TLS",
-  });
-});
+test.each(["N", "Sx", "E"])(
+  "anything but a single S before TLS is refused, and leaves no socket: %s",
+  async (answer) => {
+    await expect(open(await listen(answer))).rejects.toMatchObject({
+      code: "CONNECTION_NOT_ENCRYPTED",
+      message: "the database does not offer TLS",
+    });
+    await expect.poll(openCount).toBe(0);
+  },
+);
+
+test.each([
+  ["without TLS", { ca: undefined }],
+  ["with TLS", {}],
+])(
+  "an error that comes before anybody listens for it does not end the process: %s",
+  async (_how, options) => {
+    const socket = await open(await listen("S"), options);
+    expect(() => socket.emit("error", new Error("early"))).not.toThrow();
+  },
+);
 
 test("without a CA nothing is asked for", async () => {
   const socket = await open(await listen("S"), { ca: undefined });
@@ -105,9 +125,7 @@ test("an attempt that is given up ends, and leaves no socket", async () => {
   const opening = open(await listen(""), { signal: giveUp.signal });
   setTimeout(() => giveUp.abort(), 50);
   await expect(opening).rejects.toThrow();
-  await expect
-    .poll(() => new Promise((resolve) => server?.getConnections((_error, count) => resolve(count))))
-    .toBe(0);
+  await expect.poll(openCount).toBe(0);
 });
 
 test("a server that says nothing for as long as it may is gone; one that says something is not", async () => {
