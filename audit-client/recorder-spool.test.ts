@@ -199,22 +199,25 @@ test.each([
   },
 );
 
-test("a spool that cannot be read is counted, and read again over another stream", async () => {
+test("a spool that cannot be read is counted and told, and read again over another stream", async () => {
   await startAway();
   vi.spyOn(spool, "read").mockRejectedValueOnce(new Error("EIO"));
   service.state = "there";
   await vi.advanceTimersByTimeAsync(2_000);
   expect(service.stored).toEqual([1]);
+  expect(spoolLines).toContainEqual([50, expect.stringContaining("cannot be read")]);
+  expect(streams.filter(({ isOver }) => !isOver)).toHaveLength(1);
   expect(await metrics.render()).toMatch(/^gatehouse_audit_spool_errors_total\{.*\} 1$/m);
 });
 
-test("a spool file that cannot be removed is counted, and holds up nothing", async () => {
+test("a spool file that cannot be removed is counted and told, and holds up nothing", async () => {
   await startAway();
   disk.failing.set("remove", "EIO");
   service.state = "there";
   await vi.advanceTimersByTimeAsync(2_000);
   await durable(record());
   expect(service.stored).toEqual([1, 2]);
+  expect(spoolLines).toContainEqual([50, expect.stringContaining("cannot be removed")]);
   expect(await metrics.render()).toMatch(/^gatehouse_audit_spool_errors_total\{.*\} 1$/m);
 });
 
@@ -234,6 +237,24 @@ test("what comes while a group is written goes with the next, each entry once", 
   await vi.advanceTimersByTimeAsync(10);
   expect(append.mock.calls.map(([group]) => group.map(({ sequence }) => sequence))).toEqual([[2], [3, 4, 5]]);
   expect(settled.map(({ state }) => state)).toEqual(["resolved", "resolved", "resolved", "resolved"]);
+});
+
+test("what is acknowledged while it is written to the disk is removed from there at once", async () => {
+  await start();
+  const held = Promise.withResolvers<void>();
+  const write = spool.append.bind(spool);
+  const append = vi.spyOn(spool, "append").mockImplementationOnce(async (group) => {
+    await held.promise;
+    await write(group);
+  });
+  service.state = "silent";
+  recorder.enqueue(sampleOutcome());
+  await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS + 60);
+  expect(append).toHaveBeenCalledTimes(1);
+  latest().handlers.onAcknowledged(1);
+  held.resolve();
+  await vi.advanceTimersByTimeAsync(10);
+  expect([disk.syncs, disk.files.size, streams.length]).toEqual([1, 0, 1]);
 });
 
 test("what is on the disk does not fill the queue in memory", async () => {
@@ -339,11 +360,14 @@ test("a disk that fails is tried again each second; that it fails, and that it w
   recorder.enqueue(sampleOutcome());
   const append = vi.spyOn(spool, "append");
   const attempts: number[] = [];
+  const told: number[] = [];
   for (const ms of [SPOOL_AFTER_MS - 1, 1, 999, 1, 999]) {
     await vi.advanceTimersByTimeAsync(ms);
     attempts.push(append.mock.calls.length);
+    told.push(spoolLines.length);
   }
   expect(attempts).toEqual([0, 1, 1, 2, 2]);
+  expect(told).toEqual([0, 1, 1, 1, 1]);
   disk.failing.clear();
   await vi.advanceTimersByTimeAsync(1);
   expect(disk.syncs).toBe(1);

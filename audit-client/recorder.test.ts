@@ -274,7 +274,7 @@ test("a service that fails again and again is gone since its last answer", async
   expect(() => recorder.assertReady()).toThrow("audit-service does not answer");
 });
 
-test("close waits for all that is queued", async () => {
+test("close waits for all that is queued, and leaves no timer", async () => {
   startAnswered();
   const settled = [outcomeOf(record()), outcomeOf(record())];
   const closed = outcomeOf(recorder.close(1_000));
@@ -286,6 +286,7 @@ test("close waits for all that is queued", async () => {
   await turn();
   expect([closed, ...settled].map(({ state }) => state)).toEqual(["resolved", "resolved", "resolved"]);
   expect(latest().isCancelled).toBe(true);
+  expect(vi.getTimerCount()).toBe(0);
   expect(lines).toEqual([]);
 });
 
@@ -356,6 +357,7 @@ test("queue, acknowledgements and reconnects are counted", async () => {
 
 test("how long one has waited for an entry is measured", async () => {
   startAnswered();
+  await vi.advanceTimersByTimeAsync(1_000);
   recorder.enqueue(sampleOutcome());
   const settled = outcomeOf(record());
   await vi.advanceTimersByTimeAsync(1_500);

@@ -66,7 +66,6 @@ interface Sender {
 
 function openSender({ openStream, signal }: ResendDeps): Sender {
   const over = Promise.withResolvers<never>();
-  over.promise.catch(() => undefined); // it may end while nobody waits for it
   let acknowledged = 0;
   let onAnswer: () => void = () => undefined;
   const stream = openStream({
