@@ -65,16 +65,12 @@ test("the sequencer is left to another replica once its running step has ended",
   expect(sequencer.stop).toHaveBeenCalledOnce();
 });
 
-/** The upkeep on a failing database; `tasks` are those that failed. */
-function failingUpkeep({ isSequencer, onQuery = () => {} }: { isSequencer: boolean; onQuery?: () => void }) {
+/** The upkeep on a database that answers so; `tasks` are those that failed. */
+function upkeepOn(query: () => Promise<unknown>, isSequencer = true) {
   const { logger, lines } = keptLog();
   const onFailure = vi.fn();
-  const sql = (() => {
-    onQuery();
-    return Promise.reject(new Error("refused"));
-  }) as unknown as Sql;
   const stop = runMaintenance({
-    sql,
+    sql: query as unknown as Sql,
     signer,
     sequencer: { ...sequencerOf(async () => false), status: status(isSequencer) },
     retentionMonths: 1,
@@ -86,10 +82,11 @@ function failingUpkeep({ isSequencer, onQuery = () => {} }: { isSequencer: boole
   return { stop, onFailure, tasks: () => lines.map(({ task }) => task) };
 }
 
+const refuse = () => Promise.reject(new Error("refused"));
 const OF_ALL = ["partitions", "partitions of leaves", "keys", "producers", "stray entries"];
 
 test("the upkeep does all its tasks at once and every hour, whatever fails; each failure is told of", async () => {
-  const upkeep = failingUpkeep({ isSequencer: true });
+  const upkeep = upkeepOn(refuse);
   await vi.advanceTimersByTimeAsync(0.85 * HOUR_MS);
   const round = [...OF_ALL, "retention", "removals"];
   expect(upkeep.tasks()).toEqual(round);
@@ -100,14 +97,30 @@ test("the upkeep does all its tasks at once and every hour, whatever fails; each
 });
 
 test("only the replica that numbers the log takes months out of it", async () => {
-  const upkeep = failingUpkeep({ isSequencer: false });
+  const upkeep = upkeepOn(refuse, false);
   await vi.advanceTimersByTimeAsync(0);
   expect(upkeep.tasks()).toEqual(OF_ALL);
   await upkeep.stop();
 });
 
 test("the upkeep ends after the task that is running", async () => {
-  const upkeep = failingUpkeep({ isSequencer: true, onQuery: () => void upkeep.stop() });
+  const upkeep = upkeepOn(() => {
+    void upkeep.stop();
+    return refuse();
+  });
   await vi.advanceTimersByTimeAsync(2 * HOUR_MS);
   expect(upkeep.tasks()).toEqual(["partitions"]);
+});
+
+test("the upkeep ends within a task that always finds more to do", async () => {
+  let queries = 0;
+  const upkeep = upkeepOn(async () => {
+    queries += 1;
+    if (queries === 50) void upkeep.stop();
+    if (queries > 100) throw new Error("the task goes on");
+    return Object.assign([{}], { count: 5_000 });
+  });
+  await vi.advanceTimersByTimeAsync(0);
+  expect(queries).toBeGreaterThanOrEqual(50);
+  expect(upkeep.tasks()).toEqual([]);
 });
