@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { embeddedServer } from "../support/postgres-test-server.ts";
+import { forgetSurvivors } from "./forget-survivors.ts";
 import { MODULES, type MutationModule } from "./modules.ts";
 import { mutateSql } from "./mutate-sql.ts";
 
@@ -47,6 +48,8 @@ function mutateCode(name: string, module: MutationModule): Mutant[] {
   const folder = mkdtempSync(join(tmpdir(), "gatehouse-mutation-"));
   const report = join(folder, "report.json");
   const config = join(folder, "stryker.config.json");
+  const memory = join(ROOT, MEMORY, `${name}.json`);
+  forgetSurvivors(memory);
   writeFileSync(
     config,
     JSON.stringify({
@@ -55,7 +58,7 @@ function mutateCode(name: string, module: MutationModule): Mutant[] {
       ignorers: ["texts"],
       // A killed mutant stays killed until its line or that test changes: after new tests only survivors run.
       incremental: true,
-      incrementalFile: join(ROOT, MEMORY, `${name}.json`),
+      incrementalFile: memory,
       vitest: { configFile: "tests/mutation/vitest.config.ts", related: false },
       coverageAnalysis: "perTest",
       mutate: module.mutate,
