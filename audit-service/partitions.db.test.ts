@@ -167,7 +167,8 @@ test("retention takes whole months away, signs what went, and what is left stays
   const last = sequencer.published.at(-1)?.head;
   if (early === undefined || last === undefined) throw new Error("no checkpoints");
 
-  await retain(2);
+  // The operator learns which table to archive.
+  expect(await retain(2)).toMatchObject([{ level: pino.levels.values.warn, table: nameOf(thisMonth - 3) }]);
 
   expect(await selectPartitions(database.sql)).not.toContain(nameOf(thisMonth - 3));
   expect(await selectEntries(database.sql, {}, 500)).toHaveLength(90);
@@ -248,14 +249,14 @@ test("a month with an entry that no checkpoint covers stays", async () => {
   expect(await selectPartitions(database.sql)).toContain(nameOf(thisMonth - 3));
 });
 
-test("a month whose numbers are mixed with the next one's stays", async () => {
+test("a month whose numbers are mixed with the next one's stays, and the operator is told", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 5],
     [thisMonth - 2, 5],
   ]);
   await testLog.recordIn(thisMonth - 3, 1);
   await sequencer.catchUp();
-  await retain(1);
+  expect(await retain(1)).toMatchObject([{ level: pino.levels.values.error, table: nameOf(thisMonth - 3) }]);
   expect(await selectRemovals(database.sql)).toEqual([]);
 });
 
@@ -492,8 +493,13 @@ async function oldKey(
   return rows.length;
 }
 
-async function retain(retentionMonths: number, by: CheckpointSigner = signer): Promise<void> {
-  const logger = pino({ level: "silent" });
+/** @returns what was logged. */
+async function retain(
+  retentionMonths: number,
+  by: CheckpointSigner = signer,
+): Promise<Record<string, unknown>[]> {
+  const lines: Record<string, unknown>[] = [];
+  const logger = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   await removeOldPartitions({
     sql: database.sql,
     signer: by,
@@ -501,6 +507,7 @@ async function retain(retentionMonths: number, by: CheckpointSigner = signer): P
     now: () => new Date(),
     logger,
   });
+  return lines;
 }
 
 async function removedRanges(): Promise<[number, number][]> {

@@ -198,7 +198,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "audit-service/retention-store.ts",
       "audit-service/maintain-log.ts",
     ],
-    tests: testsIn("audit-service", "partitions", "maintain-log"),
+    tests: testsIn("audit-service", "partitions", "leaf-partitions", "maintain-log"),
   },
   "rpc-server": {
     mutate: [
