@@ -187,6 +187,14 @@ test("what we have written ourselves is ours", async () => {
   expect(await ours.countUnsent()).toBe(1);
 });
 
+test("a directory that is being made, and has no lock yet, is left to its process", async () => {
+  const ours = await open();
+  const unfinished = `.${uuidv4()}`;
+  await mkdir(join(path, unfinished));
+  expect(await ours.takeOver()).toEqual([]);
+  expect(await readdir(path)).toContain(unfinished);
+});
+
 test("of a directory without anything to send nothing stays, whatever else is in it", async () => {
   const producerId = uuidv4();
   await mkdir(join(path, producerId), { recursive: true });

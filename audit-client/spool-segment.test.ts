@@ -97,6 +97,7 @@ test.each([
   const found = await recover(disk, path);
   expect(found).toMatchObject({ cutBytes: 0, isDamaged: true });
   expect(found.segment?.producerId).toBe(producerId);
+  expect(found.segment === undefined).toBe(producerId === undefined);
 });
 
 test.each([5_000, 290_000])(
@@ -119,6 +120,16 @@ test("where most of a file cannot be read, what lies before that is taken", asyn
     segment: { firstSequence: 1, lastSequence: 4, bytes: FILE_HEADER_BYTES + 4 * recordBytes(60_000) },
     cutBytes: 0,
     isDamaged: true,
+  });
+});
+
+test("behind damage nothing is read that lies beyond what is asked for", async () => {
+  const disk = await diskWith(Buffer.alloc(100, 1), records(1, 2));
+  const range = { from: FILE_HEADER_BYTES, to: FILE_HEADER_BYTES + 100 };
+  expect(await readRecords({ file: await disk.open(PATH) }, range, 10)).toEqual({
+    records: [],
+    nextPosition: range.to,
+    isDamaged: false,
   });
 });
 

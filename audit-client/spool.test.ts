@@ -172,6 +172,11 @@ test("what is being appended is not lost to a release of all before it", async (
   expect(await recovered(disk)).toEqual([1, 2, 3, 4]);
 });
 
+test("to append nothing begins no file", async () => {
+  await spool.append([]);
+  expect(disk.files.size).toBe(0);
+});
+
 test("nothing is appended beyond the cap", async () => {
   const cap = 2 * FILE_HEADER_BYTES + 4 * recordBytes(ENTRY_BYTES);
   spool = newSpool({ maxBytes: cap });
@@ -274,6 +279,23 @@ test("a file that cannot be read at all is passed over", async () => {
     [1, 1],
     [2, 2],
   ]);
+});
+
+test("a file of which more is bad than is worth trying keeps back none of the next one", async () => {
+  spool = newSpool({ segmentBytes: 1 });
+  const entry = Buffer.alloc(60_000, 1);
+  await spool.append([
+    { sequence: 1, entry },
+    { sequence: 2, entry },
+  ]);
+  await spool.append(records(3, 3));
+  const [first = ""] = disk.files.keys();
+  disk.badBytes.set(
+    first,
+    Array.from({ length: 29 }, (_, block) => block * 4_096),
+  );
+  expect(sequencesOf(await spool.read(1, 10))).toEqual([3]);
+  expect(damages).toEqual([[1, 2]]);
 });
 
 function newSpool(changes: Partial<SpoolDeps> = {}): Spool {
