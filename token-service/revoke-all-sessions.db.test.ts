@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { readDatabaseClock } from "../service-kit/clock-store.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
@@ -74,6 +74,8 @@ test("a session revoked after the backup stays dead after restore and sessions r
 test("a key that was banned after the backup signs nothing any more, and neither does the next key of then", async () => {
   const before = await start(live);
   const old = before.deps.keys.list().map(({ id }) => id);
+  // As the first two keys may be, which are made at the same time.
+  await live.ownerSql`update signing_keys set created_at = created_at - interval '1 second' where state = 'next'`;
   const backup = await live.backUp();
   databases.push(backup);
   const restored = await start(backup);
@@ -164,14 +166,16 @@ test("a session of before this version, whose leaf was never seen, counts as sig
   ]);
 });
 
+const sessionsOfYesterday = (count: number) => live.ownerSql`
+  insert into sessions (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, created_at,
+                        last_used_at, last_signed_at, idle_end, absolute_end)
+  select gen_random_uuid(), gen_random_uuid(), 'USER', '{pwd}', at, sha256('x'), 1, at, at, at, at,
+         at + interval '7 days', at + interval '30 days'
+  from generate_series(1, ${count}::integer), (select now() - interval '1 day' as at) as begun`;
+
 test("it goes over more sessions than one look takes, and tells the audit log once", async () => {
   const replica = await start(live);
-  await live.ownerSql`
-    insert into sessions (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, created_at,
-                          last_used_at, last_signed_at, idle_end, absolute_end)
-    select gen_random_uuid(), gen_random_uuid(), 'USER', '{pwd}', at, sha256('x'), 1, at, at, at, at,
-           at + interval '7 days', at + interval '30 days'
-    from generate_series(1, 4500), (select now() - interval '1 day' as at) as begun`;
+  await sessionsOfYesterday(4_500);
   expect(await endAll(replica)).toBe(4_500);
   expect(await endAll(replica)).toBe(0);
   const [{ live: left, entries } = { live: -1, entries: -1 }] = await live.ownerSql<
@@ -186,6 +190,19 @@ test("it goes over more sessions than one look takes, and tells the audit log on
     { reason: "restored", requestId: "request-1" },
     { reason: "restored", requestId: "request-1" },
   ]);
+});
+
+test("a call works for four seconds at the most, and the next one goes on where it ended", async () => {
+  const { deps } = await start(live);
+  await sessionsOfYesterday(4_500);
+  const clock = vi.spyOn(performance, "now").mockReturnValue(10_000);
+  onTestFinished(() => clock.mockRestore());
+  const request = { issuedBefore: deps.now(), reason: "r" };
+  const slow = { ...deps, onSecurityEvent: () => void clock.mockReturnValue(14_000) };
+  const first = await revokeAllSessions(slow, { ...request, cursor: undefined }, CALL);
+  expect(first.ended).toBe(2_000);
+  const second = await revokeAllSessions(deps, { ...request, cursor: first.next }, CALL);
+  expect(second).toMatchObject({ ended: 2_500, next: undefined });
 });
 
 test("this replica gives sessions again as soon as the command has answered", async () => {
@@ -282,4 +299,6 @@ test("the first call names the keys that it banned and says that there are event
   const second = await revokeAllSessions(deps, { issuedBefore, reason: "r", cursor }, CALL);
   expect(second).toEqual({ ended: 0, next: undefined, bannedKeyIds: [] });
   expect(told).toEqual({ rings: 4, events: 1 });
+  const again = await revokeAllSessions(deps, { issuedBefore, reason: "r", cursor: undefined }, CALL);
+  expect(again.bannedKeyIds.filter((keyId) => old.includes(keyId))).toEqual([]);
 });

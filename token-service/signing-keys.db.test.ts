@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { DomainError } from "../service-kit/errors.ts";
 import { parseEncryptionKey } from "../service-kit/key-cipher.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import {
   logIn,
@@ -11,10 +12,10 @@ import {
 } from "../tests/support/token-service.ts";
 import { ensureSigningKeys } from "./ensure-signing-keys.ts";
 import { KeyRing } from "./key-ring.ts";
-import { listKeys } from "./key-store.ts";
+import { listKeys, lockKeys } from "./key-store.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { revokeSigningKey } from "./revoke-signing-key.ts";
-import { rotateSigningKey, rotateSigningKeyWhenDue } from "./rotate-signing-key.ts";
+import { promoteNextKey, rotateSigningKey, rotateSigningKeyWhenDue } from "./rotate-signing-key.ts";
 import { verifyToken } from "./verify-token.ts";
 
 let database: TestDatabase;
@@ -327,6 +328,39 @@ test("a key is due by its own age, and only once the next one is known to every 
   const next = deps.keys.list().find(({ state }) => state === "next")?.id;
   expect(await rotateSigningKeyWhenDue(deps)).toBe(true);
   expect(await eventsOf()).toEqual([["signing_key_rotated", next, "age"]]);
+});
+
+test("a rotation and a ban that had to wait decide by what another replica has committed", async () => {
+  const { deps } = await start();
+  const old = deps.keys.active().id;
+  const waiting = async () => {
+    const rows = await database.ownerSql`
+      select from pg_locks
+      where not granted and database = (select oid from pg_database where datname = current_database())`;
+    return rows.length;
+  };
+  const { changes } = await transaction(database.sql, async (tx) => {
+    await lockKeys(tx);
+    await promoteNextKey(tx, deps, await listKeys(tx), cause);
+    const changes = Promise.allSettled([
+      rotateSigningKey(deps, { force: true }, cause),
+      revokeSigningKey(deps, old, cause),
+    ]);
+    await expect.poll(waiting, { interval: 5 }).toBe(2);
+    return { changes };
+  });
+  expect((await changes).map(({ status }) => status)).toEqual(["fulfilled", "fulfilled"]);
+  expect(await statesOf()).toEqual(["active", "next", "retired", "revoked"]);
+  const events = (await eventsOf()).map(([type]) => type);
+  expect(events.toSorted()).toEqual(["signing_key_revoked", "signing_key_rotated", "signing_key_rotated"]);
+});
+
+test("a rotation without a next key makes the one that takes over", async () => {
+  const { deps } = await start();
+  await database.ownerSql`delete from signing_keys where state = 'next'`;
+  const { id } = await rotateSigningKey(deps, { force: true }, cause);
+  expect(await statesOf()).toEqual(["active", "next", "retired"]);
+  expect(id).not.toBe(deps.keys.active().id);
 });
 
 test("a rotation says who takes over and why", async () => {

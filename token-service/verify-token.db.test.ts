@@ -230,6 +230,13 @@ describe("header", () => {
   );
 });
 
+test("an algorithm that is none of ours causes no look for a key", async () => {
+  const keys = { find: () => undefined, findAgain: () => Promise.reject(new Error("looked")) };
+  const kid = randomBytes(32).toString("base64url");
+  const token = encode({ alg: "HS256", typ: "at+jwt", kid }, goodClaims());
+  expect(await verifyToken({ ...replica.deps, keys }, token)).toEqual({ active: false, refusal: "alg" });
+});
+
 describe("claims", () => {
   const nowS = Math.floor(Date.now() / 1_000);
 
@@ -347,6 +354,20 @@ test("a token in memory whose key was banned here a moment ago is refused", asyn
   other.deps.keys.ban(token?.keyId ?? "");
   expect(await verifyToken(other.deps, accessToken)).toEqual({ active: false, refusal: "kid" });
   other.stop();
+});
+
+test("a token in memory is revoked once the log names its key, before the keys are read again", async () => {
+  await verdictOf(pair.accessToken);
+  const { keyId } = [...replica.deps.verified.values()][0] ?? {};
+  const revocations = {
+    assertFresh: () => undefined,
+    isSessionRevoked: () => false,
+    isKeyRevoked: (id: string) => id === keyId,
+  };
+  expect(await verifyToken({ ...replica.deps, revocations }, pair.accessToken)).toEqual({
+    active: false,
+    refusal: "revoked",
+  });
 });
 
 test("every refusal is counted and logged, with the session's name once that is known, and is no use of a leaf", async () => {
