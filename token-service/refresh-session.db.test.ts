@@ -502,6 +502,16 @@ test("a key name that is none causes no look for a key", async () => {
   });
 });
 
+test("a refresh token of a key that nobody knows is refused as any other that is not ours", async () => {
+  const { pair, refresh } = await seedSession();
+  const [, payload, signature] = pair.refreshToken.split(".");
+  const kid = "A".repeat(43);
+  const header = Buffer.from(JSON.stringify({ alg: "EdDSA", typ: "rt+jwt", kid })).toString("base64url");
+  await expect(refresh(`${header}.${payload}.${signature}`)).rejects.toMatchObject({
+    code: "refresh_token_invalid",
+  });
+});
+
 test("a pair that is given again is noted as signed, once in ten seconds", async () => {
   const { pair, refresh } = await seedSession();
   await refresh(pair.refreshToken);

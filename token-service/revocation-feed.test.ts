@@ -69,17 +69,18 @@ function open(entries: Entry[] = []) {
   }) as unknown as Sql;
   const banned: string[] = [];
   const keySets: (readonly unknown[])[] = [];
+  const logged: { msg: string }[] = [];
   const feed = new RevocationFeed({
     sql,
     bell,
-    logger: pino({ level: "silent" }),
+    logger: pino({ base: null }, { write: (line) => void logged.push(JSON.parse(line)) }),
     accessTtlS: 900,
     onKeyRevoked: (keyId) => banned.push(keyId),
     onKeys: (keys) => keySets.push(keys),
     nowMs: () => uptime.ms,
   });
   feeds.push(feed);
-  return { feed, log, uptime, rings, sent, banned, keySets };
+  return { feed, log, uptime, rings, sent, banned, keySets, logged };
 }
 
 const many = (count: number) => Array.from({ length: count }, (_, index) => entry(index + 1));
@@ -147,7 +148,7 @@ test("a feed that was started reads every half second and at each ring, until it
 });
 
 test("a feed whose first read fails does not start; a later failure leaves what is known", async () => {
-  const { feed, log } = open([entry(1)]);
+  const { feed, log, logged } = open([entry(1)]);
   log.isAway = true;
   await expect(feed.start()).rejects.toThrow("away");
   log.isAway = false;
@@ -155,6 +156,7 @@ test("a feed whose first read fails does not start; a later failure leaves what 
   log.isAway = true;
   await vi.advanceTimersByTimeAsync(500);
   expect(feed.isSessionRevoked("session 1")).toBe(true);
+  expect(logged).toMatchObject([{ level: 40, err: { message: "away" } }]);
 });
 
 test("an announcement rings for the others and reads here", async () => {
@@ -283,15 +285,17 @@ test("an end in the log is kept within the shortest and the longest time that an
   expect(await known(3_612)).toEqual([false, false, false, false]);
 });
 
-test("a log that lost entries is read anew; what was lost stays refused here, and is told to nobody", async () => {
-  const { feed, log } = open(many(3));
+test("a log that lost entries is read anew and the operator is told; what was lost stays refused here, and is told to nobody", async () => {
+  const { feed, log, logged } = open(many(3));
   await feed.refresh();
+  expect(logged).toEqual([]);
   log.entries = [
     entry(1),
     entry(2, { tip: "new", sessionId: "new" }),
     entry(3, { tip: "newer", sessionId: "newer" }),
   ];
   await feed.refresh();
+  expect(logged).toMatchObject([{ level: 40, known: 3, head: 3 }]);
   expect(await told(feed, LOG_BEGIN)).toEqual([[1, 2, 3]]);
   const sessions = ["session 1", "session 2", "session 3", "new", "newer"];
   expect(sessions.map((session) => feed.isSessionRevoked(session))).toEqual(sessions.map(() => true));

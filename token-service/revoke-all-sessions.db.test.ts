@@ -264,14 +264,16 @@ test("a session that has ended by itself, or by another, is left as it is", asyn
   const replica = await start(live);
   const userId = randomUUID();
   const [idle, revoked] = [await logIn(replica, randomUUID()), await logIn(replica, userId)];
+  const open = await logIn(replica, randomUUID());
   await revokeUserSessions(replica.deps, { userId, reason: "logout" });
   await live.ownerSql`update sessions set idle_end = now() - interval '1 second' where id = ${idle.sessionId}`;
-  expect(await endAll(replica, await readDatabaseClock(live.sql))).toBe(0);
+  expect(await endAll(replica, await readDatabaseClock(live.sql))).toBe(1);
   const rows = await live.ownerSql`select id, revoked_reason as reason from sessions`;
   expect(new Map(rows.map(({ id, reason }) => [id, reason]))).toEqual(
     new Map([
       [idle.sessionId, null],
       [revoked.sessionId, "logout"],
+      [open.sessionId, "all_sessions_revoked"],
     ]),
   );
 });

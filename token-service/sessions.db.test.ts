@@ -64,6 +64,9 @@ test("ending the others leaves the present one; ending all leaves none; a login 
     reason: "logout",
   });
   expect(others.sessionIds).toHaveLength(2);
+  // Whoever waits until a gateway has read up to here must know both.
+  const [head] = await database.ownerSql`select sequence from revocation_head`;
+  expect(others.sequence).toBe(Number(head?.sequence));
   expect((await liveOf(userId)).map(({ id }) => id)).toEqual([kept.sessionId]);
 
   const all = await revokeUserSessions(replica.deps, { userId, reason: "logout" });

@@ -292,6 +292,7 @@ test("a next key that is banned is replaced, and another ban of it changes nothi
   };
   const first = await revokeSigningKey(ringing, next, cause);
   expect(await statesOf()).toEqual(["active", "next", "revoked"]);
+  expect(await eventsOf()).toEqual([["signing_key_revoked", next, "test"]]);
   expect(await revokeSigningKey(ringing, next, cause)).toBe(first);
   expect(await statesOf()).toEqual(["active", "next", "revoked"]);
   expect(rings).toBe(2);

@@ -346,13 +346,14 @@ test("a token in memory is good until its last moment, and is then forgotten", a
   other.stop();
 });
 
-test("a token in memory whose key was banned here a moment ago is refused", async () => {
+test("a token whose key was banned here a moment ago is refused, at its first sight and from memory", async () => {
   const other = await startTokenReplica(database.sql);
-  const { accessToken } = await logIn(other, randomUUID());
+  const [{ accessToken }, unseen] = [await logIn(other, randomUUID()), await logIn(other, randomUUID())];
   await verifyToken(other.deps, accessToken);
   const [token] = other.deps.verified.values();
   other.deps.keys.ban(token?.keyId ?? "");
-  expect(await verifyToken(other.deps, accessToken)).toEqual({ active: false, refusal: "kid" });
+  for (const banned of [unseen.accessToken, accessToken])
+    expect(await verifyToken(other.deps, banned)).toEqual({ active: false, refusal: "kid" });
   other.stop();
 });
 
