@@ -9,7 +9,7 @@ import { mutateSql } from "./mutate-sql.ts";
 
 /**
  * `npm run mutate [module…]`: changes one line at a time in the modules that carry a promise, runs the tests that hold
- * them, and writes the share of changes that a test noticed into docs/mutation.md. Slow: minutes to an hour a module.
+ * them, and writes the share of changes that a test noticed into docs/mutation.md. Slow: one to fifteen minutes a module.
  */
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
