@@ -66,6 +66,8 @@ interface Sender {
 
 function openSender({ openStream, signal }: ResendDeps): Sender {
   const over = Promise.withResolvers<never>();
+  // It may be rejected while no batch waits for it: unhandled, it would end the process.
+  over.promise.catch(() => undefined);
   let acknowledged = 0;
   let onAnswer: () => void = () => undefined;
   const stream = openStream({
