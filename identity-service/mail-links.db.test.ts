@@ -523,7 +523,7 @@ test("who holds a good reset link gets in where strangers have used up all calls
   const token = await askForReset();
   const limits = throttleLimits({ network: 100, everything: 100, calls: 1 });
   const limited = { ...deps, throttle: createMemoryThrottle({ limits, now: () => deps.now().getTime() }) };
-  await expect(reset("A".repeat(43), NEW, limited)).rejects.toMatchObject({ code: "reset_token_invalid" });
+  await limited.throttle.spend({ kind: "reset_password", clientIp: "198.51.100.1" });
   await expect(reset("A".repeat(43), NEW, limited)).rejects.toMatchObject({ code: "too_many_requests" });
   await reset(token, NEW, limited);
 });
