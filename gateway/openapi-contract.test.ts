@@ -3,10 +3,10 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { DomainError, ERROR_CATALOGUE, isErrorCode } from "../service-kit/errors.ts";
 import { contractChecker } from "../tests/support/openapi-answers.ts";
+import { documentedRoute } from "./documented-route.ts";
 import { send, testGateway } from "./gateway.fixture.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
 import { answeringGateway, BROWSER_COOKIE, SERVICE_CREDENTIALS } from "./openapi.fixture.ts";
-import { documentedRoute } from "./openapi-document.ts";
 import type { JsonSchema } from "./openapi-schemas.ts";
 import { FORM_TYPE, JSON_TYPE } from "./route-docs.ts";
 

@@ -1,37 +1,11 @@
 import { STATUS_CODES } from "node:http";
-import type { FastifyContextConfig, RouteOptions } from "fastify";
 import type { z } from "zod";
 import type { ErrorCode } from "../service-kit/errors.ts";
-import type { RouteAuth } from "../token-client/route-auth.ts";
+import type { DocumentedRoute } from "./documented-route.ts";
 import { PROBLEM_TYPE } from "./envelope.ts";
 import { codeTable, failureAnswer, failuresOf, problemAnswer } from "./openapi-failures.ts";
 import { createSchemaWriter, type JsonSchema, type SchemaWriter } from "./openapi-schemas.ts";
 import { type Answer, HTML_TYPE, JSON_TYPE, type RouteDocs, TAGS } from "./route-docs.ts";
-
-/** A route as it was registered, with what the document says of it. */
-export interface DocumentedRoute {
-  method: string;
-  /** As the router knows it: `/auth/sessions/:id`. */
-  url: string;
-  config: FastifyContextConfig & { auth: RouteAuth; docs: RouteDocs };
-  schema: { body?: z.ZodType; querystring?: z.ZodType; params?: z.ZodType };
-}
-
-/** @throws if the route says nothing about itself. */
-export function documentedRoute(route: RouteOptions): DocumentedRoute {
-  const { config, schema = {} } = route;
-  const name = `${route.method} ${route.url}`;
-  if (config?.auth === undefined || config.docs === undefined)
-    throw new Error(`${name} does not say what it answers (config.docs)`);
-  const { auth, docs } = config;
-  // The validator takes nothing but zod schemas, so that they are.
-  return {
-    method: [route.method].flat().join(),
-    url: route.url,
-    config: { ...config, auth, docs },
-    schema: schema as DocumentedRoute["schema"],
-  };
-}
 
 /** An OpenAPI document, as far as its readers here look into it. */
 export interface OpenApiDocument {

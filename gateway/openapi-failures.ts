@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../service-kit/errors.ts";
+import type { DocumentedRoute } from "./documented-route.ts";
 import { failure, PROBLEM_TYPE } from "./envelope.ts";
 import { HTTP_STATUS, INTERNAL_ONLY } from "./http-errors.ts";
-import type { DocumentedRoute } from "./openapi-document.ts";
 import { isMutating } from "./route-policy.ts";
 
 /** What any request can meet. */

@@ -1,8 +1,9 @@
 import type { RouteOptions } from "fastify";
 import { type Cacheable, cacheable, sendCacheable } from "./cacheable.ts";
 import { DOCS_CONTENT_SECURITY_POLICY, loadDocsAssets } from "./docs-assets.ts";
+import { type DocumentedRoute, documentedRoute } from "./documented-route.ts";
 import { openApiDocs } from "./openapi-docs.ts";
-import { createOpenApiDocument, type DocumentedRoute, documentedRoute } from "./openapi-document.ts";
+import { createOpenApiDocument } from "./openapi-document.ts";
 import type { GatewayApp } from "./request-state.ts";
 import { validateRequest } from "./validate.ts";
 

@@ -1,6 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
-import type { MfaDeps } from "./mfa-deps.ts";
 import {
   deleteWrongCodes,
   forgiveWrongCodes,
@@ -22,7 +21,10 @@ export const TRIES = [
 /** Wrong codes in a row after which no code of the app is tried any more, until a right recovery code or a new password. */
 export const MAX_IN_A_ROW = 100;
 
-type Deps = Pick<MfaDeps, "now" | "newId">;
+interface Deps {
+  now: () => Date;
+  newId: () => string;
+}
 
 /** Whose wrong codes: those on devices that have passed the second factor count apart from all others. */
 export interface CodeOrigin {
