@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { expect, test } from "vitest";
-import { parseCheckpointKey } from "./checkpoint.ts";
 import { configSchema } from "./config.ts";
+import { parseCheckpointKey } from "./log/checkpoint.ts";
 
 const pem = (key: ReturnType<typeof generateKeyPairSync>["privateKey"]) =>
   key.export({ type: "pkcs8", format: "pem" }).toString();

@@ -6,7 +6,7 @@ import {
   secretFileSchema,
   serviceConfig,
 } from "../service-kit/config.ts";
-import { parseCheckpointKey } from "./checkpoint.ts";
+import { parseCheckpointKey } from "./log/checkpoint.ts";
 
 /** Ed25519 private key as PEM (PKCS#8). */
 const checkpointKeyFileSchema = secretFileSchema.transform((pem, context) => {

@@ -8,33 +8,33 @@ import { repeat } from "../service-kit/repeat.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
 import { watchDatabase } from "../service-kit/watch-database.ts";
 import { withinDeadline } from "../service-kit/within-deadline.ts";
-import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./audit-query-rpc.ts";
-import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
-import { createCheckpointSigner } from "./checkpoint.ts";
-import { checkpointFile } from "./checkpoint-file.ts";
-import { selectCheckpointCovering, selectLastCheckpoint } from "./checkpoint-store.ts";
-import { CLOSE_INTERVAL_MS, createIntentCloser } from "./close-intents.ts";
 import { configSchema } from "./config.ts";
-import { countCommits } from "./count-commits.ts";
-import { countLog } from "./count-log.ts";
 import {
   assertReadable,
   deleteClaimedEmail,
   insertEntries,
   selectEntries,
   selectEntriesById,
-} from "./entry-store.ts";
-import { exportEntries } from "./export-entries.ts";
-import { getEntry } from "./get-entry.ts";
-import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "./intent-store.ts";
-import { MAINTENANCE_SESSION, runMaintenance, runSequencer } from "./maintain-log.ts";
-import { createProducerPresence } from "./producer-presence.ts";
-import { proveConsistency, proveInclusion } from "./prove.ts";
-import { createEntryRecorder } from "./record-entries.ts";
-import { createOwnEventRecorder } from "./record-own-events.ts";
-import { searchEntries } from "./search-entries.ts";
-import { createSequencer, SEQUENCER_SESSION } from "./sequencer.ts";
-import { storeEntries } from "./store-entries.ts";
+} from "./entries/entry-store.ts";
+import { storeEntries } from "./entries/store-entries.ts";
+import { AUDIT_CALLERS, createAuditRpc } from "./intake/audit-rpc.ts";
+import { CLOSE_INTERVAL_MS, createIntentCloser } from "./intake/close-intents.ts";
+import { countCommits } from "./intake/count-commits.ts";
+import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "./intake/intent-store.ts";
+import { createProducerPresence } from "./intake/producer-presence.ts";
+import { createEntryRecorder } from "./intake/record-entries.ts";
+import { createOwnEventRecorder } from "./intake/record-own-events.ts";
+import { createCheckpointSigner } from "./log/checkpoint.ts";
+import { checkpointFile } from "./log/checkpoint-file.ts";
+import { selectCheckpointCovering, selectLastCheckpoint } from "./log/checkpoint-store.ts";
+import { countLog } from "./log/count-log.ts";
+import { MAINTENANCE_SESSION, runMaintenance, runSequencer } from "./log/maintain-log.ts";
+import { createSequencer, SEQUENCER_SESSION } from "./log/sequencer.ts";
+import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "./query/audit-query-rpc.ts";
+import { exportEntries } from "./query/export-entries.ts";
+import { getEntry } from "./query/get-entry.ts";
+import { proveConsistency, proveInclusion } from "./query/prove.ts";
+import { searchEntries } from "./query/search-entries.ts";
 
 /** 200 entries with the longest values fit. */
 const MAX_RECEIVE_BYTES = 1024 * 1024;

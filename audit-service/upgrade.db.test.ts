@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { recomputedLog, type TestSequencer, testSequencer } from "../tests/support/audit-sequencer.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { sampleEntry, store } from "./entry.fixture.ts";
-import { selectEntries } from "./entry-store.ts";
+import { sampleEntry, store } from "./entries/entry.fixture.ts";
+import { selectEntries } from "./entries/entry-store.ts";
 
 let database: TestDatabase;
 let sequencer: TestSequencer;

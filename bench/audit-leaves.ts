@@ -8,7 +8,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { producedEntry } from "../audit-service/entry.fixture.ts";
+import { producedEntry } from "../audit-service/entries/entry.fixture.ts";
 import {
   columns,
   type EntryRow,
@@ -16,11 +16,11 @@ import {
   insertEntries,
   type StoredEntry,
   selectEntries,
-} from "../audit-service/entry-store.ts";
-import { SEQUENCER_SESSION } from "../audit-service/sequencer.ts";
-import { type Floor, insertBatch, selectUnnumbered } from "../audit-service/sequencer-store.ts";
-import { storeEntries } from "../audit-service/store-entries.ts";
-import { selectNodes } from "../audit-service/tree-store.ts";
+} from "../audit-service/entries/entry-store.ts";
+import { storeEntries } from "../audit-service/entries/store-entries.ts";
+import { SEQUENCER_SESSION } from "../audit-service/log/sequencer.ts";
+import { type Floor, insertBatch, selectUnnumbered } from "../audit-service/log/sequencer-store.ts";
+import { selectNodes } from "../audit-service/log/tree-store.ts";
 import { databaseOf } from "../deploy/local/service-databases.ts";
 import { migrateSchema } from "../deploy/migrate-schema.ts";
 import type { Sql } from "../service-kit/postgres.ts";

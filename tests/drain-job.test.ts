@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { dirname, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { AUDIT_CALLERS } from "../audit-service/audit-rpc.ts";
+import { AUDIT_CALLERS } from "../audit-service/intake/audit-rpc.ts";
 import { drainConfigSchema } from "../deploy/image/drain-config.ts";
 import { drainJob } from "../deploy/k8s/drain-job.ts";
 import {

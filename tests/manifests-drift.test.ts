@@ -4,9 +4,9 @@ import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import type { z } from "zod";
-import { AUDIT_QUERY_CALLERS } from "../audit-service/audit-query-rpc.ts";
-import { AUDIT_CALLERS } from "../audit-service/audit-rpc.ts";
 import { configSchema as auditConfig } from "../audit-service/config.ts";
+import { AUDIT_CALLERS } from "../audit-service/intake/audit-rpc.ts";
+import { AUDIT_QUERY_CALLERS } from "../audit-service/query/audit-query-rpc.ts";
 import { schemaConfigSchema } from "../deploy/image/schema-config.ts";
 import {
   type Container,

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { AUDIT_QUERY_CALLERS } from "../audit-service/audit-query-rpc.ts";
-import { AUDIT_CALLERS } from "../audit-service/audit-rpc.ts";
+import { AUDIT_CALLERS } from "../audit-service/intake/audit-rpc.ts";
+import { AUDIT_QUERY_CALLERS } from "../audit-service/query/audit-query-rpc.ts";
 import { IDENTITY_CALLERS } from "../identity-service/identity-rpc.ts";
 import { USER_ADMIN_CALLERS } from "../identity-service/user-admin-rpc.ts";
 import { keyCallers } from "../token-service/key-rpc.ts";

@@ -10,11 +10,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import { openAuditSpool } from "../../audit-client/audit-spool.ts";
 import { sampleOutcome } from "../../audit-client/entry.fixture.ts";
 import { toProto } from "../../audit-client/to-proto.ts";
-import { AUDIT_CALLERS, createAuditRpc } from "../../audit-service/audit-rpc.ts";
-import { deleteClaimedEmail, insertEntries, selectEntriesById } from "../../audit-service/entry-store.ts";
-import { createProducerPresence } from "../../audit-service/producer-presence.ts";
-import { createEntryRecorder } from "../../audit-service/record-entries.ts";
-import { storeEntries } from "../../audit-service/store-entries.ts";
+import {
+  deleteClaimedEmail,
+  insertEntries,
+  selectEntriesById,
+} from "../../audit-service/entries/entry-store.ts";
+import { storeEntries } from "../../audit-service/entries/store-entries.ts";
+import { AUDIT_CALLERS, createAuditRpc } from "../../audit-service/intake/audit-rpc.ts";
+import { createProducerPresence } from "../../audit-service/intake/producer-presence.ts";
+import { createEntryRecorder } from "../../audit-service/intake/record-entries.ts";
 import { AuditServiceService } from "../../proto/gen/gatehouse/audit/v1/audit_service.ts";
 import { Entry } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";

@@ -184,19 +184,19 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   sequencer: {
     mutate: [
-      "audit-service/sequencer.ts",
-      "audit-service/sequencer-store.ts",
-      "audit-service/number-entries.ts",
-      "audit-service/merkle-tree.ts",
-      "audit-service/checkpoint.ts",
+      "audit-service/log/sequencer.ts",
+      "audit-service/log/sequencer-store.ts",
+      "audit-service/log/number-entries.ts",
+      "audit-service/log/merkle-tree.ts",
+      "audit-service/log/checkpoint.ts",
     ],
     tests: testsIn("audit-service", "sequencer", "number-entries", "merkle-tree", "leaf", "checkpoint"),
   },
   retention: {
     mutate: [
-      "audit-service/remove-old-partitions.ts",
-      "audit-service/retention-store.ts",
-      "audit-service/maintain-log.ts",
+      "audit-service/log/remove-old-partitions.ts",
+      "audit-service/log/retention-store.ts",
+      "audit-service/log/maintain-log.ts",
     ],
     tests: testsIn("audit-service", "partitions", "leaf-partitions", "maintain-log"),
   },

@@ -1,4 +1,4 @@
-import { startOfMonth } from "../../audit-service/month.ts";
+import { startOfMonth } from "../../audit-service/log/month.ts";
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
 
 const APPEND_ONLY = ["log_entries", "leaves", "subtrees", "checkpoints", "removals"];

@@ -1,17 +1,17 @@
 import { generateKeyPairSync } from "node:crypto";
 import { pino } from "pino";
-import { createCheckpointSigner, type TreeHead } from "../../audit-service/checkpoint.ts";
-import type { CheckpointFile } from "../../audit-service/checkpoint-file.ts";
-import { producedEntry, store } from "../../audit-service/entry.fixture.ts";
-import type { Entry, ProducedEntry } from "../../audit-service/entry.ts";
-import { chainHash, FIRST_CHAIN_HASH, leafData } from "../../audit-service/leaf.ts";
-import { hashLeaf } from "../../audit-service/merkle-tree.ts";
+import { producedEntry, store } from "../../audit-service/entries/entry.fixture.ts";
+import type { Entry, ProducedEntry } from "../../audit-service/entries/entry.ts";
+import { createCheckpointSigner, type TreeHead } from "../../audit-service/log/checkpoint.ts";
+import type { CheckpointFile } from "../../audit-service/log/checkpoint-file.ts";
+import { chainHash, FIRST_CHAIN_HASH, leafData } from "../../audit-service/log/leaf.ts";
+import { hashLeaf } from "../../audit-service/log/merkle-tree.ts";
 import {
   createSequencer,
   SEQUENCER_SESSION,
   type Sequencer,
   type SequencerStatus,
-} from "../../audit-service/sequencer.ts";
+} from "../../audit-service/log/sequencer.ts";
 import { Secret } from "../../service-kit/config.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import { connectPostgres, type Sql } from "../../service-kit/postgres.ts";

@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import { Outcome, Entry as WireEntry } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { asSent, loggedEntry } from "./entry.fixture.ts";
+import { fromWireEntry, fromWireOutcome, toWireEntry } from "./entry-rpc.ts";
+
+test("an entry survives the wire both ways", () => {
+  const entry = loggedEntry();
+  expect(fromWireEntry(WireEntry.decode(WireEntry.encode(toWireEntry(entry)).finish()))).toEqual(
+    asSent(entry),
+  );
+});
+
+test("a kind and an outcome of a newer version are read as unspecified and unknown", () => {
+  const wire = { ...toWireEntry(loggedEntry()), kind: 9 as 1, outcome: 9 as 1 };
+  expect(fromWireEntry(wire)).toMatchObject({ kind: "unspecified", outcome: "unknown" });
+});
+
+test("a search for an outcome that this version does not know is refused: it must not match everything", () => {
+  expect(fromWireOutcome(Outcome.UNSPECIFIED)).toBeUndefined();
+  expect(fromWireOutcome(Outcome.FAILURE)).toBe("failure");
+  expect(() => fromWireOutcome(9 as Outcome)).toThrowError(
+    expect.objectContaining({ code: "validation_failed" }),
+  );
+});

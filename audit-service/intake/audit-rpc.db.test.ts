@@ -1,0 +1,676 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pino } from "pino";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { AuditOutcome } from "../../audit-client/audit-entry.ts";
+import { type AuditRecorderOptions, createAuditRecorder } from "../../audit-client/audit-recorder.ts";
+import { openAuditSpool } from "../../audit-client/audit-spool.ts";
+import { sampleEvent } from "../../audit-client/entry.fixture.ts";
+import { createReadingRecorder } from "../../audit-client/record-reading.ts";
+import { toProto } from "../../audit-client/to-proto.ts";
+import { certificateFiles, ensureCertificates, type Identity } from "../../deploy/local/certificates.ts";
+import {
+  AuditQueryServiceClient,
+  AuditQueryServiceService,
+  type ExportEntriesResponse,
+  SearchEntriesRequest,
+} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import {
+  AuditServiceClient,
+  AuditServiceService,
+  type RecordRequest,
+} from "../../proto/gen/gatehouse/audit/v1/audit_service.ts";
+import { Entry as WireEntry } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { newCallContext } from "../../service-kit/call-context.ts";
+import { Secret } from "../../service-kit/config.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { connectPostgres, type Sql, transaction } from "../../service-kit/postgres.ts";
+import { callUnary, createRpcClient, openBidiStream } from "../../service-kit/rpc-client.ts";
+import { fromRpcError } from "../../service-kit/rpc-errors.ts";
+import { createRpcServer, type RpcServer } from "../../service-kit/rpc-server.ts";
+import { ProcessCertificate } from "../../service-kit/rpc-tls.ts";
+import { testSequencer } from "../../tests/support/audit-sequencer.ts";
+import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { loggedEntry, sampleEntry, store } from "../entries/entry.fixture.ts";
+import type { Entry } from "../entries/entry.ts";
+import { toWireEntry } from "../entries/entry-rpc.ts";
+import { deleteClaimedEmail, selectEntries, selectEntriesById } from "../entries/entry-store.ts";
+import { AUDIT_QUERY_CALLERS, createAuditQueryRpc } from "../query/audit-query-rpc.ts";
+import { exportEntries } from "../query/export-entries.ts";
+import { getEntry } from "../query/get-entry.ts";
+import { proveConsistency, proveInclusion } from "../query/prove.ts";
+import { searchEntries } from "../query/search-entries.ts";
+import { AUDIT_CALLERS, createAuditRpc } from "./audit-rpc.ts";
+import { createProducerPresence } from "./producer-presence.ts";
+import { createEntryRecorder } from "./record-entries.ts";
+import { createOwnEventRecorder } from "./record-own-events.ts";
+
+const logger = pino({ level: "silent" });
+
+let directory: string;
+const certificates = new Map<Identity, ProcessCertificate>();
+let database: TestDatabase;
+let link: DatabaseLink;
+let sql: Sql;
+let server: RpcServer;
+let port: number;
+const presence = createProducerPresence();
+const cleanUps: (() => unknown)[] = [];
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "gatehouse-audit-test-"));
+  await ensureCertificates(directory, new Date(), "tester");
+});
+
+afterAll(async () => {
+  for (const certificate of certificates.values()) certificate.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+beforeEach(async () => {
+  database = await createTestDatabase("audit-service");
+  link = await linkTo(database.url);
+  const config = {
+    DATABASE_URL: link.url,
+    DATABASE_PASSWORD_FILE: new Secret(database.password),
+    DATABASE_POOL_SIZE: 4,
+  };
+  sql = connectPostgres(config, "audit-service", logger);
+  await startServer("127.0.0.1:0");
+});
+
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+  await server.close(200);
+  await sql.end({ timeout: 0 });
+  link.close();
+  await database.drop();
+});
+
+test("an acknowledged entry is in the database, whole, with the caller's name from its certificate", async () => {
+  const recorder = recorderOf("gateway");
+
+  await recorder.record(outcome({ action: "auth.login", latencyUs: 1_500.4 }), Date.now() + 2_000);
+
+  const rows = await database.ownerSql`select * from log_entries`;
+  expect(rows).toHaveLength(1);
+  expect(rows[0]).toMatchObject({
+    producer_name: "gateway",
+    producer_sequence: "1",
+    kind: "outcome",
+    action: "auth.login",
+    outcome: "success",
+    http_status: 201,
+    latency_us: "1500",
+  });
+});
+
+test("entries of several producers, sent at once, are all stored once and in each producer's order", async () => {
+  const recorders = [recorderOf("gateway"), recorderOf("identity-service"), recorderOf("token-service")];
+
+  await Promise.all(
+    recorders.flatMap((recorder) =>
+      Array.from({ length: 1_000 }, () => recorder.record(outcome(), Date.now() + 5_000)),
+    ),
+  );
+
+  const rows = await database.ownerSql<{ producer_id: string; producer_sequence: string }[]>`
+    select producer_id, producer_sequence from log_entries order by position`;
+  expect(rows).toHaveLength(3_000);
+  for (const producerRows of Map.groupBy(rows, (row) => row.producer_id).values()) {
+    expect(producerRows.map((row) => Number(row.producer_sequence))).toEqual(
+      Array.from({ length: 1_000 }, (_, index) => index + 1),
+    );
+  }
+});
+
+test("what is sent again is acknowledged again and stored once", async () => {
+  const producerId = crypto.randomUUID();
+  for (let round = 0; round < 2; round += 1) {
+    const stream = streamOf("gateway");
+    stream.send({ producerId, entries: wireEntries(1, 3) });
+    expect(await stream.acknowledged()).toBe(3);
+    stream.send({ producerId, entries: wireEntries(4, 5) });
+    expect(await stream.acknowledged()).toBe(5);
+  }
+  expect(await storedCount()).toBe(5);
+});
+
+test("while the insert has not committed there is no acknowledgement", async () => {
+  const stream = streamOf("gateway");
+  let isAcknowledged = false;
+  let acknowledged: Promise<number> | undefined;
+  await transaction(database.ownerSql, async (tx) => {
+    await tx`lock table log_entries in access exclusive mode`;
+    stream.send({ producerId: crypto.randomUUID(), entries: wireEntries(1, 1) });
+    acknowledged = stream.acknowledged().then((sequence) => {
+      isAcknowledged = true;
+      return sequence;
+    });
+    await expect.poll(database.waitingForLocks, { interval: 5 }).toBeGreaterThan(0);
+    expect(isAcknowledged).toBe(false);
+  });
+  expect(await acknowledged).toBe(1);
+  expect(await storedCount()).toBe(1);
+});
+
+test("with the database away the stream ends with service_unavailable, after what was acknowledged", async () => {
+  const producerId = crypto.randomUUID();
+  const stream = streamOf("gateway");
+  stream.send({ producerId, entries: wireEntries(1, 1) });
+  expect(await stream.acknowledged()).toBe(1);
+
+  link.cut();
+  stream.send({ producerId, entries: wireEntries(2, 2) });
+
+  await expect(stream.acknowledged()).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(await storedCount()).toBe(1);
+});
+
+test("the recorder acknowledges nothing while the database is away, and everything once it is back", async () => {
+  const recorder = recorderOf("gateway");
+  await recorder.record(outcome(), Date.now() + 2_000);
+  link.cut();
+
+  const refused = await Promise.allSettled(
+    Array.from({ length: 50 }, () => recorder.record(outcome(), Date.now() + 300)),
+  );
+  expect(new Set(refused.map(codeOf))).toEqual(new Set(["audit_unavailable"]));
+
+  await link.restore();
+  await recorder.record(outcome(), Date.now() + 8_000);
+  expect(await storedCount()).toBe(52);
+});
+
+test("an audit-service that restarts again and again in mid-stream loses nothing and doubles nothing", async () => {
+  const recorder = recorderOf("gateway");
+  const records: Promise<void>[] = [];
+  const restarts = (async () => {
+    for (let round = 0; round < 5; round += 1) {
+      await sleep(60);
+      await server.close(0);
+      await startServer(`127.0.0.1:${port}`);
+    }
+  })();
+  for (let index = 0; index < 2_000; index += 1) {
+    records.push(recorder.record(outcome({ resource: String(index) }), Date.now() + 10_000));
+    if (index % 5 === 0) await sleep(1);
+  }
+  await restarts;
+  await Promise.all(records);
+
+  const rows = await database.ownerSql<{ producer_sequence: string; resource: string }[]>`
+    select producer_sequence, resource from log_entries order by producer_sequence`;
+  expect(rows.map((row) => row.resource)).toEqual(Array.from({ length: 2_000 }, (_, index) => String(index)));
+  expect(rows.map((row) => Number(row.producer_sequence))).toEqual(
+    Array.from({ length: 2_000 }, (_, index) => index + 1),
+  );
+});
+
+test("a caller who is not listed may neither record nor search", async () => {
+  const stream = streamOf("payments-service");
+  stream.send({ producerId: crypto.randomUUID(), entries: wireEntries(1, 1) });
+  await expect(stream.acknowledged()).rejects.toMatchObject({ code: "caller_not_allowed" });
+  await expect(search("token-service", { limit: 10 })).rejects.toMatchObject({ code: "caller_not_allowed" });
+  expect(await storedCount()).toBe(0);
+});
+
+test("a message out of order is refused, after the acknowledgement of what came before", async () => {
+  const producerId = crypto.randomUUID();
+  const stream = streamOf("gateway");
+  stream.send({ producerId, entries: wireEntries(1, 2) });
+  stream.send({ producerId, entries: wireEntries(4, 4) });
+  expect(await stream.acknowledged()).toBe(2);
+  await expect(stream.acknowledged()).rejects.toMatchObject({ code: "validation_failed" });
+  expect(await storedCount()).toBe(2);
+});
+
+test("a producer that is no UUID is refused with the field's name", async () => {
+  const stream = streamOf("gateway");
+  stream.send({ producerId: "me", entries: [] });
+  await expect(stream.acknowledged()).rejects.toMatchObject({
+    code: "validation_failed",
+    fields: [{ field: "producerId" }],
+  });
+});
+
+test("a message without entries is answered: somebody listens", async () => {
+  const stream = streamOf("gateway");
+  stream.send({ producerId: crypto.randomUUID(), entries: [] });
+  expect(await stream.acknowledged()).toBe(0);
+});
+
+test("a producer is present for as long as it has a stream, however idle", async () => {
+  const producerId = crypto.randomUUID();
+  const stream = streamOf("gateway");
+  stream.send({ producerId, entries: [] });
+  await stream.acknowledged();
+  await sleep(200);
+  expect(presence.present()).toContain(producerId);
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+  await expect.poll(() => presence.present()).not.toContain(producerId);
+});
+
+test("an entry of nothing but nonsense is stored, and so is its neighbour", async () => {
+  const producerId = crypto.randomUUID();
+  const nasty = "\u0000\u001b[31m\ud800".repeat(8_000);
+  const entry = toWireEntry(
+    loggedEntry({
+      id: "no uuid",
+      callId: nasty,
+      userAgent: nasty,
+      actor: { userId: nasty, role: nasty, sessionId: nasty, claimedEmail: nasty },
+    }),
+  );
+  const stream = streamOf("gateway");
+  stream.send({
+    producerId,
+    entries: [
+      { sequence: 1, entry: { ...entry, occurredAt: undefined, kind: 99 as 1, outcome: 77 as 1 } },
+      { sequence: 2, entry: undefined },
+      { sequence: 3, entry: toWireEntry(loggedEntry()) },
+    ],
+  });
+  expect(await stream.acknowledged()).toBe(3);
+  const rows = await database.ownerSql`select kind, outcome, action from log_entries order by position`;
+  expect(rows).toMatchObject([
+    { kind: "unspecified", outcome: "unknown", action: "payments.create" },
+    { kind: "unspecified", outcome: "", action: "" },
+    { kind: "outcome", outcome: "failure", action: "payments.create" },
+  ]);
+});
+
+test("an event that is recorded again, by another process, is acknowledged and stored once", async () => {
+  const event = sampleEvent();
+  for (let life = 0; life < 2; life += 1) {
+    const recorder = recorderOf("token-service");
+    await Promise.all([
+      recorder.recordEvent(event, Date.now() + 2_000),
+      recorder.record(outcome(), Date.now() + 2_000),
+      recorder.recordEvent(event, Date.now() + 2_000),
+    ]);
+  }
+  const rows = await database.ownerSql`select kind, action from log_entries order by kind`;
+  expect(rows.map(({ kind }) => kind)).toEqual(["event", "outcome", "outcome"]);
+});
+
+test("an id that another entry has already costs no entry its place, and stops nobody else", async () => {
+  const id = crypto.randomUUID();
+  const send = async (identity: Identity, changes: Partial<Entry>) => {
+    const stream = streamOf(identity);
+    const entry = toWireEntry(loggedEntry({ id, ...changes }));
+    stream.send({ producerId: crypto.randomUUID(), entries: [{ sequence: 1, entry }] });
+    return stream.acknowledged();
+  };
+  await send("gateway", { resource: "first" });
+  await Promise.all([send("identity-service", { resource: "second" }), send("token-service", { id: "" })]);
+
+  const rows = await database.ownerSql`select id, resource from log_entries order by resource`;
+  expect(rows.map(({ resource }) => resource)).toEqual(["first", "pay_1", "second"]);
+  expect(rows[0]?.id).toBe(id);
+});
+
+test("200 entries with the longest values, three bytes a character, fit into one message", async () => {
+  const recorder = recorderOf("gateway");
+  const long = "€".repeat(5_000);
+  const entry = outcome({
+    callId: long,
+    actor: { userId: long, role: long, sessionId: long, claimedEmail: long },
+    clientIp: long,
+    userAgent: long,
+    method: long,
+    route: long,
+    resource: long,
+    action: long,
+    requestId: long,
+    traceId: long,
+    errorCode: long,
+    latencyUs: Number.MAX_SAFE_INTEGER,
+  });
+  await Promise.all(Array.from({ length: 400 }, () => recorder.record(entry, Date.now() + 5_000)));
+  expect(await storedCount()).toBe(400);
+  // What the recorder cut, the service keeps as it is: both end in one ellipsis.
+  const [row] = await database.ownerSql`
+    select e.user_agent, c.address as claimed_email from log_entries as e join claimed_emails as c using (position) limit 1`;
+  expect(row).toEqual({ user_agent: `${"€".repeat(511)}…`, claimed_email: `${"€".repeat(253)}…` });
+});
+
+test("what was recorded is found by search, as it was recorded", async () => {
+  const recorder = recorderOf("gateway");
+  await recorder.record(outcome({ action: "auth.login" }), Date.now() + 2_000);
+  await recorder.record(outcome({ action: "payments.create" }), Date.now() + 2_000);
+
+  const page = await search("operator", { action: "payments.create", limit: 10 });
+
+  expect(page.nextCursor).toBe("");
+  expect(page.entries).toHaveLength(1);
+  expect(page.entries[0]).toMatchObject({
+    action: "payments.create",
+    route: "/payments",
+    httpStatus: 201,
+    latencyUs: 1_500,
+    actor: { role: "USER" },
+  });
+});
+
+test("identity-service erases a claimed address; the gateway may not", async () => {
+  const recorder = recorderOf("gateway");
+  const claim = { claimedEmail: "Ada@Example.com" }; // as it was typed
+  await recorder.record(outcome({ actor: claim }), Date.now() + 2_000);
+  await recorder.record(outcome({ actor: { claimedEmail: "bob@example.com" } }), Date.now() + 2_000);
+
+  await expect(erase("gateway", "ada@example.com")).rejects.toMatchObject({ code: "caller_not_allowed" });
+  await expect(erase("identity-service", "")).rejects.toMatchObject({ code: "validation_failed" });
+  expect(await erase("identity-service", "ada@example.com")).toEqual({ erasedEntries: 1 });
+  expect(await erase("operator", "ada@example.com")).toEqual({ erasedEntries: 0 });
+  const page = await search("gateway", { limit: 10, action: "payments.create" });
+  expect(page.entries.map(({ actor }) => actor?.claimedEmail)).toEqual(["bob@example.com", ""]);
+  expect(page.entries.every(({ actor }) => actor?.claimedEmailHash.length === 64)).toBe(true);
+});
+
+test("who reads the log is in it, with the filter, one entry a call; the gateway notes its own callers", async () => {
+  const recorder = recorderOf("gateway");
+  await recorder.record(outcome(), Date.now() + 2_000);
+  await search("gateway", { limit: 10 });
+  await search("auditor", { limit: 10, actorUserId: "u1", from: new Date(0) });
+  await exported("operator").catch(() => undefined); // nothing is numbered yet
+  expect(await erase("operator", "ada@example.com")).toEqual({ erasedEntries: 0 });
+  const rows = await database.ownerSql`
+    select action, actor_user_id, actor_role, reason, producer_name, outcome from log_entries
+    where producer_name = 'audit-service' order by position`;
+  const auditor = { actor_user_id: "auditor:tester", actor_role: "AUDITOR" };
+  const operator = { actor_user_id: "operator:tester", actor_role: "OPERATOR" };
+  expect([...rows]).toMatchObject([
+    { ...auditor, action: "audit.searched", reason: "actor=u1 from=1970-01-01T00:00:00.000Z limit=10" },
+    { ...operator, action: "audit.exported" },
+    { ...operator, action: "audit.address_erased", reason: "erasedEntries=0" },
+  ]);
+  expect(JSON.stringify(rows)).not.toContain("ada@");
+});
+
+test("an auditor reads, and does nothing else", async () => {
+  expect(AUDIT_QUERY_CALLERS).toEqual({
+    searchEntries: ["gateway", "operator", "auditor"],
+    getEntry: ["gateway", "operator", "auditor"],
+    getCheckpoint: ["gateway", "operator", "auditor"],
+    proveInclusion: ["gateway", "operator", "auditor"],
+    proveConsistency: ["gateway", "operator", "auditor"],
+    exportEntries: ["gateway", "operator", "auditor"],
+  });
+  expect(AUDIT_CALLERS).toEqual({
+    record: ["gateway", "identity-service", "token-service"],
+    eraseClaimedEmail: ["identity-service", "operator"],
+  });
+  await expect(erase("auditor", "ada@example.com")).rejects.toMatchObject({ code: "caller_not_allowed" });
+});
+
+test("an export comes over the stream line by line, ends with its checkpoint, and is not for token-service", async () => {
+  const recorder = recorderOf("gateway");
+  await Promise.all(Array.from({ length: 600 }, () => recorder.record(outcome(), Date.now() + 5_000)));
+  const sequencer = testSequencer(database, { origin: "test/audit" });
+  cleanUps.push(() => sequencer.close());
+  await sequencer.catchUp();
+  const lines = await exported("operator");
+  expect(lines.map((line) => line?.$case)).toEqual(["log", ...Array(600).fill("entry"), "checkpoint"]);
+  await expect(exported("token-service")).rejects.toMatchObject({ code: "caller_not_allowed" });
+});
+
+test("close sends what is queued", async () => {
+  const recorder = recorderOf("gateway");
+  for (let index = 0; index < 500; index += 1) recorder.enqueue(outcome());
+  await recorder.close(2_000);
+  expect(await storedCount()).toBe(500);
+});
+
+test("close also sends what a former process has left, once audit-service is back within its time", async () => {
+  const spoolDirectory = join(directory, randomUUID());
+  const spoolOf = () =>
+    openAuditSpool({
+      directory: spoolDirectory,
+      maxBytes: 1e8,
+      producerId: randomUUID(),
+      logger,
+      metrics: createMetrics("gateway"),
+    });
+  const former = await spoolOf();
+  const wire = toProto(outcome(), { id: randomUUID(), occurredAt: new Date() });
+  await former.spool.append([{ sequence: 1, entry: WireEntry.encode(wire).finish() }]);
+  await former.close();
+  await server.close(0);
+  const recorder = createAuditRecorder({
+    address: `127.0.0.1:${port}`,
+    certificate: certificateOf("gateway"),
+    logger,
+    metrics: createMetrics("gateway"),
+    spool: await spoolOf(),
+  });
+  const closed = recorder.close(20_000);
+  await startServer(`127.0.0.1:${port}`);
+  await closed;
+  expect(await storedCount()).toBe(1);
+  expect(await readdir(spoolDirectory)).toEqual([]);
+});
+
+async function startServer(address: string): Promise<void> {
+  server = createRpcServer({
+    address,
+    certificate: certificateOf("audit-service"),
+    logger,
+    metrics: createMetrics("audit-service"),
+    maxReceiveBytes: 1024 * 1024,
+  });
+  const recorder = createEntryRecorder({
+    insertEntries: (entries) => store(sql, entries),
+    selectEntriesById: (ids) => selectEntriesById(sql, ids),
+    logger,
+  });
+  const own = createOwnEventRecorder({ recorder, producerId: randomUUID(), now: () => new Date() });
+  const recordReading = createReadingRecorder(own, () => new Date());
+  server.add(
+    AuditServiceService,
+    AUDIT_CALLERS,
+    createAuditRpc({
+      recorder,
+      presence,
+      eraseClaimedEmail: (address) => deleteClaimedEmail(sql, address),
+      recordReading,
+      now: () => new Date(),
+    }),
+  );
+  server.add(
+    AuditQueryServiceService,
+    AUDIT_QUERY_CALLERS,
+    createAuditQueryRpc({
+      searchEntries: (query) =>
+        searchEntries(
+          {
+            selectEntries: (filter, limit) => selectEntries(sql, filter, limit),
+            cursorKey: Buffer.alloc(32),
+          },
+          query,
+        ),
+      getEntry: (wanted) => getEntry(sql, "test/audit", wanted),
+      findCheckpoint: async () => undefined,
+      recordReading,
+      proveInclusion: (sequence, size) => proveInclusion(sql, sequence, size),
+      proveConsistency: (first, second) => proveConsistency(sql, first, second),
+      exportEntries: (wanted) => exportEntries(sql, "test/audit", wanted),
+      verifierKey: "",
+    }),
+  );
+  port = await server.listen();
+}
+
+function certificateOf(identity: Identity): ProcessCertificate {
+  const known = certificates.get(identity);
+  if (known !== undefined) return known;
+  const files = certificateFiles(directory, identity);
+  const certificate = new ProcessCertificate({
+    certFile: files.certificate,
+    keyFile: files.key,
+    caFile: files.authority,
+  });
+  certificates.set(identity, certificate);
+  return certificate;
+}
+
+function recorderOf(identity: Identity, limits: Partial<AuditRecorderOptions> = {}) {
+  const recorder = createAuditRecorder({
+    address: `127.0.0.1:${port}`,
+    certificate: certificateOf(identity),
+    logger,
+    metrics: createMetrics(identity),
+    ...limits,
+  });
+  cleanUps.push(() => recorder.close(0));
+  return recorder;
+}
+
+/** A stream driven by hand. */
+function streamOf(identity: Identity) {
+  const client = createRpcClient(AuditServiceClient, {
+    address: `127.0.0.1:${port}`,
+    service: "audit-service",
+    certificate: certificateOf(identity),
+  });
+  cleanUps.push(() => client.close());
+  const call = openBidiStream(client, client.record, newCallContext());
+  cleanUps.push(() => call.cancel());
+  const events: (number | Error)[] = [];
+  let wake: () => void = () => undefined;
+  const push = (event: number | Error) => {
+    events.push(event);
+    wake();
+  };
+  call.on("data", ({ acknowledgedSequence }) => push(acknowledgedSequence));
+  call.on("error", (error) => push(fromRpcError(error)));
+  return {
+    send: (request: RecordRequest) => call.write(request),
+    async acknowledged(): Promise<number> {
+      while (events.length === 0) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+      const event = events.shift();
+      if (typeof event === "number") return event;
+      throw event;
+    },
+  };
+}
+
+async function search(identity: Identity, request: Partial<SearchEntriesRequest>) {
+  const client = createRpcClient(AuditQueryServiceClient, {
+    address: `127.0.0.1:${port}`,
+    service: "audit-service",
+    certificate: certificateOf(identity),
+  });
+  cleanUps.push(() => client.close());
+  const empty = SearchEntriesRequest.decode(new Uint8Array());
+  return callUnary(client, client.searchEntries, { ...empty, ...request }, newCallContext());
+}
+
+async function erase(identity: Identity, email: string) {
+  const client = createRpcClient(AuditServiceClient, {
+    address: `127.0.0.1:${port}`,
+    service: "audit-service",
+    certificate: certificateOf(identity),
+  });
+  cleanUps.push(() => client.close());
+  return callUnary(client, client.eraseClaimedEmail, { email }, newCallContext());
+}
+
+async function exported(identity: Identity) {
+  const client = createRpcClient(AuditQueryServiceClient, {
+    address: `127.0.0.1:${port}`,
+    service: "audit-service",
+    certificate: certificateOf(identity),
+  });
+  cleanUps.push(() => client.close());
+  const stream = client.exportEntries({ firstSequence: 0, lastSequence: 0 });
+  try {
+    return (await Array.fromAsync(stream as AsyncIterable<ExportEntriesResponse>)).map(({ line }) => line);
+  } catch (error) {
+    throw fromRpcError(error as Parameters<typeof fromRpcError>[0]);
+  }
+}
+
+function outcome(changes: Partial<AuditOutcome> = {}): AuditOutcome {
+  const { actor, callId, clientIp, userAgent, method, route, resource, action, requestId, traceId } =
+    sampleEntry();
+  return {
+    kind: "outcome",
+    outcome: "success",
+    httpStatus: 201,
+    latencyUs: 1_500,
+    ...{ actor, callId, clientIp, userAgent, method, route, resource, action, requestId, traceId },
+    ...changes,
+  };
+}
+
+function wireEntries(from: number, to: number) {
+  return Array.from({ length: to - from + 1 }, (_, index) => ({
+    sequence: from + index,
+    entry: toWireEntry(loggedEntry()),
+  }));
+}
+
+async function storedCount(): Promise<number> {
+  const [row] = await database.ownerSql<{ count: number }[]>`select count(*)::int as count from log_entries`;
+  return row?.count ?? 0;
+}
+
+function codeOf(result: PromiseSettledResult<unknown>): unknown {
+  return result.status === "rejected" ? result.reason.code : "fulfilled";
+}
+
+interface DatabaseLink {
+  url: string;
+  /** The database is away: open connections break, new ones are refused. */
+  cut(): void;
+  restore(): Promise<void>;
+  close(): void;
+}
+
+/** A way to the database that can be cut. */
+async function linkTo(url: string): Promise<DatabaseLink> {
+  const target = new URL(url);
+  const sockets = new Set<Socket>();
+  const proxy = createServer((inward) => {
+    const outward = connect(Number(target.port), target.hostname);
+    for (const [from, to] of [
+      [inward, outward],
+      [outward, inward],
+    ] as const) {
+      sockets.add(from);
+      from.on("error", () => to.destroy());
+      from.on("close", () => sockets.delete(from) && to.destroy());
+      from.pipe(to);
+    }
+  });
+  proxy.listen(0, "127.0.0.1");
+  await once(proxy, "listening");
+  const own = proxy.address();
+  if (own === null || typeof own === "string") throw new Error("The proxy has no port");
+  const linked = new URL(url);
+  linked.hostname = "127.0.0.1";
+  linked.port = String(own.port);
+  const cut = () => {
+    proxy.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    url: linked.href,
+    cut,
+    async restore() {
+      proxy.listen(own.port, "127.0.0.1");
+      await once(proxy, "listening");
+    },
+    close: cut,
+  };
+}

@@ -1,0 +1,81 @@
+import { filterText, type RecordReading } from "../../audit-client/record-reading.ts";
+import type { AuditServiceServer, RecordRequest } from "../../proto/gen/gatehouse/audit/v1/audit_service.ts";
+import type { Callers, Implementation } from "../../service-kit/rpc-server.ts";
+import { cleanEntry, MAX_LENGTH } from "../entries/clean-entry.ts";
+import type { ProducedEntry } from "../entries/entry.ts";
+import { emptyWireEntry, fromWireEntry } from "../entries/entry-rpc.ts";
+import { refused } from "../entries/refused.ts";
+import { mapInOrder } from "./map-in-order.ts";
+import { createProducerOrder } from "./producer-order.ts";
+import type { ProducerPresence } from "./producer-presence.ts";
+import type { EntryRecorder } from "./record-entries.ts";
+import { untilAborted } from "./until-aborted.ts";
+
+export const AUDIT_CALLERS: Callers<AuditServiceServer> = {
+  record: ["gateway", "identity-service", "token-service"],
+  eraseClaimedEmail: ["identity-service", "operator"],
+};
+
+/** Messages of one stream that may be under way at once. */
+const MAX_MESSAGES_UNDER_WAY = 16;
+
+interface Deps {
+  recorder: EntryRecorder;
+  presence: ProducerPresence;
+  /** Resolves to the number of entries that had claimed the address. */
+  eraseClaimedEmail: (address: string) => Promise<number>;
+  recordReading: RecordReading;
+  now: () => Date;
+}
+
+/**
+ * Adapts AuditService. Every message is answered once it and all before it are committed; one without entries is
+ * answered too, which tells a producer that somebody listens.
+ */
+export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
+  return {
+    async *record(requests, { caller, signal }) {
+      const order = createProducerOrder();
+      let leave: (() => void) | undefined;
+      try {
+        yield* mapInOrder(admit(deps, requests, signal), MAX_MESSAGES_UNDER_WAY, async (request) => {
+          const acknowledgedSequence = order.accept(request);
+          leave ??= deps.presence.enter(request.producerId);
+          await deps.recorder.record(producedEntries(request, caller, deps.now()));
+          return { acknowledgedSequence };
+        });
+      } finally {
+        leave?.();
+      }
+    },
+    async eraseClaimedEmail({ email }, context) {
+      if (email === "" || email.length > MAX_LENGTH.claimedEmail) {
+        throw refused("email", "out_of_range", `must have 1 to ${MAX_LENGTH.claimedEmail} characters`);
+      }
+      const erasedEntries = await deps.eraseClaimedEmail(email);
+      await deps.recordReading(context, {
+        action: "audit.address_erased",
+        filter: filterText({ erasedEntries }),
+      });
+      return { erasedEntries };
+    },
+  };
+}
+
+/** Reads no further while the queue is full: the producer then has to wait. */
+async function* admit({ recorder }: Deps, requests: AsyncIterable<RecordRequest>, signal: AbortSignal) {
+  for await (const request of untilAborted(requests, signal)) {
+    await recorder.room();
+    yield request;
+  }
+}
+
+function producedEntries(request: RecordRequest, producerName: string, receivedAt: Date): ProducedEntry[] {
+  return request.entries.map(({ sequence, entry }) =>
+    cleanEntry(
+      fromWireEntry(entry ?? emptyWireEntry()),
+      { producerId: request.producerId, producerName, sequence },
+      receivedAt,
+    ),
+  );
+}

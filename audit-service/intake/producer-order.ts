@@ -1,0 +1,45 @@
+import { refused } from "../entries/refused.ts";
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const MAX_ENTRIES = 200;
+
+/** What one message of a stream names. */
+export interface Sequenced {
+  producerId: string;
+  entries: readonly { sequence: number }[];
+}
+
+/** Follows one stream: who produces, and how far it has come. */
+export interface ProducerOrder {
+  /**
+   * Takes note of the next message.
+   *
+   * @returns the sequence that acknowledges it and all before it; 0 if there was none yet.
+   * @throws {DomainError} `validation_failed` if the producer is not a UUID or not the one before, if there are more
+   *   than 200 entries, or if a sequence number is missing: an acknowledgement would then speak for entries that
+   *   nobody has seen.
+   */
+  accept(message: Sequenced): number;
+}
+
+export function createProducerOrder(): ProducerOrder {
+  let producer: string | undefined;
+  let last = 0;
+  return {
+    accept({ producerId, entries }) {
+      if (!UUID.test(producerId)) throw refused("producerId", "invalid_format", "must be a UUID");
+      if (producer !== undefined && producerId !== producer) {
+        throw refused("producerId", "changed", "must be the same in every message of a stream");
+      }
+      if (entries.length > MAX_ENTRIES)
+        throw refused("entries", "too_many", `must be at most ${MAX_ENTRIES}`);
+      producer = producerId;
+      for (const { sequence } of entries) {
+        const isNext = last === 0 ? sequence >= 1 : sequence === last + 1;
+        if (!isNext) throw refused("entries.sequence", "out_of_order", "must count up by 1");
+        last = sequence;
+      }
+      return last;
+    },
+  };
+}

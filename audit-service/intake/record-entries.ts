@@ -1,0 +1,208 @@
+import { isDeepStrictEqual } from "node:util";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Logger } from "../../service-kit/logger.ts";
+import { withinDeadline } from "../../service-kit/within-deadline.ts";
+import { substituteId } from "../entries/clean-entry.ts";
+import type { Entry, LogEntry, ProducedEntry } from "../entries/entry.ts";
+import { isIdTaken } from "../entries/entry-store.ts";
+
+/** Stores the entries of all streams, grouped. */
+export interface EntryRecorder {
+  /**
+   * Resolves once all of these are committed.
+   *
+   * @throws {DomainError} `service_unavailable` if the database is away: they may or may not be committed, and are
+   *   to be sent again.
+   */
+  record(entries: readonly ProducedEntry[]): Promise<void>;
+  /** Resolves when the queue has room. To be awaited before taking more in. */
+  room(): Promise<void>;
+  /** How many entries wait, without those being stored. */
+  readonly waitingEntries: number;
+}
+
+export interface RecordDeps {
+  /** Resolves to the number of new entries once all are committed. */
+  insertEntries: (entries: readonly ProducedEntry[]) => Promise<number>;
+  /** The stored ones among the entries with these ids. */
+  selectEntriesById: (ids: readonly string[]) => Promise<Entry[]>;
+  logger: Logger;
+  /** Called after each commit. */
+  onCommit?: (commit: { entries: number; duplicates: number; seconds: number }) => void;
+  maxGroupEntries?: number;
+  maxWaitingEntries?: number;
+  insertTimeoutMs?: number;
+}
+
+interface Submission {
+  entries: readonly ProducedEntry[];
+  resolve: () => void;
+  reject: (error: unknown) => void;
+}
+
+const MAX_GROUP_ENTRIES = 500;
+const MAX_WAITING_ENTRIES = 10_000;
+/** Just above the server's own statement time-out, which says more. */
+const INSERT_TIMEOUT_MS = 2_500;
+
+/**
+ * Group commit: one insert at a time takes all that came while the last one ran. So a lone entry waits for nothing,
+ * and under load the groups grow by themselves, up to `maxGroupEntries`.
+ */
+export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
+  const { insertEntries, logger, onCommit } = deps;
+  const maxGroupEntries = deps.maxGroupEntries ?? MAX_GROUP_ENTRIES;
+  const maxWaitingEntries = deps.maxWaitingEntries ?? MAX_WAITING_ENTRIES;
+  const insertTimeoutMs = deps.insertTimeoutMs ?? INSERT_TIMEOUT_MS;
+  const waiting: Submission[] = [];
+  let waitingEntries = 0;
+  let isStoring = false;
+  let roomAwaiters: (() => void)[] = [];
+
+  async function storeAll(): Promise<void> {
+    isStoring = true;
+    // What arrives in the same turn of the event loop goes into the same group.
+    await new Promise((resolve) => setImmediate(resolve));
+    while (waiting.length > 0) await storeGroup(takeGroup());
+    isStoring = false;
+  }
+
+  function takeGroup(): Submission[] {
+    let size = 0;
+    let count = 0;
+    for (const { entries } of waiting) {
+      if (count > 0 && size + entries.length > maxGroupEntries) break;
+      size += entries.length;
+      count += 1;
+    }
+    waitingEntries -= size;
+    const group = waiting.splice(0, count);
+    if (waitingEntries < maxWaitingEntries) {
+      for (const resolve of roomAwaiters) resolve();
+      roomAwaiters = [];
+    }
+    return group;
+  }
+
+  async function storeGroup(group: readonly Submission[]): Promise<void> {
+    try {
+      await insert(group.flatMap(({ entries }) => entries));
+      for (const { resolve } of group) resolve();
+    } catch (error) {
+      if (error instanceof DomainError) rejectAll([...group, ...takeEverything()], error);
+      else await storeEachAlone(group, error);
+    }
+  }
+
+  /** What is wrong with one producer's entries must not stop the others'. */
+  async function storeEachAlone(group: readonly Submission[], cause: unknown): Promise<void> {
+    logger.warn(
+      { err: cause, submissions: group.length },
+      "a group of entries cannot be stored; one by one now",
+    );
+    for (const [index, { entries, resolve, reject }] of group.entries()) {
+      try {
+        await insertDespiteTakenIds(entries);
+        resolve();
+      } catch (error) {
+        if (error instanceof DomainError)
+          return rejectAll([...group.slice(index), ...takeEverything()], error);
+        reject(error);
+      }
+    }
+  }
+
+  /**
+   * An id stands for one entry. The same entry under another number is a repetition: an outbox sends again what its
+   * process died over. Another entry under a taken id keeps its place, under an id of its own.
+   */
+  async function insertDespiteTakenIds(entries: readonly ProducedEntry[]): Promise<void> {
+    try {
+      await insert(entries);
+    } catch (error) {
+      if (!isIdTaken(error)) throw error;
+      const ids = entries.map(({ entry }) => entry.id);
+      const stored = await withinDeadline(deps.selectEntriesById(ids), insertTimeoutMs);
+      await insert(withFreeIds(entries, stored));
+    }
+  }
+
+  async function insert(entries: readonly ProducedEntry[]): Promise<void> {
+    const startedMs = performance.now();
+    const stored = await withinDeadline(insertEntries(entries), insertTimeoutMs);
+    onCommit?.({
+      entries: stored,
+      duplicates: entries.length - stored,
+      seconds: (performance.now() - startedMs) / 1_000,
+    });
+  }
+
+  /** With the database away, what waits behind would fail too; and it may not overtake what is sent again. */
+  function takeEverything(): Submission[] {
+    const everything: Submission[] = [];
+    while (waiting.length > 0) everything.push(...takeGroup());
+    return everything;
+  }
+
+  function rejectAll(submissions: readonly Submission[], error: DomainError): void {
+    logger.warn({ err: error, submissions: submissions.length }, "entries cannot be stored now");
+    for (const { reject } of submissions) reject(error);
+  }
+
+  return {
+    record: (entries) =>
+      new Promise((resolve, reject) => {
+        waiting.push({ entries, resolve, reject });
+        waitingEntries += entries.length;
+        if (!isStoring) void storeAll();
+      }),
+    room: async () => {
+      if (waitingEntries < maxWaitingEntries) return;
+      await new Promise<void>((resolve) => roomAwaiters.push(resolve));
+    },
+    get waitingEntries() {
+      return waitingEntries;
+    },
+  };
+}
+
+function withFreeIds(entries: readonly ProducedEntry[], stored: readonly Entry[]): ProducedEntry[] {
+  const taken = new Map(stored.map((entry) => [entry.id, entry]));
+  return entries.flatMap((produced) => {
+    const { entry, origin } = produced;
+    const holder = taken.get(entry.id);
+    if (holder === undefined) {
+      taken.set(entry.id, entry);
+      return [produced];
+    }
+    return isSame(holder, entry) ? [] : [{ ...produced, entry: { ...entry, id: substituteId(origin) } }];
+  });
+}
+
+/** Whether the log holds this entry; a claimed address may be erased there. */
+function isSame(holder: Entry | LogEntry, entry: Entry): boolean {
+  return isDeepStrictEqual(comparable(holder), comparable(entry));
+}
+
+function comparable(entry: Entry) {
+  const { actor, callId, kind, occurredAt, method, route, resource, action, requestId, reason } = entry;
+  const { userId, role, sessionId } = actor;
+  const { clientIp, userAgent, traceId, outcome, errorCode, httpStatus, latencyUs } = entry;
+  return [
+    ...[
+      callId,
+      kind,
+      occurredAt,
+      method,
+      route,
+      resource,
+      action,
+      requestId,
+      reason,
+      userId,
+      role,
+      sessionId,
+    ],
+    ...[clientIp, userAgent, traceId, outcome, errorCode, httpStatus, latencyUs],
+  ];
+}

@@ -1,0 +1,28 @@
+import type { AuditEvent } from "../../audit-client/audit-entry.ts";
+import { toProto } from "../../audit-client/to-proto.ts";
+import { withinDeadline } from "../../service-kit/within-deadline.ts";
+import { cleanEntry } from "../entries/clean-entry.ts";
+import { fromWireEntry } from "../entries/entry-rpc.ts";
+import type { EntryRecorder } from "./record-entries.ts";
+
+interface Deps {
+  recorder: Pick<EntryRecorder, "record">;
+  /** UUID, another one in each process start. */
+  producerId: string;
+  now: () => Date;
+}
+
+/** Stores what audit-service has to tell of itself as if another service had sent it. */
+export function createOwnEventRecorder({ recorder, producerId, now }: Deps) {
+  let sequence = 0;
+  return {
+    /** Resolves once the event is committed. @throws {DomainError} `service_unavailable`. */
+    async recordEvent(event: AuditEvent, deadlineMs: number): Promise<void> {
+      sequence += 1;
+      const origin = { producerId, producerName: "audit-service", sequence };
+      const { id, occurredAt } = event;
+      const entry = fromWireEntry(toProto(event, { id, occurredAt }));
+      await withinDeadline(recorder.record([cleanEntry(entry, origin, now())]), deadlineMs - now().getTime());
+    },
+  };
+}

@@ -1,0 +1,68 @@
+import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+
+export interface StoredCheckpoint {
+  size: number;
+  rootHash: Buffer;
+  note: string;
+  /** Every entry stored up to this position has its number. */
+  floorPosition: bigint;
+  createdAt: Date;
+}
+
+interface CheckpointRow {
+  size: string;
+  root_hash: Buffer;
+  note: string;
+  floor_position: string;
+  created_at: Date;
+}
+
+/** The last checkpoint of an origin. @throws {DomainError} `service_unavailable`. */
+export async function selectLastCheckpoint(sql: Sql, origin: string): Promise<StoredCheckpoint | undefined> {
+  const rows = await orUnavailable(sql<CheckpointRow[]>`
+    select * from checkpoints where origin = ${origin} order by size desc limit 1
+  `);
+  return rows.map(fromRow)[0];
+}
+
+/** The earliest checkpoint of at least this size. @throws {DomainError} `service_unavailable`. */
+export async function selectCheckpointCovering(
+  sql: Sql,
+  origin: string,
+  size: number,
+): Promise<StoredCheckpoint | undefined> {
+  const rows = await orUnavailable(sql<CheckpointRow[]>`
+    select * from checkpoints where origin = ${origin} and size >= ${size} order by size limit 1
+  `);
+  return rows.map(fromRow)[0];
+}
+
+/** Checkpoints with a size above `after` and up to `last`, in order. @throws {DomainError} `service_unavailable`. */
+export async function selectCheckpoints(
+  sql: Sql,
+  origin: string,
+  { after, last, limit }: { after: number; last: number; limit: number },
+): Promise<StoredCheckpoint[]> {
+  const rows = await orUnavailable(sql<CheckpointRow[]>`
+    select * from checkpoints where origin = ${origin} and size > ${after} and size <= ${last} order by size limit ${limit}
+  `);
+  return rows.map(fromRow);
+}
+
+/** A position up to which every entry has its number, as a late checkpoint says, of whatever origin. */
+export async function selectFloor(sql: Sql): Promise<bigint> {
+  const [row] = await orUnavailable(sql<{ floor: string }[]>`
+    select floor_position as floor from checkpoints order by created_at desc limit 1
+  `);
+  return BigInt(row?.floor ?? 0);
+}
+
+function fromRow(row: CheckpointRow): StoredCheckpoint {
+  return {
+    size: Number(row.size),
+    rootHash: row.root_hash,
+    note: row.note,
+    floorPosition: BigInt(row.floor_position),
+    createdAt: row.created_at,
+  };
+}

@@ -1,0 +1,68 @@
+import type { Metrics } from "../../service-kit/metrics.ts";
+import type { Sequencer } from "./sequencer.ts";
+
+/** Shows how far the sequencer is, and what needs an operator. */
+export function countLog(metrics: Metrics, sequencer: Sequencer, now: () => Date) {
+  const { status } = sequencer;
+  const gauge = (name: string, help: string, value: () => number) =>
+    metrics.gauge(name, help, [], (each) => each.set(value()));
+  const ageS = (since: Date | undefined) =>
+    since === undefined ? Number.NaN : Math.max(0, (now().getTime() - since.getTime()) / 1_000);
+  gauge("gatehouse_audit_sequencer", "1 on the replica that numbers the log.", () =>
+    Number(status.isSequencer),
+  );
+  gauge(
+    "gatehouse_audit_refused",
+    "1 while the log does not fit its checkpoints and nothing is signed.",
+    () => Number(status.refusal !== undefined),
+  );
+  gauge("gatehouse_audit_log_size", "Numbered entries, as this replica knows.", () => status.size);
+  gauge(
+    "gatehouse_audit_backlog_entries",
+    "Entries without a number at the last look, 2000 at most.",
+    () => status.backlogEntries,
+  );
+  gauge("gatehouse_audit_head_age_seconds", "Since this replica last numbered an entry.", () =>
+    ageS(status.numberedAt),
+  );
+  gauge(
+    "gatehouse_audit_checkpoint_size",
+    "Entries that the last checkpoint covers.",
+    () => status.checkpointSize,
+  );
+  gauge("gatehouse_audit_checkpoint_age_seconds", "Since the last checkpoint.", () =>
+    ageS(status.checkpointAt),
+  );
+  let strayEntries = Number.NaN;
+  gauge(
+    "gatehouse_audit_stray_entries",
+    "1 if entries lie outside the monthly partitions.",
+    () => strayEntries,
+  );
+  const closed = metrics.counter("gatehouse_audit_intents_closed_total", "Intents closed as unknown.");
+  const fileFailures = metrics.counter(
+    "gatehouse_audit_checkpoint_file_failures_total",
+    "Checkpoints that could not be written to CHECKPOINT_FILE.",
+  );
+  const maintenanceFailures = metrics.counter(
+    "gatehouse_audit_maintenance_failures_total",
+    "Tasks of the log's upkeep (partitions, keys, retention) that failed.",
+  );
+  let checkpointRoom = Number.NaN;
+  gauge(
+    "gatehouse_audit_checkpoint_file_free_bytes",
+    "Room on the volume of CHECKPOINT_FILE.",
+    () => checkpointRoom,
+  );
+  return {
+    setCheckpointRoom(bytes: number) {
+      checkpointRoom = bytes;
+    },
+    onMaintenanceFailure: () => maintenanceFailures.inc(),
+    onClosed: (count: number) => closed.inc(count),
+    onFileFailure: () => fileFailures.inc(),
+    setStray: (hasStray: boolean) => {
+      strayEntries = Number(hasStray);
+    },
+  };
+}

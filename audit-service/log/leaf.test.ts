@@ -1,0 +1,40 @@
+import { createHash } from "node:crypto";
+import { expect, test } from "vitest";
+import { claimedEmailHash } from "../entries/claimed-email.ts";
+import { loggedEntry } from "../entries/entry.fixture.ts";
+import { chainHash, FIRST_CHAIN_HASH, leafData } from "./leaf.ts";
+import { hashLeaf } from "./merkle-tree.ts";
+
+const sha256 = (...parts: (string | Uint8Array)[]) =>
+  createHash("sha256")
+    .update(Buffer.concat(parts.map((part) => Buffer.from(part))))
+    .digest();
+
+test("leaf data is the page's table as canonical JSON, letter by letter", () => {
+  const entry = {
+    ...loggedEntry({ id: "0190b6a0-0000-7000-8000-0000000000ff", userAgent: 'é"\\\u20ac' }),
+    sequence: 7,
+  };
+  expect(leafData(entry)).toBe(
+    '{"action":"payments.create","actor":{"claimedEmailHash":"","role":"USER",' +
+      '"sessionId":"0190b6a0-0000-7000-8000-000000000002","userId":"0190b6a0-0000-7000-8000-000000000001"},' +
+      '"callId":"0190b6a0-0000-7000-8000-00000000000a","clientIp":"203.0.113.7","errorCode":"forbidden",' +
+      '"httpStatus":403,"id":"0190b6a0-0000-7000-8000-0000000000ff","kind":"outcome","latencyUs":12345,' +
+      '"method":"POST","occurredAt":"2026-03-01T10:00:00.123Z","outcome":"failure","producer":"gateway","reason":"",' +
+      '"receivedAt":"2026-03-01T10:00:00.456Z","requestId":"0190b6a0-0000-7000-8000-000000000003",' +
+      '"resource":"pay_1","route":"/payments","sequence":7,"traceId":"4bf92f3577b34da6a3ce929d0e0e4736",' +
+      '"userAgent":"é\\"\\\\€","v":1}',
+  );
+});
+
+test("hashes are what docs/audit-log-format.md says", () => {
+  const leaf = hashLeaf("é");
+  expect(leaf).toEqual(sha256(Buffer.of(0), "é"));
+  expect(FIRST_CHAIN_HASH).toEqual(Buffer.alloc(32));
+  const first = chainHash(FIRST_CHAIN_HASH, leaf);
+  expect(first).toEqual(sha256(Buffer.alloc(32), leaf));
+  expect(chainHash(first, leaf)).toEqual(sha256(first, leaf));
+  expect(claimedEmailHash(Buffer.alloc(32, 1), "ada@example.com")).toBe(
+    sha256(Buffer.alloc(32, 1), "ada@example.com").toString("hex"),
+  );
+});

@@ -1,0 +1,126 @@
+import { pino } from "pino";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Sql } from "../../service-kit/postgres.ts";
+import { INITIAL_STATUS, signer } from "../../tests/support/audit-sequencer.ts";
+import { runMaintenance, runSequencer } from "./maintain-log.ts";
+import type { Sequencer, SequencerStatus } from "./sequencer.ts";
+
+const HOUR_MS = 3_600_000;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const status = (isSequencer: boolean): SequencerStatus => ({ ...INITIAL_STATUS, isSequencer });
+
+/** A sequencer with the given step. */
+function sequencerOf(step: () => Promise<boolean>) {
+  return { step: vi.fn(step), stop: vi.fn(async () => {}), status: status(true) } satisfies Sequencer;
+}
+
+/** A logger that keeps its lines in memory. */
+function keptLog() {
+  const lines: Record<string, unknown>[] = [];
+  const logger = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  return { logger, lines };
+}
+
+test("the sequencer steps about every 150 ms, and at once while there is more to do", async () => {
+  let left = 3;
+  const sequencer = sequencerOf(async () => --left > 0);
+  const stop = runSequencer(sequencer, keptLog().logger);
+  await vi.advanceTimersByTimeAsync(134);
+  expect(sequencer.step).toHaveBeenCalledTimes(0);
+  await vi.advanceTimersByTimeAsync(40);
+  expect(sequencer.step).toHaveBeenCalledTimes(3);
+  await vi.advanceTimersByTimeAsync(166);
+  expect(sequencer.step).toHaveBeenCalledTimes(4);
+  await stop();
+});
+
+test("a step that fails is tried again, and told of once in five seconds", async () => {
+  const sequencer = sequencerOf(() => Promise.reject(new Error("away")));
+  const { logger, lines } = keptLog();
+  const stop = runSequencer(sequencer, logger);
+  await vi.advanceTimersByTimeAsync(4_000);
+  expect(sequencer.step.mock.calls.length).toBeGreaterThan(20);
+  expect(lines).toMatchObject([{ err: { message: "away" } }]);
+  await stop();
+});
+
+test("the sequencer is left to another replica once its running step has ended", async () => {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const sequencer = sequencerOf(() => promise);
+  const stop = runSequencer(sequencer, keptLog().logger);
+  await vi.advanceTimersByTimeAsync(200);
+  const stopping = stop();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(sequencer.stop).not.toHaveBeenCalled();
+  resolve(false);
+  await stopping;
+  expect(sequencer.stop).toHaveBeenCalledOnce();
+});
+
+/** The upkeep on a database that answers so; `tasks` are those that failed. */
+function upkeepOn(query: () => Promise<unknown>, isSequencer = true) {
+  const { logger, lines } = keptLog();
+  const onFailure = vi.fn();
+  const stop = runMaintenance({
+    sql: query as unknown as Sql,
+    signer,
+    sequencer: { ...sequencerOf(async () => false), status: status(isSequencer) },
+    retentionMonths: 1,
+    setStray: () => expect.unreachable(),
+    onFailure,
+    now: () => new Date(),
+    logger,
+  });
+  return { stop, onFailure, tasks: () => lines.map(({ task }) => task) };
+}
+
+const refuse = () => Promise.reject(new Error("refused"));
+const OF_ALL = ["partitions", "partitions of leaves", "keys", "producers", "stray entries"];
+
+test("the upkeep does all its tasks at once and every hour, whatever fails; each failure is told of", async () => {
+  const upkeep = upkeepOn(refuse);
+  await vi.advanceTimersByTimeAsync(0.85 * HOUR_MS);
+  const round = [...OF_ALL, "retention", "removals"];
+  expect(upkeep.tasks()).toEqual(round);
+  expect(upkeep.onFailure).toHaveBeenCalledTimes(round.length);
+  await vi.advanceTimersByTimeAsync(0.3 * HOUR_MS);
+  expect(upkeep.tasks()).toEqual([...round, ...round]);
+  await upkeep.stop();
+});
+
+test("only the replica that numbers the log takes months out of it", async () => {
+  const upkeep = upkeepOn(refuse, false);
+  await vi.advanceTimersByTimeAsync(0);
+  expect(upkeep.tasks()).toEqual(OF_ALL);
+  await upkeep.stop();
+});
+
+test("the upkeep ends after the task that is running", async () => {
+  const upkeep = upkeepOn(() => {
+    void upkeep.stop();
+    return refuse();
+  });
+  await vi.advanceTimersByTimeAsync(2 * HOUR_MS);
+  expect(upkeep.tasks()).toEqual(["partitions"]);
+});
+
+test("the upkeep ends within a task that always finds more to do", async () => {
+  let queries = 0;
+  const upkeep = upkeepOn(async () => {
+    queries += 1;
+    if (queries === 50) void upkeep.stop();
+    if (queries > 100) throw new Error("the task goes on");
+    return Object.assign([{}], { count: 5_000 });
+  });
+  await vi.advanceTimersByTimeAsync(0);
+  expect(queries).toBeGreaterThanOrEqual(50);
+  expect(upkeep.tasks()).toEqual([]);
+});

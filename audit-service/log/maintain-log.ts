@@ -1,0 +1,99 @@
+import { atMost } from "../../service-kit/at-most.ts";
+import type { Logger } from "../../service-kit/logger.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import { type Repetition, repeat } from "../../service-kit/repeat.ts";
+import { deleteOldProducers } from "../intake/intent-store.ts";
+import type { CheckpointSigner } from "./checkpoint.ts";
+import { forgetOldKeys } from "./forget-old-keys.ts";
+import { cleanUpRemovals, removeOldPartitions } from "./remove-old-partitions.ts";
+import { createLeafPartitions, createPartitions, hasStrayEntries } from "./retention-store.ts";
+import { SEQUENCER_INTERVAL_MS, type Sequencer } from "./sequencer.ts";
+
+const MONTHS_AHEAD = 3;
+const TIDY_INTERVAL_MS = 60 * 60_000;
+const MAX_FAILURES_LOGGED = 1;
+const FAILURES_PER_MS = 5_000;
+
+/** Runs the sequencer. @returns to be called to leave the task to another replica. */
+export function runSequencer(sequencer: Sequencer, logger: Logger): () => Promise<void> {
+  const logFailure = atMost(MAX_FAILURES_LOGGED, FAILURES_PER_MS, (facts: object) =>
+    logger.warn(facts, "the audit log cannot be numbered now"),
+  );
+  const repetition: Repetition = repeat(
+    "sequencer",
+    SEQUENCER_INTERVAL_MS,
+    async () => {
+      try {
+        if (await sequencer.step()) repetition.runSoon();
+      } catch (error) {
+        logFailure({ err: error });
+      }
+    },
+    logger,
+  );
+  return async () => {
+    await repetition.stop();
+    await sequencer.stop();
+  };
+}
+
+/**
+ * Session of the upkeep's connection: a round may take longer than a call may. Below the 15 s after which a silent
+ * connection is ended.
+ */
+export const MAINTENANCE_SESSION = { statement_timeout: 10_000 } as const;
+
+interface MaintenanceDeps {
+  /** A connection that no call waits for. */
+  sql: Sql;
+  signer: CheckpointSigner;
+  sequencer: Sequencer;
+  retentionMonths: number;
+  setStray: (hasStray: boolean) => void;
+  /** Called for each task that failed. */
+  onFailure: () => void;
+  now: () => Date;
+  logger: Logger;
+}
+
+/**
+ * What the log's tables need now and then, at once and every hour. A task that fails stops no other one, and goes on
+ * where it was the next time.
+ *
+ * @returns to be called at the end.
+ */
+export function runMaintenance(deps: MaintenanceDeps): () => Promise<void> {
+  const { sql, now, logger, sequencer } = deps;
+  let isStopping = false;
+  const isStopped = () => isStopping;
+  const tasks: [name: string, work: () => Promise<unknown>][] = [
+    ["partitions", () => createPartitions(sql, MONTHS_AHEAD)],
+    ["partitions of leaves", () => createLeafPartitions(sql)],
+    ["keys", () => forgetOldKeys({ sql, now: now(), isStopped })],
+    ["producers", () => deleteOldProducers(sql)],
+    ["stray entries", async () => deps.setStray(await hasStrayEntries(sql))],
+    ["retention", async () => sequencer.status.isSequencer && removeOldPartitions(deps)],
+    ["removals", async () => sequencer.status.isSequencer && cleanUpRemovals({ sql, isStopped })],
+  ];
+  const repetition = repeat(
+    "audit log maintenance",
+    TIDY_INTERVAL_MS,
+    async () => {
+      for (const [task, work] of tasks) {
+        if (isStopping) return;
+        try {
+          await work();
+        } catch (error) {
+          deps.onFailure();
+          logger.error({ err: error, task }, "a task of the audit log's upkeep failed; it is tried again");
+        }
+      }
+    },
+    logger,
+  );
+  repetition.runSoon();
+  return () => {
+    isStopping = true;
+    return repetition.stop();
+  };
+}

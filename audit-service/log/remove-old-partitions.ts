@@ -1,0 +1,125 @@
+import type { Logger } from "../../service-kit/logger.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import type { CheckpointSigner } from "./checkpoint.ts";
+import { selectLastCheckpoint } from "./checkpoint-store.ts";
+import { monthOf, startOfMonth } from "./month.ts";
+import {
+  deleteClaims,
+  deleteForgottenIntents,
+  detachPartition,
+  insertRemoval,
+  insertRemovalCleanup,
+  isCleanCut,
+  selectPartitions,
+  selectRemovals,
+  selectUncleanRemovals,
+} from "./retention-store.ts";
+import { rootOf } from "./tree-proofs.ts";
+import { selectLeaf } from "./tree-store.ts";
+
+interface Deps {
+  sql: Sql;
+  signer: CheckpointSigner;
+  /** 0: nothing is removed. */
+  retentionMonths: number;
+  now: () => Date;
+  logger: Logger;
+}
+
+const CLAIMS_AT_ONCE = 5_000;
+
+/**
+ * Takes whole months that are older than the retention out of the log: first a signed note of what goes, then the
+ * partition. The hashes of its leaves stay, so that what is left, and every old checkpoint, can still be proven.
+ *
+ * @throws what the database says; then the next call goes on.
+ */
+export async function removeOldPartitions(deps: Deps): Promise<void> {
+  const { sql, retentionMonths, now, logger } = deps;
+  if (retentionMonths === 0) return;
+  const firstKept = monthOf(now()) - retentionMonths;
+  for (const name of await selectPartitions(sql)) {
+    const month = monthNamed(name);
+    if (month >= firstKept) return;
+    const ending = startOfMonth(month + 1);
+    const removals = await selectRemovals(sql);
+    if (!removals.some(({ partitionName }) => partitionName === name)) {
+      const outcome = await recordRemoval(deps, name, ending, (removals.at(-1)?.lastSequence ?? 0) + 1);
+      if (outcome === "empty") continue;
+      if (outcome === "not yet") return;
+    }
+    await detachPartition(sql, name);
+    logger.warn(
+      { table: name },
+      "retention has taken a month out of the audit log; archive its table and drop it",
+    );
+  }
+}
+
+/**
+ * Erases what is kept beside the log of months that were taken away: in batches until nothing is left, which is noted, so
+ * that one which was cut short goes on next time.
+ *
+ * @throws what the database says.
+ */
+export async function cleanUpRemovals({
+  sql,
+  isStopped,
+}: {
+  sql: Sql;
+  isStopped: () => boolean;
+}): Promise<void> {
+  for (const removal of await selectUncleanRemovals(sql)) {
+    const before = startOfMonth(monthNamed(removal.partitionName) + 1);
+    for (let after: bigint | undefined = 0n; after !== undefined; ) {
+      if (isStopped()) return;
+      after = await deleteClaims(sql, { before, after, limit: CLAIMS_AT_ONCE });
+    }
+    while ((await deleteForgottenIntents(sql, before, CLAIMS_AT_ONCE)) === CLAIMS_AT_ONCE) {
+      if (isStopped()) return;
+    }
+    await insertRemovalCleanup(sql, removal);
+  }
+}
+
+async function recordRemoval(
+  { sql, signer, now, logger }: Deps,
+  partitionName: string,
+  ending: Date,
+  first: number,
+): Promise<"recorded" | "empty" | "not yet"> {
+  const checkpoint = await selectLastCheckpoint(sql, signer.origin);
+  if (checkpoint === undefined) return "not yet";
+  const { size } = checkpoint;
+  const last = await lastBefore(sql, ending, first, size);
+  if (last < first) return "empty";
+  // With nothing behind it, a number for an entry of this month may still come.
+  if (last === size) return "not yet";
+  if (!(await isCleanCut(sql, { last, ending, floorPosition: checkpoint.floorPosition }))) {
+    logger.error(
+      { table: partitionName },
+      "a month of the audit log is no range of numbers; it is not removed",
+    );
+    return "not yet";
+  }
+  const note = signer.removal({ first, last, root: await rootOf(sql, last) }, now());
+  await insertRemoval(sql, { firstSequence: first, lastSequence: last, partitionName, note });
+  return "recorded";
+}
+
+/** The last sequence of an entry received before a time, by halving; `first` - 1 if there is none. */
+async function lastBefore(sql: Sql, time: Date, first: number, size: number): Promise<number> {
+  let [low, high] = [first - 1, size];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    const leaf = await selectLeaf(sql, middle);
+    if (leaf !== undefined && leaf.receivedAt < time) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** `log_entries_2026_11` */
+function monthNamed(name: string): number {
+  return monthOf(new Date(Date.UTC(Number(name.slice(12, 16)), Number(name.slice(17, 19)) - 1)));
+}

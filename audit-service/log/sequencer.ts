@@ -1,0 +1,307 @@
+import type { Logger } from "../../service-kit/logger.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import { withinDeadline } from "../../service-kit/within-deadline.ts";
+import type { StoredEntry } from "../entries/entry-store.ts";
+import type { CheckpointSigner, TreeHead } from "./checkpoint.ts";
+import type { CheckpointFile } from "./checkpoint-file.ts";
+import { selectFloor, selectLastCheckpoint } from "./checkpoint-store.ts";
+import { FIRST_CHAIN_HASH } from "./leaf.ts";
+import { growTree } from "./merkle-tree.ts";
+import { monthOf, startOfMonth } from "./month.ts";
+import { type LogEnd, numberEntries } from "./number-entries.ts";
+import {
+  type Floor,
+  hasTransactionFromBefore,
+  insertBatch,
+  type SequencedBatch,
+  selectLastPosition,
+  selectSurroundings,
+  selectUnnumbered,
+  tryLock,
+  unlock,
+} from "./sequencer-store.ts";
+import { compactRange } from "./tree-proofs.ts";
+import { selectLeaf, selectSize } from "./tree-store.ts";
+import { verifyHistory } from "./verify-history.ts";
+
+/** Session of the sequencer's connection: it ends, and with it the lock, when its process says nothing for 3 s. */
+export const SEQUENCER_SESSION = {
+  idle_session_timeout: 3_000,
+  idle_in_transaction_session_timeout: 3_000,
+  tcp_user_timeout: 3_000,
+  // The tables may be new and their statistics old; there is only one right plan.
+  enable_hashjoin: "off",
+  enable_mergejoin: "off",
+  enable_seqscan: "off",
+  jit: "off",
+} as const;
+
+/** Between two looks; entries have their number at most 200 ms after they were stored. */
+export const SEQUENCER_INTERVAL_MS = 150;
+
+const MAX_BATCH_ENTRIES = 2_000;
+/** Of the session, that ends after 3 s of silence. */
+const FILE_TIMEOUT_MS = 1_000;
+const CHECKPOINT_INTERVAL_MS = 750;
+/** A log that does not fit its checkpoints is looked at again, and reported again. */
+const REFUSED_INTERVAL_MS = 10_000;
+
+interface Deps {
+  /** One connection that nobody else uses. */
+  sql: Sql;
+  signer: CheckpointSigner;
+  file: CheckpointFile | undefined;
+  /** Told of every checkpoint once it is committed. */
+  publish: (note: string, head: TreeHead) => void;
+  /** Told when a checkpoint cannot be written to the file. */
+  onFileFailure: (error: unknown) => void;
+  now: () => Date;
+  logger: Logger;
+  /** Maximum batch size. */
+  maxBatchEntries?: number;
+}
+
+export interface Sequencer {
+  /**
+   * Numbers and signs what there is, if this replica is the sequencer or can become it.
+   *
+   * @returns whether there may be more to do at once.
+   * @throws {DomainError} `service_unavailable`, or whatever ended this replica's term.
+   */
+  step(): Promise<boolean>;
+  /** Leaves the task to another replica. */
+  stop(): Promise<void>;
+  readonly status: SequencerStatus;
+}
+
+export interface SequencerStatus {
+  isSequencer: boolean;
+  /** Why nothing is numbered and signed, in words for the operator. */
+  refusal: string | undefined;
+  size: number;
+  checkpointSize: number;
+  /** When the last entry was numbered, the last checkpoint signed; undefined before the first. */
+  numberedAt: Date | undefined;
+  checkpointAt: Date | undefined;
+  /** Unnumbered entries at the last step, at most one batch. */
+  backlogEntries: number;
+}
+
+/** What a replica knows while it is the sequencer. */
+interface Term {
+  end: LogEnd;
+  /** Every entry up to here has its number, and nothing will appear there any more. */
+  floor: Floor;
+  /** The next floor, once all writers that were there after it was seen are gone. */
+  ahead: Floor & { writers: ReadonlySet<string> | undefined };
+  /** Of the last numbered entry; 0 before the first. */
+  month: number;
+  checkpointSize: number;
+}
+
+interface NextEntries {
+  entries: StoredEntry[];
+  isAll: boolean;
+  lowest: bigint;
+}
+
+/**
+ * Numbers stored entries without gaps and signs the tree of them. One replica at a time does, by a session lock; what
+ * makes a second one harmless is that a number, and an entry's number, are unique in the database.
+ */
+export function createSequencer(deps: Deps): Sequencer {
+  const { sql, signer, file, logger, now, maxBatchEntries = MAX_BATCH_ENTRIES } = deps;
+  let term: Term | undefined;
+  let refusedUntilMs = 0;
+  /** The last head this process has signed: it knows of a restored backup even without a file. */
+  let lastSigned: TreeHead | undefined;
+  let isFileHung = false;
+  const status: SequencerStatus = {
+    isSequencer: false,
+    refusal: undefined,
+    size: 0,
+    checkpointSize: 0,
+    numberedAt: undefined,
+    checkpointAt: undefined,
+    backlogEntries: 0,
+  };
+
+  async function step(): Promise<boolean> {
+    try {
+      term ??= await beginTerm();
+      return term === undefined ? false : await work(term);
+    } catch (error) {
+      endTerm();
+      await unlock(sql).catch(() => undefined); // the connection is gone, and the lock with it
+      throw error;
+    }
+  }
+
+  function endTerm(): void {
+    term = undefined;
+    status.isSequencer = false;
+  }
+
+  async function beginTerm(): Promise<Term | undefined> {
+    if (status.refusal !== undefined) await keepRefusing();
+    if (performance.now() < refusedUntilMs) return undefined;
+    if (!(await tryLock(sql))) {
+      status.refusal = undefined;
+      return undefined;
+    }
+    const size = await selectSize(sql);
+    const last = await selectLastCheckpoint(sql, signer.origin);
+    status.refusal = await verifyHistory(sql, size, [
+      { from: "the database's last checkpoint", head: last && { size: last.size, root: last.rootHash } },
+      {
+        from: "CHECKPOINT_FILE",
+        head: file && (await withinDeadline(file.last(), FILE_TIMEOUT_MS)),
+      },
+      { from: "the last checkpoint of this process", head: lastSigned },
+    ]);
+    if (status.refusal !== undefined) {
+      // The lock is kept: another replica may not know what this one knows.
+      refusedUntilMs = performance.now() + REFUSED_INTERVAL_MS;
+      logger.error(
+        { reason: status.refusal },
+        "THE AUDIT LOG DOES NOT FIT ITS CHECKPOINTS: nothing is signed",
+      );
+      return undefined;
+    }
+    const leaf = await selectLeaf(sql, size);
+    const floor = { position: await selectFloor(sql), sequence: 0 };
+    Object.assign(status, {
+      isSequencer: true,
+      size,
+      checkpointSize: last?.size ?? 0,
+      checkpointAt: last?.createdAt,
+    });
+    logger.info({ size }, "this replica numbers the audit log now");
+    return {
+      end: {
+        tree: growTree(size, await compactRange(sql, size)),
+        chainHash: leaf?.chainHash ?? FIRST_CHAIN_HASH,
+      },
+      floor,
+      ahead: { ...floor, writers: undefined },
+      month: leaf === undefined ? 0 : monthOf(leaf.receivedAt),
+      checkpointSize: last?.size ?? 0,
+    };
+  }
+
+  /** A word to the server within its time, or the lock would go to a replica that knows less. */
+  async function keepRefusing(): Promise<void> {
+    const { isSequencer } = await selectSurroundings(sql);
+    if (!isSequencer) refusedUntilMs = 0;
+  }
+
+  async function work(current: Term): Promise<boolean> {
+    const { isSequencer, writers } = await selectSurroundings(sql);
+    if (!isSequencer) {
+      endTerm();
+      return true;
+    }
+    const { ahead } = current;
+    const isSettled = settle(ahead, writers);
+    const { entries, isAll, lowest } = await nextEntries(current);
+    status.backlogEntries = entries.length;
+    const batch: SequencedBatch = numberEntries(current.end, entries);
+    const signed = sign(current);
+    if (entries.length > 0 || signed !== undefined) await insertBatch(sql, { ...batch, checkpoint: signed });
+    afterCommit(current, entries);
+    if (signed !== undefined) await publish(current, signed);
+    if (isSettled && (isAll || lowest > ahead.position)) {
+      current.floor = { position: ahead.position, sequence: ahead.sequence };
+      current.ahead = { ...(await nextFloor(current, entries, isAll)), writers: undefined };
+    }
+    return entries.length > 0 && !isAll;
+  }
+
+  /**
+   * The next floor. Without a backlog it is the last position of all: no numbered entry is above it. In a backlog it is the
+   * last numbered position: the floor must advance with each batch, or each step reads the numbered entries above it again.
+   */
+  async function nextFloor(
+    { end, floor }: Term,
+    entries: readonly StoredEntry[],
+    isAll: boolean,
+  ): Promise<Floor> {
+    if (isAll) return { position: await selectLastPosition(sql), sequence: end.tree.size };
+    return { position: entries.at(-1)?.position ?? floor.position, sequence: floor.sequence };
+  }
+
+  /**
+   * Entries to be numbered next. Those of a month come before those of the next one, so that retention can take a
+   * partition away as one range of numbers. `lowest` is the position of the first without a number, of whatever month.
+   */
+  async function nextEntries({ floor, month }: Term): Promise<NextEntries> {
+    const entries = await selectUnnumbered(sql, floor, maxBatchEntries, undefined);
+    const isAll = entries.length < maxBatchEntries;
+    const lowest = entries[0]?.position ?? floor.position;
+    const later = entries.map(({ entry }) => monthOf(entry.receivedAt)).filter((each) => each > month);
+    if (later.length === 0) return { entries, isAll, lowest };
+    const next = Math.min(...later);
+    const boundary = startOfMonth(next);
+    const mayStillCome = await hasTransactionFromBefore(sql, boundary);
+    const before = await selectUnnumbered(sql, floor, maxBatchEntries, boundary);
+    if (before.length > 0 || mayStillCome) return { entries: before, isAll: false, lowest };
+    const ofNext = entries.filter(({ entry }) => monthOf(entry.receivedAt) === next);
+    return { entries: ofNext, isAll: isAll && ofNext.length === entries.length, lowest };
+  }
+
+  function sign(current: Term): NonNullable<SequencedBatch["checkpoint"]> | undefined {
+    const { tree } = current.end;
+    const isNew = tree.size > current.checkpointSize;
+    const sinceMs = now().getTime() - (status.checkpointAt?.getTime() ?? 0);
+    if (!isNew || (sinceMs >= 0 && sinceMs < CHECKPOINT_INTERVAL_MS)) return undefined;
+    const head = { size: tree.size, root: tree.root() };
+    return {
+      origin: signer.origin,
+      size: head.size,
+      rootHash: head.root,
+      note: signer.checkpoint(head, now()),
+      floorPosition: current.floor.position,
+    };
+  }
+
+  function afterCommit(current: Term, entries: readonly StoredEntry[]): void {
+    status.size = current.end.tree.size;
+    if (entries.length === 0) return;
+    status.numberedAt = now();
+    current.month = Math.max(current.month, ...entries.map(({ entry }) => monthOf(entry.receivedAt)));
+  }
+
+  async function publish(current: Term, { size, rootHash, note }: NonNullable<SequencedBatch["checkpoint"]>) {
+    lastSigned = { size, root: rootHash };
+    current.checkpointSize = size;
+    Object.assign(status, { checkpointSize: size, checkpointAt: now() });
+    deps.publish(note, lastSigned);
+    await writeToFile(note).catch(deps.onFileFailure);
+  }
+
+  /** The file may lie on a mount that hangs: then numbering goes on without it, and one write waits, not one a second. */
+  async function writeToFile(note: string): Promise<void> {
+    if (file === undefined) return;
+    if (isFileHung) throw new Error("the write before has not ended");
+    isFileHung = true;
+    const written = file.append(note).finally(() => {
+      isFileHung = false;
+    });
+    await withinDeadline(written, FILE_TIMEOUT_MS);
+  }
+
+  return {
+    step,
+    async stop() {
+      endTerm();
+      await unlock(sql).catch(() => undefined);
+    },
+    status,
+  };
+}
+
+/** Takes away the writers that are gone. @returns whether none of those that were there is left. */
+function settle(ahead: Term["ahead"], writers: ReadonlySet<string>): boolean {
+  ahead.writers = ahead.writers === undefined ? writers : ahead.writers.intersection(writers);
+  return ahead.writers.size === 0;
+}

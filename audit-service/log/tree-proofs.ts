@@ -1,0 +1,42 @@
+import type { Sql } from "../../service-kit/postgres.ts";
+import { hashRange, type LeafRange, subtreesOf } from "./merkle-tree.ts";
+import { selectNodes } from "./tree-store.ts";
+
+/** Leaves or subtrees that must be there are not: someone has changed the database. */
+export class MissingHashes extends Error {
+  override readonly name = "MissingHashes";
+}
+
+/**
+ * The hashes of ranges of leaves, all in one look at the database.
+ *
+ * @throws {MissingHashes}; {DomainError} `service_unavailable`.
+ */
+export async function hashRanges(sql: Sql, ranges: readonly LeafRange[]): Promise<Buffer[]> {
+  const parts = ranges.map(subtreesOf);
+  const hashes = await selectNodes(sql, parts.flat());
+  let next = 0;
+  return parts.map((nodes) => {
+    const subtrees = nodes.map(() => {
+      const hash = hashes[next++];
+      if (hash === undefined) throw new MissingHashes("hashes of the Merkle tree are missing");
+      return hash;
+    });
+    return hashRange(subtrees);
+  });
+}
+
+/** The root of the tree of the first `size` leaves; `size` is at least 1. */
+export async function rootOf(sql: Sql, size: number): Promise<Buffer> {
+  const [root] = await hashRanges(sql, [{ begin: 0, end: size }]);
+  return root as Buffer;
+}
+
+/** The roots of the perfect subtrees of the first `size` leaves, largest first: a compact range. */
+export async function compactRange(sql: Sql, size: number): Promise<Buffer[]> {
+  const nodes = subtreesOf({ begin: 0, end: size });
+  return hashRanges(
+    sql,
+    nodes.map(({ level, index }) => ({ begin: index * 2 ** level, end: (index + 1) * 2 ** level })),
+  );
+}

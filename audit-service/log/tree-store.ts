@@ -1,0 +1,75 @@
+import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import { hashRange, type TreeNode } from "./merkle-tree.ts";
+
+/** The tree keeps the hashes of every eighth level. */
+export const KEPT_LEVELS = 8;
+
+interface HashRow {
+  wanted: number;
+  hash: Buffer;
+}
+
+/**
+ * The hashes of subtrees, each from at most 128 hashes of the kept level below it.
+ *
+ * @returns in the order of `nodes`; undefined where the tree has no such subtree yet.
+ * @throws {DomainError} `service_unavailable`.
+ */
+export async function selectNodes(sql: Sql, nodes: readonly TreeNode[]): Promise<(Buffer | undefined)[]> {
+  const parts = nodes.map(({ level, index }, wanted) => {
+    const kept = level - (level % KEPT_LEVELS);
+    const width = 2 ** (level - kept);
+    return { wanted, level: kept, begin: index * width, width };
+  });
+  const onLeaves = JSON.stringify(parts.filter(({ level }) => level === 0));
+  const above = JSON.stringify(parts.filter(({ level }) => level > 0));
+  const rows = await orUnavailable(sql<HashRow[]>`
+    select p.wanted, t.hash from json_to_recordset(${onLeaves}::text::json)
+      as p (wanted integer, level smallint, begin bigint, width bigint)
+    cross join lateral (
+      select l.sequence as place, l.leaf_hash as hash from leaves as l
+      where l.sequence > p.begin and l.sequence <= p.begin + p.width order by l.sequence limit 256
+    ) as t
+    union all
+    select p.wanted, t.hash from json_to_recordset(${above}::text::json)
+      as p (wanted integer, level smallint, begin bigint, width bigint)
+    cross join lateral (
+      select s.index as place, s.hash from subtrees as s
+      where s.level = p.level and s.index >= p.begin and s.index < p.begin + p.width order by s.index limit 256
+    ) as t
+  `);
+  const found = Map.groupBy(rows, ({ wanted }) => wanted);
+  return parts.map(({ wanted, width }) => {
+    const hashes = found.get(wanted)?.map(({ hash }) => hash) ?? [];
+    return hashes.length === width ? foldPerfect(hashes) : undefined;
+  });
+}
+
+/** Pairs up, level by level: as many hashes as a power of two. */
+function foldPerfect(hashes: readonly Buffer[]): Buffer {
+  let level = [...hashes];
+  while (level.length > 1) {
+    level = Array.from({ length: level.length / 2 }, (_, index) =>
+      hashRange(level.slice(2 * index, 2 * index + 2)),
+    );
+  }
+  return level[0] as Buffer;
+}
+
+/** The hashes of one leaf. @throws {DomainError} `service_unavailable`. */
+export async function selectLeaf(
+  sql: Sql,
+  sequence: number,
+): Promise<{ leafHash: Buffer; chainHash: Buffer; receivedAt: Date } | undefined> {
+  const [row] = await orUnavailable(sql<{ leafHash: Buffer; chainHash: Buffer; receivedAt: Date }[]>`
+    select leaf_hash as "leafHash", chain_hash as "chainHash", received_at as "receivedAt"
+    from leaves where sequence = ${sequence}
+  `);
+  return row;
+}
+
+/** How many leaves there are. @throws {DomainError} `service_unavailable`. */
+export async function selectSize(sql: Sql): Promise<number> {
+  const [row] = await orUnavailable(sql<{ size: string | null }[]>`select max(sequence) as size from leaves`);
+  return Number(row?.size ?? 0);
+}

@@ -1,0 +1,41 @@
+import type { Sql } from "../../service-kit/postgres.ts";
+import type { TreeHead } from "./checkpoint.ts";
+import { MissingHashes, rootOf } from "./tree-proofs.ts";
+
+/**
+ * Whether the log still begins with the trees of its checkpoints. It does not after an old backup was restored, or the
+ * log was rebuilt: to sign its tree then would be to sign a fork.
+ *
+ * @param size of the log.
+ * @returns what is wrong, for the operator; undefined if all is well.
+ */
+export async function verifyHistory(
+  sql: Sql,
+  size: number,
+  heads: readonly { from: string; head: TreeHead | undefined }[],
+): Promise<string | undefined> {
+  try {
+    if (size > 0) await rootOf(sql, size);
+    return await firstContradiction(sql, size, heads);
+  } catch (error) {
+    if (error instanceof MissingHashes) return error.message;
+    throw error;
+  }
+}
+
+async function firstContradiction(
+  sql: Sql,
+  size: number,
+  heads: readonly { from: string; head: TreeHead | undefined }[],
+): Promise<string | undefined> {
+  for (const { from, head } of heads) {
+    if (head === undefined) continue;
+    if (head.size > size) {
+      return `the log has ${size} entries, but ${from} speaks of ${head.size}: entries are missing`;
+    }
+    if (!head.root.equals(await rootOf(sql, head.size))) {
+      return `the log's first ${head.size} entries are not those of ${from}`;
+    }
+  }
+  return undefined;
+}

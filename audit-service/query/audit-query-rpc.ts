@@ -1,0 +1,105 @@
+import { filterText, type RecordReading } from "../../audit-client/record-reading.ts";
+import type {
+  AuditQueryServiceServer,
+  ExportEntriesResponse,
+  GetEntryResponse,
+} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Callers, Implementation } from "../../service-kit/rpc-server.ts";
+import { fromWireOutcome, toWireEntry } from "../entries/entry-rpc.ts";
+import type { ExportLine } from "./export-entries.ts";
+import type { EntryWithProof } from "./get-entry.ts";
+import type { EntryPage, EntrySearch } from "./search-entries.ts";
+
+const READERS = ["gateway", "operator", "auditor"];
+
+export const AUDIT_QUERY_CALLERS: Callers<AuditQueryServiceServer> = {
+  searchEntries: READERS,
+  getEntry: READERS,
+  getCheckpoint: READERS,
+  proveInclusion: READERS,
+  proveConsistency: READERS,
+  exportEntries: READERS,
+};
+
+interface Deps {
+  searchEntries: (search: EntrySearch) => Promise<EntryPage>;
+  getEntry: (wanted: { id: string; sequence: number }) => Promise<EntryWithProof>;
+  /** The latest checkpoint, or the earliest of at least a size above 0. */
+  findCheckpoint: (atLeastSize: number) => Promise<string | undefined>;
+  proveInclusion: (sequence: number, treeSize: number) => Promise<{ proof: Buffer[]; leafHash: Buffer }>;
+  proveConsistency: (firstSize: number, secondSize: number) => Promise<Buffer[]>;
+  exportEntries: (wanted: { first: number; last: number }) => AsyncIterable<ExportLine>;
+  /** C2SP verifier key of the checkpoints. */
+  verifierKey: string;
+  recordReading: RecordReading;
+}
+
+/** Adapts AuditQueryService. */
+export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServiceServer> {
+  return {
+    async searchEntries(request, context) {
+      const outcome = fromWireOutcome(request.outcome);
+      const { actorUserId: actor, action, resource, requestId: call, from, to, limit } = request;
+      await deps.recordReading(context, {
+        action: "audit.searched",
+        filter: filterText({ actor, action, resource, request: call, outcome, from, to, limit }),
+      });
+      const page = await deps.searchEntries({ ...request, outcome });
+      return { entries: page.entries.map(toWireEntry), nextCursor: page.nextCursor };
+    },
+    async getEntry(wanted, context) {
+      const resource = wanted.id === "" ? String(wanted.sequence) : wanted.id;
+      await deps.recordReading(context, { action: "audit.entry_read", resource });
+      return toEntryResponse(await deps.getEntry(wanted));
+    },
+    async getCheckpoint({ atLeastSize }) {
+      const checkpoint = await deps.findCheckpoint(atLeastSize);
+      if (checkpoint === undefined) throw new DomainError("not_found");
+      return { checkpoint, verifierKey: deps.verifierKey };
+    },
+    proveInclusion: ({ sequence, treeSize }) => deps.proveInclusion(sequence, treeSize),
+    async proveConsistency({ firstSize, secondSize }) {
+      return { proof: await deps.proveConsistency(firstSize, secondSize) };
+    },
+    async *exportEntries({ firstSequence, lastSequence }, context) {
+      const { signal } = context;
+      await deps.recordReading(context, {
+        action: "audit.exported",
+        filter: filterText({ first: firstSequence, last: lastSequence }),
+      });
+      for await (const line of deps.exportEntries({ first: firstSequence, last: lastSequence })) {
+        if (signal.aborted) throw new DomainError("service_unavailable");
+        yield toExportResponse(line);
+      }
+    },
+  };
+}
+
+function toEntryResponse({ entry, leaf, covered }: EntryWithProof): GetEntryResponse {
+  return {
+    entry: toWireEntry(entry),
+    leafHash: leaf?.hash ?? Buffer.alloc(0),
+    leafData: Buffer.from(leaf?.data ?? ""),
+    inclusionProof: covered?.proof ?? [],
+    checkpoint: covered?.checkpoint ?? "",
+  };
+}
+
+function toExportResponse(line: ExportLine): ExportEntriesResponse {
+  switch (line.kind) {
+    case "log":
+      return { line: { $case: "log", value: line.log } };
+    case "removal":
+      return { line: { $case: "removal", value: { note: line.note } } };
+    case "checkpoint":
+      return { line: { $case: "checkpoint", value: { note: line.note } } };
+    case "entry": {
+      const { entry, claimedEmailSalt, ...hashes } = line.entry;
+      const salt = claimedEmailSalt ?? Buffer.alloc(0);
+      return {
+        line: { $case: "entry", value: { entry: toWireEntry(entry), ...hashes, claimedEmailSalt: salt } },
+      };
+    }
+  }
+}

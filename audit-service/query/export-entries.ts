@@ -1,0 +1,96 @@
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import { type ProvenEntry, selectProvenEntries } from "../entries/entry-store.ts";
+import { refused } from "../entries/refused.ts";
+import {
+  selectCheckpointCovering,
+  selectCheckpoints,
+  selectLastCheckpoint,
+} from "../log/checkpoint-store.ts";
+import { FIRST_CHAIN_HASH } from "../log/leaf.ts";
+import { type Removal, selectRemovals } from "../log/retention-store.ts";
+import { compactRange } from "../log/tree-proofs.ts";
+import { selectLeaf } from "../log/tree-store.ts";
+
+/** What an export consists of, in this order. */
+export type ExportLine =
+  | {
+      kind: "log";
+      log: {
+        origin: string;
+        firstSequence: number;
+        lastSequence: number;
+        treeHead: Buffer[];
+        chainHash: Buffer;
+      };
+    }
+  | { kind: "removal"; note: string }
+  | { kind: "entry"; entry: ProvenEntry }
+  | { kind: "checkpoint"; note: string };
+
+const CHUNK = 250;
+
+/**
+ * The log or a part of it. It ends with a checkpoint: where the wanted end is none, with the earliest one behind it, and
+ * the entries up to that are in the export too. Holds one chunk at a time, and reads no faster than it is read.
+ *
+ * @param wanted sequences; 0 for the first that is kept, and for the last that a checkpoint covers.
+ * @throws {DomainError} `validation_failed`; `not_found` for what is removed or not there yet; `service_unavailable`.
+ */
+export async function* exportEntries(
+  sql: Sql,
+  origin: string,
+  wanted: { first: number; last: number },
+): AsyncGenerator<ExportLine, void> {
+  const removals = await selectRemovals(sql);
+  const { first, last } = await spanOf(sql, origin, wanted, removals);
+  const before = first === 1 ? undefined : await selectLeaf(sql, first - 1);
+  yield {
+    kind: "log",
+    log: {
+      origin,
+      firstSequence: first,
+      lastSequence: last,
+      treeHead: first === 1 ? [] : await compactRange(sql, first - 1),
+      chainHash: before?.chainHash ?? FIRST_CHAIN_HASH,
+    },
+  };
+  for (const { lastSequence, note } of removals) {
+    if (lastSequence < first) yield { kind: "removal", note };
+  }
+  for (let next = first; next <= last; ) {
+    const entries = await selectProvenEntries(sql, { first: next, last: Math.min(next + CHUNK - 1, last) });
+    for (const entry of entries) {
+      // Removed meanwhile, or lost: an export with a hole must not look like one.
+      if (entry.entry.sequence !== next) throw new DomainError("not_found");
+      next += 1;
+      yield { kind: "entry", entry };
+    }
+    if (entries.length === 0) throw new DomainError("not_found");
+  }
+  for (let after = first - 1; after < last; ) {
+    const checkpoints = await selectCheckpoints(sql, origin, { after, last, limit: CHUNK });
+    for (const { note } of checkpoints) yield { kind: "checkpoint", note };
+    after = checkpoints.at(-1)?.size ?? last;
+  }
+}
+
+async function spanOf(
+  sql: Sql,
+  origin: string,
+  wanted: { first: number; last: number },
+  removals: readonly Removal[],
+): Promise<{ first: number; last: number }> {
+  const firstKept = (removals.at(-1)?.lastSequence ?? 0) + 1;
+  const first = wanted.first === 0 ? firstKept : wanted.first;
+  if (first < firstKept) throw new DomainError("not_found");
+  if (wanted.last !== 0 && wanted.last < first) {
+    throw refused("lastSequence", "out_of_range", "must be at least the first sequence");
+  }
+  const end =
+    wanted.last === 0
+      ? await selectLastCheckpoint(sql, origin)
+      : await selectCheckpointCovering(sql, origin, wanted.last);
+  if (end === undefined || end.size < first) throw new DomainError("not_found");
+  return { first, last: end.size };
+}

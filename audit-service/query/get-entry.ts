@@ -1,0 +1,51 @@
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import type { LogEntry } from "../entries/entry.ts";
+import { selectEntriesById, selectProvenEntries } from "../entries/entry-store.ts";
+import { refused } from "../entries/refused.ts";
+import { selectLastCheckpoint } from "../log/checkpoint-store.ts";
+import { leafData } from "../log/leaf.ts";
+import { proveInclusion } from "./prove.ts";
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** An entry, and what proves it as far as the log has come. */
+export interface EntryWithProof {
+  entry: LogEntry;
+  /** Undefined while the entry has no number. */
+  leaf: { hash: Buffer; data: string } | undefined;
+  /** In the tree of the latest checkpoint; undefined while none covers the entry. */
+  covered: { proof: Buffer[]; checkpoint: string } | undefined;
+}
+
+/** @throws {DomainError} `validation_failed`, `not_found`, `service_unavailable`. */
+export async function getEntry(
+  sql: Sql,
+  origin: string,
+  wanted: { id: string; sequence: number },
+): Promise<EntryWithProof> {
+  const entry = await find(sql, wanted);
+  if (entry === undefined) throw new DomainError("not_found");
+  const { sequence } = entry;
+  if (sequence === 0) return { entry, leaf: undefined, covered: undefined };
+  const checkpoint = await selectLastCheckpoint(sql, origin);
+  const size = Math.max(checkpoint?.size ?? 0, sequence);
+  const { proof, leafHash } = await proveInclusion(sql, sequence, size);
+  return {
+    entry,
+    leaf: { hash: leafHash, data: leafData(entry) },
+    covered: checkpoint?.size === size ? { proof, checkpoint: checkpoint.note } : undefined,
+  };
+}
+
+async function find(
+  sql: Sql,
+  { id, sequence }: { id: string; sequence: number },
+): Promise<LogEntry | undefined> {
+  if (id !== "") {
+    if (!UUID.test(id)) throw refused("id", "invalid_format", "must be a UUID");
+    return (await selectEntriesById(sql, [id]))[0];
+  }
+  if (sequence < 1) throw refused("sequence", "out_of_range", "must be at least 1, or the id be given");
+  return (await selectProvenEntries(sql, { first: sequence, last: sequence }))[0]?.entry;
+}

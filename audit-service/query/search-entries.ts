@@ -1,0 +1,95 @@
+import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
+import { cleanText, MAX_LENGTH } from "../entries/clean-entry.ts";
+import type { LogEntry } from "../entries/entry.ts";
+import type { EntryFilter, StoredEntry } from "../entries/entry-store.ts";
+import { decodeCursor, encodeCursor } from "../entries/search-cursor.ts";
+
+const MAX_LIMIT = 100;
+const MAX_TIME_MS = Date.UTC(10_000, 0, 1) - 1;
+
+/** A search. Empty text and undefined match everything. */
+export interface EntrySearch {
+  actorUserId: string;
+  action: string;
+  resource: string;
+  requestId: string;
+  outcome: "success" | "failure" | "unknown" | undefined;
+  /** Inclusive, by the producer's clock. */
+  from: Date | undefined;
+  /** Exclusive. */
+  to: Date | undefined;
+  /** From the page before; empty for the first. */
+  cursor: string;
+  /** 1 to 100. */
+  limit: number;
+}
+
+export interface EntryPage {
+  /** Newest first, by the time they happened. */
+  entries: LogEntry[];
+  /** Empty at the end. */
+  nextCursor: string;
+}
+
+interface Deps {
+  /** At most `limit` matching entries, newest first. */
+  selectEntries: (filter: EntryFilter, limit: number) => Promise<StoredEntry[]>;
+  /** Signs cursors. */
+  cursorKey: Buffer;
+}
+
+/**
+ * A page of the log. Pages go on where the last one ended while entries are added: none is seen twice or left out that
+ * was there when the first page was.
+ *
+ * @throws {DomainError} `validation_failed` for a limit, time or cursor that is none; `service_unavailable`.
+ */
+export async function searchEntries(deps: Deps, search: EntrySearch): Promise<EntryPage> {
+  const filter = filterOf(deps, search);
+  const found = await deps.selectEntries(filter, search.limit + 1);
+  const page = found.slice(0, search.limit);
+  const last = page.at(-1);
+  return {
+    entries: page.map(({ entry }) => entry),
+    nextCursor:
+      found.length > page.length && last !== undefined ? encodeCursor(deps.cursorKey, endOf(last)) : "",
+  };
+}
+
+function endOf({ position, entry }: StoredEntry) {
+  return { occurredAt: entry.occurredAt, position };
+}
+
+function filterOf({ cursorKey }: Deps, search: EntrySearch): EntryFilter {
+  const after = search.cursor === "" ? undefined : decodeCursor(cursorKey, search.cursor);
+  const fields: FieldProblem[] = [];
+  const check = (field: string, isRight: boolean, code: string, message: string) => {
+    if (!isRight) fields.push({ field, code, message });
+  };
+  const { limit, from, to } = search;
+  check("limit", limit >= 1 && limit <= MAX_LIMIT, "out_of_range", `must be 1 to ${MAX_LIMIT}`);
+  check("from", from === undefined || isTime(from), "out_of_range", "must be between 1970 and 9999");
+  check("to", to === undefined || isTime(to), "out_of_range", "must be between 1970 and 9999");
+  check("cursor", search.cursor === "" || after !== undefined, "invalid_format", "is not one of ours");
+  if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
+  return {
+    actorUserId: recorded(search.actorUserId, MAX_LENGTH.userId),
+    action: recorded(search.action, MAX_LENGTH.action),
+    resource: recorded(search.resource, MAX_LENGTH.resource),
+    requestId: recorded(search.requestId, MAX_LENGTH.requestId),
+    outcome: search.outcome,
+    from,
+    to,
+    after,
+  };
+}
+
+/** The value as it was cleaned when it was recorded, so that what was sent is found by what was sent. */
+function recorded(text: string, maxLength: number): string | undefined {
+  return text === "" ? undefined : cleanText(text, maxLength);
+}
+
+function isTime(time: Date): boolean {
+  const ms = time.getTime();
+  return ms >= 0 && ms <= MAX_TIME_MS;
+}
