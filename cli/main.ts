@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { COMMANDS } from "./commands.ts";
+import { COMMANDS } from "./commands/commands.ts";
 import { OutputClosedError } from "./output-closed-error.ts";
 import { run } from "./run.ts";
 

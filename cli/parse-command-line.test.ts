@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { COMMANDS } from "./commands.ts";
+import { COMMANDS } from "./commands/commands.ts";
 import { helpText } from "./help-text.ts";
 import { parseCommandLine } from "./parse-command-line.ts";
 

@@ -13,7 +13,7 @@ import { createTestCertificates, type TestCertificates } from "../tests/support/
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { createKeyRpc, keyCallers } from "../token-service/key-rpc.ts";
-import { COMMANDS } from "./commands.ts";
+import { COMMANDS } from "./commands/commands.ts";
 import { run } from "./run.ts";
 
 let certificates: TestCertificates;

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { SERVICES } from "../cli/backend-settings.ts";
-import { COMMANDS } from "../cli/commands.ts";
+import { COMMANDS } from "../cli/commands/commands.ts";
 import { EXIT } from "../cli/exit-code.ts";
 import { OPERATIONS } from "../cli/operations-addresses.ts";
 

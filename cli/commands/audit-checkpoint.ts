@@ -1,0 +1,40 @@
+import { AuditQueryServiceClient } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { callUnary } from "../../service-kit/rpc-client.ts";
+import { openCheckpoint } from "../audit-verifier/checkpoint.ts";
+import { NoteError, parseVerifierKey } from "../audit-verifier/signed-note.ts";
+import { CliError } from "../cli-error.ts";
+import type { Command } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+
+export const auditCheckpoint: Command = {
+  name: "audit checkpoint",
+  summary: "Show the audit log's latest signed checkpoint and the key to verify it with",
+  details:
+    "The key is what the log says of itself: compare it with the one you have from elsewhere. The last line of the\n" +
+    "text is one for a file of checkpoints (gatehouse audit verify --checkpoints).",
+  positionals: [],
+  options: {},
+  async run(_input, backend) {
+    const { checkpoint, verifierKey } = await backend.call(
+      "audit-service",
+      AuditQueryServiceClient,
+      (client, context) => callUnary(client, client.getCheckpoint, { atLeastSize: 0 }, context),
+    );
+    const { size, root, time } = opened(checkpoint, verifierKey);
+    const line = { type: "checkpoint", note: checkpoint };
+    return {
+      text: `${checkpoint}\nVerifier key: ${verifierKey}\n${JSON.stringify(line)}`,
+      json: { ...line, size, rootHash: root.toString("base64"), time, verifierKey },
+    };
+  },
+};
+
+function opened(checkpoint: string, verifierKey: string) {
+  try {
+    return openCheckpoint(checkpoint, [parseVerifierKey(verifierKey)]);
+  } catch (error) {
+    if (!(error instanceof NoteError)) throw error;
+    const message = `The log's checkpoint or key is not good: it ${error.message}`;
+    throw new CliError(message, { exitCode: EXIT.tampered, code: "audit_log_tampered", cause: error });
+  }
+}

@@ -1,0 +1,350 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pino } from "pino";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import {
+  type AuditQueryServiceServer,
+  AuditQueryServiceService,
+  type ExportEntriesResponse,
+  type SearchEntriesRequest,
+} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { type Entry, EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { createRpcServer, type Implementation, type RpcServer } from "../../service-kit/rpc-server.ts";
+import { createTestCertificates, type TestCertificates } from "../../tests/support/certificates.ts";
+import type { EntryLine, ExportLine } from "../audit-verifier/export-line.ts";
+import { sampleKey, sampleLog, textOf } from "../audit-verifier/log.fixture.ts";
+import { run } from "../run.ts";
+import { COMMANDS } from "./commands.ts";
+
+const SIZE = 1_200;
+const key = sampleKey();
+const log = sampleLog(SIZE, { key });
+
+let certificates: TestCertificates;
+let server: RpcServer;
+let port: number;
+let folder: string;
+let sent: ExportLine[];
+let searched: SearchEntriesRequest[];
+/** Breaks an export after so many lines, once for each number. */
+let cuts: number[];
+/** An entry that the log has lost. */
+let hole: number | undefined;
+
+beforeAll(async () => {
+  certificates = await createTestCertificates();
+  folder = mkdtempSync(join(tmpdir(), "gatehouse-audit-cli-"));
+  server = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("audit-service"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("audit-service"),
+  });
+  const operator = ["operator"];
+  const none = async () => {
+    throw new DomainError("not_found");
+  };
+  const methods: Implementation<AuditQueryServiceServer> = {
+    async searchEntries(request) {
+      searched.push(request);
+      const from = Number(request.cursor || 0);
+      const entries = log.entries.slice(from, from + request.limit).map((line) => toEntry(line));
+      const next = from + entries.length;
+      return { entries, nextCursor: next < SIZE ? String(next) : "" };
+    },
+    async getCheckpoint() {
+      return { checkpoint: log.checkpoint(SIZE), verifierKey: log.verifierKey };
+    },
+    async *exportEntries({ firstSequence }) {
+      const cutAfter = cuts.shift() ?? Number.POSITIVE_INFINITY;
+      const rest = sent.filter((line) => line.type !== "entry" || line.entry.sequence >= firstSequence);
+      for (const [index, line] of rest.entries()) {
+        if (line.type === "entry" && line.entry.sequence === hole) throw new DomainError("not_found");
+        if (index === cutAfter) throw new DomainError("service_unavailable", "cut");
+        yield toMessage(line);
+      }
+    },
+    getEntry: none,
+    proveInclusion: none,
+    proveConsistency: none,
+  };
+  server.add(
+    AuditQueryServiceService,
+    {
+      searchEntries: operator,
+      getCheckpoint: operator,
+      exportEntries: operator,
+      getEntry: operator,
+      proveInclusion: operator,
+      proveConsistency: operator,
+    },
+    methods,
+  );
+  port = await server.listen();
+});
+
+afterAll(async () => {
+  await server.close(0);
+  await certificates.remove();
+  rmSync(folder, { recursive: true });
+});
+
+beforeEach(() => {
+  sent = log.export({ checkpoints: [700, SIZE] });
+  searched = [];
+  cuts = [];
+  hole = undefined;
+});
+
+const bytes = (text: string) => Buffer.from(text, "base64");
+
+function toEntry({ entry, claimedEmail }: EntryLine): Entry {
+  const { v: _v, ...members } = entry;
+  return {
+    ...members,
+    kind: entry.kind === "intent" ? EntryKind.INTENT : EntryKind.OUTCOME,
+    outcome: entry.outcome === "" ? Outcome.UNSPECIFIED : Outcome.SUCCESS,
+    occurredAt: new Date(entry.occurredAt),
+    receivedAt: new Date(entry.receivedAt),
+    actor: { ...entry.actor, claimedEmail: claimedEmail?.address ?? "" },
+  };
+}
+
+function toMessage(line: ExportLine): ExportEntriesResponse {
+  if (line.type === "log") {
+    const { origin, firstSequence, lastSequence, treeHead, chainHash } = line;
+    const value = {
+      origin,
+      firstSequence,
+      lastSequence,
+      treeHead: treeHead.map(bytes),
+      chainHash: bytes(chainHash),
+    };
+    return { line: { $case: "log", value } };
+  }
+  if (line.type !== "entry") return { line: { $case: line.type, value: { note: line.note } } };
+  const value = {
+    entry: toEntry(line),
+    leafHash: bytes(line.leafHash),
+    chainHash: bytes(line.chainHash),
+    claimedEmailSalt: bytes(line.claimedEmail?.salt ?? ""),
+  };
+  return { line: { $case: "entry", value } };
+}
+
+async function gatehouse(...argv: string[]) {
+  let [out, error] = ["", ""];
+  const code = await run(argv, COMMANDS, {
+    environment: { AUDIT_SERVICE_ADDRESS: `127.0.0.1:${port}`, ...certificates.environmentOf("operator") },
+    defaultHome: "/no such home",
+    writeOut: (text) => {
+      out += text;
+    },
+    writeError: (text) => {
+      error += text;
+    },
+  });
+  return { code, out, error };
+}
+
+function file(name: string, content?: string): string {
+  const path = join(folder, name);
+  if (content !== undefined) writeFileSync(path, content);
+  return path;
+}
+
+const checkpointsOf = (...sizes: number[]) =>
+  textOf(sizes.map((size) => ({ type: "checkpoint", note: log.checkpoint(size) })));
+
+test("an export is written whole, and proven with what was kept elsewhere", async () => {
+  const path = file("whole.jsonl");
+  expect(await gatehouse("audit", "export", "--output", path)).toMatchObject({
+    code: 0,
+    out: `${SIZE} entries are in ${path}\n`,
+    error: "",
+  });
+  expect(readFileSync(path, "utf8")).toBe(textOf(sent));
+  const kept = file("kept.jsonl", checkpointsOf(10, 900, SIZE));
+  const keys = file("keys", `${log.verifierKey}\n`);
+  const proven = await gatehouse("audit", "verify", path, "--key", keys, "--checkpoints", kept, "--json");
+  expect(proven).toMatchObject({ code: 0, error: "" });
+  expect(JSON.parse(proven.out)).toMatchObject({ result: "proven", trustedUpTo: SIZE, caveats: [] });
+  const alone = await gatehouse("audit", "verify", path, "--key", log.verifierKey);
+  expect(alone).toMatchObject({
+    code: 0,
+    out: expect.stringMatching(/^PROVEN[\s\S]*Not proven:\n {2}No checkpoint from/),
+  });
+});
+
+test("the running log is verified as it is exported, and its first bad entry named", async () => {
+  const live = ["audit", "verify", "--live", "--key", log.verifierKey, "--progress"];
+  expect(await gatehouse(...live)).toMatchObject({ code: 0, out: expect.stringMatching(/^PROVEN/) });
+  (sent[777] as EntryLine).entry.resource = "another";
+  expect(await gatehouse(...live)).toMatchObject({
+    code: 65,
+    out: expect.stringMatching(/^TAMPERED[\s\S]*First bad entry: 777\n[\s\S]*Proven up to: {2}entry 700/),
+  });
+});
+
+test("an entry that the running log has lost is named", async () => {
+  hole = 600;
+  const { code, out } = await gatehouse("audit", "verify", "--live", "--key", log.verifierKey, "--json");
+  expect(code).toBe(65);
+  expect(JSON.parse(out).findings[0]).toMatchObject({
+    code: "missing",
+    firstSequence: 600,
+    lastSequence: 600,
+  });
+  expect(await gatehouse("audit", "export")).toMatchObject({ code: 1 });
+});
+
+test("the log of audit-service as it was printed serves as checkpoints kept elsewhere; a forged line in it does not", async () => {
+  const line = (note: string) =>
+    JSON.stringify({
+      level: "info",
+      time: 1,
+      service: "audit-service",
+      size: SIZE,
+      checkpoint: note,
+      msg: "checkpoint",
+    });
+  const other = JSON.stringify({ level: "warn", time: 1, msg: "entries cannot be stored now" });
+  const printed = file(
+    "printed.log",
+    `${other}\n${line(log.checkpoint(SIZE))}\n${line(log.checkpoint(300)).slice(0, 90)}\n`,
+  );
+  const path = file("whole.jsonl", textOf(sent));
+  const proven = await gatehouse("audit", "verify", path, "--key", log.verifierKey, "--checkpoints", printed);
+  expect([proven.code, proven.error]).toEqual([0, ""]);
+  const changed = log.checkpoint(SIZE).replace(`\n${SIZE}\n`, "\n999\n");
+  const forged = file("forged.log", `${line(changed)}\n`);
+  const refused = await gatehouse("audit", "verify", path, "--key", log.verifierKey, "--checkpoints", forged);
+  expect(refused.code).not.toBe(0);
+});
+
+test("a line of kept checkpoints that a crash has torn says nothing, and is told of", async () => {
+  const [one = "", two = ""] = checkpointsOf(10, SIZE).split("\n");
+  const kept = file("torn.jsonl", `${one.slice(0, 60)}\n${two}\n${one.slice(0, 9)}`);
+  const { code, out, error } = await gatehouse(
+    ...["audit", "verify", "--live", "--key", log.verifierKey, "--checkpoints", kept, "--json"],
+  );
+  expect({ code, error }).toEqual({ code: 0, error: expect.stringContaining("torn lines passed over: 2") });
+  expect(JSON.parse(out).trustedUpTo).toBe(SIZE);
+});
+
+test("a stream that is cut goes on where it ended; one that never gets further is an error", async () => {
+  cuts = [3, 650, 1, 1, 500];
+  const { code, out } = await gatehouse("audit", "export");
+  expect([code, out === textOf(sent)]).toEqual([0, true]);
+  cuts = [SIZE + 2]; // between its two checkpoints
+  expect((await gatehouse("audit", "export")).out === textOf(sent)).toBe(true);
+  cuts = [600, 1, 1, 1, 1, 1, 1, 1];
+  const path = file("cut.jsonl");
+  expect(await gatehouse("audit", "export", "--output", path)).toMatchObject({ code: 69, out: "" });
+  expect(readdirSync(folder).filter((name) => name.includes("cut"))).toEqual([]);
+});
+
+test("a file that is there is replaced only by force, and one half written is not left", async () => {
+  const path = file("there.jsonl", "precious");
+  const refused = await gatehouse("audit", "export", "--output", path);
+  expect(refused).toMatchObject({ code: 73, error: expect.stringContaining("--force") });
+  sent = sent.slice(0, 20);
+  expect(await gatehouse("audit", "export", "--output", path, "--force")).toMatchObject({ code: 1 });
+  expect(readFileSync(path, "utf8")).toBe("precious");
+  expect(readdirSync(folder).filter((name) => name.includes("partial"))).toEqual([]);
+  sent = log.export();
+  expect(await gatehouse("audit", "export", "--output", path, "--force")).toMatchObject({ code: 0 });
+  expect(readFileSync(path, "utf8")).toBe(textOf(sent));
+  expect(await gatehouse("audit", "export", "--output", join(folder, "no", "x"))).toMatchObject({ code: 73 });
+});
+
+test("CSV disarms formulas", async () => {
+  const armed = ["=1+1", "+1", "-1", "@x", "\tx", 'a "quoted", one'];
+  sent = sampleLog(armed.length, {
+    key,
+    change: (entry) => {
+      entry.resource = armed[entry.sequence - 1] ?? "";
+    },
+  }).export();
+  const { code, out } = await gatehouse("audit", "export", "--format", "csv");
+  expect(code).toBe(0);
+  const [head = "", ...rows] = out.trimEnd().split("\n");
+  expect(head).toMatch(/^sequence,id,producer,kind,/);
+  expect(rows).toHaveLength(armed.length);
+  for (const text of ["'=1+1", "'+1", "'-1", "'@x", "'\tx", '"a ""quoted"", one"'])
+    expect(out).toContain(`,${text},`);
+});
+
+test("a search pages through what there is, as a table and as JSON lines", async () => {
+  const shown = await gatehouse(
+    "audit",
+    "search",
+    "--action",
+    "payments.create",
+    "--from",
+    "2026-11-21T09:30:00Z",
+  );
+  expect(shown.out.trimEnd().split("\n")).toHaveLength(51);
+  expect(searched).toMatchObject([
+    { action: "payments.create", limit: 50, from: new Date("2026-11-21T09:30:00Z") },
+  ]);
+  const { out } = await gatehouse("audit", "search", "--all", "--json", "--outcome", "success");
+  const sequences = out
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line).sequence);
+  expect(sequences).toEqual(Array.from({ length: SIZE }, (_, index) => index + 1));
+  expect(searched).toHaveLength(1 + SIZE / 100);
+  const limited = await gatehouse("audit", "search", "--limit", "130", "--json");
+  expect(limited.out.trimEnd().split("\n")).toHaveLength(130);
+});
+
+test("the latest checkpoint comes with its key, and a line to keep", async () => {
+  const { code, out } = await gatehouse("audit", "checkpoint");
+  expect(code).toBe(0);
+  expect(out).toContain(`Verifier key: ${log.verifierKey}\n`);
+  const kept = file("line.jsonl", `${out.trimEnd().split("\n").at(-1)}\n`);
+  const live = await gatehouse(
+    "audit",
+    "verify",
+    "--live",
+    "--key",
+    log.verifierKey,
+    "--checkpoints",
+    kept,
+    "--json",
+  );
+  expect(JSON.parse(live.out)).toMatchObject({ result: "proven", trustedUpTo: SIZE });
+});
+
+test("what cannot be read, or makes no sense, is told apart from a log that was tampered with", async () => {
+  const path = file("some.jsonl", textOf(sent));
+  const verify = (...argv: string[]) => gatehouse("audit", "verify", ...argv);
+  const { verifierKey } = log;
+  expect(await verify("--key", verifierKey)).toMatchObject({ code: 64 });
+  expect(await verify(path, "--live", "--key", verifierKey)).toMatchObject({ code: 64 });
+  expect(await verify(join(folder, "none"), "--key", verifierKey)).toMatchObject({ code: 66 });
+  expect(await verify(file("csv", "a,b\n"), "--key", verifierKey)).toMatchObject({ code: 66 });
+  expect(await verify(path, "--key", "nonsense")).toMatchObject({ code: 66 });
+  expect(await verify(path, "--key", verifierKey, "--checkpoints", path)).toMatchObject({ code: 66 });
+  expect(await verify(path, "--key", verifierKey.replace("+", "x+"))).toMatchObject({ code: 66 });
+  const strange = textOf([{ type: "checkpoint", note: sampleLog(3).checkpoint(3) }]);
+  expect(await verify(path, "--key", verifierKey, "--checkpoints", file("strange", strange))).toMatchObject({
+    code: 65,
+  });
+  const part = file("part.jsonl", textOf(log.export({ first: 3, last: 900, checkpoints: [800, SIZE] })));
+  expect(await verify(part, "--key", verifierKey)).toMatchObject({ code: 65 });
+  expect(await verify(part, "--key", verifierKey, "--partial")).toMatchObject({ code: 1 });
+  for (const argv of [
+    ["--limit", "0"],
+    ["--limit", "3", "--all"],
+    ["--from", "today"],
+    ["--outcome", "good"],
+  ])
+    expect(await gatehouse("audit", "search", ...argv)).toMatchObject({ code: 64 });
+  expect(await gatehouse("audit", "export", "--format", "xml")).toMatchObject({ code: 64 });
+  expect(searched).toEqual([]);
+});

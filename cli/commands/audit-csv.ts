@@ -1,0 +1,45 @@
+import { stringify } from "csv-stringify/sync";
+import type { ExportLine } from "../audit-verifier/export-line.ts";
+
+const COLUMNS = [
+  "sequence",
+  "id",
+  "producer",
+  "kind",
+  "callId",
+  "occurredAt",
+  "receivedAt",
+  "userId",
+  "role",
+  "sessionId",
+  "claimedEmail",
+  "clientIp",
+  "userAgent",
+  "method",
+  "route",
+  "resource",
+  "action",
+  "requestId",
+  "traceId",
+  "outcome",
+  "errorCode",
+  "reason",
+  "httpStatus",
+  "latencyUs",
+  "leafHash",
+];
+
+export const CSV_HEAD = stringify([COLUMNS]);
+
+/**
+ * The entries among the lines as CSV (RFC 4180), for reading: it cannot be verified. A text that a spreadsheet would take for a
+ * formula (it begins with `=`, `+`, `-`, `@`, tab or carriage return) gets an apostrophe before it.
+ */
+export function csvOf(lines: readonly ExportLine[]): string {
+  const records = lines.flatMap((line) => {
+    if (line.type !== "entry") return [];
+    const { entry, leafHash, claimedEmail } = line;
+    return [{ ...entry, ...entry.actor, claimedEmail: claimedEmail?.address ?? "", leafHash }];
+  });
+  return stringify(records, { columns: COLUMNS, escape_formulas: true });
+}

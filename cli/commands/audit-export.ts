@@ -1,0 +1,103 @@
+import {
+  AuditQueryServiceClient,
+  type ExportEntriesRequest,
+} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import type { ExportLine } from "../audit-verifier/export-line.ts";
+import type { Backend } from "../backend.ts";
+import { CliError } from "../cli-error.ts";
+import type { Command } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { UsageError } from "../usage-error.ts";
+import { CSV_HEAD, csvOf } from "./audit-csv.ts";
+import { exportedLines } from "./audit-exported-lines.ts";
+import { createProgress, type Progress } from "./progress.ts";
+import { replaceFile } from "./replaced-file.ts";
+import { wholeNumber } from "./whole-number.ts";
+
+const SEQUENCES = { min: 1, max: Number.MAX_SAFE_INTEGER };
+const FORMATS = {
+  jsonl: {
+    head: "",
+    format: (lines: readonly ExportLine[]) => lines.map((line) => `${JSON.stringify(line)}\n`).join(""),
+  },
+  csv: { head: CSV_HEAD, format: csvOf },
+} as const;
+
+export const auditExport: Command = {
+  name: "audit export",
+  summary: "Write the audit log, or a part of it, to a file or to standard output",
+  details:
+    "jsonl is what gatehouse audit verify proves. csv is for reading: a text that a spreadsheet would take for a\n" +
+    "formula gets an apostrophe before it. The file is there whole or not at all.",
+  positionals: [],
+  options: {
+    format: { type: "string", value: "format", description: "jsonl (unless told) or csv" },
+    "from-sequence": { type: "string", value: "number", description: "from this entry on" },
+    "to-sequence": { type: "string", value: "number", description: "up to this entry" },
+    output: { type: "string", value: "file", description: "write to this file" },
+    force: { type: "boolean", description: "replace the file if it is there" },
+    progress: { type: "boolean", description: "say how far it is, also where nobody watches" },
+  },
+  async run({ values, flags }, backend, terminal) {
+    const format = values.get("format") ?? "jsonl";
+    if (!Object.hasOwn(FORMATS, format)) throw new UsageError("--format must be jsonl or csv");
+    const request = {
+      firstSequence: wholeNumber(values, "from-sequence", SEQUENCES) ?? 0,
+      lastSequence: wholeNumber(values, "to-sequence", SEQUENCES) ?? 0,
+    };
+    const output = values.get("output");
+    const { writeError, isWatched } = terminal;
+    const progress = createProgress({ write: writeError, isWatched, isWanted: flags.has("progress") });
+    const job = { backend, request, progress, ...FORMATS[format as keyof typeof FORMATS] };
+    try {
+      if (output === undefined) {
+        await copyLog(job, (text) => terminal.writeOut(text));
+        return undefined;
+      }
+      let entries = 0;
+      await replaceFile(output, { force: flags.has("force") }, async (write, signal) => {
+        entries = await copyLog(job, write, signal);
+      });
+      return { text: `${entries} entries are in ${output}`, json: { entries, output, format } };
+    } finally {
+      progress.end();
+    }
+  },
+};
+
+interface Job {
+  backend: Backend;
+  request: ExportEntriesRequest;
+  progress: Progress;
+  head: string;
+  format: (lines: readonly ExportLine[]) => string;
+}
+
+/** @returns the number of entries. */
+function copyLog(
+  { backend, request, progress, head, format }: Job,
+  write: (text: string) => Promise<void>,
+  signal?: AbortSignal,
+): Promise<number> {
+  return backend.call("audit-service", AuditQueryServiceClient, async (client) => {
+    let [entries, ofEntries] = [0, 0];
+    if (head !== "") await write(head);
+    for await (const lines of exportedLines(client, request)) {
+      signal?.throwIfAborted();
+      for (const line of lines) {
+        if (line.type === "entry") entries += 1;
+        else if (line.type === "log") ofEntries = line.lastSequence + 1 - line.firstSequence;
+      }
+      const text = format(lines);
+      if (text !== "") await write(text);
+      progress.show(entries, ofEntries);
+    }
+    if (entries !== ofEntries) throw incomplete(entries, ofEntries);
+    return entries;
+  });
+}
+
+function incomplete(entries: number, ofEntries: number): CliError {
+  const message = `The log sent ${entries} entries where it had promised ${ofEntries}`;
+  return new CliError(message, { exitCode: EXIT.failed, code: "incomplete" });
+}

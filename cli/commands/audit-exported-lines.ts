@@ -1,0 +1,100 @@
+import type { ClientReadableStream } from "@grpc/grpc-js";
+import type {
+  AuditQueryServiceClient,
+  ExportEntriesRequest,
+  ExportEntriesResponse,
+} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { newCallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { openServerStream } from "../../service-kit/rpc-client.ts";
+import { fromRpcError } from "../../service-kit/rpc-errors.ts";
+import type { ExportLine } from "../audit-verifier/export-line.ts";
+import { toExportLine } from "./audit-export-line.ts";
+
+/** A log that says nothing for so long is away. */
+const SILENCE_MS = 30_000;
+const MAX_BATCH = 500;
+const MAX_CUTS_WITHOUT_PROGRESS = 3;
+
+/**
+ * A part of the running log, in batches. Servers cut a connection after ten minutes; a longer export goes on in another
+ * stream where this one ended.
+ *
+ * @throws {DomainError} what the log said, or `service_unavailable`.
+ */
+export async function* exportedLines(
+  client: AuditQueryServiceClient,
+  request: ExportEntriesRequest,
+): AsyncGenerator<readonly ExportLine[]> {
+  const so = { lastSequence: 0, lastLogged: 0, lastNote: "", removals: new Set<string>(), hasLog: false };
+  /** Whether the line was not there yet. */
+  const isNew = (line: ExportLine): boolean => {
+    if (line.type === "log") {
+      if (so.hasLog) return false;
+      so.hasLog = true;
+      so.lastLogged = line.lastSequence;
+      so.lastSequence = line.firstSequence - 1;
+    } else if (line.type === "entry") {
+      // Only what a new stream repeats is passed over: everything else is the verifier's to judge.
+      if (cuts > 0 && line.entry.sequence <= so.lastSequence) return false;
+      so.lastSequence = line.entry.sequence;
+    } else if (line.type === "removal") {
+      if (cuts > 0 && so.removals.has(line.note)) return false;
+      so.removals.add(line.note);
+    } else {
+      // A new stream begins behind the last entry that came: of the checkpoints it can repeat the last one only.
+      if (cuts > 0 && line.note === so.lastNote) return false;
+      so.lastNote = line.note;
+    }
+    return true;
+  };
+  let cuts = 0;
+  for (let inVain = 0; ; cuts += 1) {
+    const from = so.hasLog
+      ? { firstSequence: Math.min(so.lastSequence + 1, so.lastLogged), lastSequence: so.lastLogged }
+      : request;
+    try {
+      for await (const batch of streamed(client, from)) {
+        const lines = batch.filter(isNew);
+        if (lines.length > 0) inVain = 0;
+        if (lines.length > 0) yield lines;
+      }
+      return;
+    } catch (error) {
+      inVain += 1;
+      const isCut = error instanceof DomainError && error.code === "service_unavailable";
+      if (!isCut || !so.hasLog || inVain > MAX_CUTS_WITHOUT_PROGRESS) throw error;
+    }
+  }
+}
+
+async function* streamed(
+  client: AuditQueryServiceClient,
+  request: ExportEntriesRequest,
+): AsyncGenerator<readonly ExportLine[]> {
+  const stream = openServerStream(client, client.exportEntries, request, newCallContext());
+  const silence = setTimeout(() => {
+    stream.destroy(new DomainError("service_unavailable", `The log has said nothing for ${SILENCE_MS} ms`));
+  }, SILENCE_MS);
+  let batch: ExportLine[] = [];
+  try {
+    for await (const message of stream as ClientReadableStream<ExportEntriesResponse> &
+      AsyncIterable<unknown>) {
+      silence.refresh();
+      batch.push(toExportLine(message as ExportEntriesResponse));
+      if (batch.length < MAX_BATCH) continue;
+      yield batch;
+      batch = [];
+    }
+    yield batch;
+  } catch (error) {
+    if (batch.length > 0) yield batch; // what came before the cut has come
+    if (error instanceof DomainError) throw error;
+    if (error instanceof Error && "code" in error && "details" in error)
+      throw fromRpcError(error as Parameters<typeof fromRpcError>[0]);
+    throw error;
+  } finally {
+    clearTimeout(silence);
+    stream.cancel();
+  }
+}

@@ -1,0 +1,119 @@
+import {
+  AuditQueryServiceClient,
+  type SearchEntriesRequest,
+} from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { type Entry, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { newCallContext } from "../../service-kit/call-context.ts";
+import { callUnary } from "../../service-kit/rpc-client.ts";
+import type { Command } from "../command.ts";
+import { UsageError } from "../usage-error.ts";
+import { toLoggedEntry } from "./audit-export-line.ts";
+import { table } from "./table.ts";
+import { wholeNumber } from "./whole-number.ts";
+
+const PAGE = 100;
+const DEFAULT_LIMIT = 50;
+const PAGE_BUDGET_MS = 10_000;
+const OUTCOMES: ReadonlyMap<string, Outcome> = new Map([
+  ["success", Outcome.SUCCESS],
+  ["failure", Outcome.FAILURE],
+  ["unknown", Outcome.UNKNOWN],
+]);
+const HEAD = ["SEQUENCE", "TIME", "KIND", "ACTION", "OUTCOME", "STATUS", "ACTOR", "RESOURCE", "REQUEST ID"];
+
+const text = (value: string, description: string) => ({ type: "string", value, description }) as const;
+
+export const auditSearch: Command = {
+  name: "audit search",
+  summary: "Show audit entries that match every filter, newest first",
+  details: "With --json: an entry a line (JSON Lines), as they come.",
+  positionals: [],
+  options: {
+    actor: text("actor", "of this user, client:<id>, operator:<name> or auditor:<name>"),
+    action: text("name", "of this action: auth.login"),
+    resource: text("id", "on this resource"),
+    outcome: text("outcome", "success, failure or unknown"),
+    "request-id": text("id", "of this request"),
+    from: text("time", "at this time or later: 2026-11-21T09:30:00Z"),
+    to: text("time", "before this time"),
+    limit: text("number", `at most so many (${DEFAULT_LIMIT} unless told)`),
+    all: { type: "boolean", description: "as many as there are" },
+  },
+  async run({ values, flags }, backend, terminal) {
+    const limit = wholeNumber(values, "limit", { min: 1, max: 1_000_000 });
+    if (limit !== undefined && flags.has("all")) throw new UsageError("Give --limit or --all");
+    const filter = filterOf(values);
+    const most = flags.has("all") ? Number.POSITIVE_INFINITY : (limit ?? DEFAULT_LIMIT);
+    const write = flags.has("json") ? asLines : asTable();
+    return backend.call("audit-service", AuditQueryServiceClient, async (client) => {
+      let cursor = "";
+      let left = most;
+      do {
+        const request = { ...filter, cursor, limit: Math.min(PAGE, left) };
+        const context = newCallContext({ budgetMs: PAGE_BUDGET_MS });
+        const page = await callUnary(client, client.searchEntries, request, context);
+        if (page.entries.length > 0 || cursor === "") await terminal.writeOut(write(page.entries));
+        cursor = page.nextCursor;
+        left -= page.entries.length;
+      } while (cursor !== "" && left > 0);
+      return undefined;
+    });
+  },
+};
+
+function filterOf(values: ReadonlyMap<string, string>): Omit<SearchEntriesRequest, "cursor" | "limit"> {
+  const outcome = values.get("outcome");
+  const known = outcome === undefined ? Outcome.UNSPECIFIED : OUTCOMES.get(outcome);
+  if (known === undefined) throw new UsageError("--outcome must be success, failure or unknown");
+  return {
+    actorUserId: values.get("actor") ?? "",
+    action: values.get("action") ?? "",
+    resource: values.get("resource") ?? "",
+    requestId: values.get("request-id") ?? "",
+    outcome: known,
+    from: timeOf(values, "from"),
+    to: timeOf(values, "to"),
+  };
+}
+
+function timeOf(values: ReadonlyMap<string, string>, option: string): Date | undefined {
+  const given = values.get(option);
+  if (given === undefined) return undefined;
+  const time = new Date(given);
+  const isRfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(given);
+  if (!isRfc3339 || Number.isNaN(time.getTime()))
+    throw new UsageError(`--${option} must be an RFC 3339 time: 2026-11-21T09:30:00Z`);
+  return time;
+}
+
+function asLines(entries: readonly Entry[]): string {
+  return entries
+    .map((entry) => ({ ...toLoggedEntry(entry), claimedEmail: entry.actor?.claimedEmail ?? "" }))
+    .map((entry) => `${JSON.stringify(entry)}\n`)
+    .join("");
+}
+
+/** A page of it is a table of its own: the widest cell of all is known only at the end. */
+function asTable() {
+  let isFirst = true;
+  return (entries: readonly Entry[]): string => {
+    const page = table(HEAD, entries.map(cellsOf));
+    const shown = isFirst ? page : page.slice(page.indexOf("\n") + 1);
+    isFirst = false;
+    return `${shown}\n`;
+  };
+}
+
+function cellsOf(entry: Entry): string[] {
+  const { sequence, occurredAt, kind, action, outcome, httpStatus, resource, requestId } =
+    toLoggedEntry(entry);
+  const actor = entry.actor?.userId || entry.actor?.claimedEmail || "";
+  const status = httpStatus === 0 ? "" : String(httpStatus);
+  const place = sequence === 0 ? "" : String(sequence);
+  return [place, occurredAt, kind, action, outcome, status, actor, resource, requestId].map(printable);
+}
+
+/** What a client has sent must not move a terminal's cursor or turn its text around. */
+function printable(cell: string): string {
+  return cell.replace(/[\p{Cc}\p{Cf}]/gu, "\ufffd");
+}

@@ -1,0 +1,37 @@
+import type { Verdict } from "../audit-verifier/verdict.ts";
+
+const TITLES: Record<Verdict["result"], string> = {
+  proven: "PROVEN: the log is as it was signed.",
+  unproven: "NOT PROVEN: nothing is wrong, but the last entries are under no signature.",
+  tampered: "TAMPERED: this is not the log that was signed.",
+};
+
+/** A verdict for somebody who was woken for it. */
+export function verdictText(verdict: Verdict): string {
+  const { result, findings, origin, firstSequence, lastSequence, provenUpTo, trustedUpTo } = verdict;
+  const { ofLog, trusted } = verdict.checkpoints;
+  const [first] = findings;
+  const where = first === undefined ? [] : [firstBadText(first.firstSequence, first.lastSequence)];
+  return [
+    TITLES[result],
+    ...where,
+    ...findings.map(({ code, message }) => `  ${message} [${code}]`),
+    "",
+    `Log:           ${origin}, entries ${firstSequence} to ${lastSequence}`,
+    `Proven up to:  ${upTo(provenUpTo)} (checkpoints compared: ${ofLog} of the log, ${trusted} from outside)`,
+    `From outside:  ${upTo(trustedUpTo)}`,
+    ...(verdict.erasedAddresses > 0
+      ? [`Erased:        ${verdict.erasedAddresses} claimed e-mail addresses`]
+      : []),
+    ...(verdict.caveats.length > 0 ? ["", "Not proven:", ...verdict.caveats.map((text) => `  ${text}`)] : []),
+  ].join("\n");
+}
+
+function firstBadText(first: number | null, last: number | null): string {
+  if (first === null) return "Every entry is proven all the same.";
+  return first === last ? `First bad entry: ${first}` : `First bad entry: one of ${first} to ${last}`;
+}
+
+function upTo(sequence: number): string {
+  return sequence === 0 ? "nothing" : `entry ${sequence}`;
+}

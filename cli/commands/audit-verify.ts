@@ -1,0 +1,186 @@
+import { readFileSync, statSync } from "node:fs";
+import { AuditQueryServiceClient } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Checkpoint } from "../audit-verifier/checkpoint.ts";
+import { type ExportLine, LineError, parseExportLine } from "../audit-verifier/export-line.ts";
+import { NotAnExportError, type Trust } from "../audit-verifier/log-verification.ts";
+import { readLines } from "../audit-verifier/read-lines.ts";
+import { NoteError, parseVerifierKey, type VerifierKey } from "../audit-verifier/signed-note.ts";
+import { readTrustedCheckpoints, TrustedCheckpointsError } from "../audit-verifier/trusted-checkpoints.ts";
+import type { Verdict } from "../audit-verifier/verdict.ts";
+import { verifyLog } from "../audit-verifier/verify-log.ts";
+import type { Backend } from "../backend.ts";
+import { CliError } from "../cli-error.ts";
+import type { Command } from "../command.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
+import { UsageError } from "../usage-error.ts";
+import { exportedLines } from "./audit-exported-lines.ts";
+import { verdictText } from "./audit-verdict-text.ts";
+import { createProgress, type Progress } from "./progress.ts";
+
+const EXIT_OF: Record<Verdict["result"], ExitCode> = {
+  proven: EXIT.ok,
+  unproven: EXIT.failed,
+  tampered: EXIT.tampered,
+};
+
+export const auditVerify: Command = {
+  name: "audit verify",
+  summary:
+    "Prove an export of the audit log, or the running log, against its key and checkpoints kept elsewhere",
+  details:
+    "Names the first entry that was changed, removed or added. Ends with 0 only if every entry is proven; 65 if the\n" +
+    "log was tampered with, 1 if its last entries are under no signature, 66 if a file cannot be read.\n" +
+    "What to keep, and what is proven: docs/audit-verify.md",
+  positionals: [],
+  optionalPositional: "export.jsonl",
+  options: {
+    key: {
+      type: "string",
+      value: "key or file",
+      required: true,
+      description: "the log's verifier key, kept elsewhere; or a file of such keys, one a line",
+    },
+    checkpoints: {
+      type: "string",
+      value: "file",
+      multiple: true,
+      description: "checkpoints kept elsewhere, as JSON lines",
+    },
+    live: { type: "boolean", description: "the running log instead of a file" },
+    partial: {
+      type: "boolean",
+      description: "the file is meant to be a part of the log: what is before and behind it is not missed",
+    },
+    progress: { type: "boolean", description: "say how far it is, also where nobody watches" },
+  },
+  async run({ positionals: [path], values, lists, flags }, backend, terminal) {
+    if (flags.has("live") === (path !== undefined)) throw new UsageError("Give an export or --live");
+    if (flags.has("live") && flags.has("partial")) throw new UsageError("--partial is for an export");
+    const keys = readKeys(values.get("key") ?? "");
+    const checkpoints = await readCheckpoints(lists.get("checkpoints") ?? [], keys, terminal.writeError);
+    const trust = { keys, checkpoints, isPartial: flags.has("partial") };
+    const progress = createProgress({
+      write: terminal.writeError,
+      isWatched: terminal.isWatched,
+      isWanted: flags.has("progress"),
+    });
+    try {
+      const verdict =
+        path === undefined
+          ? await verifyLive(backend, trust, progress)
+          : await verifyFile(path, trust, progress);
+      return { text: verdictText(verdict), json: verdict, exitCode: EXIT_OF[verdict.result] };
+    } finally {
+      progress.end();
+    }
+  },
+};
+
+const shown =
+  (progress: Progress) =>
+  ({ entries, ofEntries }: { entries: number; ofEntries: number }) =>
+    progress.show(entries, ofEntries);
+
+async function verifyFile(path: string, trust: Trust, progress: Progress): Promise<Verdict> {
+  try {
+    return await verifyLog({
+      batches: readLines(path),
+      read: parseExportLine,
+      trust,
+      onProgress: shown(progress),
+    });
+  } catch (error) {
+    if (error instanceof NotAnExportError)
+      throw inputError(`${path} is not an export of an audit log. ${error.message}`, error);
+    if (error instanceof LineError) throw inputError(`A line of ${path} ${error.message}`, error);
+    if (isFileError(error)) throw inputError(`${path} cannot be read: ${error.message}`, error);
+    throw error;
+  }
+}
+
+async function verifyLive(backend: Backend, trust: Trust, progress: Progress): Promise<Verdict> {
+  return backend.call("audit-service", AuditQueryServiceClient, (client) =>
+    verifyLog({
+      batches: linesUpToHole(exportedLines(client, { firstSequence: 0, lastSequence: 0 })),
+      read: (line) => line,
+      trust,
+      onProgress: shown(progress),
+    }),
+  );
+}
+
+/** A log that has lost an entry says not_found where it should be. Then its lines end there, and the entry is named as missing. */
+async function* linesUpToHole(
+  batches: AsyncIterable<readonly ExportLine[]>,
+): AsyncGenerator<readonly ExportLine[]> {
+  let isBegun = false;
+  try {
+    for await (const batch of batches) {
+      isBegun ||= batch.length > 0;
+      yield batch;
+    }
+  } catch (error) {
+    if (!(isBegun && error instanceof DomainError && error.code === "not_found")) throw error;
+  }
+}
+
+/** @param text a key, or the path of a file with keys. */
+function readKeys(text: string): VerifierKey[] {
+  const isFile = statSync(text, { throwIfNoEntry: false })?.isFile() === true;
+  const lines = (isFile ? readText(text) : text).split("\n").filter((line) => line.trim() !== "");
+  try {
+    const keys = lines.map((line) => parseVerifierKey(line.trim()));
+    if (keys.length === 0) throw new NoteError("form", "is empty");
+    if (new Set(keys.map(({ name }) => name)).size > 1)
+      throw new NoteError("form", "has keys of several logs");
+    return keys;
+  } catch (error) {
+    if (!(error instanceof NoteError)) throw error;
+    throw inputError(
+      `--key: ${isFile ? text : "what was given is no file, and as a key"} ${error.message}`,
+      error,
+    );
+  }
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw inputError(`${path} cannot be read: ${(error as Error).message}`, error);
+  }
+}
+
+async function readCheckpoints(
+  paths: readonly string[],
+  keys: readonly VerifierKey[],
+  warn: (text: string) => void,
+): Promise<Checkpoint[]> {
+  const checkpoints: Checkpoint[] = [];
+  for (const path of paths) {
+    try {
+      const read = await readTrustedCheckpoints(path, keys);
+      for (const checkpoint of read.checkpoints) checkpoints.push(checkpoint);
+      if (read.tornLines > 0) warn(`gatehouse: ${path}: torn lines passed over: ${read.tornLines}\n`);
+    } catch (error) {
+      if (isFileError(error)) throw inputError(`${path} cannot be read: ${error.message}`, error);
+      if (!(error instanceof TrustedCheckpointsError)) throw error;
+      if (error.code === "form") throw inputError(error.message, error);
+      throw new CliError(error.message, {
+        exitCode: EXIT.tampered,
+        code: "audit_log_tampered",
+        cause: error,
+      });
+    }
+  }
+  return checkpoints;
+}
+
+function inputError(message: string, cause: unknown): CliError {
+  return new CliError(message, { exitCode: EXIT.input, code: "input", cause });
+}
+
+function isFileError(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && "syscall" in error;
+}

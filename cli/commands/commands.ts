@@ -1,0 +1,53 @@
+import type { Command } from "../command.ts";
+import { auditCheckpoint } from "./audit-checkpoint.ts";
+import { auditExport } from "./audit-export.ts";
+import { auditSearch } from "./audit-search.ts";
+import { auditVerify } from "./audit-verify.ts";
+import { completionCommand } from "./completion.ts";
+import { configCheck } from "./config-check.ts";
+import { health } from "./health.ts";
+import { keysList } from "./keys-list.ts";
+import { keysRevoke } from "./keys-revoke.ts";
+import { keysRotate } from "./keys-rotate.ts";
+import { routesCheck } from "./routes-check.ts";
+import { sessionsList } from "./sessions-list.ts";
+import { sessionsRevoke } from "./sessions-revoke.ts";
+import { sessionsRevokeAll } from "./sessions-revoke-all.ts";
+import { usersDelete } from "./users-delete.ts";
+import { usersDisable } from "./users-disable.ts";
+import { usersEnable } from "./users-enable.ts";
+import { usersEndSessions } from "./users-end-sessions.ts";
+import { usersList } from "./users-list.ts";
+import { usersRequirePasswordChange } from "./users-require-password-change.ts";
+import { usersResetMfa } from "./users-reset-mfa.ts";
+import { usersSetRole } from "./users-set-role.ts";
+import { usersShow } from "./users-show.ts";
+import { usersUnlock } from "./users-unlock.ts";
+
+/** Every subcommand, in the order of the help. */
+export const COMMANDS: readonly Command[] = [
+  keysList,
+  keysRotate,
+  keysRevoke,
+  usersList,
+  usersShow,
+  usersDisable,
+  usersEnable,
+  usersSetRole,
+  usersRequirePasswordChange,
+  usersUnlock,
+  usersResetMfa,
+  usersEndSessions,
+  usersDelete,
+  routesCheck,
+  auditSearch,
+  auditExport,
+  auditVerify,
+  auditCheckpoint,
+  sessionsList,
+  sessionsRevoke,
+  sessionsRevokeAll,
+  health,
+  configCheck,
+  completionCommand(() => COMMANDS),
+];

@@ -1,0 +1,103 @@
+import { randomBytes } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createTestCertificates, type TestCertificates } from "../../tests/support/certificates.ts";
+import { run } from "../run.ts";
+import { COMMANDS } from "./commands.ts";
+
+let certificates: TestCertificates;
+let folder: string;
+
+beforeAll(async () => {
+  certificates = await createTestCertificates();
+  folder = mkdtempSync(join(tmpdir(), "gatehouse-config-check-"));
+});
+afterAll(async () => {
+  rmSync(folder, { recursive: true });
+  await certificates.remove();
+});
+
+async function check(service: string, environment: Record<string, string>, ...argv: string[]) {
+  let [out, error] = ["", ""];
+  const code = await run(["config", "check", service, ...argv], COMMANDS, {
+    environment,
+    defaultHome: "/no such home",
+    writeOut: (text) => {
+      out += text;
+    },
+    writeError: (text) => {
+      error += text;
+    },
+  });
+  return { code, out, error };
+}
+
+function file(name: string, text: string): string {
+  writeFileSync(join(folder, name), text, { mode: 0o600 });
+  return join(folder, name);
+}
+
+function ofTokenService(): Record<string, string> {
+  return {
+    ...certificates.environmentOf("token-service"),
+    // Nothing listens on these, and nothing may be opened: a check must not need the ports of a running service.
+    OPERATIONS_ADDRESS: "127.0.0.1:1",
+    LISTEN_ADDRESS: "127.0.0.1:1",
+    HEALTH_ADDRESS: "127.0.0.1:1",
+    DATABASE_URL: "postgres://gatehouse_token@127.0.0.1:1/token",
+    DATABASE_PASSWORD_FILE: file("password", "a secret word"),
+    AUDIT_SERVICE_ADDRESS: "127.0.0.1:1",
+    IDENTITY_SERVICE_ADDRESS: "127.0.0.1:1",
+    TOKEN_ISSUER: "http://gatehouse.test",
+    KEY_ENCRYPTION_KEY_FILE: file("key", randomBytes(32).toString("base64")),
+  };
+}
+
+test("a configuration that the service takes: 0, and the service was not started", async () => {
+  expect(await check("token-service", ofTokenService())).toEqual({
+    code: 0,
+    out: "token-service could start with this configuration\n",
+    error: "",
+  });
+});
+
+test("every problem at once, from a file, without a value: 78", async () => {
+  const { TOKEN_ISSUER: _missing, ...given } = ofTokenService();
+  const variables = { ...given, LISTEN_ADDRESS: "treasure", DATABASE_URL: "postgres://u:treasure@h/d" };
+  const lines = Object.entries(variables).map(([name, value]) => `${name}=${value}\n`);
+  const { code, out, error } = await check(
+    "token-service",
+    {},
+    "--json",
+    "--env-file",
+    file("env", lines.join("")),
+  );
+  expect({ code, error }).toEqual({ code: 78, error: "" });
+  expect(JSON.parse(out)).toEqual({
+    service: "token-service",
+    problems: expect.arrayContaining([
+      "LISTEN_ADDRESS: must be host:port",
+      "TOKEN_ISSUER: is required",
+      "DATABASE_URL: put the password into DATABASE_PASSWORD_FILE",
+    ]),
+  });
+  expect(out).not.toContain("treasure");
+});
+
+test.each(["gateway", "identity-service", "audit-service"])("%s checks its own, too", async (service) => {
+  const { code, out } = await check(service, {});
+  expect({ code, out }).toEqual({
+    code: 78,
+    out: expect.stringContaining("OPERATIONS_ADDRESS: is required"),
+  });
+});
+
+test("an unknown service and a file that is not there", async () => {
+  expect(await check("mailbox", {})).toMatchObject({
+    code: 64,
+    error: expect.stringMatching(/must be one of gateway, identity-service/),
+  });
+  expect(await check("gateway", {}, "--env-file", join(folder, "none"))).toMatchObject({ code: 78 });
+});

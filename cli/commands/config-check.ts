@@ -1,0 +1,78 @@
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { text } from "node:stream/consumers";
+import { parseEnv } from "node:util";
+import { CliError } from "../cli-error.ts";
+import type { Command } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { oneOf } from "./one-of.ts";
+
+const ROOT = resolve(import.meta.dirname, "..", "..");
+const TIMEOUT_MS = 20_000;
+/** The service itself reads its configuration and ends: a check that lived here could say something else. */
+const ENTRIES = new Map(
+  ["gateway", "identity-service", "token-service", "audit-service"].map((name) => [
+    name,
+    resolve(ROOT, name, "main.ts"),
+  ]),
+);
+
+export const configCheck: Command = {
+  name: "config check",
+  summary: "Say whether a service could start with a configuration, naming every problem and no value",
+  details:
+    "Reads what the service reads: the files that variables name must be here. Without --env-file the present\n" +
+    "environment is checked. Exit code 78 if the service would refuse it.",
+  positionals: ["service"],
+  options: {
+    "env-file": { type: "string", value: "file", description: "variables, a line each: NAME=value" },
+  },
+  async run({ positionals, values }, backend) {
+    const [service = ""] = positionals;
+    const entry = oneOf("<service>", ENTRIES, service);
+    const file = values.get("env-file");
+    const environment = file === undefined ? backend.environment : readEnvironment(file);
+    const { code, said } = await check(entry, environment);
+    if (code === 0) {
+      return { text: `${service} could start with this configuration`, json: { service, problems: [] } };
+    }
+    if (code !== EXIT.config) {
+      throw new CliError(`${service} ended with ${code ?? "a signal"} instead of checking:\n${said.trim()}`, {
+        exitCode: EXIT.failed,
+        code: "internal_error",
+      });
+    }
+    const problems = said
+      .trim()
+      .split("\n")
+      .slice(1)
+      .map((line) => line.trim());
+    return { text: said.trim(), json: { service, problems }, exitCode: EXIT.config };
+  },
+};
+
+function readEnvironment(file: string): Record<string, string | undefined> {
+  try {
+    return parseEnv(readFileSync(file, "utf8"));
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new CliError(`${file} cannot be read: ${code ?? message}`, {
+      exitCode: EXIT.config,
+      code: "configuration",
+      cause: error,
+    });
+  }
+}
+
+async function check(entry: string, environment: Readonly<Record<string, string | undefined>>) {
+  const child = spawn(process.execPath, [entry, "--check-config"], {
+    env: environment,
+    stdio: ["ignore", "ignore", "pipe"],
+    timeout: TIMEOUT_MS,
+    killSignal: "SIGKILL",
+  });
+  const ended = new Promise<number | null>((done, fail) => child.once("close", done).once("error", fail));
+  const [said, code] = await Promise.all([text(child.stderr), ended]);
+  return { code, said };
+}

@@ -1,0 +1,30 @@
+import { KeyServiceClient } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
+import { callUnary } from "../../service-kit/rpc-client.ts";
+import type { Command } from "../command.ts";
+import { signingKeyView } from "./signing-key-view.ts";
+import { table } from "./table.ts";
+
+export const keysList: Command = {
+  name: "keys list",
+  summary: "Show every signing key that is not yet forgotten, newest first",
+  positionals: [],
+  options: {},
+  async run(_input, backend) {
+    const answer = await backend.call("token-service", KeyServiceClient, (client, context) =>
+      callUnary(client, client.listSigningKeys, {}, context),
+    );
+    const keys = answer.keys.map(signingKeyView);
+    const rows = keys.map((key) => [
+      key.keyId,
+      key.state,
+      key.algorithm,
+      key.createdAt ?? "",
+      key.activatedAt ?? "",
+      key.retiredAt ?? "",
+    ]);
+    return {
+      text: table(["KEY ID", "STATE", "ALGORITHM", "CREATED", "ACTIVATED", "RETIRED"], rows),
+      json: { keys },
+    };
+  },
+};

@@ -1,0 +1,25 @@
+import { KeyServiceClient } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
+import { callUnary } from "../../service-kit/rpc-client.ts";
+import type { Command } from "../command.ts";
+import { signingKeyView } from "./signing-key-view.ts";
+
+export const keysRotate: Command = {
+  name: "keys rotate",
+  summary: "Make the next signing key the active one, and prepare another",
+  details:
+    "Tokens of the key before stay good. Refused while the next key is so young that somebody who verifies\n" +
+    "tokens by the key set may not know it yet.",
+  positionals: [],
+  options: {
+    force: { type: "boolean", description: "rotate although the next key may not be known everywhere yet" },
+  },
+  checkWith: "gatehouse keys list",
+  async run({ flags }, backend) {
+    const { active } = await backend.call("token-service", KeyServiceClient, (client, context) =>
+      callUnary(client, client.rotateSigningKey, { force: flags.has("force") }, context),
+    );
+    if (active === undefined) throw new Error("token-service did not say which key is active");
+    const key = signingKeyView(active);
+    return { text: `${key.keyId} (${key.algorithm}) signs from now on`, json: { active: key } };
+  },
+};

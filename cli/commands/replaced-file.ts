@@ -1,0 +1,56 @@
+import { randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
+import { open, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { CliError } from "../cli-error.ts";
+import { EXIT } from "../exit-code.ts";
+
+/**
+ * Writes a file that is there whole or not at all: under another name beside it, on disk, then renamed. Ctrl-C and SIGTERM
+ * end the work and remove what was written so far.
+ *
+ * @param work gets `write`, which resolves when it may go on, and a signal that it has to heed.
+ * @throws {CliError} 73 if the file is there and must not be replaced, or cannot be written.
+ */
+export async function replaceFile(
+  path: string,
+  { force }: { force: boolean },
+  work: (write: (text: string) => Promise<void>, signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  refuseExisting(path, force);
+  const interrupted = new AbortController();
+  const interrupt = () =>
+    interrupted.abort(new CliError("Interrupted", { exitCode: EXIT.failed, code: "interrupted" }));
+  const partial = join(dirname(path), `.${basename(path)}.${randomUUID()}.partial`);
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, interrupt);
+  try {
+    const file = await open(partial, "wx", 0o600);
+    try {
+      await work(async (text) => file.writeFile(text), interrupted.signal);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    interrupted.signal.throwIfAborted();
+    refuseExisting(path, force);
+    await rename(partial, path);
+  } catch (error) {
+    await rm(partial, { force: true });
+    if (!(error instanceof Error && "syscall" in error)) throw error;
+    throw new CliError(`${path} cannot be written: ${error.message}`, {
+      exitCode: EXIT.output,
+      code: "output",
+      cause: error,
+    });
+  } finally {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.removeListener(signal, interrupt);
+  }
+}
+
+function refuseExisting(path: string, force: boolean): void {
+  if (force || !existsSync(path)) return;
+  throw new CliError(`${path} is there already: give --force to replace it`, {
+    exitCode: EXIT.output,
+    code: "output",
+  });
+}

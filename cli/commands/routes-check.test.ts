@@ -1,0 +1,41 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { run } from "../run.ts";
+import { COMMANDS } from "./commands.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "gatehouse-routes-check-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+async function check(text: string | undefined) {
+  const file = join(folder, text === undefined ? "absent.yaml" : "routes.yaml");
+  if (text !== undefined) writeFileSync(file, text);
+  const printed: Record<"out" | "error", string[]> = { out: [], error: [] };
+  const code = await run(["routes", "check", file], COMMANDS, {
+    environment: {},
+    defaultHome: folder,
+    writeOut: (line) => void printed.out.push(line),
+    writeError: (line) => void printed.error.push(line),
+  });
+  return { code, out: printed.out.join(""), error: printed.error.join("") };
+}
+
+test("a routes file that can be used is listed", async () => {
+  const { code, out } = await check(
+    "routes: [{ prefix: /a, upstreams: ['http://a', 'http://b'], methods: { GET: { auth: public } } }]",
+  );
+  expect([code, out]).toEqual([0, expect.stringMatching(/\/a +GET +http:\/\/a http:\/\/b/)]);
+});
+
+test("every problem of one that cannot is named with its line", async () => {
+  const { code, error } = await check("routes:\n  - prefix: /auth/x\n    methods: { GET: {} }\n");
+  expect(code).toBe(78);
+  expect(error).toMatch(/line 2, routes\.0\.prefix: is a path of the gateway itself/);
+  expect(error).toMatch(/line 3, routes\.0\.methods\.GET: must have either roles/);
+  expect(error).toMatch(/routes\.0\.upstream: is required/);
+});
+
+test("a file that cannot be read is a problem of its own", async () => {
+  expect(await check(undefined)).toMatchObject({ code: 78, error: expect.stringContaining("ENOENT") });
+});

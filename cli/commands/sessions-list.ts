@@ -1,0 +1,43 @@
+import { SessionServiceClient } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
+import { callUnary } from "../../service-kit/rpc-client.ts";
+import type { Command } from "../command.ts";
+import { table } from "./table.ts";
+
+export const sessionsList: Command = {
+  name: "sessions list",
+  summary: "Show the live sessions of a user, newest first",
+  positionals: ["user"],
+  options: {},
+  async run({ positionals }, backend) {
+    const [userId = ""] = positionals;
+    const answer = await backend.call("token-service", SessionServiceClient, (client, context) =>
+      callUnary(client, client.listSessions, { userId }, context),
+    );
+    const sessions = answer.sessions.map((session) => ({
+      id: session.id,
+      createdAt: session.createdAt?.toISOString() ?? null,
+      lastUsedAt: session.lastUsedAt?.toISOString() ?? null,
+      expiresAt: session.expiresAt?.toISOString() ?? null,
+      ip: session.ip,
+      userAgent: session.userAgent,
+      amr: session.amr,
+    }));
+    const rows = sessions.map(({ id, createdAt, lastUsedAt, ip, amr, userAgent }) => [
+      id,
+      createdAt ?? "",
+      lastUsedAt ?? "",
+      printable(ip),
+      amr.join(" "),
+      printable(userAgent),
+    ]);
+    return {
+      text: table(["SESSION ID", "CREATED", "LAST USED", "IP", "AMR", "USER AGENT"], rows),
+      json: { sessions },
+    };
+  },
+};
+
+/** What a client has sent must not write to the operator's terminal. */
+function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, "�");
+}

@@ -1,0 +1,45 @@
+import {
+  type SetUserAccessRequest,
+  UserAdminServiceClient,
+  UserStatus,
+} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
+import { callUnary } from "../../service-kit/rpc-client.ts";
+import type { Backend } from "../backend.ts";
+import { CliError } from "../cli-error.ts";
+import { EXIT } from "../exit-code.ts";
+import { type UserView, userView } from "./user-view.ts";
+
+/** A user as a change has left it. */
+export interface ChangedUser {
+  user: UserView;
+  endedSessionIds: string[];
+}
+
+/**
+ * Changes what a user may do; what is not named stays.
+ *
+ * @throws {CliError} also where the service is of a version that overlooks a part of the change.
+ */
+export async function setUserAccess(
+  backend: Backend,
+  userId: string,
+  change: Partial<Omit<SetUserAccessRequest, "userId">>,
+): Promise<ChangedUser> {
+  const stays = { role: Role.UNSPECIFIED, status: UserStatus.UNSPECIFIED, mustChangePassword: undefined };
+  const request = { ...stays, ...change, userId };
+  const answer = await backend.call("identity-service", UserAdminServiceClient, (client, context) =>
+    callUnary(client, client.setUserAccess, request, context),
+  );
+  const user = userView(answer.user);
+  if ((change.mustChangePassword ?? user.mustChangePassword) !== user.mustChangePassword) {
+    const message = "identity-service is of a version that cannot ask for another password";
+    throw new CliError(message, { exitCode: EXIT.failed, code: "not_supported" });
+  }
+  return { user, endedSessionIds: answer.endedSessionIds };
+}
+
+/** For people: how many sessions a change has ended. */
+export function sessionsEnded({ length }: readonly string[]): string {
+  return length === 1 ? "1 session has ended" : `${length} sessions have ended`;
+}

@@ -1,0 +1,60 @@
+import {
+  UserAdminServiceClient,
+  UserStatus,
+} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
+import { callUnary } from "../../service-kit/rpc-client.ts";
+import type { Command } from "../command.ts";
+import { UsageError } from "../usage-error.ts";
+import { oneOf } from "./one-of.ts";
+import { table } from "./table.ts";
+import { ROLES, STATUSES, userView } from "./user-view.ts";
+
+const DEFAULT_LIMIT = 50;
+const MAX_LIMIT = 100;
+
+export const usersList: Command = {
+  name: "users list",
+  summary: "Show users, newest first, a page at a time",
+  positionals: [],
+  options: {
+    query: { type: "string", value: "text", description: "only those with this in address or name" },
+    role: { type: "string", value: "role", description: "only USER, ADMIN or AUDITOR" },
+    status: { type: "string", value: "status", description: "only active or disabled" },
+    limit: { type: "string", value: "count", description: `1 to ${MAX_LIMIT}; ${DEFAULT_LIMIT} unless said` },
+    cursor: { type: "string", value: "id", description: "go on after the page before" },
+  },
+  async run({ values }, backend) {
+    const request = {
+      query: values.get("query") ?? "",
+      role: values.has("role") ? oneOf("--role", ROLES, values.get("role")) : Role.UNSPECIFIED,
+      status: values.has("status")
+        ? oneOf("--status", STATUSES, values.get("status"))
+        : UserStatus.UNSPECIFIED,
+      cursor: values.get("cursor") ?? "",
+      limit: limitOf(values.get("limit")),
+    };
+    const answer = await backend.call("identity-service", UserAdminServiceClient, (client, context) =>
+      callUnary(client, client.listUsers, request, context),
+    );
+    const users = answer.users.map(userView);
+    const nextCursor = answer.nextCursor || null;
+    const rows = users.map(({ id, email, role, status, createdAt }) => [
+      id,
+      email,
+      role,
+      status,
+      createdAt ?? "",
+    ]);
+    const page = table(["ID", "E-MAIL", "ROLE", "STATUS", "CREATED"], rows);
+    const more = nextCursor === null ? "" : `\nMore: --cursor ${nextCursor}`;
+    return { text: `${page}${more}`, json: { users, nextCursor } };
+  },
+};
+
+function limitOf(text: string | undefined): number {
+  if (text === undefined) return DEFAULT_LIMIT;
+  const limit = Number(text);
+  if (/^\d+$/.test(text) && limit >= 1 && limit <= MAX_LIMIT) return limit;
+  throw new UsageError(`--limit must be 1 to ${MAX_LIMIT}`);
+}

@@ -1,0 +1,245 @@
+import { pino } from "pino";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { noteReadings } from "../../audit-client/reading.fixture.ts";
+import { testDeps } from "../../identity-service/test-deps.ts";
+import { createUserAdminRpc, USER_ADMIN_CALLERS } from "../../identity-service/user-admin-rpc.ts";
+import { UserAdminServiceService } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { createRpcServer, type RpcServer } from "../../service-kit/rpc-server.ts";
+import { createTestCertificates, type TestCertificates } from "../../tests/support/certificates.ts";
+import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { run } from "../run.ts";
+import { COMMANDS } from "./commands.ts";
+import type { UserView } from "./user-view.ts";
+
+let certificates: TestCertificates;
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+let readings: ReturnType<typeof noteReadings>;
+let server: RpcServer;
+let port: number;
+let ada: string;
+
+beforeAll(async () => {
+  certificates = await createTestCertificates();
+  database = await createTestDatabase("identity-service");
+});
+afterAll(async () => {
+  await certificates.remove();
+  await database.drop();
+});
+beforeEach(async () => {
+  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox, security_events cascade`;
+  deps = await testDeps(database.sql);
+  readings = noteReadings();
+  server = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("identity-service"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("identity-service"),
+  });
+  server.add(UserAdminServiceService, USER_ADMIN_CALLERS, createUserAdminRpc(deps, readings.recordReading));
+  port = await server.listen();
+  await plant("admin@example.com", "ADMIN");
+  ada = await plant("ada@example.com", "USER");
+});
+afterEach(() => server.close(0));
+
+async function plant(email: string, role: string): Promise<string> {
+  const id = deps.newId();
+  await database.ownerSql`
+    insert into users (id, email, first_name, last_name, role, status, email_verified, created_at, updated_at)
+    values (${id}, ${email}, 'Ada', 'Lovelace', ${role}, 'active', true, now(), now())`;
+  return id;
+}
+
+async function gatehouse(argv: string[], caller: Parameters<TestCertificates["of"]>[0] = "operator") {
+  let [out, error] = ["", ""];
+  const code = await run(argv, COMMANDS, {
+    environment: { IDENTITY_SERVICE_ADDRESS: `127.0.0.1:${port}`, ...certificates.environmentOf(caller) },
+    defaultHome: "/no such home",
+    writeOut: (text) => {
+      out += text;
+    },
+    writeError: (text) => {
+      error += text;
+    },
+  });
+  return { code, out, error };
+}
+
+async function shown(id = ada): Promise<UserView> {
+  return (JSON.parse((await gatehouse(["users", "show", id, "--json"])).out) as { user: UserView }).user;
+}
+
+test("users list shows users, filtered and page by page, to people and to programs", async () => {
+  const list = async (...options: string[]) => {
+    const { out } = await gatehouse(["users", "list", "--json", ...options]);
+    return JSON.parse(out) as { users: UserView[]; nextCursor: string | null };
+  };
+  const emails = async (...options: string[]) => (await list(...options)).users.map(({ email }) => email);
+  expect(await emails()).toEqual(["ada@example.com", "admin@example.com"]);
+  expect(await emails("--query", "ADMIN@")).toEqual(["admin@example.com"]);
+  expect(await emails("--role", "USER")).toEqual(["ada@example.com"]);
+  expect(await emails("--status", "disabled")).toEqual([]);
+  const { nextCursor } = await list("--limit", "1");
+  expect(await emails("--cursor", nextCursor ?? "")).toEqual(["admin@example.com"]);
+
+  const { code, out } = await gatehouse(["users", "list", "--limit", "1"]);
+  expect(code).toBe(0);
+  const [head, row, more] = out.trimEnd().split("\n");
+  expect(head?.split(/ {2,}/)).toEqual(["ID", "E-MAIL", "ROLE", "STATUS", "CREATED"]);
+  expect(row).toContain(`${ada}  ada@example.com  USER  active`);
+  expect(more).toBe(`More: --cursor ${ada}`);
+});
+
+test("users show has everything about one", async () => {
+  expect(await shown()).toEqual({
+    id: ada,
+    email: "ada@example.com",
+    firstName: "Ada",
+    lastName: "Lovelace",
+    role: "USER",
+    status: "active",
+    emailVerified: true,
+    mfaEnabled: false,
+    mustChangePassword: false,
+    createdAt: expect.stringMatching(/Z$/),
+    firstLoginAt: null,
+  });
+  const { out } = await gatehouse(["users", "show", ada]);
+  expect(out).toMatch(/^email +ada@example.com$/m);
+  expect(out).toMatch(/^firstLoginAt +-$/m);
+});
+
+test("each change does what it says, and says which sessions ended", async () => {
+  deps.tokenService.revokeUserSessions.mockImplementation(async () => ["s1", "s2"]);
+  for (const [argv, text, after] of [
+    [["disable"], "is disabled; 2 sessions have ended", { status: "disabled" }],
+    [["enable"], "is active", { status: "active" }],
+    [["set-role", "AUDITOR"], "is AUDITOR; 2 sessions have ended", { role: "AUDITOR" }],
+    [
+      ["require-password-change"],
+      "must change the password; 2 sessions have ended",
+      { mustChangePassword: true },
+    ],
+    [["require-password-change", "--take-back"], "may keep the password", { mustChangePassword: false }],
+    [["unlock"], "is unlocked", {}],
+    [["end-sessions"], "is logged out everywhere; 2 sessions have ended", {}],
+  ] as const) {
+    const [verb, ...rest] = argv;
+    const result = await gatehouse(["users", verb, ada, ...rest]);
+    expect(result).toEqual({ code: 0, out: `${ada} ${text}\n`, error: "" });
+    expect(await shown()).toMatchObject(after);
+  }
+  const json = await gatehouse(["users", "end-sessions", ada, "--json"]);
+  expect(JSON.parse(json.out)).toEqual({ userId: ada, endedSessionIds: ["s1", "s2"] });
+});
+
+test("what cannot be undone is done for --yes only", async () => {
+  await database.ownerSql`
+    insert into totp_credentials values (${ada}, ${Buffer.alloc(48)}, '0123456789abcdef', now(), now(), 0)`;
+  for (const verb of ["reset-mfa", "delete"]) {
+    expect(await gatehouse(["users", verb, ada])).toMatchObject({
+      code: 64,
+      error: expect.stringMatching(/--yes/),
+    });
+  }
+  expect((await shown()).mfaEnabled).toBe(true);
+  expect(await gatehouse(["users", "reset-mfa", ada, "--yes"])).toMatchObject({ code: 0 });
+  expect((await shown()).mfaEnabled).toBe(false);
+  expect(await gatehouse(["users", "delete", ada, "--yes"])).toMatchObject({ code: 0 });
+  expect(await gatehouse(["users", "show", ada])).toMatchObject({ code: 1 });
+});
+
+test("the last administrator stays one, and nobody is not found", async () => {
+  const { out } = await gatehouse(["users", "list", "--role", "ADMIN", "--json"]);
+  const [admin] = (JSON.parse(out) as { users: UserView[] }).users;
+  for (const argv of [["disable"], ["set-role", "USER"], ["delete", "--yes"]]) {
+    const [verb = "", ...rest] = argv;
+    const { code, error } = await gatehouse(["users", verb, admin?.id ?? "", ...rest, "--json"]);
+    expect([code, JSON.parse(error).error.code]).toEqual([1, "last_admin"]);
+  }
+  for (const verb of ["show", "disable", "enable", "require-password-change", "unlock", "end-sessions"]) {
+    const { code, error } = await gatehouse(["users", verb, deps.newId(), "--json"]);
+    expect([code, JSON.parse(error).error.code]).toEqual([1, "not_found"]);
+  }
+});
+
+test.each([
+  ["users set-role x OWNER", "<role> must be one of USER, ADMIN, AUDITOR"],
+  ["users list --role OWNER", "--role must be one of"],
+  ["users list --status locked", "--status must be one of active, disabled"],
+  ["users list --limit 0", "--limit must be 1 to 100"],
+  ["users list --limit 1e1", "--limit must be 1 to 100"],
+  ["users show", "Missing: <id>"],
+])("%s asks nobody", async (line, problem) => {
+  const { code, error } = await gatehouse(line.split(" "));
+  expect({ code, error }).toEqual({ code: 64, error: expect.stringContaining(problem) });
+});
+
+test("only an operator's certificate and the gateway's may", async () => {
+  const { code, error } = await gatehouse(["users", "disable", ada, "--json"], "token-service");
+  expect([code, JSON.parse(error).error.code]).toEqual([1, "caller_not_allowed"]);
+  expect(await shown()).toMatchObject({ status: "active" });
+});
+
+test("an auditor's certificate reads and changes no user", async () => {
+  for (const argv of [
+    ["users", "list"],
+    ["users", "show", ada],
+    ["users", "disable", ada],
+  ]) {
+    const { error } = await gatehouse([...argv, "--json"], "auditor");
+    expect(JSON.parse(error).error.code).toBe("caller_not_allowed");
+  }
+  expect(readings.noted).toEqual([]);
+});
+
+test("what an operator reads is noted once a call, with the filter; an address they look for where it can be erased", async () => {
+  await gatehouse(["users", "list", "--role", "USER", "--limit", "2"]);
+  await gatehouse(["users", "list", "--query", "ada@example.com"]);
+  await gatehouse(["users", "list", "--query", "lovel"]);
+  await gatehouse(["users", "show", ada]);
+  const actor = { userId: "operator:tester", role: "OPERATOR" };
+  expect(readings.noted).toMatchObject([
+    { action: "user.listed", actor, reason: "role=USER limit=2" },
+    { action: "user.listed", actor: { ...actor, claimedEmail: "ada@example.com" } },
+    { action: "user.listed", actor, reason: expect.stringContaining("queryCharacters=5") },
+    { action: "user.read", actor, resource: ada },
+  ]);
+  expect(JSON.stringify(readings.noted.map(({ reason }) => reason))).not.toMatch(/ada@|lovel/);
+});
+
+test("who cannot be noted is not answered", async () => {
+  await server.close(0);
+  server = createRpcServer({
+    address: "127.0.0.1:0",
+    certificate: certificates.of("identity-service"),
+    logger: pino({ level: "silent" }),
+    metrics: createMetrics("identity-service"),
+  });
+  const away = async () => Promise.reject(new DomainError("audit_unavailable"));
+  server.add(UserAdminServiceService, USER_ADMIN_CALLERS, createUserAdminRpc(deps, away));
+  port = await server.listen();
+  const { out, error } = await gatehouse(["users", "show", ada, "--json"]);
+  expect([out, JSON.parse(error).error.code]).toEqual(["", "audit_unavailable"]);
+});
+
+test("what an operator changes is told to the audit log under their name", async () => {
+  await gatehouse(["users", "disable", ada]);
+  const [event] = await database.sql`
+    select type, person, actor_id, user_id from security_events where type = 'status_changed'`;
+  expect(event).toEqual({ type: "status_changed", person: "operator:tester", actor_id: null, user_id: ada });
+});
+
+test("an answer that was lost says how to see what was done", async () => {
+  await database.ownerSql`alter table users rename to gone`;
+  try {
+    const { code, error } = await gatehouse(["users", "disable", ada]);
+    expect({ code, error }).toEqual({ code: 1, error: expect.stringContaining("gatehouse users show") });
+  } finally {
+    await database.ownerSql`alter table gone rename to users`;
+  }
+});
