@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Identity } from "../deploy/local/certificates.ts";
-import { connectTo } from "../deploy/local/ensure-database.ts";
+import { connectTo } from "../deploy/local/postgres/ensure-database.ts";
 import {
   IdentityServiceClient,
   IdentityServiceService,

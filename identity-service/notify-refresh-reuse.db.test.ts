@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { connectTo } from "../deploy/local/ensure-database.ts";
+import { connectTo } from "../deploy/local/postgres/ensure-database.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { createMailSender } from "./mail-sender.ts";

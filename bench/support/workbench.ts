@@ -1,10 +1,10 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { startEmbeddedPostgres } from "../../deploy/local/embedded-postgres.ts";
-import { connectTo } from "../../deploy/local/ensure-database.ts";
+import { startEmbeddedPostgres } from "../../deploy/local/postgres/embedded-postgres.ts";
+import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
+import { provision, servicePasswordFile } from "../../deploy/local/postgres/provision.ts";
 import { makePrivateDirectory, randomPassword } from "../../deploy/local/private-file.ts";
-import { provision, servicePasswordFile } from "../../deploy/local/provision.ts";
 import { databaseOf, type ServiceName } from "../../deploy/local/service-databases.ts";
 import { openPool } from "../../service-kit/postgres.ts";
 import { freePort } from "../../tests/support/free-port.ts";

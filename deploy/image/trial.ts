@@ -18,8 +18,8 @@ import {
 } from "../k8s/manifests.ts";
 import { type Manifest, renderOverlay } from "../k8s/render.ts";
 import { type TrialSecret, trialSecrets } from "../k8s/trial-secrets.ts";
-import { startEmbeddedPostgres } from "../local/embedded-postgres.ts";
-import { unprivilegedUser } from "../local/unprivileged-user.ts";
+import { startEmbeddedPostgres } from "../local/postgres/embedded-postgres.ts";
+import { unprivilegedUser } from "../local/postgres/unprivileged-user.ts";
 
 /*
  * Runs what the development overlay says, by Docker instead of a cluster: the same arguments, variables, files with the
@@ -285,7 +285,7 @@ async function startMailbox(folder: string): Promise<ChildProcess> {
   const mails = join(folder, "mail");
   await mkdir(mails);
   const environment = { SMTP_PORT: "1025", MAILBOX_PORT: "1080", MAIL_DIRECTORY: mails };
-  const started = spawn(process.execPath, [join(ROOT, "deploy/local/mailbox.ts")], {
+  const started = spawn(process.execPath, [join(ROOT, "deploy/local/demo/mailbox.ts")], {
     env: environment,
     stdio: "ignore",
   });

@@ -3,13 +3,14 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ensureCertificates } from "./certificates.ts";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "./embedded-postgres.ts";
 import { hasPrometheus } from "./find-prometheus.ts";
 import { type FirstAdministrator, firstAdministrator } from "./first-administrator.ts";
 import type { Home } from "./home.ts";
 import { LaunchError } from "./launch-error.ts";
 import { forgetProcesses } from "./leftover-processes.ts";
 import { rotateLog } from "./log-file.ts";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "./postgres/embedded-postgres.ts";
+import { provision } from "./postgres/provision.ts";
 import {
   keptSecret,
   makePrivateDirectory,
@@ -29,7 +30,6 @@ import {
   STOP_GROUPS,
 } from "./processes.ts";
 import { writeProvidersFile } from "./providers-file.ts";
-import { provision } from "./provision.ts";
 import { writeRoutesFile } from "./routes-file.ts";
 import type { Settings } from "./settings.ts";
 import type { SummaryRow } from "./summary.ts";

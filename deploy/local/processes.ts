@@ -3,7 +3,7 @@ import { certificateFiles, type Identity } from "./certificates.ts";
 import { hasPrometheus } from "./find-prometheus.ts";
 import type { FirstAdministrator } from "./first-administrator.ts";
 import type { Home } from "./home.ts";
-import { servicePasswordFile } from "./provision.ts";
+import { servicePasswordFile } from "./postgres/provision.ts";
 import { databaseOf, type ServiceName } from "./service-databases.ts";
 import type { Settings } from "./settings.ts";
 import type { ProcessSpec } from "./supervisor.ts";
@@ -193,7 +193,7 @@ function monitoring(settings: Settings, home: Home): ProcessSpec {
 function mailbox(settings: Settings, home: Home): ProcessSpec {
   return {
     name: "mailbox",
-    entry: "deploy/local/mailbox.ts",
+    entry: "deploy/local/demo/mailbox.ts",
     nodeOptions: ["--optimize-for-size", "--max-semi-space-size=1"], // 113 MB at rest instead of 152
     address: local(settings.MAILBOX_PORT),
     readyUrl: `http://${local(settings.MAILBOX_PORT)}/healthz`,
@@ -209,7 +209,7 @@ function demoProvider(settings: Settings, home: Home): ProcessSpec {
   const gatewayUrl = `http://${local(settings.GATEWAY_PORT)}`;
   return {
     name: "demo-provider",
-    entry: "deploy/local/demo-provider.ts",
+    entry: "deploy/local/demo/demo-provider.ts",
     nodeOptions: ["--optimize-for-size", "--max-semi-space-size=1"],
     address: local(settings.DEMO_PROVIDER_PORT),
     readyUrl: `${demoIssuer(settings)}/.well-known/openid-configuration`,

@@ -7,7 +7,7 @@ import { type LauncherLock, takeLauncherLock } from "./launcher-lock.ts";
 import { endLeftovers } from "./leftover-processes.ts";
 import { onNpmGone } from "./npm-parent.ts";
 import { requireFreePorts } from "./ports.ts";
-import { stopLeftoverPostgres } from "./postgres-processes.ts";
+import { stopLeftoverPostgres } from "./postgres/postgres-processes.ts";
 import { readSettings, type Settings, settingsPorts, writePorts } from "./settings.ts";
 import { summary } from "./summary.ts";
 

@@ -39,7 +39,7 @@ beforeAll(async () => {
   for (const name of ["link-key", "mfa-key", "device-key"]) {
     await writeFile(join(folder, name), randomBytes(32).toString("base64"), { mode: 0o600 });
   }
-  run("deploy/local/mailbox.ts", {
+  run("deploy/local/demo/mailbox.ts", {
     SMTP_PORT: String(ports.smtp),
     MAILBOX_PORT: String(ports.mailbox),
     MAIL_DIRECTORY: folder,

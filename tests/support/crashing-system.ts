@@ -3,8 +3,11 @@ import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../deploy/local/embedded-postgres.ts";
 import { openHome } from "../../deploy/local/home.ts";
+import {
+  type EmbeddedPostgres,
+  startEmbeddedPostgres,
+} from "../../deploy/local/postgres/embedded-postgres.ts";
 import { processPlan } from "../../deploy/local/processes.ts";
 import { untilReady } from "../../deploy/local/readiness.ts";
 import { readSettings } from "../../deploy/local/settings.ts";

@@ -1,8 +1,8 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import type { TestProject } from "vitest/node";
-import type { PostgresServer } from "../../deploy/local/embedded-postgres.ts";
-import { connectTo, ensureDatabase, ensureRoles } from "../../deploy/local/ensure-database.ts";
+import type { PostgresServer } from "../../deploy/local/postgres/embedded-postgres.ts";
+import { connectTo, ensureDatabase, ensureRoles } from "../../deploy/local/postgres/ensure-database.ts";
 import { SERVICE_DATABASES } from "../../deploy/local/service-databases.ts";
 import { type TestPostgres, templateName } from "./postgres-template.ts";
 import { embeddedServer, namedServer, type TestServer } from "./postgres-test-server.ts";

@@ -1,13 +1,13 @@
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { LockHeldError, takeLauncherLock } from "../../deploy/local/launcher-lock.ts";
 import {
   type EmbeddedPostgres,
   type PostgresServer,
   startEmbeddedPostgres,
-} from "../../deploy/local/embedded-postgres.ts";
-import { LockHeldError, takeLauncherLock } from "../../deploy/local/launcher-lock.ts";
-import { stopLeftoverPostgres } from "../../deploy/local/postgres-processes.ts";
+} from "../../deploy/local/postgres/embedded-postgres.ts";
+import { stopLeftoverPostgres } from "../../deploy/local/postgres/postgres-processes.ts";
 import { randomPassword } from "../../deploy/local/private-file.ts";
 import { freePort } from "./free-port.ts";
 

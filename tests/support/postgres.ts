@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { inject } from "vitest";
-import { closeToOthers, connectTo } from "../../deploy/local/ensure-database.ts";
+import { closeToOthers, connectTo } from "../../deploy/local/postgres/ensure-database.ts";
 import { databaseOf, type ServiceDatabase, type ServiceName } from "../../deploy/local/service-databases.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import { type TestPostgres, templateName } from "./postgres-template.ts";

@@ -1,7 +1,7 @@
 import { readFile, symlink } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { z } from "zod";
-import { errorCode } from "./launch-error.ts";
+import { errorCode } from "../launch-error.ts";
 
 const symlinksSchema = z.array(z.object({ source: z.string(), target: z.string() }));
 

@@ -1,8 +1,8 @@
-import { openPool, type Sql, transaction } from "../../service-kit/postgres.ts";
-import { migrateSchema } from "../migrate-schema.ts";
+import { openPool, type Sql, transaction } from "../../../service-kit/postgres.ts";
+import { migrateSchema } from "../../migrate-schema.ts";
+import type { ServiceDatabase } from "../service-databases.ts";
 import type { PostgresServer } from "./embedded-postgres.ts";
 import { scramVerifier } from "./scram-verifier.ts";
-import type { ServiceDatabase } from "./service-databases.ts";
 
 /** Arbitrary: one at a time where several test runs share a server, which cannot alter one role from two sides. */
 const ADVISORY_LOCK = 7_031_002;

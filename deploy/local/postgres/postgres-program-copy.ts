@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { chmod, cp, lstat, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, sep } from "node:path";
-import { errorCode, errorText } from "./launch-error.ts";
+import { errorCode, errorText } from "../launch-error.ts";
 import { hydrateSymlinks } from "./postgres-program-links.ts";
 
 /** Needed to build against PostgreSQL, not to run it: a third of the size. */

@@ -4,7 +4,7 @@ import { chmod, chown, mkdtemp, open, readdir, readFile, rename, rm, rmdir, stat
 import { basename, dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
-import { errorCode, LaunchError } from "./launch-error.ts";
+import { errorCode, LaunchError } from "../launch-error.ts";
 import { POSTGRES_MAJOR, type PostgresProgram } from "./postgres-program.ts";
 import type { User } from "./unprivileged-user.ts";
 

@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { errorText, LaunchError } from "./launch-error.ts";
+import { errorText, LaunchError } from "../launch-error.ts";
 import { reachableCopies } from "./postgres-program-copy.ts";
 import { hydrateSymlinks } from "./postgres-program-links.ts";
 import type { User } from "./unprivileged-user.ts";

@@ -1,8 +1,8 @@
 import { join } from "node:path";
+import { keptSecret, randomPassword } from "../private-file.ts";
+import { SERVICE_DATABASES, type ServiceDatabase } from "../service-databases.ts";
 import type { PostgresServer } from "./embedded-postgres.ts";
 import { connectTo, ensureDatabase, ensureRoles, type RolePasswords } from "./ensure-database.ts";
-import { keptSecret, randomPassword } from "./private-file.ts";
-import { SERVICE_DATABASES, type ServiceDatabase } from "./service-databases.ts";
 
 /** What provisioning needs to know. */
 export interface ProvisionOptions {

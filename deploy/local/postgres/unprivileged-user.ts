@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { LaunchError } from "./launch-error.ts";
+import { LaunchError } from "../launch-error.ts";
 
 /** Who a process runs as. */
 export interface User {

@@ -3,7 +3,7 @@ import { readdir, readFile, readlink, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { LaunchError } from "./launch-error.ts";
+import { LaunchError } from "../launch-error.ts";
 
 const run = promisify(execFile);
 
