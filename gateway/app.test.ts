@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { DomainError } from "../service-kit/errors.ts";
-import { ada, HOST, send, testGateway, tokens } from "./gateway.fixture.ts";
+import { ada, HOST, send, testGateway, tokens } from "./testing/test-gateway.ts";
 
 const login = { email: ada.email, password: "correct horse" };
 

@@ -1,7 +1,7 @@
 import { BlockList } from "node:net";
 import { expect, test } from "vitest";
 import { configSchema } from "./config.ts";
-import { trustedProxies } from "./trusted-proxies.ts";
+import { trustedProxies } from "./edge/trusted-proxies.ts";
 
 const { ALLOWED_HOSTS, TRUSTED_PROXIES } = configSchema.shape;
 

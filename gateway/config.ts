@@ -13,9 +13,9 @@ import {
   redisConfigProblem,
   tlsConfig,
 } from "../service-kit/config.ts";
-import { parseIntrospectionClients } from "./introspection-clients.ts";
-import { limitClassesSchema } from "./limit-class.ts";
-import { TOKEN_DELIVERIES } from "./oauth-redirect.ts";
+import { TOKEN_DELIVERIES } from "./auth/oauth-redirect.ts";
+import { limitClassesSchema } from "./limits/limit-class.ts";
+import { parseIntrospectionClients } from "./services/introspection-clients.ts";
 
 const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?$/;
 

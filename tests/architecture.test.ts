@@ -163,7 +163,7 @@ test.each([
 test("HTTP statuses are chosen in one file of the gateway, gRPC statuses in one file of service-kit", () => {
   const isRpcFile = (path: string) => /^service-kit\/(rpc-|health-)/.test(path);
   const http = sourceFiles("gateway").filter(
-    ({ path, text }) => /\b(status|code)\((4|5)\d\d\)/.test(text) && path !== "gateway/http-errors.ts",
+    ({ path, text }) => /\b(status|code)\((4|5)\d\d\)/.test(text) && path !== "gateway/edge/http-errors.ts",
   );
   const rpc = sourceFiles(...SOURCE_FOLDERS).filter(
     ({ path, text }) => /\bstatus\.[A-Z_]{4,}\b/.test(text) && !isRpcFile(path),

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type ClassLimits, defaultLimitClasses, limitClassesSchema } from "../gateway/limit-class.ts";
+import { type ClassLimits, defaultLimitClasses, limitClassesSchema } from "../gateway/limits/limit-class.ts";
 import { parseRoutesFile } from "../routes-file/routes-file.ts";
 
 const DOCS = join(import.meta.dirname, "..", "docs");

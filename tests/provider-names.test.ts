@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "vitest";
-import { testGateway } from "../gateway/gateway.fixture.ts";
+import { testGateway } from "../gateway/testing/test-gateway.ts";
 import { RESERVED_PROVIDER_NAMES } from "../identity-service/oauth-provider-names.ts";
 
 const { app } = testGateway();

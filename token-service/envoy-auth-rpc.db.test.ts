@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { type Client, status } from "@grpc/grpc-js";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { failure } from "../gateway/envelope.ts";
-import { CHALLENGE, HTTP_STATUS } from "../gateway/http-errors.ts";
+import { failure } from "../gateway/edge/envelope.ts";
+import { CHALLENGE, HTTP_STATUS } from "../gateway/edge/http-errors.ts";
 import { HeaderValueOption_HeaderAppendAction as HeaderAppendAction } from "../proto/gen/envoy/config/core/v3/base.ts";
 import {
   AuthorizationClient,

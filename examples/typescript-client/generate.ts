@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { generateSource } from "oazapfts";
-import { answeringGateway } from "../../gateway/openapi.fixture.ts";
+import { answeringGateway } from "../../gateway/testing/answering-gateway.ts";
 
 // Writes the client of the gateway's OpenAPI document as it is now: `npm run generate:client`.
 

@@ -183,7 +183,7 @@ describe("over plain HTTP", () => {
   });
 
   test("sixty callbacks with random states are refused, each for itself", async () => {
-    // No more than the limit of an address leaves room for: gateway/rate-limits.test.ts has what comes beyond.
+    // No more than the limit of an address leaves room for: gateway/edge/rate-limits.test.ts has what comes beyond.
     const handle = () => randomBytes(32).toString("base64url");
     for (let round = 0; round < 60; round += 1) {
       const answer = await api.get(`/auth/demo/callback?code=c&state=${handle()}`, {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { accountTour } from "../../examples/typescript-client/account-tour.ts";
-import type { OpenApiDocument } from "../../gateway/openapi-document.ts";
+import type { OpenApiDocument } from "../../gateway/openapi/openapi-document.ts";
 import { type ContractChecker, contractChecker } from "../support/openapi-answers.ts";
 import { ADMIN, type System, startSystem } from "../support/system.ts";
 import { verificationToken } from "../support/verified-user.ts";

@@ -1,0 +1,183 @@
+import { expect, test, vi } from "vitest";
+import type { AuditEvent } from "../../audit-client/audit-entry.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { createNoteReading } from "../edge/note-reading.ts";
+import { absentAuditQuery, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
+import type { AuditFilter, StoredAuditEntry } from "./audit-query-client.ts";
+
+function gateway() {
+  const asked: AuditFilter[] = [];
+  const search = async (filter: AuditFilter) => {
+    asked.push(filter);
+    return { entries: [], nextCursor: null };
+  };
+  return { asked, app: testGateway({ auditQuery: { ...absentAuditQuery, search } }).app };
+}
+
+test.each([
+  { token: "admin-token", status: 200 },
+  { token: "auditor-token", status: 200 },
+  { token: "user-token", status: 403 },
+  { token: "revoked-token", status: 401 },
+])("the audit log is read by administrators and auditors: $token, $status", async ({ token, status }) => {
+  const { app } = gateway();
+  const response = await send(app, { url: "/admin/audit", token });
+  expect(response.statusCode).toBe(status);
+  expect(response.headers["cache-control"]).toBe("no-store");
+});
+
+test("without filters it is the newest fifty", async () => {
+  const { app, asked } = gateway();
+  const response = await send(app, { url: "/admin/audit", token: "auditor-token" });
+  expect(response.json().data).toEqual({ entries: [], nextCursor: null });
+  expect(asked).toEqual([{ limit: 50 }]);
+});
+
+test("every filter is passed on", async () => {
+  const { app, asked } = gateway();
+  const query = new URLSearchParams({
+    actor: USER_ID,
+    action: "auth.login",
+    resource: "r",
+    outcome: "unknown",
+    requestId: USER_ID,
+    from: "2026-01-01T00:00:00Z",
+    to: "2026-01-02T00:00:00+02:00",
+    cursor: "c",
+    limit: "100",
+  });
+  await send(app, { url: `/admin/audit?${query}`, token: "admin-token" });
+  expect(asked).toEqual([
+    {
+      actor: USER_ID,
+      action: "auth.login",
+      resource: "r",
+      outcome: "unknown",
+      requestId: USER_ID,
+      from: new Date("2026-01-01T00:00:00Z"),
+      to: new Date("2026-01-01T22:00:00Z"),
+      cursor: "c",
+      limit: 100,
+    },
+  ]);
+});
+
+test.each(["client:ledger", "operator:ada", "auditor:ada.l"])(
+  "the actor %s is searched for",
+  async (actor) => {
+    const { app, asked } = gateway();
+    await send(app, { url: `/admin/audit?actor=${actor}`, token: "auditor-token" });
+    expect(asked).toEqual([{ actor, limit: 50 }]);
+  },
+);
+
+test("who searched for what, and who read which entry, is in the log before the answer: one entry a call", async () => {
+  const durable = Promise.withResolvers<void>();
+  const readings: AuditEvent[] = [];
+  const recordEvent = async (event: AuditEvent) => {
+    readings.push(event);
+    await durable.promise;
+  };
+  const search = vi.fn(async () => ({ entries: [], nextCursor: null }));
+  const { app } = testGateway({
+    auditQuery: { ...PROOFS, search },
+    noteReading: createNoteReading({ recordEvent }, () => new Date(1_000)),
+  });
+  const query = `actor=client:ledger&resource=pay_1&requestId=${SESSION_ID}&cursor=c&limit=7`;
+  const answer = send(app, { url: `/admin/audit?${query}`, token: "auditor-token" });
+  await expect.poll(() => readings).toHaveLength(1);
+  expect(search).not.toHaveBeenCalled();
+  durable.resolve();
+  expect((await answer).statusCode).toBe(200);
+  await send(app, { url: `/v1/admin/audit/${USER_ID}`, token: "admin-token" });
+  expect(readings).toMatchObject([
+    {
+      kind: "event",
+      action: "audit.searched",
+      actor: { userId: USER_ID, role: "AUDITOR", sessionId: SESSION_ID },
+      occurredAt: new Date(1_000),
+      clientIp: "127.0.0.1",
+      resource: "",
+      reason: `actor=client:ledger resource=pay_1 limit=7 request=${SESSION_ID}`,
+    },
+    { action: "audit.entry_read", actor: { role: "ADMIN" }, resource: USER_ID },
+  ]);
+  expect(readings[1]).not.toHaveProperty("reason");
+});
+
+test("a reading that cannot be noted is not answered", async () => {
+  const { app } = testGateway({
+    auditQuery: PROOFS,
+    noteReading: async () => {
+      throw new DomainError("audit_unavailable");
+    },
+  });
+  const response = await send(app, { url: `/admin/audit/${USER_ID}`, token: "admin-token" });
+  expect([response.statusCode, response.json().error.code]).toEqual([503, "audit_unavailable"]);
+});
+
+test.each([
+  "limit=0",
+  "limit=101",
+  "limit=-1",
+  "limit=1e1",
+  "limit=",
+  "limit=1&limit=2",
+  "actor=me",
+  "actor=client:",
+  "actor=service:ledger",
+  "actor=client:a%00b",
+  "outcome=all",
+  "from=yesterday",
+  "from=2026-02-30T00:00:00Z",
+  "sort=asc",
+  "__proto__=1",
+])("?%s is refused", async (query) => {
+  const { app } = gateway();
+  const response = await send(app, { url: `/admin/audit?${query}`, token: "admin-token" });
+  expect(response.statusCode).toBe(400);
+  expect(response.json().error.details).toHaveLength(1);
+});
+
+const PROOFS = {
+  ...absentAuditQuery,
+  get: async (id: string) => ({ entry: { id } as StoredAuditEntry, proof: null }),
+  checkpoint: async () => ({ checkpoint: "note", verifierKey: "key" }),
+  proveInclusion: async (sequence: number, treeSize: number) => ({
+    leafHash: `${sequence}`,
+    proof: [`${treeSize}`],
+  }),
+  proveConsistency: async (first: number, second: number) => [`${first}`, `${second}`],
+};
+
+test.each([
+  [`/admin/audit/${USER_ID}`, { entry: { id: USER_ID }, proof: null }],
+  ["/admin/audit/checkpoint", { checkpoint: "note", verifierKey: "key" }],
+  ["/admin/audit/inclusion?sequence=3&treeSize=7", { leafHash: "3", proof: ["7"] }],
+  ["/admin/audit/consistency?from=3&to=7", { proof: ["3", "7"] }],
+])("%s is for administrators and auditors only", async (url, data) => {
+  const { app } = testGateway({ auditQuery: PROOFS });
+  for (const token of ["admin-token", "auditor-token"]) {
+    const response = await send(app, { url, token });
+    expect(response.json().data).toEqual(data);
+    expect(response.headers["cache-control"]).toBe("no-store");
+  }
+  expect((await send(app, { url, token: "user-token" })).statusCode).toBe(403);
+  expect((await send(app, { url })).statusCode).toBe(401);
+});
+
+test.each([
+  "me",
+  "inclusion",
+  "inclusion?sequence=0&treeSize=1",
+  "inclusion?sequence=1&treeSize=1e3",
+  "consistency?from=1",
+  "consistency?from=-1&to=2",
+  "consistency?from=1&to=99999999999999999",
+  // Would be rounded to another one.
+  "consistency?from=1&to=9007199254740993",
+])("/admin/audit/%s is refused", async (path) => {
+  const { app } = testGateway({ auditQuery: PROOFS });
+  const response = await send(app, { url: `/admin/audit/${path}`, token: "admin-token" });
+  expect(response.statusCode).toBe(400);
+});

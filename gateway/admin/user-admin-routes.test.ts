@@ -1,0 +1,155 @@
+import { expect, test, vi } from "vitest";
+import { DomainError } from "../../service-kit/errors.ts";
+import { absentUsers, ada, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
+
+const managed = { ...ada, status: "active" as const, mustChangePassword: false };
+const OTHER = "0199a000-0000-7000-8000-0000000000aa";
+
+function gateway(overrides: Partial<typeof absentUsers> = {}) {
+  const list = vi.fn(async () => ({ users: [managed], nextCursor: null }));
+  const get = vi.fn(async () => managed);
+  const setAccess = vi.fn(async () => ({ user: managed, endedSessionIds: ["s1", "s2"] }));
+  const remove = vi.fn(async () => ["s3"]);
+  const endSessions = vi.fn(async () => ["s4"]);
+  const resetMfa = vi.fn(async () => ["s5"]);
+  const built = testGateway({
+    users: { ...absentUsers, list, get, setAccess, delete: remove, resetMfa, endSessions, ...overrides },
+  });
+  return { ...built, list, get, setAccess, remove, endSessions, resetMfa };
+}
+
+const ROUTES = [
+  { method: "GET", url: "/admin/users" },
+  { method: "GET", url: `/admin/users/${OTHER}` },
+  { method: "PATCH", url: `/admin/users/${OTHER}`, body: { status: "disabled" } },
+  { method: "DELETE", url: `/admin/users/${OTHER}` },
+  { method: "POST", url: `/admin/users/${OTHER}/sessions/revoke` },
+  { method: "POST", url: `/admin/users/${OTHER}/mfa/reset` },
+] as const;
+
+test.each(ROUTES)("$method $url is for administrators only", async (route) => {
+  const { app, list, get, setAccess, remove, endSessions, resetMfa } = gateway();
+  for (const [token, status] of [
+    ["user-token", 403],
+    ["auditor-token", 403],
+    ["revoked-token", 401],
+  ] as const) {
+    expect((await send(app, { ...route, token })).statusCode).toBe(status);
+  }
+  for (const call of [list, get, setAccess, remove, endSessions, resetMfa])
+    expect(call).not.toHaveBeenCalled();
+  expect((await send(app, { ...route, token: "admin-token" })).statusCode).toBe(200);
+});
+
+test("the list passes its filters on, and is fifty unless told", async () => {
+  const { app, list } = gateway();
+  const query = "query=ada&role=ADMIN&status=disabled&cursor=c&limit=100";
+  const answer = await send(app, { url: `/admin/users?${query}`, token: "admin-token" });
+  expect(answer.json().data).toMatchObject({ users: [{ id: USER_ID, status: "active" }], nextCursor: null });
+  const filter = { query: "ada", role: "ADMIN", status: "disabled", cursor: "c", limit: 100 };
+  expect(list).toHaveBeenLastCalledWith(filter, expect.anything());
+  await send(app, { url: "/admin/users", token: "admin-token" });
+  expect(list).toHaveBeenLastCalledWith({ limit: 50 }, expect.anything());
+});
+
+test.each(["limit=0", "limit=101", "role=OWNER", "status=locked", "sort=asc", "query="])(
+  "?%s is refused",
+  async (query) => {
+    const { app } = gateway();
+    const answer = await send(app, { url: `/admin/users?${query}`, token: "admin-token" });
+    expect(answer.statusCode).toBe(400);
+  },
+);
+
+test.each([
+  {},
+  { role: "OWNER" },
+  { status: "locked" },
+  { role: "USER", email: "a@b.example" },
+  { role: null },
+])("a change to %j is refused", async (body) => {
+  const { app, setAccess } = gateway();
+  const answer = await send(app, {
+    method: "PATCH",
+    url: `/admin/users/${OTHER}`,
+    body,
+    token: "admin-token",
+  });
+  expect(answer.statusCode).toBe(400);
+  expect(setAccess).not.toHaveBeenCalled();
+});
+
+test("sessions that a change, a deletion or an administrator ends are refused at once", async () => {
+  const { app, refused } = gateway();
+  for (const route of ROUTES) await send(app, { ...route, token: "admin-token" });
+  expect(refused).toEqual(["s1", "s2", "s3", "s4", "s5"]);
+});
+
+test("what administrators do is audited by name and with the user's id; reading is not", async () => {
+  const { app, entries } = gateway();
+  for (const route of ROUTES) await send(app, { ...route, token: "admin-token" });
+  const intents = entries.filter(({ kind }) => kind === "intent");
+  expect(intents.map(({ action, resource }) => [action, resource])).toEqual([
+    ["admin.users.update", OTHER],
+    ["admin.users.delete", OTHER],
+    ["admin.users.revoke_sessions", OTHER],
+    ["admin.users.reset_mfa", OTHER],
+  ]);
+});
+
+test("the last administrator is 409 last_admin, nobody is 404 not_found", async () => {
+  const fails = (code: "last_admin" | "not_found") => () => Promise.reject(new DomainError(code));
+  const last = gateway({ setAccess: fails("last_admin"), delete: fails("last_admin") });
+  for (const route of ROUTES.slice(2, 4)) {
+    const answer = await send(last.app, { ...route, token: "admin-token" });
+    expect([answer.statusCode, answer.json().error.code]).toEqual([409, "last_admin"]);
+  }
+  const nobody = gateway({ get: fails("not_found"), endSessions: fails("not_found") });
+  for (const route of [ROUTES[1], ROUTES[4]]) {
+    const answer = await send(nobody.app, { ...route, token: "admin-token" });
+    expect([answer.statusCode, answer.json().error.code]).toEqual([404, "not_found"]);
+  }
+});
+
+test("an administrator asks for another password, and takes that back", async () => {
+  const { app, setAccess, refused } = gateway();
+  const url = `/admin/users/${OTHER}`;
+  for (const mustChangePassword of [true, false]) {
+    const body = { mustChangePassword };
+    const answer = await send(app, { method: "PATCH", url, token: "admin-token", body });
+    expect(answer.json().data.user).toMatchObject({ mustChangePassword: false });
+    expect(setAccess).toHaveBeenLastCalledWith({ userId: OTHER, ...body }, expect.anything());
+  }
+  expect(refused).toEqual(["s1", "s2", "s1", "s2"]);
+  for (const mustChangePassword of ["true", 1, null]) {
+    const body = { mustChangePassword };
+    const answer = await send(app, { method: "PATCH", url, token: "admin-token", body });
+    expect(answer.json().error.code).toBe("validation_failed");
+  }
+});
+
+test.each([
+  {
+    url: "/admin/users?query=Ada@Example.com&role=ADMIN",
+    filter: "role=ADMIN limit=50",
+    address: "ada@example.com",
+  },
+  { url: "/admin/users?query=ada&cursor=c", filter: "limit=50 queryCharacters=3", address: undefined },
+])(
+  "$url: the log has who looked for what, an address where it can be erased",
+  async ({ url, filter, address }) => {
+    const { app, readings } = gateway();
+    await send(app, { url, token: "admin-token" });
+    expect(readings).toHaveLength(1);
+    expect(readings[0]).toMatchObject({ action: "user.listed", resource: "", reason: filter });
+    expect(readings[0]?.actor).toMatchObject({ userId: USER_ID, role: "ADMIN" });
+    expect(readings[0]?.actor.claimedEmail).toBe(address);
+  },
+);
+
+test("the log has whose account was read; of whom may not read, nothing", async () => {
+  const { app, readings } = gateway();
+  await send(app, { url: `/admin/users/${OTHER}`, token: "user-token" });
+  await send(app, { url: `/admin/users/${OTHER}`, token: "admin-token" });
+  expect(readings).toMatchObject([{ action: "user.read", resource: OTHER, actor: { userId: USER_ID } }]);
+});

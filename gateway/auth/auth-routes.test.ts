@@ -1,0 +1,336 @@
+import { expect, test } from "vitest";
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import {
+  absentAccounts,
+  ada,
+  SESSION_ID,
+  send,
+  testGateway,
+  tokens,
+  USER_ID,
+} from "../testing/test-gateway.ts";
+import type { AccountClient } from "./account-client.ts";
+import type { IdentityClient } from "./identity-client.ts";
+import type { SessionClient } from "./session-client.ts";
+
+const absent = () => Promise.reject(new Error("not part of this test"));
+
+function withIdentity(identity: Partial<IdentityClient>) {
+  const close = () => undefined;
+  return testGateway({ identity: { register: absent, login: absent, getUser: absent, close, ...identity } });
+}
+
+function withSessions(sessions: Partial<SessionClient>, accounts: Partial<AccountClient> = {}) {
+  const close = () => undefined;
+  return testGateway({
+    accounts: { ...absentAccounts, ...accounts },
+    sessions: { refresh: absent, prove: absent, revoke: absent, list: absent, close, ...sessions },
+  });
+}
+
+const account = {
+  email: "Ada@Example.com",
+  password: "correct horse",
+  firstName: "Ada",
+  lastName: "Lovelace",
+};
+const userJson = { ...ada, createdAt: "2026-01-02T03:04:05.678Z" };
+
+test("registering gives 201 and the user, and hands on what was typed", async () => {
+  const asked: unknown[] = [];
+  const { app } = withIdentity({
+    register: async (registration) => {
+      asked.push(registration);
+      return ada;
+    },
+  });
+  for (const url of ["/auth/register", "/v1/auth/register"]) {
+    const response = await send(app, { method: "POST", url, body: account });
+    expect(response.statusCode).toBe(201);
+    expect(response.json()).toEqual({ success: true, data: { user: userJson }, message: expect.any(String) });
+    expect(response.headers["cache-control"]).toBe("no-store");
+  }
+  const registration = { ...account, clientIp: "127.0.0.1" };
+  expect(asked).toEqual([registration, registration]);
+});
+
+test("logging in gives the tokens and the user", async () => {
+  const { app } = withIdentity({ login: async () => ({ tokens, user: ada }) });
+  const body = { email: ada.email, password: "correct horse" };
+  const response = await send(app, { method: "POST", url: "/auth/login", body });
+  expect(response.statusCode).toBe(200);
+  expect(response.json().data).toEqual({
+    accessToken: tokens.accessToken,
+    refreshToken: tokens.refreshToken,
+    tokenType: "Bearer",
+    expiresIn: 900,
+    user: userJson,
+  });
+});
+
+test("refreshing gives the next tokens", async () => {
+  const { app } = withSessions({ refresh: async () => tokens });
+  const body = { refreshToken: "old" };
+  const response = await send(app, { method: "POST", url: "/auth/refresh", body });
+  expect(response.json().data).toEqual({
+    accessToken: tokens.accessToken,
+    refreshToken: tokens.refreshToken,
+    tokenType: "Bearer",
+    expiresIn: 900,
+  });
+});
+
+test("me is the caller's own account, asked for in the caller's name and within a second", async () => {
+  let asked: { userId: string; context: CallContext } | undefined;
+  const { app } = withIdentity({
+    getUser: async (userId, context) => {
+      asked = { userId, context };
+      return ada;
+    },
+  });
+  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const response = await send(app, { url: "/auth/me", token: "user-token", headers: { traceparent } });
+  expect(response.json().data).toEqual({ user: userJson });
+  expect(asked?.userId).toBe(USER_ID);
+  expect(asked?.context).toMatchObject({
+    requestId: response.headers["x-request-id"],
+    traceparent,
+    actor: { userId: USER_ID, role: "USER", sessionId: SESSION_ID },
+  });
+  expect((asked?.context.deadlineMs ?? 0) - Date.now()).toBeLessThanOrEqual(1_000);
+});
+
+test("a token that outlived its account is no token", async () => {
+  const { app } = withIdentity({ getUser: async () => undefined });
+  const response = await send(app, { url: "/auth/me", token: "user-token" });
+  expect(response.json().error.code).toBe("token_invalid");
+});
+
+test.each<{ body: unknown; details: [string, string][] }>([
+  {
+    body: {},
+    details: [
+      ["email", "required"],
+      ["password", "required"],
+      ["firstName", "required"],
+      ["lastName", "required"],
+    ],
+  },
+  {
+    body: { ...account, role: "ADMIN", x: 1 },
+    details: [
+      ["role", "unknown_key"],
+      ["x", "unknown_key"],
+    ],
+  },
+  {
+    body: { email: 123, password: null, firstName: ["Ada"], lastName: true },
+    details: [
+      ["email", "invalid_type"],
+      ["password", "invalid_type"],
+      ["firstName", "invalid_type"],
+      ["lastName", "invalid_type"],
+    ],
+  },
+  { body: { ...account, email: { $ne: null } }, details: [["email", "invalid_type"]] },
+  { body: { ...account, email: "no address" }, details: [["email", "invalid_format"]] },
+  { body: { ...account, password: "x".repeat(1_025) }, details: [["password", "too_long"]] },
+  { body: { ...account, firstName: "", lastName: "x".repeat(101) }, details: expect.anything() },
+  { body: { ...account, firstName: "A\u0000da" }, details: [["firstName", "invalid_format"]] },
+  { body: { ...account, lastName: "   " }, details: [["lastName", "invalid_format"]] },
+  { body: '{"email":"a@b.co","email":"c@d.co"}', details: [["email", "duplicate_key"]] },
+  { body: [], details: [["body", "invalid_type"]] },
+  { body: "null", details: [["body", "invalid_type"]] },
+  { body: "", details: [["body", "required"]] },
+])("a wrong body is 400 with all that is wrong with it: $body", async ({ body, details }) => {
+  const { app, entries } = withIdentity({});
+  const response = await send(app, { method: "POST", url: "/auth/register", body });
+  expect(response.statusCode).toBe(400);
+  expect(response.json().error.code).toBe("validation_failed");
+  const found = response.json().error.details.map(({ field, code }: Record<string, string>) => [field, code]);
+  expect(found).toEqual(details);
+  expect(entries).toEqual([]);
+});
+
+test.each([
+  "a@example.com",
+  "a.b+c@sub.example.com",
+  "o'hara@example.co",
+  "jörg@bücher.example",
+  "a@xn--bcher-kva.example",
+])("%s may be an e-mail address", async (email) => {
+  const { app } = withIdentity({ register: async () => ada });
+  const response = await send(app, { method: "POST", url: "/auth/register", body: { ...account, email } });
+  expect(response.statusCode).toBe(201);
+});
+
+test.each([
+  "",
+  "a",
+  "a@",
+  "@b.co",
+  "a@b",
+  "a b@c.co",
+  "a@b..co",
+  "a@-b.co",
+  ".a@b.co",
+  "a..b@c.co",
+  "a@b.co\u0000",
+  "a@b@c.co",
+])("%j is no e-mail address", async (email) => {
+  const { app } = withIdentity({});
+  const response = await send(app, { method: "POST", url: "/auth/login", body: { email, password: "x" } });
+  expect(response.statusCode).toBe(400);
+});
+
+test.each([
+  { what: "text", type: "text/plain", status: 415 },
+  { what: "a form", type: "application/x-www-form-urlencoded", status: 415 },
+  { what: "JSON in another character set", type: "application/json; charset=utf-16", status: 415 },
+  { what: "almost JSON", type: "application/json-patch+json", status: 415 },
+  { what: "JSON in UTF-8", type: "application/json; charset=UTF-8", status: 200 },
+])("$what as body: $status", async ({ type, status }) => {
+  const { app } = withIdentity({ login: async () => ({ tokens, user: ada }) });
+  const body = { email: ada.email, password: "x" };
+  const headers = { "content-type": type };
+  expect((await send(app, { method: "POST", url: "/auth/login", body, headers })).statusCode).toBe(status);
+});
+
+test("a body of 16 KiB is read, one byte more is too large", async () => {
+  const { app } = withIdentity({ login: async () => ({ tokens, user: ada }) });
+  const json = JSON.stringify({ email: ada.email, password: "x" });
+  const call = { method: "POST", url: "/auth/login" } as const;
+  expect((await send(app, { ...call, body: json.padEnd(16_384) })).statusCode).toBe(200);
+  const tooLarge = await send(app, { ...call, body: json.padEnd(16_385) });
+  expect([tooLarge.statusCode, tooLarge.json().error.code]).toEqual([413, "payload_too_large"]);
+});
+
+test("an unknown query key is refused everywhere", async () => {
+  const { app } = withIdentity({});
+  const response = await send(app, { url: "/auth/me?admin=true", token: "user-token" });
+  expect(response.json().error.details).toEqual([
+    { field: "admin", code: "unknown_key", message: "is not known" },
+  ]);
+});
+
+test.each([
+  { body: undefined, ended: [SESSION_ID] },
+  { body: {}, ended: [SESSION_ID] },
+  { body: { scope: "session" }, ended: [SESSION_ID] },
+  { body: { scope: "others" }, ended: ["s1", "s2"] },
+  { body: { scope: "all" }, ended: ["s1", "s2", SESSION_ID] },
+])("logging out with $body is known here at once", async ({ body, ended }) => {
+  const { app, refused } = withSessions(
+    { revoke: async () => undefined },
+    { endOwnSessions: async () => ({ userId: USER_ID, endedSessionIds: ["s1", "s2"] }) },
+  );
+  const response = await send(app, { method: "POST", url: "/auth/logout", token: "user-token", body });
+  expect(response.statusCode).toBe(200);
+  expect(refused).toEqual(ended);
+});
+
+test("logging out others keeps the caller's session", async () => {
+  let asked: unknown;
+  const { app } = withSessions(
+    {},
+    {
+      endOwnSessions: async (which) => {
+        asked = which;
+        return { userId: USER_ID, endedSessionIds: [] };
+      },
+    },
+  );
+  await send(app, { method: "POST", url: "/auth/logout", token: "user-token", body: { scope: "others" } });
+  expect(asked).toEqual({ userId: USER_ID, exceptSessionId: SESSION_ID });
+});
+
+test("a session that could not be ended is not refused here alone", async () => {
+  const { app, refused } = withSessions({
+    revoke: () => Promise.reject(new DomainError("service_unavailable")),
+  });
+  const response = await send(app, { method: "POST", url: "/auth/logout", token: "user-token" });
+  expect(response.statusCode).toBe(503);
+  expect(refused).toEqual([]);
+});
+
+test("the list of sessions shows which one is the caller's", async () => {
+  const at = new Date(0);
+  const session = { createdAt: at, lastUsedAt: at, expiresAt: at, ip: "::1", userAgent: "x", amr: ["pwd"] };
+  const { app } = withSessions({
+    list: async () => [
+      { id: "s1", ...session },
+      { id: SESSION_ID, ...session },
+    ],
+  });
+  const response = await send(app, { url: "/auth/sessions", token: "user-token" });
+  const { sessions } = response.json().data;
+  expect(sessions.map(({ current }: { current: boolean }) => current)).toEqual([false, true]);
+  expect(Object.keys(sessions[0])).toEqual([
+    "id",
+    "current",
+    "createdAt",
+    "lastUsedAt",
+    "expiresAt",
+    "ip",
+    "userAgent",
+    "amr",
+  ]);
+});
+
+test("one session can be ended; someone else's is not there", async () => {
+  const { app, refused } = withSessions({
+    revoke: async ({ sessionId }) => {
+      if (sessionId !== SESSION_ID) throw new DomainError("not_found");
+    },
+  });
+  const end = (id: string) =>
+    send(app, { method: "DELETE", url: `/auth/sessions/${id}`, token: "user-token" });
+  expect((await end(SESSION_ID)).statusCode).toBe(200);
+  expect((await end(USER_ID)).statusCode).toBe(404);
+  expect((await end("1")).json().error.details[0].field).toBe("id");
+  expect(refused).toEqual([SESSION_ID]);
+});
+
+test("a client whose access token has expired logs out with its refresh token", async () => {
+  const ended: unknown[] = [];
+  const { app, entries, refused } = withSessions(
+    {
+      prove: async (token) => {
+        if (token !== "newest") throw new DomainError("refresh_token_invalid");
+        return { userId: USER_ID, sessionId: SESSION_ID };
+      },
+      revoke: async (which) => void ended.push(which),
+    },
+    {
+      endOwnSessions: async (which) => {
+        ended.push(which);
+        return { userId: USER_ID, endedSessionIds: [SESSION_ID] };
+      },
+    },
+  );
+  const logOut = (body: object | undefined, token?: string) =>
+    send(app, { method: "POST", url: "/auth/logout", body, ...(token !== undefined && { token }) });
+
+  expect((await logOut({ refreshToken: "newest" })).statusCode).toBe(200);
+  expect((await logOut({ refreshToken: "newest", scope: "all" }, "expired-token")).statusCode).toBe(200);
+  expect(ended).toEqual([{ sessionId: SESSION_ID, userId: USER_ID, reason: "logout" }, { userId: USER_ID }]);
+  expect(refused).toContain(SESSION_ID);
+  expect(entries.map(({ kind }) => kind)).toEqual(["intent", "outcome", "intent", "outcome"]);
+  for (const { actor } of entries) expect(actor).toEqual({ userId: USER_ID, sessionId: SESSION_ID });
+
+  const refusals = [
+    [await logOut({ refreshToken: "older" }), "refresh_token_invalid"],
+    [await logOut({}), "token_missing"],
+    [await logOut(undefined, "expired-token"), "token_expired"],
+    [await logOut({ refreshToken: "newest" }, "revoked-token"), "token_invalid"],
+    [await logOut({ refreshToken: "newest" }, "forged"), "token_invalid"],
+  ] as const;
+  for (const [response, code] of refusals) {
+    expect(response.statusCode, code).toBe(401);
+    expect(response.json().error.code).toBe(code);
+  }
+  expect((await logOut({ refreshToken: 7 })).statusCode).toBe(400);
+  expect(ended).toHaveLength(2);
+  expect(entries).toHaveLength(4);
+});

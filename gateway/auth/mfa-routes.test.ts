@@ -1,0 +1,183 @@
+import { expect, test } from "vitest";
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { ada, SESSION_ID, send, testGateway, tokens, USER_ID } from "../testing/test-gateway.ts";
+import type { MfaClient } from "./mfa-client.ts";
+
+const absent = () => Promise.reject(new Error("not part of this test"));
+const TEMP_TOKEN = "t".repeat(43);
+const CODE = "123456";
+const RECOVERY_CODES = ["ABCD-EFGH-IJKL-MNOP"];
+
+/** A gateway whose `mfa` notes what it is asked for. */
+function withMfa(answers: Partial<Record<keyof MfaClient, unknown>>) {
+  const asked: unknown[] = [];
+  const answer = (name: keyof MfaClient) => async (request: unknown, _context: CallContext) => {
+    asked.push(request);
+    if (!(name in answers)) return absent();
+    if (answers[name] instanceof Error) throw answers[name];
+    return answers[name] as never;
+  };
+  const mfa: MfaClient = {
+    completeLogin: answer("completeLogin"),
+    beginEnrollment: answer("beginEnrollment"),
+    confirmEnrollment: answer("confirmEnrollment"),
+    disable: answer("disable"),
+    regenerateRecoveryCodes: answer("regenerateRecoveryCodes"),
+    close: () => undefined,
+  };
+  return { ...testGateway({ mfa }), asked };
+}
+
+test("a right password of a user with a second factor gives a tempToken and no tokens", async () => {
+  const pending = { tempToken: TEMP_TOKEN, methods: ["totp", "recovery_code"], userId: USER_ID };
+  const { app, entries } = testGateway({
+    identity: { register: absent, getUser: absent, close: () => undefined, login: async () => ({ pending }) },
+  });
+  const body = { email: ada.email, password: "correct horse" };
+  const response = await send(app, { method: "POST", url: "/auth/login", body });
+  expect(response.statusCode).toBe(200);
+  expect(response.json().data).toEqual({
+    requireMfa: true,
+    tempToken: TEMP_TOKEN,
+    methods: ["totp", "recovery_code"],
+  });
+  expect(response.headers["cache-control"]).toBe("no-store");
+  expect(response.headers["set-cookie"]).toBeUndefined();
+  expect(entries[1]).toMatchObject({
+    actor: { userId: USER_ID, claimedEmail: ada.email },
+    outcome: "success",
+  });
+  expect(JSON.stringify(entries)).not.toContain(TEMP_TOKEN);
+});
+
+test("a right code completes the login, and the audit log has who it was and neither token nor code", async () => {
+  const { app, entries, asked } = withMfa({ completeLogin: { tokens, user: ada, deviceToken: "d" } });
+  const body = { tempToken: TEMP_TOKEN, code: CODE };
+  const response = await send(app, { method: "POST", url: "/v1/auth/mfa/verify", body });
+  expect(response.json().data).toEqual({
+    accessToken: tokens.accessToken,
+    refreshToken: tokens.refreshToken,
+    tokenType: "Bearer",
+    expiresIn: 900,
+    user: { ...ada, createdAt: "2026-01-02T03:04:05.678Z" },
+  });
+  expect(response.headers["cache-control"]).toBe("no-store");
+  expect(asked).toMatchObject([{ ...body, clientIp: "127.0.0.1" }]);
+  expect(entries).toMatchObject([
+    { kind: "intent", action: "auth.mfa.verify", actor: {} },
+    { kind: "outcome", actor: { userId: USER_ID, role: "USER", sessionId: SESSION_ID }, outcome: "success" },
+  ]);
+  for (const secret of [TEMP_TOKEN, CODE]) expect(JSON.stringify(entries)).not.toContain(secret);
+});
+
+test.each([
+  { code: "mfa_code_invalid", status: 401 },
+  { code: "mfa_token_invalid", status: 401 },
+  { code: "too_many_requests", status: 429 },
+] as const)("$code is $status", async ({ code, status }) => {
+  const { app } = withMfa({ completeLogin: new DomainError(code, undefined, { retryAfterMs: 61_000 }) });
+  const body = { tempToken: TEMP_TOKEN, code: CODE };
+  const response = await send(app, { method: "POST", url: "/auth/mfa/verify", body });
+  expect(response.statusCode).toBe(status);
+  expect(response.json().error.code).toBe(code);
+  if (status === 401) expect(response.headers["www-authenticate"]).toMatch(/^Bearer error="invalid_grant"/);
+  else expect(response.headers["retry-after"]).toBe("61");
+});
+
+test("setting up is for the caller's own account", async () => {
+  const enrollment = { secret: "S", otpauthUrl: "otpauth://totp/x", qrCode: "data:image/svg+xml;base64,x" };
+  const { app, entries, asked } = withMfa({ beginEnrollment: enrollment });
+  const call = { method: "POST", url: "/auth/mfa/setup", body: { password: "p" } } as const;
+  expect((await send(app, { ...call, token: "user-token" })).json().data).toEqual(enrollment);
+  expect(asked).toEqual([{ userId: USER_ID, password: "p", clientIp: "127.0.0.1" }]);
+  expect(entries[0]).toMatchObject({ action: "auth.mfa.setup", actor: { userId: USER_ID } });
+});
+
+test("what enabling and disabling ends is refused here at once, and the caller's session is not among it", async () => {
+  const endedSessionIds = ["s1", "s2"];
+  const { app, asked, refused } = withMfa({
+    confirmEnrollment: { recoveryCodes: RECOVERY_CODES, endedSessionIds },
+    disable: ["s3"],
+  });
+  const token = "user-token";
+  const enabled = await send(app, { method: "POST", url: "/auth/mfa/enable", token, body: { code: CODE } });
+  expect(enabled.json().data).toEqual({ recoveryCodes: RECOVERY_CODES });
+  const body = { password: "p", code: CODE };
+  const disabled = await send(app, { method: "POST", url: "/auth/mfa/disable", token, body });
+  expect(disabled.json().data).toEqual({});
+  const owner = { userId: USER_ID, sessionId: SESSION_ID, code: CODE };
+  expect(asked).toMatchObject([owner, { ...owner, password: "p" }]);
+  expect(refused).toEqual(["s1", "s2", "s3"]);
+});
+
+test("new recovery codes for a code", async () => {
+  const { app, entries } = withMfa({ regenerateRecoveryCodes: RECOVERY_CODES });
+  const call = { method: "POST", url: "/auth/mfa/recovery-codes", token: "user-token" } as const;
+  const response = await send(app, { ...call, body: { code: CODE } });
+  expect(response.json().data).toEqual({ recoveryCodes: RECOVERY_CODES });
+  expect(entries[0]).toMatchObject({ action: "auth.mfa.recovery_codes" });
+  expect(JSON.stringify(entries)).not.toMatch(/ABCD|123 456/);
+});
+
+test.each(["setup", "enable", "disable", "recovery-codes"])("%s needs an access token", async (name) => {
+  const { app, entries } = withMfa({});
+  for (const token of [undefined, TEMP_TOKEN]) {
+    const call = { method: "POST", url: `/auth/mfa/${name}`, body: {} } as const;
+    const response = await send(app, { ...call, ...(token !== undefined && { token }) });
+    expect(response.statusCode).toBe(401);
+  }
+  expect(entries).toEqual([]);
+});
+
+test.each<{ path: string; body: unknown; fields: string[] }>([
+  { path: "verify", body: {}, fields: ["tempToken", "code"] },
+  { path: "verify", body: { tempToken: "t", code: 123456 }, fields: ["code"] },
+  { path: "verify", body: { tempToken: "t", code: CODE, x: 1 }, fields: ["x"] },
+  ...[
+    " 123456",
+    "123456\n",
+    "123 456",
+    "12345",
+    "1234567",
+    "\u0661\u0662\u0663\u0664\u0665\u0666",
+    "1e5",
+    "ABCD-EFGH-IJKL-MNO0",
+  ].map((code) => ({ path: "verify", body: { tempToken: "t", code }, fields: ["code"] })),
+  {
+    path: "verify",
+    body: { tempToken: "t".repeat(201), code: "1".repeat(65) },
+    fields: ["tempToken", "code"],
+  },
+  { path: "setup", body: {}, fields: ["password"] },
+  { path: "enable", body: { code: "" }, fields: ["code"] },
+  { path: "disable", body: { code: CODE }, fields: ["password"] },
+  { path: "recovery-codes", body: { code: null }, fields: ["code"] },
+])("$path refuses $body before anything is done", async ({ path, body, fields }) => {
+  const { app, asked, entries } = withMfa({});
+  const response = await send(app, { method: "POST", url: `/auth/mfa/${path}`, token: "user-token", body });
+  expect(response.statusCode).toBe(400);
+  const found = response.json().error.details.map(({ field }: { field: string }) => field);
+  expect(found.sort()).toEqual(fields.sort());
+  expect([asked, entries]).toEqual([[], []]);
+});
+
+test.each(["000000", "abcd efgh-ijkl - mnop", "ABCDEFGHIJKLMNOP"])(
+  "%s has the form of a code",
+  async (code) => {
+    const { app, asked } = withMfa({ completeLogin: new DomainError("mfa_code_invalid") });
+    const body = { tempToken: TEMP_TOKEN, code };
+    const response = await send(app, { method: "POST", url: "/auth/mfa/verify", body });
+    expect(response.statusCode).toBe(401);
+    expect(asked).toHaveLength(1);
+  },
+);
+
+test("me says how many recovery codes are left, only with a second factor", async () => {
+  const account = { ...ada, mfaEnabled: true, recoveryCodesLeft: 9 };
+  const identity = { register: absent, login: absent, close: () => undefined };
+  const { app } = testGateway({ identity: { ...identity, getUser: async () => account } });
+  const { data } = (await send(app, { url: "/auth/me", token: "user-token" })).json();
+  expect(data.recoveryCodesLeft).toBe(9);
+  expect(data.user).not.toHaveProperty("recoveryCodesLeft");
+});

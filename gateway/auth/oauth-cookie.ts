@@ -1,0 +1,32 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { cookieOf } from "../edge/cookies.ts";
+import type { BrowserToken, OAuthDeparture } from "./oauth-client.ts";
+
+const NAME = "gatehouse_oauth";
+/** Browsers take a cookie of such a name from this origin only, over HTTPS (RFC 6265bis §4.1.3.2). */
+const SECURE_NAME = `__Host-${NAME}`;
+/** What our tokens are; nothing else gets into a header. */
+const TOKEN = /^[A-Za-z0-9_-]{43}$/;
+
+/** What a browser has kept since it left for a provider. Empty if nothing. */
+export function browserTokenOf(request: FastifyRequest): BrowserToken {
+  const secure = tokenIn(request, SECURE_NAME);
+  if (secure !== "") return { browserToken: secure, isBrowserTokenSecure: true };
+  return { browserToken: tokenIn(request, NAME), isBrowserTokenSecure: false };
+}
+
+/**
+ * Has a browser keep what binds a flow to it. `Lax`: the way back from the provider is a navigation from elsewhere,
+ * which `Strict` cookies do not go with. It is a GET for every provider: see the POST of `oauth-routes.ts`.
+ */
+export function keepBrowserToken(reply: FastifyReply, departure: OAuthDeparture): void {
+  const { browserToken, expiresInS, isSecure } = departure;
+  if (!TOKEN.test(browserToken)) throw new Error("identity-service sent a token that is none");
+  const name = isSecure ? `${SECURE_NAME}=${browserToken}; Secure` : `${NAME}=${browserToken}`;
+  reply.header("set-cookie", `${name}; Max-Age=${expiresInS}; Path=/; HttpOnly; SameSite=Lax`);
+}
+
+function tokenIn(request: FastifyRequest, name: string): string {
+  const value = cookieOf(request, name);
+  return TOKEN.test(value) ? value : "";
+}

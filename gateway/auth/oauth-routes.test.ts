@@ -1,0 +1,292 @@
+import { expect, test, vi } from "vitest";
+import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
+import {
+  absentOAuth,
+  ada,
+  HOST,
+  SESSION_ID,
+  send,
+  testGateway,
+  tokens,
+  USER_ID,
+} from "../testing/test-gateway.ts";
+import type { OAuthBeginning, OAuthClient, OAuthResult } from "./oauth-client.ts";
+import type { TokenDelivery } from "./oauth-redirect.ts";
+
+const STATE = "s".repeat(43);
+const BROWSER = "b".repeat(43);
+const RETURN_TO = "https://app.example/signed-in?a=b";
+const COOKIE = `__Host-gatehouse_oauth=${BROWSER}`;
+
+function gateway(
+  result: OAuthResult,
+  tokenDelivery: TokenDelivery = "fragment",
+  overrides: Partial<OAuthClient> = {},
+) {
+  const complete = vi.fn<OAuthClient["complete"]>(async () => ({
+    returnTo: RETURN_TO,
+    result,
+    endedSessionIds: [],
+  }));
+  const begin = vi.fn(async (_beginning: OAuthBeginning) => ({
+    authorizationUrl: "https://id.example/authorize?x=y",
+    browserToken: BROWSER,
+    expiresInS: 600,
+    isSecure: true,
+  }));
+  const oauth = { ...absentOAuth, complete, begin, ...overrides };
+  return { ...testGateway({ oauth, tokenDelivery }), complete, begin };
+}
+const completed = { tokens, user: ada, deviceToken: "1.device" };
+const callback = (app: ReturnType<typeof gateway>["app"], query = `code=c&state=${STATE}`, headers = {}) =>
+  send(app, { url: `/auth/google/callback?${query}`, headers: { cookie: COOKIE, ...headers } });
+
+test("a login begins with a redirect, and a cookie that only this origin can set", async () => {
+  const { app, begin, entries } = gateway(completed);
+  const headers = { cookie: "gatehouse_device=2.a.b.0.1.p" };
+  const response = await send(app, { url: "/auth/google?returnTo=https://app.example/", headers });
+  expect(response.statusCode).toBe(302);
+  expect(response.headers).toMatchObject({
+    location: "https://id.example/authorize?x=y",
+    "set-cookie": `__Host-gatehouse_oauth=${BROWSER}; Secure; Max-Age=600; Path=/; HttpOnly; SameSite=Lax`,
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+  });
+  expect(begin.mock.lastCall?.[0]).toMatchObject({
+    clientIp: "127.0.0.1",
+    deviceToken: "2.a.b.0.1.p",
+    provider: "google",
+    returnTo: "https://app.example/",
+    browserToken: "",
+  });
+  expect(entries).toEqual([]);
+});
+
+test.each<[string, OAuthResult, TokenDelivery, string]>([
+  [
+    "tokens in the fragment",
+    completed,
+    "fragment",
+    `${RETURN_TO}#accessToken=access.jwt.text&refreshToken=refresh.jwt.text&tokenType=Bearer&expiresIn=900`,
+  ],
+  [
+    "tokens in the query, if that was asked for",
+    completed,
+    "query",
+    `${RETURN_TO}&accessToken=access.jwt.text&refreshToken=refresh.jwt.text&tokenType=Bearer&expiresIn=900`,
+  ],
+  [
+    "a second factor",
+    { pending: { tempToken: "t", methods: ["totp"], userId: USER_ID } },
+    "fragment",
+    `${RETURN_TO}#requireMfa=true&tempToken=t`,
+  ],
+  ["a code", { code: "one-time", userId: USER_ID }, "fragment", `${RETURN_TO}&code=one-time`],
+  [
+    "a link",
+    { linked: { provider: "google", linkedAt: new Date(0) }, userId: USER_ID },
+    "fragment",
+    `${RETURN_TO}#linked=google`,
+  ],
+  ["a failure", { refused: "link_required" }, "query", `${RETURN_TO}#error=link_required`],
+])("it ends with a redirect that carries %s", async (_name, result, delivery, location) => {
+  const { app } = gateway(result, delivery);
+  const response = await callback(app);
+  expect(response.statusCode).toBe(302);
+  expect(response.headers).toMatchObject({
+    location,
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+  });
+});
+
+test("the callback is a GET, and in the audit log all the same: before, and with what it came to", async () => {
+  const { app, entries, log } = gateway(completed);
+  await callback(app);
+  expect(entries).toMatchObject([
+    { kind: "intent", action: "auth.oauth_login", method: "GET", resource: "google" },
+    { kind: "outcome", outcome: "success", actor: { userId: USER_ID, sessionId: SESSION_ID } },
+  ]);
+  const refused = gateway({ refused: "oauth_failed" });
+  await callback(refused.app);
+  expect(refused.entries[1]).toMatchObject({
+    kind: "outcome",
+    outcome: "failure",
+    errorCode: "oauth_failed",
+    httpStatus: 302,
+  });
+  const away = gateway({ refused: "service_unavailable" });
+  await callback(away.app);
+  expect(away.entries[1]).toMatchObject({ outcome: "unknown" });
+  const written = JSON.stringify(entries) + log();
+  for (const secret of [STATE, BROWSER, "access.jwt.text", "refresh.jwt.text"])
+    expect(written).not.toContain(secret);
+});
+
+test("without an audit log nobody gets in", async () => {
+  const { complete, ...made } = gateway(completed);
+  const { app } = testGateway({
+    oauth: { ...absentOAuth, complete },
+    recorder: {
+      record: () => Promise.reject(new DomainError("audit_unavailable")),
+      enqueue: () => undefined,
+      assertReady: () => undefined,
+      close: async () => undefined,
+    },
+  });
+  expect((await callback(app)).statusCode).toBe(503);
+  expect(complete).not.toHaveBeenCalled();
+  await made.app.close();
+});
+
+test.each([
+  ["no state", "code=c", COOKIE],
+  ["a state that is none of ours", "code=c&state=x", COOKIE],
+  ["two states", `code=c&state=${STATE}&state=${STATE}`, COOKIE],
+  ["no cookie", `code=c&state=${STATE}`, "a=b"],
+  ["a cookie that is none of ours", `code=c&state=${STATE}`, "__Host-gatehouse_oauth=x"],
+])("with %s nobody is asked and nothing written: 400 oauth_state_invalid", async (_name, query, cookie) => {
+  const { app, complete, entries } = gateway(completed);
+  const response = await callback(app, query, { cookie });
+  expect([response.statusCode, response.json().error.code]).toEqual([400, "oauth_state_invalid"]);
+  expect(complete).not.toHaveBeenCalled();
+  expect(entries).toEqual([]);
+});
+
+test("a browser gets a page, with nothing of the provider in it", async () => {
+  const { app } = gateway(completed);
+  const query = "error=%3Cscript%3E&error_description=%3Cscript%3Ealert(1)%3C/script%3E&state=x";
+  const response = await callback(app, query, { accept: "text/html" });
+  expect(response.statusCode).toBe(400);
+  expect(response.headers["content-type"]).toContain("text/html");
+  expect(response.payload).not.toContain("script");
+});
+
+test("of the provider's parameters only four go on, and a plain cookie is told from a secure one", async () => {
+  const { app, complete } = gateway(completed);
+  await callback(app, `code=c&state=${STATE}&iss=i&error=&error_description=evil&session_state=1&code2=x`, {
+    cookie: `gatehouse_oauth=${BROWSER}`,
+  });
+  expect(complete.mock.lastCall?.[0]).toEqual({
+    provider: "google",
+    code: "c",
+    state: STATE,
+    iss: "i",
+    error: "",
+    browserToken: BROWSER,
+    isBrowserTokenSecure: false,
+    clientIp: "127.0.0.1",
+    userAgent: expect.any(String),
+    deviceToken: "",
+  });
+  await callback(app);
+  expect(complete.mock.lastCall?.[0]).toMatchObject({ isBrowserTokenSecure: true });
+});
+
+test("the provider may take its seconds: the callback has more time than other calls", async () => {
+  const { app, complete } = gateway(completed);
+  await callback(app);
+  const leftMs = (complete.mock.lastCall?.[1].deadlineMs ?? 0) - Date.now();
+  expect(leftMs).toBeGreaterThan(6_000);
+  expect(leftMs).toBeLessThanOrEqual(8_000);
+});
+
+test("an answer as a form (Apple) becomes a GET, which brings the cookie", async () => {
+  const { app, complete } = gateway(completed);
+  const response = await send(app, {
+    method: "POST",
+    url: "/auth/apple/callback",
+    body: `code=a%26b&state=${STATE}&user=%7B%7D&error_description=x`,
+    headers: { "content-type": "application/x-www-form-urlencoded" },
+  });
+  expect(response.statusCode).toBe(303);
+  expect(response.headers.location).toBe(`/auth/apple/callback?code=a%26b&state=${STATE}`);
+  expect(complete).not.toHaveBeenCalled();
+});
+
+test("paths of others are not providers, whatever the method; HEAD logs nobody in", async () => {
+  const { app, begin, complete } = gateway(completed);
+  for (const url of ["/auth/login", "/auth/logout", "/v1/auth/register"]) {
+    const response = await send(app, { url });
+    expect([response.statusCode, response.json().error.code, response.headers.allow]).toEqual([
+      405,
+      "method_not_allowed",
+      "POST, OPTIONS",
+    ]);
+  }
+  const head = await send(app, {
+    method: "HEAD",
+    url: `/auth/google/callback?code=c&state=${STATE}`,
+    headers: { cookie: COOKIE },
+  });
+  expect(head.statusCode).toBe(405);
+  expect(begin).not.toHaveBeenCalled();
+  expect(complete).not.toHaveBeenCalled();
+});
+
+test.each<[string, ErrorCode, number]>([
+  ["/auth/nobody", "provider_not_found", 404],
+  ["/auth/google", "service_unavailable", 503],
+])("%s: %s", async (url, code, status) => {
+  const { app } = gateway(completed, "fragment", { begin: () => Promise.reject(new DomainError(code)) });
+  const response = await send(app, { url });
+  expect([response.statusCode, response.json().error.code]).toEqual([status, code]);
+});
+
+test.each([
+  "/auth/google?returnTo=a&returnTo=b",
+  "/auth/google?codeChallenge=short",
+  "/auth/google?return_to=x",
+])("%s is 400 validation_failed", async (url) => {
+  const { app, begin } = gateway(completed);
+  expect((await send(app, { url })).json().error.code).toBe("validation_failed");
+  expect(begin).not.toHaveBeenCalled();
+});
+
+test("a code is exchanged for tokens and the user, or for a second factor", async () => {
+  const body = { code: "c", codeVerifier: "v" };
+  const done = gateway(completed, "fragment", { exchange: async () => completed });
+  const response = await send(done.app, { method: "POST", url: "/auth/oauth/exchange", body });
+  expect(response.json().data).toMatchObject({ accessToken: "access.jwt.text", user: { id: USER_ID } });
+  expect(done.entries).toMatchObject([
+    { action: "auth.oauth_exchange", kind: "intent" },
+    { kind: "outcome", outcome: "success", actor: { userId: USER_ID } },
+  ]);
+  const pending = { pending: { tempToken: "t", methods: ["totp"], userId: USER_ID } };
+  const waiting = gateway(completed, "fragment", { exchange: async () => pending });
+  const second = await send(waiting.app, { method: "POST", url: "/auth/oauth/exchange", body });
+  expect(second.json().data).toEqual({ requireMfa: true, tempToken: "t", methods: ["totp"] });
+});
+
+test("who is logged in sees, links and unlinks; what unlinking ends is refused here at once", async () => {
+  const unlink = vi.fn<OAuthClient["unlink"]>(async () => ["s1"]);
+  const listIdentities = async () => [{ provider: "google", email: "a@example.com", linkedAt: new Date(0) }];
+  const { app, begin, refused, entries } = gateway(completed, "fragment", { unlink, listIdentities });
+  const token = "user-token";
+  const listed = await send(app, { url: "/auth/me/identities", token });
+  expect(listed.json().data.identities).toEqual([
+    { provider: "google", email: "a@example.com", linkedAt: "1970-01-01T00:00:00.000Z" },
+  ]);
+  const url = "/auth/me/identities/google";
+  const linking = await send(app, { method: "POST", url, token, body: { password: "p" } });
+  expect(linking.json().data).toEqual({ url: "https://id.example/authorize?x=y" });
+  expect(linking.headers["set-cookie"]).toContain("__Host-gatehouse_oauth=");
+  expect(begin.mock.lastCall?.[0]).toMatchObject({
+    clientIp: "127.0.0.1",
+    provider: "google",
+    linkTo: { userId: USER_ID, password: "p" },
+  });
+  expect((await send(app, { method: "DELETE", url, token })).statusCode).toBe(200);
+  expect(unlink.mock.lastCall?.[0]).toMatchObject({
+    provider: "google",
+    owner: { sessionId: SESSION_ID, password: "" },
+  });
+  expect(refused).toEqual(["s1"]);
+  expect(entries.map((entry) => entry.action)).toEqual(
+    ["auth.identity.link", "auth.identity.unlink"].flatMap((action) => [action, action]),
+  );
+  for (const method of ["GET", "POST", "DELETE"] as const) {
+    const path = method === "GET" ? "/auth/me/identities" : url;
+    expect((await send(app, { method, url: path, headers: { host: HOST } })).statusCode).toBe(401);
+  }
+});

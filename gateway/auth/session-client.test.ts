@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { newCallContext } from "../../service-kit/call-context.ts";
+import { createTestCertificates, type TestCertificates } from "../../tests/support/certificates.ts";
+import { createSessionClient, type SessionClient } from "./session-client.ts";
+
+let certificates: TestCertificates;
+let sessions: SessionClient;
+
+beforeAll(async () => {
+  certificates = await createTestCertificates();
+  // Nobody listens there: whatever is asked over the network fails as unavailable.
+  sessions = createSessionClient("127.0.0.1:1", certificates.of("gateway"));
+});
+afterAll(async () => {
+  sessions.close();
+  await certificates.remove();
+});
+
+const context = () => newCallContext({ budgetMs: 300 });
+const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+const plausible = [
+  part({ alg: "EdDSA", typ: "rt+jwt", kid: "A".repeat(43) }),
+  part({ gen: 1 }),
+  Buffer.alloc(64, 1).toString("base64url"),
+].join(".");
+const refresh = (refreshToken: string) =>
+  sessions.refresh({ refreshToken, clientIp: "192.0.2.1", userAgent: "" }, context());
+
+test("what cannot be a refresh token is refused without a call, what can be one is asked for", async () => {
+  await expect(refresh("e30.e30.e30")).rejects.toMatchObject({ code: "refresh_token_invalid" });
+  await expect(refresh(plausible)).rejects.toMatchObject({ code: "service_unavailable" });
+});
+
+test("the same where a refresh token proves a logout", async () => {
+  await expect(sessions.prove("e30.e30.e30", context())).rejects.toMatchObject({
+    code: "refresh_token_invalid",
+  });
+  await expect(sessions.prove(plausible, context())).rejects.toMatchObject({ code: "service_unavailable" });
+});

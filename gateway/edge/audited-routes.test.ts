@@ -1,0 +1,280 @@
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { createServer, request as httpRequest, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import type { AuditOutcome } from "../../audit-client/audit-entry.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { isMutating } from "../routing/route-policy.ts";
+import { parseIntrospectionClients } from "../services/introspection-clients.ts";
+import {
+  ada,
+  HOST,
+  principalWith,
+  routesOf,
+  SESSION_ID,
+  testGateway,
+  tokens,
+  USER_ID,
+} from "../testing/test-gateway.ts";
+
+const SECRET = "pqAsFNc2yu6Q0Fhj3tBkmcTwfYV4n1c7";
+const EXAMINED = `head.${Buffer.from(JSON.stringify({ iss: "https://gateway.test" })).toString("base64url")}.signature`;
+const password = "correct horse battery";
+const { email } = ada;
+const form = { "content-type": "application/x-www-form-urlencoded" };
+const basic = { authorization: `Basic ${Buffer.from(`ledger:${SECRET}`).toString("base64")}` };
+const user = { authorization: "Bearer user-token" };
+const admin = { authorization: "Bearer admin-token" };
+
+interface Sample {
+  headers?: Record<string, string>;
+  body?: unknown;
+}
+
+/** A call that passes authentication and validation, for every route that changes something. A new one belongs here. */
+const SAMPLES: Record<string, Sample> = {
+  "POST /auth/register": { body: { email, password, firstName: "Ada", lastName: "Lovelace" } },
+  "POST /auth/login": { body: { email, password } },
+  "POST /auth/refresh": { body: { refreshToken: "refresh" } },
+  "POST /auth/logout": { headers: user },
+  "DELETE /auth/sessions/:id": { headers: user },
+  "POST /auth/mfa/verify": { body: { tempToken: "temp", code: "123456" } },
+  "POST /auth/mfa/setup": { headers: user, body: { password } },
+  "POST /auth/mfa/enable": { headers: user, body: { code: "123456" } },
+  "POST /auth/mfa/disable": { headers: user, body: { password, code: "123456" } },
+  "POST /auth/mfa/recovery-codes": { headers: user, body: { code: "123456" } },
+  "POST /auth/verify-email": { body: { token: "link" } },
+  "POST /auth/reset-password": { body: { token: "link", newPassword: password } },
+  "POST /auth/confirm-email-change": { body: { token: "link" } },
+  "POST /auth/disown-account": { body: { token: "link" } },
+  "POST /auth/undo-access-change": { body: { token: "link" } },
+  "POST /auth/undo-email-change": { body: { token: "link" } },
+  "POST /auth/resend-verification": { body: { email } },
+  "POST /auth/forgot-password": { body: { email } },
+  "POST /auth/change-password": { headers: user, body: { currentPassword: password, newPassword: password } },
+  "PATCH /auth/me": { headers: user, body: { firstName: "Ada" } },
+  "DELETE /auth/me": { headers: user, body: { password } },
+  "POST /auth/change-email": { headers: user, body: { newEmail: email, password } },
+  "POST /auth/login/change-password": { body: { tempToken: "temp", newPassword: password } },
+  "POST /auth/oauth/exchange": { body: { code: "code", codeVerifier: "v".repeat(43) } },
+  "POST /auth/me/identities/:provider": { headers: user, body: { password } },
+  "DELETE /auth/me/identities/:provider": { headers: user, body: { password } },
+  "PATCH /admin/users/:id": { headers: admin, body: { role: "AUDITOR" } },
+  "DELETE /admin/users/:id": { headers: admin },
+  "POST /admin/users/:id/sessions/revoke": { headers: admin },
+  "POST /admin/users/:id/mfa/reset": { headers: admin },
+  "POST /oauth/introspect": { headers: { ...form, ...basic }, body: `token=${EXAMINED}` },
+  "POST /payments": { headers: user, body: {} },
+  "PUT /payments": { headers: user, body: {} },
+  "PATCH /payments": { headers: user, body: {} },
+  "DELETE /payments": { headers: user },
+  "POST /payments/*": { headers: user, body: {} },
+  "PUT /payments/*": { headers: user, body: {} },
+  "PATCH /payments/*": { headers: user, body: {} },
+  "DELETE /payments/*": { headers: user },
+};
+
+/** Turned into a GET by a redirect, without asking any service. */
+const FORM_POST = "POST /auth/:provider/callback";
+
+/** Answers whatever any handler asks of its service. */
+const ANYTHING = Object.assign([SESSION_ID], {
+  ...ada,
+  ...tokens,
+  tokens,
+  user: ada,
+  endedSessionIds: [],
+  recoveryCodes: [],
+  kind: "active",
+  principal: principalWith("USER"),
+  authorizationUrl: "https://provider.test/authorize",
+  browserToken: "b".repeat(43),
+  expiresInS: 600,
+});
+
+/** How the services behind the gateway, and the upstream, take the call. */
+interface Behaviour {
+  service: () => Promise<unknown>;
+  upstream: (response: ServerResponse) => void;
+  leaves?: boolean;
+  expected: { outcome: AuditOutcome["outcome"][]; httpStatus: (status: number) => boolean };
+}
+
+const reached: { resolve: () => void } = { resolve: () => undefined };
+const fails = (error: Error) => () => Promise.reject(error);
+const status = (from: number) => (given: number) => given >= from && given < from + 100;
+const BEHAVIOURS: Record<string, Behaviour> = {
+  "2xx": {
+    service: async () => ANYTHING,
+    upstream: (response) => response.writeHead(201).end("made"),
+    expected: { outcome: ["success"], httpStatus: status(200) },
+  },
+  "4xx": {
+    service: fails(new DomainError("validation_failed")),
+    upstream: (response) => response.writeHead(409).end("no"),
+    expected: { outcome: ["failure"], httpStatus: status(400) },
+  },
+  "5xx": {
+    service: fails(new Error("a bug")),
+    upstream: (response) => response.destroy(),
+    expected: { outcome: ["unknown"], httpStatus: status(500) },
+  },
+  "a time-out": {
+    service: fails(new DomainError("service_unavailable")),
+    upstream: () => undefined,
+    expected: { outcome: ["unknown"], httpStatus: status(500) },
+  },
+  "an answer that is cut off": {
+    service: async () => ANYTHING,
+    upstream: (response) => {
+      response.writeHead(201, { "content-length": 1_000 }).write("made, and");
+      setTimeout(() => response.destroy(), 10);
+    },
+    // It was done, says the status; how much of the answer arrived is another matter.
+    expected: { outcome: ["success"], httpStatus: status(200) },
+  },
+  "a client that leaves": {
+    service: async () => {
+      reached.resolve();
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      return ANYTHING;
+    },
+    upstream: () => reached.resolve(),
+    leaves: true,
+    // Ours carry on; an upstream call is given up with its client, and nobody knows what it did.
+    expected: { outcome: ["success", "unknown"], httpStatus: () => true },
+  },
+};
+
+let behaviour: Behaviour = BEHAVIOURS["2xx"] as Behaviour;
+const backend = new Proxy({}, { get: () => () => behaviour.service() }) as never;
+const upstream = createServer((request, response) => {
+  request.resume();
+  behaviour.upstream(response);
+});
+let gateway: ReturnType<typeof testGateway>;
+const found: string[] = [];
+
+beforeAll(async () => {
+  upstream.listen(0, "127.0.0.1");
+  await once(upstream, "listening");
+  const changing = { roles: ["USER" as const], action: "payments.change" };
+  gateway = testGateway({
+    identity: backend,
+    accounts: backend,
+    mfa: backend,
+    oauth: backend,
+    users: backend,
+    sessions: backend,
+    verifier: {
+      verify: (token) =>
+        token === EXAMINED
+          ? (behaviour.service() as never)
+          : { kind: "active", principal: principalWith(token === "admin-token" ? "ADMIN" : "USER") },
+      refuseSession: () => undefined,
+      assertReady: () => undefined,
+      close: () => undefined,
+    },
+    introspectionClients: parseIntrospectionClients(
+      `clients: [{ id: ledger, secretSha256: ${createHash("sha256").update(SECRET).digest("hex")} }]`,
+    ),
+    routes: routesOf([
+      {
+        prefix: "/payments",
+        upstream: `http://127.0.0.1:${portOf(upstream)}`,
+        timeoutMs: 100,
+        bodyLimitBytes: 1_000,
+        methods: {
+          GET: { roles: ["USER"] },
+          POST: changing,
+          PUT: changing,
+          PATCH: changing,
+          DELETE: changing,
+        },
+      },
+    ]),
+  });
+  gateway.app.addHook("onRoute", ({ method, url, config }) => {
+    // What the routes file forwards is chosen by its table: the samples say which methods.
+    if (config?.isProxy) return;
+    for (const each of [method].flat()) if (isMutating(each)) found.push(`${each} ${url}`);
+  });
+  await gateway.app.listen({ port: 0, host: "127.0.0.1" });
+});
+
+beforeEach(() => {
+  gateway.entries.length = 0;
+});
+
+afterAll(async () => {
+  upstream.closeAllConnections();
+  upstream.close();
+  await gateway.app.close();
+});
+
+test("every route that changes something is tried here, with and without a version", () => {
+  const own = Object.keys(SAMPLES).filter((name) => !name.includes(" /payments"));
+  const expected = [...own, FORM_POST].flatMap((name) => [name, name.replace(" /", " /v1/")]);
+  expect(found.sort()).toEqual(expected.sort());
+});
+
+test.each(Object.keys(SAMPLES).flatMap((name) => Object.keys(BEHAVIOURS).map((kind) => ({ name, kind }))))(
+  "$name, $kind: one intent, one outcome",
+  async ({ name, kind }) => {
+    behaviour = BEHAVIOURS[kind] as Behaviour;
+    await call(name, SAMPLES[name] as Sample, behaviour.leaves === true);
+    await expect.poll(() => gateway.entries.length).toBeGreaterThanOrEqual(2);
+    await new Promise((resolve) => setTimeout(resolve, 5)); // room for one too many
+    const [intent, outcome] = gateway.entries;
+    expect(gateway.entries.map((entry) => entry.kind)).toEqual(["intent", "outcome"]);
+    expect(intent?.action).toMatch(/^[a-z]+(\.[a-z_]+)+$/);
+    expect({ callId: outcome?.callId, action: outcome?.action }).toEqual({
+      callId: intent?.callId,
+      action: intent?.action,
+    });
+    const { outcome: result, httpStatus } = outcome as AuditOutcome;
+    expect(behaviour.expected.outcome).toContain(result);
+    expect(behaviour.expected.httpStatus(httpStatus)).toBe(true);
+  },
+);
+
+test("a form of a provider that becomes a redirect: one intent, one outcome", async () => {
+  await call(FORM_POST, { headers: form, body: "code=c&state=s" }, false);
+  await expect.poll(() => gateway.entries).toHaveLength(2);
+  expect(gateway.entries.map((entry) => entry.kind)).toEqual(["intent", "outcome"]);
+});
+
+async function call(name: string, { headers, body }: Sample, leaves: boolean): Promise<void> {
+  const [method = "", pattern = ""] = name.split(" ");
+  const text = typeof body === "string" || body === undefined ? body : JSON.stringify(body);
+  const request = httpRequest({
+    port: portOf(gateway.app.server),
+    method,
+    path: pattern.replace(":id", USER_ID).replace(":provider", "demo").replace("*", "pay_1"),
+    agent: false,
+    headers: {
+      host: HOST,
+      // Node announces no body of a DELETE by itself.
+      ...(text !== undefined && { "content-type": "application/json", "content-length": text.length }),
+      ...headers,
+    },
+  });
+  const work = new Promise<void>((resolve) => {
+    reached.resolve = resolve;
+  });
+  request.end(text);
+  if (leaves) {
+    request.on("error", () => undefined);
+    await work;
+    request.destroy();
+    return;
+  }
+  const [response] = await once(request, "response");
+  response.on("error", () => undefined).resume();
+  await new Promise((resolve) => response.once("close", resolve));
+}
+
+function portOf(server: { address(): unknown }): number {
+  return (server.address() as AddressInfo).port;
+}

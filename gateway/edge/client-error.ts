@@ -1,0 +1,71 @@
+import { type ServerResponse, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import { v7 as uuidv7 } from "uuid";
+import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
+import { failure } from "./envelope.ts";
+import { HTTP_STATUS } from "./http-errors.ts";
+import { STANDARD_HEADERS } from "./standard-headers.ts";
+
+const PARSER_CODES: Readonly<Record<string, ErrorCode>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
+  HPE_HEADER_OVERFLOW: "headers_too_large",
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: "payload_too_large",
+};
+
+/**
+ * Answers what is not HTTP enough to become a request, in the documented shape, and closes the connection:
+ * where one request ends is not known any more.
+ */
+export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === "ECONNRESET" || socket.destroyed) return;
+  if (socket.writable && !isAnswering(socket)) {
+    socket.write(rawFailure(PARSER_CODES[error.code ?? ""] ?? "bad_request"));
+  }
+  socket.destroy();
+}
+
+/** Answers CONNECT, for which Node has no response of its own. Nothing that follows on the connection is read. */
+export function refuseTunnel(socket: Socket): void {
+  socket.on("error", () => socket.destroy());
+  if (isAnswerOwed(socket)) socket.destroy();
+  else socket.end(rawFailure("not_implemented"), () => socket.destroy());
+}
+
+/** Refuses a request that the framework has no routes for. Nothing that follows on the connection is served. */
+export function refuseRequest(response: ServerResponse, code: ErrorCode): void {
+  const { status, headers, text } = rawParts(code);
+  response.writeHead(status, headers);
+  response.end(text);
+}
+
+/** Whether an answer to an earlier request is still owed. */
+export function isAnswerOwed(socket: Socket): boolean {
+  return (socket as Socket & { _httpMessage?: object | null })._httpMessage != null;
+}
+
+/** Whether an answer is already on its way: a second one must not be written into it. */
+function isAnswering(socket: Socket): boolean {
+  const { _httpMessage: current } = socket as Socket & { _httpMessage?: { headersSent: boolean } };
+  return current?.headersSent ?? false;
+}
+
+function rawFailure(code: ErrorCode): string {
+  const { status, headers, text } = rawParts(code);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("\r\n")}\r\n\r\n${text}`;
+}
+
+function rawParts(code: ErrorCode) {
+  const requestId = uuidv7();
+  const { contentType, body } = failure(new DomainError(code), requestId, undefined);
+  const text = JSON.stringify(body);
+  const headers = {
+    connection: "close",
+    "content-type": contentType,
+    "content-length": Buffer.byteLength(text),
+    "cache-control": "no-store",
+    "x-request-id": requestId,
+    ...STANDARD_HEADERS,
+  };
+  return { status: HTTP_STATUS[code], headers, text };
+}

@@ -1,0 +1,60 @@
+import type { FastifyRequest } from "fastify";
+import { expect, test } from "vitest";
+import { ada, send, testGateway, tokens } from "../testing/test-gateway.ts";
+import { clientIp } from "./client-ip.ts";
+
+const absent = () => Promise.reject(new Error("not part of this test"));
+
+async function addressSeen(trusted: readonly string[], forwardedFor?: string): Promise<string> {
+  let seen = "";
+  const { app } = testGateway({
+    isTrustedProxy: (address) => trusted.includes(address ?? ""),
+    identity: {
+      register: absent,
+      getUser: absent,
+      close: () => undefined,
+      login: async ({ clientIp }) => {
+        seen = clientIp;
+        return { tokens, user: ada };
+      },
+    },
+  });
+  const headers = forwardedFor === undefined ? {} : { "x-forwarded-for": forwardedFor };
+  await send(app, { method: "POST", url: "/auth/login", body: { email: ada.email, password: "x" }, headers });
+  return seen;
+}
+
+test("the client's address is the peer's, whatever the client says", async () => {
+  expect(await addressSeen([])).toBe("127.0.0.1");
+  expect(await addressSeen([], "203.0.113.9")).toBe("127.0.0.1");
+});
+
+test("behind trusted proxies it is the first from the right that is not one of them", async () => {
+  expect(await addressSeen(["127.0.0.1"], "203.0.113.9")).toBe("203.0.113.9");
+  expect(await addressSeen(["127.0.0.1"], "1.1.1.1, 203.0.113.9")).toBe("203.0.113.9");
+  expect(await addressSeen(["127.0.0.1", "10.0.0.1"], "203.0.113.9, 10.0.0.1")).toBe("203.0.113.9");
+  expect(await addressSeen(["127.0.0.1"], "::ffff:203.0.113.9")).toBe("203.0.113.9");
+  expect(await addressSeen(["127.0.0.1"], "::ffff:198.51.100.200")).toBe("198.51.100.200");
+});
+
+test("an address may come with its port", async () => {
+  expect(await addressSeen(["127.0.0.1"], "203.0.113.9:5678")).toBe("203.0.113.9");
+  expect(await addressSeen(["127.0.0.1"], "[2001:db8::9]:443")).toBe("2001:db8::9");
+  expect(await addressSeen(["127.0.0.1"], "[2001:db8::9]")).toBe("2001:db8::9");
+  expect(await addressSeen(["127.0.0.1"], "[::ffff:203.0.113.9]:443")).toBe("203.0.113.9");
+  expect(await addressSeen(["127.0.0.1"], "203.0.113.9:port")).toBe("127.0.0.1");
+});
+
+test("what is no address is not taken for one", async () => {
+  expect(await addressSeen(["127.0.0.1"], "'; drop table entries; --")).toBe("127.0.0.1");
+});
+
+test("an IPv6 address that is no mapped IPv4 address stays as it is", async () => {
+  expect(await addressSeen(["127.0.0.1"], "2001:db8::ffff:203.0.113.9")).toBe("2001:db8::ffff:203.0.113.9");
+  expect(await addressSeen(["127.0.0.1"], "::ffff:203.0.113.9%eth0")).toBe("::ffff:203.0.113.9%eth0");
+});
+
+test("a connection that has ended has no address", () => {
+  const request = { socket: {}, headers: {}, ip: "203.0.113.9" } as FastifyRequest;
+  expect(clientIp(request)).toBe("");
+});

@@ -1,0 +1,49 @@
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+import { networksOf } from "../../service-kit/network-of.ts";
+import type { IsTrustedProxy } from "./trusted-proxies.ts";
+
+export interface ConnectionLimits {
+  /** Open connections in all. */
+  total: number;
+  /**
+   * Open connections of one network: an IPv4 address or an IPv6 /64; a /56 has 4 times and a /48 16 times as many. Trusted
+   * proxies have no limit: many clients are behind one.
+   */
+  perAddress: number;
+}
+
+/**
+ * Closes connections beyond the limits at once, before a byte of them is read. No network has more than are left free: ten
+ * that take all they can leave an eleventh part for others.
+ */
+export function limitConnections(
+  server: Server,
+  { total, perAddress }: ConnectionLimits,
+  isTrustedProxy: IsTrustedProxy,
+): void {
+  const open = new Map<string, number>();
+  let all = 0;
+  server.maxConnections = total;
+  // Ahead of Node's own listener, which begins to read.
+  server.prependListener("connection", (socket: Socket) => {
+    const { remoteAddress } = socket;
+    if (remoteAddress === undefined) return;
+    const networks = isTrustedProxy(remoteAddress) ? [] : networksOf(remoteAddress);
+    const free = Math.max(total - all, 1);
+    if (networks.some(({ name, times }) => (open.get(name) ?? 0) >= Math.min(perAddress * times, free))) {
+      socket.destroy();
+      return;
+    }
+    all += 1;
+    for (const { name } of networks) open.set(name, (open.get(name) ?? 0) + 1);
+    socket.once("close", () => {
+      all -= 1;
+      for (const { name } of networks) {
+        const left = (open.get(name) ?? 1) - 1;
+        if (left === 0) open.delete(name);
+        else open.set(name, left);
+      }
+    });
+  });
+}

@@ -1,0 +1,73 @@
+import { type DomainError, ERROR_CATALOGUE, type FieldProblem } from "../../service-kit/errors.ts";
+import { HTTP_STATUS } from "./http-errors.ts";
+
+/** Every successful answer of ours. */
+export interface Success<T> {
+  success: true;
+  data: T;
+  message: string;
+}
+
+export function success<T>(data: T, message: string): Success<T> {
+  return { success: true, data, message };
+}
+
+/** A failed call's answer: its media type and its body. */
+export interface Failure {
+  contentType: string;
+  body: object;
+}
+
+/** RFC 9457 §3. */
+export const PROBLEM_TYPE = "application/problem+json";
+
+/**
+ * The body of a failed call: our envelope, or RFC 9457's problem details for a client that asks for them.
+ *
+ * @param accept the request's `Accept`.
+ */
+export function failure(error: DomainError, requestId: string, accept: string | undefined): Failure {
+  const { code } = error;
+  const message = publicMessage(error);
+  const details = code === "validation_failed" ? error.fields.map(toDetail) : undefined;
+  if (!acceptsProblem(accept)) {
+    const body = { success: false, message, error: { code, requestId, ...(details && { details }) } };
+    return { contentType: "application/json; charset=utf-8", body };
+  }
+  const body = {
+    type: `urn:gatehouse:error:${code}`,
+    title: ERROR_CATALOGUE[code],
+    status: HTTP_STATUS[code],
+    detail: message,
+    instance: `urn:uuid:${requestId}`,
+    code,
+    requestId,
+    ...(details && { errors: details }),
+  };
+  return { contentType: PROBLEM_TYPE, body };
+}
+
+/** What is wrong behind the edge is told by its code alone: the text may come from another service. */
+export function publicMessage({ code, message }: DomainError): string {
+  return HTTP_STATUS[code] >= 500 ? ERROR_CATALOGUE[code] : message;
+}
+
+/** Member by member: what else an error object carries stays here. */
+function toDetail({ field, code, message }: FieldProblem): FieldProblem {
+  return { field, code, message };
+}
+
+/** Whether problem details are named in `Accept`, and not ranked below plain JSON (RFC 9110 §12.5.1). */
+function acceptsProblem(accept: string | undefined): boolean {
+  if (accept === undefined || !accept.toLowerCase().includes(PROBLEM_TYPE)) return false;
+  const quality = new Map(
+    accept.split(",").map((range) => {
+      const [type = "", ...parameters] = range.split(";").map((part) => part.trim().toLowerCase());
+      const weight = parameters.find((parameter) => parameter.startsWith("q="))?.slice(2);
+      return [type, weight === undefined ? 1 : Number(weight)] as const;
+    }),
+  );
+  const wanted = quality.get(PROBLEM_TYPE) ?? 0;
+  const plain = ["application/json", "application/*", "*/*"].find((range) => quality.has(range));
+  return wanted > 0 && wanted >= (quality.get(plain ?? "") ?? 0);
+}

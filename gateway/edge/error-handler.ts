@@ -1,0 +1,97 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
+import type { Logger } from "../../service-kit/logger.ts";
+import { ClientGone } from "./client-gone.ts";
+import { failure, publicMessage } from "./envelope.ts";
+import { isForm } from "./form-parser.ts";
+import { CHALLENGE, HTTP_CLIENT_GONE, HTTP_STATUS, INTERNAL_ONLY } from "./http-errors.ts";
+import { PAGE_HEADERS } from "./link-pages.ts";
+import { setStandardHeaders } from "./standard-headers.ts";
+
+const DEFAULT_RETRY_MS = 1_000;
+const RETRY_LATER: ReadonlySet<number> = new Set([429, 503]);
+
+const RATE_LIMIT_HEADERS = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
+
+const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: "payload_too_large",
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: "unsupported_media_type",
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: "bad_request",
+  FST_ERR_BAD_URL: "bad_request",
+  FST_ERR_MAX_PARAM_LENGTH: "uri_too_long",
+};
+
+/** From anything thrown to the documented answer. The only place where failures are answered. */
+export function createErrorHandler(logger: Logger) {
+  return (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void => {
+    if (thrown instanceof ClientGone) {
+      reply.code(HTTP_CLIENT_GONE).send();
+      return;
+    }
+    const error = toDomainError(thrown, request);
+    logDefect(logger, error, request.id);
+    sendFailure(error, request, reply);
+  };
+}
+
+/** The error a client may see for what was thrown. */
+function toDomainError(thrown: unknown, request: FastifyRequest): DomainError {
+  if (thrown instanceof DomainError) {
+    return INTERNAL_ONLY.has(thrown.code) ? internalError(thrown) : thrown;
+  }
+  const { code, statusCode } = thrown as { code?: string; statusCode?: number };
+  const known = code === undefined ? undefined : FRAMEWORK_CODES[code];
+  if (known !== undefined) return new DomainError(known, undefined, { cause: thrown });
+  // The request's own stream failed while its body was read; Fastify marks that with a 400.
+  if (statusCode === 400 && request.raw.destroyed)
+    return new DomainError("bad_request", undefined, { cause: thrown });
+  return internalError(thrown);
+}
+
+/** Whether whoever asks is a browser that shows a page: it opened a link, or posted a form. */
+function wantsPage(request: FastifyRequest): boolean {
+  if (request.method === "POST") return isForm(request);
+  return request.headers.accept?.includes("text/html") === true;
+}
+
+function internalError(cause: unknown): DomainError {
+  return new DomainError("internal_error", undefined, { cause });
+}
+
+function logDefect(logger: Logger, error: DomainError, requestId: string): void {
+  if (error.code === "internal_error") logger.error({ err: error, requestId }, "request failed unexpectedly");
+  else if (HTTP_STATUS[error.code] >= 500) logger.warn({ err: error, requestId }, "request failed");
+}
+
+/** The caller's own budget is told of as well; it is used up, or there would be no failure. */
+function setRetryHeaders({ retryAfterMs, limit }: DomainError, reply: FastifyReply): void {
+  const seconds = Math.max(1, Math.ceil((retryAfterMs ?? DEFAULT_RETRY_MS) / 1_000));
+  reply.header("retry-after", seconds);
+  if (limit === undefined) return;
+  reply.headers({ "ratelimit-limit": limit, "ratelimit-remaining": 0, "ratelimit-reset": seconds });
+}
+
+function sendFailure(error: DomainError, request: FastifyRequest, reply: FastifyReply): void {
+  const { code } = error;
+  const status = HTTP_STATUS[code];
+  const { contentType, body } = failure(error, request.id, request.headers.accept);
+  const challenge = CHALLENGE[code];
+  setStandardHeaders(request, reply);
+  // A refusal tells of the limit that refuses and of no other.
+  for (const name of RATE_LIMIT_HEADERS) reply.removeHeader(name);
+  if (challenge !== undefined) reply.header("www-authenticate", challenge);
+  if (RETRY_LATER.has(status)) setRetryHeaders(error, reply);
+  request.errorCode = code;
+  const page = wantsPage(request) ? request.routeOptions?.config?.failurePage : undefined;
+  if (page !== undefined) {
+    const html = page(error, publicMessage(error), request);
+    reply.code(status).header("cache-control", "no-store").headers(PAGE_HEADERS).send(html);
+    return;
+  }
+  // Bytes, so that Fastify leaves the media type as it is.
+  reply
+    .code(status)
+    .header("cache-control", "no-store")
+    .header("content-type", contentType)
+    .send(Buffer.from(JSON.stringify(body)));
+}

@@ -1,0 +1,93 @@
+import type { ErrorCode } from "../../service-kit/errors.ts";
+
+/** The one place that chooses HTTP statuses. One status per code; a code without a row does not compile. */
+export const HTTP_STATUS: Record<ErrorCode, number> = {
+  validation_failed: 400,
+  bad_request: 400,
+  password_too_short: 400,
+  password_too_common: 400,
+  password_contains_email: 400,
+  password_unchanged: 400,
+  verification_token_invalid: 400,
+  reset_token_invalid: 400,
+  oauth_state_invalid: 400,
+  oauth_code_invalid: 400,
+  oauth_failed: 400,
+  token_missing: 401,
+  token_invalid: 401,
+  token_expired: 401,
+  invalid_credentials: 401,
+  mfa_code_invalid: 401,
+  mfa_token_invalid: 401,
+  password_change_token_invalid: 401,
+  invalid_client: 401,
+  refresh_token_invalid: 401,
+  refresh_token_reused: 401,
+  forbidden: 403,
+  email_not_verified: 403,
+  oauth_denied: 403,
+  reauthentication_required: 403,
+  provider_not_found: 404,
+  not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  email_already_registered: 409,
+  mfa_already_enabled: 409,
+  link_required: 409,
+  already_linked: 409,
+  last_credential: 409,
+  last_admin: 409,
+  conflict: 409,
+  payload_too_large: 413,
+  uri_too_long: 414,
+  unsupported_media_type: 415,
+  misdirected_request: 421,
+  too_many_requests: 429,
+  headers_too_large: 431,
+  internal_error: 500,
+  caller_not_allowed: 500,
+  deadline_missing: 500,
+  not_implemented: 501,
+  upstream_unavailable: 502,
+  service_unavailable: 503,
+  audit_unavailable: 503,
+  busy: 503,
+  upstream_timeout: 504,
+  http_version_not_supported: 505,
+};
+
+export const HTTP_SWITCHING_PROTOCOLS = 101;
+export const HTTP_EARLY_HINTS = 103;
+export const HTTP_CREATED = 201;
+export const HTTP_NO_CONTENT = 204;
+export const HTTP_FOUND = 302;
+export const HTTP_SEE_OTHER = 303;
+/** nginx's number for a client that left before there was an answer. Only in logs and the audit log. */
+export const HTTP_CLIENT_GONE = 499;
+
+/** What went wrong between our own services is no client's business: to it, these are `internal_error`. */
+export const INTERNAL_ONLY: ReadonlySet<ErrorCode> = new Set(["caller_not_allowed", "deadline_missing"]);
+
+const REALM = 'realm="gatehouse"';
+const INVALID_TOKEN = `Bearer error="invalid_token", ${REALM}`;
+const INVALID_GRANT = `Bearer error="invalid_grant", ${REALM}`;
+
+/**
+ * The `WWW-Authenticate` of each 401. Each names an error, as our contract says; RFC 6750 §3.1 would rather have none
+ * where no token came at all, and has `invalid_request` for a call that lacks something.
+ *
+ * @see RFC 6750 §3, RFC 9110 §11.6.1; `invalid_grant` is RFC 6749 §5.2.
+ */
+export const CHALLENGE: Partial<Record<ErrorCode, string>> = {
+  token_missing: `Bearer error="invalid_request", ${REALM}`,
+  token_invalid: INVALID_TOKEN,
+  token_expired: `Bearer error="invalid_token", error_description="The token has expired", ${REALM}`,
+  invalid_credentials: INVALID_GRANT,
+  mfa_code_invalid: INVALID_GRANT,
+  mfa_token_invalid: INVALID_GRANT,
+  password_change_token_invalid: INVALID_GRANT,
+  /** RFC 6749 §5.2, RFC 7617 §2. */
+  invalid_client: `Basic ${REALM}, charset="UTF-8"`,
+  refresh_token_invalid: INVALID_GRANT,
+  refresh_token_reused: INVALID_GRANT,
+};

@@ -1,0 +1,38 @@
+import type { FastifyRequest } from "fastify";
+import type { AuditEventRecorder } from "../../audit-client/audit-entry.ts";
+import type { Reading } from "../../audit-client/record-reading.ts";
+import { auditedCall } from "./audit.ts";
+import { maskSecrets } from "./mask-secrets.ts";
+
+/** @throws {DomainError} `audit_unavailable`: a reading that cannot be noted is not answered. */
+export type NoteReading = (request: FastifyRequest, reading: Omit<Reading, "resource">) => Promise<void>;
+
+/**
+ * Notes in the audit log what administrators and auditors read over HTTP, before they are answered: one entry a call, as
+ * services note what operators read over gRPC.
+ */
+export function createNoteReading(
+  recorder: Pick<AuditEventRecorder, "recordEvent">,
+  now: () => Date,
+): NoteReading {
+  return async (request, { action, filter, address }) => {
+    const { callId, actor, clientIp, userAgent, resource, requestId, traceId } = auditedCall(request, action);
+    await recorder.recordEvent(
+      {
+        kind: "event",
+        id: callId,
+        occurredAt: now(),
+        actor: { ...actor, ...(address !== undefined && { claimedEmail: address }) },
+        action,
+        resource,
+        clientIp,
+        userAgent,
+        ...(filter !== undefined && { reason: maskSecrets(filter) }),
+        requestId,
+        traceId,
+        outcome: "success",
+      },
+      request.call.deadlineMs,
+    );
+  };
+}

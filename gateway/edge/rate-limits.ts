@@ -1,0 +1,221 @@
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
+import type { RateLimit } from "../../routes-file/routes-file.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Metrics } from "../../service-kit/metrics.ts";
+import { type Network, networkOf, networksOf } from "../../service-kit/network-of.ts";
+import type { Bucket, LimitScope, Verdict } from "../limits/bucket.ts";
+import type { CallLimiter } from "../limits/call-limiter.ts";
+import type { LetInDevice } from "../limits/known-callers.ts";
+import type { LimitClass, LimitClasses } from "../limits/limit-class.ts";
+import type { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
+import { ShareCounts } from "../limits/share-counts.ts";
+import { clientIp } from "./client-ip.ts";
+import { deviceKeyOf, deviceTokenOf } from "./device-cookie.ts";
+
+export interface RateLimitDeps {
+  limitClasses: LimitClasses;
+  /** For our own routes: exact. */
+  callLimiter: CallLimiter;
+  /** For what is forwarded: without a wait. */
+  proxyLimiter: Pick<ReconciledLimiter, "take" | "size">;
+  metrics: Metrics;
+}
+
+/** Scopes of both own and forwarded routes. */
+type SharedScope = Exclude<LimitScope, "device">;
+
+type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
+
+export interface RateLimits {
+  /** Limits a network's calls in flight on our own public routes. */
+  enter: Hook;
+  beforeLogin: Hook;
+  afterLogin: Hook;
+  /** Counts a request that the guard refused. @returns what it is answered: its error, or `too_many_requests`. */
+  refusedByGuard(request: FastifyRequest, error: Error): Error;
+  /** After a response of our own routes: releases the place in flight, and remembers the network and device of a success. */
+  noteAnswer(request: FastifyRequest, reply: FastifyReply): void;
+}
+
+/**
+ * The share of a network's limit that may be in flight at once. It bounds how many pipelined calls of one client wait in this
+ * process and in the services behind it.
+ */
+const AT_ONCE = 0.5;
+
+/**
+ * Three `onRequest` hooks that throw `too_many_requests`. Two run before authentication: calls in flight of a network on our
+ * own public routes, and calls of a network. One runs after it: calls of a user. Totals exist on public methods only, and
+ * count only strangers: clients that are refused anyway must not use up what others need.
+ */
+export function createRateLimits(deps: RateLimitDeps): RateLimits {
+  const { metrics, callLimiter, proxyLimiter } = deps;
+  const refusals = metrics.counter("gatehouse_rate_limited_total", "Calls refused with 429 by the gateway.", [
+    "limit",
+    "route",
+  ]);
+  metrics.gauge("gatehouse_rate_limit_entries", "Rate-limit counters in memory.", ["calls"], (gauge) => {
+    gauge.set({ calls: "own" }, callLimiter.size);
+    gauge.set({ calls: "proxied" }, proxyLimiter.size);
+  });
+
+  const underWay = new ShareCounts();
+
+  function settle(request: FastifyRequest, reply: FastifyReply, verdict: Verdict): void {
+    const { refusedBy, waitMs, own } = verdict;
+    if (refusedBy !== undefined) {
+      refusals.inc({ limit: refusedBy.scope, route: request.policy?.pattern ?? "(none)" });
+      // Do not reveal the limit that is shared.
+      const limit = refusedBy.scope === "total" ? {} : { limit: refusedBy.limit.calls };
+      throw new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs), ...limit });
+    }
+    if (own === undefined || request.target !== null || request.policy === null) return;
+    reply.header("ratelimit-limit", own.limit);
+    reply.header("ratelimit-remaining", own.remaining);
+    reply.header("ratelimit-reset", own.resetS);
+  }
+
+  const hook =
+    (bucketsOf: (request: FastifyRequest, deps: RateLimitDeps) => Bucket[]): Hook =>
+    (request, reply, done) => {
+      const buckets = bucketsOf(request, deps);
+      const answer = (verdict: Verdict) => settle(request, reply, verdict);
+      try {
+        if (request.target !== null) answer(proxyLimiter.take(buckets));
+        else if (COUNTED_HERE.has(limitClassOfRequest(request))) answer(callLimiter.takeHere(buckets));
+        else if (buckets.length > 0) {
+          callLimiter
+            .take(buckets)
+            .then(answer)
+            .then(() => done(), done);
+          return;
+        }
+      } catch (error) {
+        done(error as Error);
+        return;
+      }
+      done();
+    };
+
+  return {
+    enter(request, _reply, done) {
+      const isOpenToAll = isPublic(request) || request.policy?.orRefreshToken === true;
+      const limit = isOpenToAll && request.target === null ? limitOf(request, deps, "address") : undefined;
+      if (limit === undefined) return done();
+      const kind = kindOf(request, "address");
+      const max = Math.max(Math.floor(limit.calls * AT_ONCE), 1);
+      try {
+        request.leave = underWay.enter({ kind, callers: networksOf(clientIp(request)), max });
+      } catch (error) {
+        refusals.inc({ limit: "open", route: request.policy?.pattern ?? "(none)" });
+        return done(error as Error);
+      }
+      done();
+    },
+    beforeLogin: hook(bucketsBeforeLogin),
+    afterLogin: hook(bucketsAfterLogin),
+    refusedByGuard(request, error) {
+      const { refusedBy, waitMs } = callLimiter.takeHere(unknownBuckets(request, deps));
+      if (refusedBy === undefined) return error;
+      refusals.inc({ limit: refusedBy.scope, route: "(none)" });
+      return new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs) });
+    },
+    noteAnswer(request, reply) {
+      request.leave?.();
+      request.leave = null;
+      if (request.target !== null || reply.statusCode >= 400) return;
+      // A token was good, or a session has begun or goes on.
+      if (request.principal === null && request.provenActor?.sessionId === undefined) return;
+      void callLimiter.remember({ network: networkOf(clientIp(request)), device: deviceOf(request) });
+    },
+  };
+}
+
+const COUNTED_HERE: ReadonlySet<LimitClass> = new Set(["document", "unknown"]);
+
+function bucketsBeforeLogin(request: FastifyRequest, deps: RateLimitDeps): Bucket[] {
+  const networks = networksOf(clientIp(request));
+  const limit = limitOf(request, deps, "address");
+  const buckets = limit === undefined ? [] : networks.map((network) => ofNetwork(request, network, limit));
+  const total = isPublic(request) ? limitOf(request, deps, "total") : undefined;
+  if (total === undefined) return buckets;
+  const [{ name: spares }] = networks;
+  const shared: Bucket = { kind: kindOf(request, "total"), name: "", scope: "total", limit: total, spares };
+  const reserve = request.target === null ? deviceBucket(request, deps) : undefined;
+  if (reserve !== undefined) buckets.push(reserve);
+  // What is forwarded does not wait for Redis: this gateway's own memory has to do.
+  if (request.target === null || !deps.callLimiter.isKnown(spares)) buckets.push(shared);
+  return buckets;
+}
+
+function deviceBucket(request: FastifyRequest, { limitClasses }: RateLimitDeps): Bucket | undefined {
+  const limitClass = limitClassOfRequest(request);
+  const { device: limit } = limitClasses[limitClass];
+  const name = deviceKeyOf(deviceTokenOf(request));
+  if (limit === undefined || name === undefined) return undefined;
+  return { kind: `own ${limitClass} device`, name, scope: "device", limit };
+}
+
+/** The device that this login was issued, else the one that the client sent. */
+function deviceOf(request: FastifyRequest): LetInDevice | undefined {
+  const { givenDeviceToken, provenActor } = request;
+  const key = deviceKeyOf(givenDeviceToken ?? deviceTokenOf(request));
+  if (key === undefined) return undefined;
+  return givenDeviceToken === null ? { key } : { key, userId: provenActor?.userId };
+}
+
+function bucketsAfterLogin(request: FastifyRequest, deps: RateLimitDeps): Bucket[] {
+  if (request.principal === null) return [];
+  const buckets: Bucket[] = [];
+  const user = limitOf(request, deps, "user");
+  if (user !== undefined) {
+    buckets.push({
+      kind: kindOf(request, "user"),
+      name: request.principal.userId,
+      scope: "user",
+      limit: user,
+    });
+  }
+  const total = request.target?.route.rateLimit.total;
+  if (total !== undefined)
+    buckets.push({ kind: kindOf(request, "total"), name: "", scope: "total", limit: total });
+  return buckets;
+}
+
+/** What no route takes. */
+function unknownBuckets(request: FastifyRequest, { limitClasses }: RateLimitDeps): Bucket[] {
+  return networksOf(clientIp(request)).map(({ name, times }) => ({
+    kind: "own unknown address",
+    name,
+    scope: "address",
+    limit: timesAsMuch(limitClasses.unknown.address, times),
+  }));
+}
+
+function isPublic(request: FastifyRequest): boolean {
+  return request.policy?.auth === "public";
+}
+
+function limitClassOfRequest(request: FastifyRequest): LimitClass {
+  return request.policy === null ? "unknown" : (request.routeOptions.config.limitClass ?? "document");
+}
+
+function limitOf(request: FastifyRequest, deps: RateLimitDeps, scope: SharedScope): RateLimit | undefined {
+  const { target } = request;
+  if (target === null) return deps.limitClasses[limitClassOfRequest(request)][scope];
+  const { perAddress, perUser, total } = target.route.rateLimit;
+  return scope === "address" ? perAddress : scope === "user" ? perUser : total;
+}
+
+function kindOf(request: FastifyRequest, scope: SharedScope): string {
+  const { target } = request;
+  return target === null ? `own ${limitClassOfRequest(request)} ${scope}` : target.route.limitKinds[scope];
+}
+
+function ofNetwork(request: FastifyRequest, { name, times }: Network, limit: RateLimit): Bucket {
+  return { kind: kindOf(request, "address"), name, scope: "address", limit: timesAsMuch(limit, times) };
+}
+
+function timesAsMuch(limit: RateLimit, times: number): RateLimit {
+  return times === 1 ? limit : { calls: limit.calls * times, perSeconds: limit.perSeconds };
+}

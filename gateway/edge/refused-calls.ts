@@ -1,0 +1,60 @@
+import type { FastifyRequest } from "fastify";
+import type { AuditActor, AuditRecorder } from "../../audit-client/audit-entry.ts";
+import type { Metrics } from "../../service-kit/metrics.ts";
+import { networkOf } from "../../service-kit/network-of.ts";
+import { type Bucket, verdictOf } from "../limits/bucket.ts";
+import { BucketTable } from "../limits/bucket-table.ts";
+import { isMutating } from "../routing/route-policy.ts";
+import { auditedCall } from "./audit.ts";
+import { clientIp } from "./client-ip.ts";
+
+/** A user's refusals are told at once up to here, and go on being told at this rate. */
+const PER_USER = { calls: 10, perSeconds: 60 };
+const PER_NETWORK = { calls: 60, perSeconds: 60 };
+/** Of this gateway. */
+const IN_ALL = { calls: 600, perSeconds: 60 };
+const MAX_BUCKETS = 10_000;
+/** Where a route that only reads has no name for the audit log. */
+const READ_ACTION = "call.refused";
+
+/**
+ * Records that a known caller was refused, as one outcome without an intent: by the route's roles, whatever the method; for an
+ * expired or revoked token, where the call would have changed something. How many a minute is bounded for each user and
+ * network; the others are counted in `gatehouse_audit_refusals_left_out_total`.
+ *
+ * @param nowMs by a monotonic clock.
+ */
+export function createRecordRefusal(recorder: AuditRecorder, metrics: Metrics, nowMs: () => number) {
+  const table = new BucketTable(MAX_BUCKETS);
+  const leftOut = metrics.counter(
+    "gatehouse_audit_refusals_left_out_total",
+    "Refused calls of known users that the audit log has no entry of, because there were too many.",
+  );
+  return (request: FastifyRequest, actor: AuditActor, httpStatus: number): void => {
+    const { errorCode, policy } = request;
+    if (errorCode === null || (errorCode !== "forbidden" && !isMutating(request.method))) return;
+    const buckets = bucketsOf(actor, clientIp(request));
+    const verdict = verdictOf(buckets, table.take(buckets, nowMs(), 1), 1);
+    try {
+      if (verdict.refusedBy !== undefined) throw new Error("too many");
+      recorder.enqueue({
+        ...auditedCall(request, policy?.action ?? READ_ACTION, actor),
+        kind: "outcome",
+        outcome: "failure",
+        errorCode,
+        httpStatus,
+        latencyUs: Math.round((performance.now() - request.startedMs) * 1_000),
+      });
+    } catch {
+      leftOut.inc();
+    }
+  };
+}
+
+function bucketsOf({ userId = "" }: AuditActor, ip: string): Bucket[] {
+  return [
+    { kind: "refusals of a user", name: userId, scope: "user", limit: PER_USER },
+    { kind: "refusals of a network", name: networkOf(ip), scope: "address", limit: PER_NETWORK },
+    { kind: "refusals", name: "", scope: "total", limit: IN_ALL },
+  ];
+}

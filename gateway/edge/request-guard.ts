@@ -1,0 +1,125 @@
+import type { IncomingMessage } from "node:http";
+import { DomainError } from "../../service-kit/errors.ts";
+
+const MAX_HEADERS = 100;
+const MAX_HEADER_NAME_CHARACTERS = 256;
+const MAX_URL_CHARACTERS = 8_192;
+/** Headers of which two make a request ambiguous: another reader might take the other one. */
+const SINGLE = [
+  "host",
+  "authorization",
+  "content-type",
+  "content-length",
+  "transfer-encoding",
+  "origin",
+  "cookie",
+];
+const BIT = new Map(SINGLE.map((name, index) => [name, 1 << index]));
+const NOT_PRINTABLE_ASCII = /[^\x21-\x7e]/;
+/** Encoded slash, backslash, dot and control characters: another reader might decode them before it routes. */
+const ENCODED_DELIMITER = /%(?:[01][0-9a-f]|2e|2f|5c|7f)/i;
+/** An escape whose `%` is escaped. */
+const ESCAPED_AGAIN = /%25[0-9a-f]{2}/i;
+/** An encoded `;`, and slashes, backslashes and dots of other alphabets that normalization leaves alone. */
+const DELIMITER_LIKE = /[;\u2044\u2215\u2216\u29f5\u29f8\u29f9\u3002\uff61]/;
+const DELIMITER = /[./\\;%?#]/;
+const BROKEN_ESCAPE = /%(?![0-9a-f]{2})/i;
+const CONFUSING_PATH = /\\|\/\/|\.\.|\/\.(?:\/|$)/;
+const VERSIONS = new Set(["1.0", "1.1"]);
+const BODYLESS = new Set(["GET", "HEAD", "TRACE"]);
+
+/** The part of a request that the guard reads. */
+export type RawRequest = Pick<IncomingMessage, "method" | "url" | "httpVersion" | "rawHeaders" | "headers">;
+
+/**
+ * Refuses requests that two readers could understand differently, before anything else looks at them.
+ *
+ * @throws {DomainError} `bad_request`, `headers_too_large`, `uri_too_long`, `not_implemented`, `http_version_not_supported` or
+ *   `misdirected_request`.
+ * @see RFC 9112 §3.2, §6.1 and §11.2; RFC 9110 §15.6.
+ */
+export function guardRequest(request: RawRequest, allowedHosts: ReadonlySet<string>): void {
+  // The parser takes more versions than it follows the rules of.
+  if (!VERSIONS.has(request.httpVersion)) throw new DomainError("http_version_not_supported");
+  guardHeaders(request.rawHeaders);
+  guardFraming(request);
+  guardTarget(request.url ?? "");
+  if (!allowedHosts.has((request.headers.host ?? "").toLowerCase())) {
+    throw new DomainError("misdirected_request");
+  }
+}
+
+function guardHeaders(rawHeaders: readonly string[]): void {
+  if (rawHeaders.length > 2 * MAX_HEADERS) throw new DomainError("headers_too_large");
+  let seen = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const written = rawHeaders[index] ?? "";
+    if (written.length > MAX_HEADER_NAME_CHARACTERS) throw new DomainError("headers_too_large");
+    const name = written.toLowerCase();
+    const bit = BIT.get(name) ?? 0;
+    if ((seen & bit) !== 0)
+      throw new DomainError("bad_request", `The header ${name} appears more than once.`);
+    seen |= bit;
+  }
+  if ((seen & (BIT.get("host") ?? 0)) === 0)
+    throw new DomainError("bad_request", "The header host is missing.");
+}
+
+function guardFraming({ method, httpVersion, headers }: RawRequest): void {
+  const coding = headers["transfer-encoding"];
+  const isChunked = coding !== undefined;
+  if (isChunked && httpVersion === "1.0") {
+    throw new DomainError("bad_request", "HTTP/1.0 has no Transfer-Encoding.");
+  }
+  // The parser undoes the last coding only: what is below would be passed on as if it were not coded.
+  if (isChunked && coding.toLowerCase() !== "chunked") throw new DomainError("not_implemented");
+  const hasBody = isChunked || (headers["content-length"] ?? "0") !== "0";
+  if (hasBody && BODYLESS.has(method ?? "")) {
+    throw new DomainError("bad_request", `${method} takes no body.`);
+  }
+  if (headers.expect !== undefined && headers.expect.toLowerCase() !== "100-continue") {
+    throw new DomainError("bad_request", "Only 100-continue can be expected.");
+  }
+}
+
+/**
+ * Refuses paths that mean another resource to an upstream that decodes twice, decodes bytes that are no UTF-8, folds full-width
+ * characters, or cuts path parameters: what is allowed hangs on the prefix, and such an upstream might walk out of it.
+ *
+ * @param path has passed `guardRequest`.
+ * @throws {DomainError} `bad_request`.
+ */
+export function guardUpstreamPath(path: string): void {
+  if (path.includes(";") || (path.includes("%") && isAmbiguousEscaped(path))) {
+    throw new DomainError("bad_request", "The path is ambiguous.");
+  }
+}
+
+function isAmbiguousEscaped(path: string): boolean {
+  if (ESCAPED_AGAIN.test(path)) return true;
+  try {
+    return DELIMITER_LIKE.test(decodeURIComponent(path)) || folds(decodeURIComponent(path));
+  } catch {
+    // Bytes that are no UTF-8, overlong forms and surrogates among them.
+    return true;
+  }
+}
+
+/** Whether compatibility normalization makes a delimiter of something else, as it does of full-width characters. */
+function folds(decoded: string): boolean {
+  const count = (text: string) => text.split(DELIMITER).length;
+  return count(decoded.normalize("NFKC")) !== count(decoded);
+}
+
+function guardTarget(url: string): void {
+  if (url.length > MAX_URL_CHARACTERS) throw new DomainError("uri_too_long");
+  if (!url.startsWith("/")) throw new DomainError("bad_request", "The request target must be a path.");
+  if (NOT_PRINTABLE_ASCII.test(url) || url.includes("#")) {
+    throw new DomainError("bad_request", "The request target has characters that a URL cannot have.");
+  }
+  const query = url.indexOf("?");
+  const path = query === -1 ? url : url.slice(0, query);
+  if (ENCODED_DELIMITER.test(path) || BROKEN_ESCAPE.test(path) || CONFUSING_PATH.test(path)) {
+    throw new DomainError("bad_request", "The path is ambiguous.");
+  }
+}

@@ -1,0 +1,48 @@
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Network } from "../../service-kit/network-of.ts";
+
+const RETRY_AFTER_MS = 1_000;
+
+/** How much of a kind a caller may have open. */
+export interface Share {
+  /** Each kind is counted by itself: the calls of a route, or its WebSockets. */
+  kind: string;
+  /** The user, or the networks of the client's address. */
+  callers: readonly Network[];
+  max: number;
+  /** Free places of all callers together. No such limit if absent. */
+  free?: number;
+}
+
+/** Counts what each caller has open, and enforces its share. */
+export class ShareCounts {
+  readonly #counts = new Map<string, number>();
+
+  /**
+   * Takes a place. A caller may have as many as its share, and at most as many as are free: each of a hundred greedy
+   * callers still leaves room for the next.
+   *
+   * @returns releases the place; call it once.
+   * @throws {DomainError} `too_many_requests`.
+   */
+  enter({ kind, callers, max, free = Number.POSITIVE_INFINITY }: Share): () => void {
+    const keys: string[] = [];
+    for (const { name, times } of callers) {
+      const key = `${kind} ${name}`;
+      if ((this.#counts.get(key) ?? 0) >= Math.min(max * times, Math.max(free, 1))) {
+        throw new DomainError("too_many_requests", undefined, { retryAfterMs: RETRY_AFTER_MS });
+      }
+      keys.push(key);
+    }
+    for (const key of keys) this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
+    return () => this.#leave(keys);
+  }
+
+  #leave(keys: readonly string[]): void {
+    for (const key of keys) {
+      const left = (this.#counts.get(key) ?? 1) - 1;
+      if (left === 0) this.#counts.delete(key);
+      else this.#counts.set(key, left);
+    }
+  }
+}

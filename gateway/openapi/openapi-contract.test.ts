@@ -1,0 +1,420 @@
+import SwaggerParser from "@apidevtools/swagger-parser";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { DomainError, ERROR_CATALOGUE, isErrorCode } from "../../service-kit/errors.ts";
+import { contractChecker } from "../../tests/support/openapi-answers.ts";
+import { HTTP_STATUS } from "../edge/http-errors.ts";
+import { FORM_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
+import { answeringGateway, BROWSER_COOKIE, SERVICE_CREDENTIALS } from "../testing/answering-gateway.ts";
+import { send, testGateway } from "../testing/test-gateway.ts";
+import { documentedRoute } from "./documented-route.ts";
+import type { JsonSchema } from "./openapi-schemas.ts";
+
+const gateway = answeringGateway();
+const { app } = gateway;
+const document = await gateway.document();
+const checker = contractChecker(document);
+
+interface Parameter {
+  name: string;
+  in: "path" | "query" | "cookie";
+  required: boolean;
+  schema: JsonSchema;
+}
+
+/** An operation of the document, as this test reads it. */
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => {
+    const { parameters = [], requestBody, security, responses, operationId } = operation;
+    const names = Object.values(responses).map((response) =>
+      "$ref" in response ? String(response.$ref) : "",
+    );
+    const body = requestBody as
+      | { required: boolean; content: Record<string, { schema: JsonSchema; example: unknown }> }
+      | undefined;
+    return {
+      path,
+      method,
+      operationId,
+      body,
+      action: operation["x-audit-action"],
+      parameters: parameters as Parameter[],
+      roles: (security as Record<string, string[]>[]).map(
+        (way) => way.accessToken?.[0] ?? Object.keys(way)[0],
+      ),
+      successes: Object.keys(responses).filter((status) => status < "400"),
+      codes: names.flatMap((name) => name.replace(/.*\//, "").split(".")).filter(isErrorCode),
+    };
+  }),
+);
+
+type Operation = (typeof operations)[number];
+type Method = NonNullable<Parameters<typeof send>[1]["method"]>;
+
+const each = operations.map((operation) => [`${operation.method} ${operation.path}`, operation] as const);
+
+/** The document with what its references mean in their places. */
+async function dereferenced() {
+  const copy = structuredClone(document) as unknown as Parameters<typeof SwaggerParser.dereference>[0];
+  return (await SwaggerParser.dereference(copy)) as unknown as typeof document;
+}
+
+/** Values that a schema allows. */
+function valid(schema: JsonSchema): fc.Arbitrary<unknown> {
+  const {
+    type,
+    format,
+    pattern,
+    minLength = 0,
+    maxLength = 60,
+    enum: values,
+    properties,
+    required = [],
+  } = schema;
+  if (schema.$ref !== undefined) throw new Error(`${schema.$ref} in a request`);
+  if (values !== undefined) return fc.constantFrom(...values);
+  if (schema.anyOf !== undefined) return fc.oneof(...schema.anyOf.map(valid));
+  if (format === "uuid") return fc.uuid();
+  if (format === "date-time") {
+    return fc
+      .date({ min: new Date(0), max: new Date(4e12), noInvalidDate: true })
+      .map((date) => date.toISOString());
+  }
+  if (format === "idn-email") return fc.stringMatching(/^[a-z]{1,20}@[a-z]{2,20}\.[a-z]{2,10}$/);
+  if (pattern !== undefined) return ofPattern(pattern);
+  if (type === "string") {
+    const unit = fc.constantFrom("a", "Z", "7", "-", "é", "ж", "漢", " ");
+    return fc.string({ unit, minLength, maxLength: Math.min(maxLength, 60) });
+  }
+  if (type === "integer") return fc.integer({ min: schema.minimum ?? 0, max: schema.maximum ?? 100 });
+  if (type === "boolean") return fc.boolean();
+  if (type !== "object") throw new Error(`nothing is known of ${JSON.stringify(schema)}`);
+  const members = Object.fromEntries(
+    Object.entries(properties ?? {}).map(([name, member]) => [name, valid(member as JsonSchema)]),
+  );
+  const { minProperties = 0 } = schema;
+  const record = fc.record(members, { requiredKeys: required });
+  return record.filter((object) => Object.keys(object).length >= minProperties);
+}
+
+/** What the document's patterns allow, by what they are for: a library that makes strings for any expression knows no classes. */
+function ofPattern(pattern: string): fc.Arbitrary<string> {
+  const candidates = [
+    /^[A-Z][a-zé]{0,20}$/,
+    /^[a-z][a-z0-9-]{0,31}$/,
+    /^[0-9]{6}$/,
+    /^client:[a-z0-9]{1,20}$/,
+  ];
+  const wanted = new RegExp(pattern, "u");
+  const fitting = candidates.map((candidate) => fc.stringMatching(candidate));
+  const found = fitting.find((strings) => fc.sample(strings, 20).every((text) => wanted.test(text)));
+  if (found === undefined) throw new Error(`no example is known of ${pattern}`);
+  return found;
+}
+
+/** A body that is nearly right: members are missing, of anything, or too many. */
+function nearlyValid({ properties = {} }: JsonSchema): fc.Arbitrary<unknown> {
+  const members = Object.entries(properties).map(([name, member]) => {
+    const value = fc.oneof(
+      { weight: 3, arbitrary: valid(member as JsonSchema) },
+      fc.jsonValue({ maxDepth: 2 }),
+    );
+    return [name, value];
+  });
+  const record = fc.record({ ...Object.fromEntries(members), surplus: fc.jsonValue() }, { requiredKeys: [] });
+  return fc.oneof({ weight: 4, arbitrary: record }, fc.jsonValue());
+}
+
+const concretePath = (path: string, id: string) => path.replaceAll(/\{\w+\}/g, id);
+
+function pathOf({ path, parameters }: Operation): fc.Arbitrary<string> {
+  const inPath = parameters.filter((parameter) => parameter.in === "path");
+  const members = Object.fromEntries(inPath.map(({ name, schema }) => [name, valid(schema).map(String)]));
+  return fc
+    .record(members)
+    .map((values) => path.replaceAll(/\{(\w+)\}/g, (_all, name) => encodeURIComponent(values[name] ?? "")));
+}
+
+function queryOf(operation: Operation): fc.Arbitrary<string> {
+  const parameters = operation.parameters.filter((parameter) => parameter.in === "query");
+  const members = Object.fromEntries(parameters.map(({ name, schema }) => [name, valid(schema).map(String)]));
+  const requiredKeys = parameters.filter(({ required }) => required).map(({ name }) => name);
+  return fc.record(members, { requiredKeys }).map((query) => {
+    const text = new URLSearchParams(query as Record<string, string>).toString();
+    return text === "" ? "" : `?${text}`;
+  });
+}
+
+/** Headers that let a call in. */
+function admission({ roles, parameters }: Operation): Record<string, string> {
+  const [role] = roles;
+  if (parameters.some((parameter) => parameter.in === "cookie")) return { cookie: BROWSER_COOKIE };
+  if (role === undefined) return {};
+  if (role === "client") return { authorization: SERVICE_CREDENTIALS };
+  return { authorization: `Bearer ${role === "ADMIN" ? "admin" : "user"}-token` };
+}
+
+const bodyTypeOf = ({ body }: Operation) => Object.keys(body?.content ?? {})[0] ?? JSON_TYPE;
+
+function encoded(body: unknown, mediaType: string): string {
+  return mediaType === FORM_TYPE
+    ? new URLSearchParams(body as Record<string, string>).toString()
+    : JSON.stringify(body);
+}
+
+/** Sends a call and holds its answer to the document. */
+async function called(
+  operation: Operation,
+  call: { url: string; headers: Record<string, string>; body?: string },
+  at = app,
+) {
+  const method = operation.method.toUpperCase() as Method;
+  const response = await send(at, { ...call, method });
+  const answer = {
+    status: response.statusCode,
+    contentType: response.headers["content-type"]?.toString(),
+    body: response.body,
+  };
+  expect(checker.problemOf(operation.method, operation.path, answer)).toBeUndefined();
+  return response;
+}
+
+const RUNS = { numRuns: 20 };
+
+test("the document has every route of ours", () => {
+  expect(operations.length).toBeGreaterThan(35);
+  expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
+});
+
+test("the document is OpenAPI 3.1", async () => {
+  const copy = structuredClone(document) as unknown as Parameters<typeof SwaggerParser.validate>[0];
+  await expect(SwaggerParser.validate(copy)).resolves.toMatchObject({ openapi: "3.1.1" });
+});
+
+test.each(each)("%s: every example is what its schema allows", async (_name, { method, path, body }) => {
+  for (const [mediaType, { example }] of Object.entries(body?.content ?? {})) {
+    expect(checker.allowsBody(method, path, mediaType, example), JSON.stringify(example)).toBe(true);
+  }
+  const responses = (await dereferenced()).paths[path]?.[method]?.responses ?? {};
+  for (const [status, { content = {} }] of Object.entries<{
+    content?: Record<string, { example?: unknown }>;
+  }>(responses)) {
+    for (const [contentType, { example }] of Object.entries(content)) {
+      if (!contentType.endsWith("json")) continue;
+      const answer = { status: Number(status), contentType, body: JSON.stringify(example) };
+      expect(checker.problemOf(method, path, answer)).toBeUndefined();
+    }
+  }
+});
+
+test("a route that says nothing about itself stops the start", async () => {
+  const route = { method: "GET", url: "/x", handler: () => "", config: { auth: "public" } } as const;
+  expect(() => documentedRoute(route)).toThrow("GET /x does not say what it answers (config.docs)");
+  const { app: ready } = testGateway();
+  await ready.ready();
+});
+
+test.each(each)(
+  "%s: what the document allows is taken, and answered as documented",
+  async (_name, operation) => {
+    const schema = operation.body?.content[bodyTypeOf(operation)]?.schema;
+    const body = schema === undefined ? fc.constant(undefined) : valid(schema);
+    const accept = fc.constantFrom("*/*", "application/json", "application/problem+json", "text/html");
+    const saidByServices = operation.codes.filter((code) => HTTP_STATUS[code] !== 500);
+    const failure = fc.option(fc.constantFrom(...saidByServices), { nil: undefined, freq: 2 });
+    const call = fc.record({ path: pathOf(operation), query: queryOf(operation), body, accept, failure });
+    await fc.assert(
+      fc.asyncProperty(call, async ({ path, query, failure: code, accept: accepted, ...given }) => {
+        gateway.failWith(code === undefined ? undefined : new DomainError(code));
+        const mediaType = bodyTypeOf(operation);
+        const response = await called(operation, {
+          url: path + query,
+          headers: {
+            ...admission(operation),
+            accept: accepted,
+            ...(given.body !== undefined && { "content-type": mediaType }),
+          },
+          ...(given.body !== undefined && { body: encoded(given.body, mediaType) }),
+        });
+        const expected =
+          code === undefined ? operation.successes : [...operation.successes, String(HTTP_STATUS[code])];
+        expect(expected, response.body).toContain(String(response.statusCode));
+      }),
+      RUNS,
+    );
+  },
+);
+
+test.each(each.filter(([, { body }]) => body?.content[JSON_TYPE] !== undefined))(
+  "%s: takes exactly the bodies that the document allows",
+  async (_name, operation) => {
+    gateway.failWith(undefined);
+    const { schema } = operation.body?.content[JSON_TYPE] ?? {};
+    if (schema === undefined) throw new Error("no schema");
+    let refused = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        pathOf(operation),
+        fc.oneof(valid(schema), nearlyValid(schema)),
+        async (path, body) => {
+          const response = await called(operation, {
+            url: path,
+            headers: { ...admission(operation), "content-type": JSON_TYPE },
+            body: JSON.stringify(body),
+          });
+          const isAllowed = checker.allowsBody(operation.method, operation.path, JSON_TYPE, body);
+          if (!isAllowed) refused += 1;
+          expect([response.statusCode < 400, body]).toEqual([isAllowed, body]);
+        },
+      ),
+      { numRuns: 60 },
+    );
+    expect(refused).toBeGreaterThan(0);
+  },
+);
+
+test.each(each)("%s: rubbish is refused as documented, and is no defect", async (_name, operation) => {
+  gateway.failWith(undefined);
+  const text = fc.oneof(
+    fc.string({ unit: "binary", maxLength: 200 }),
+    fc.constantFrom("{", "null", "[]", '{"a":1,"a":2}', "a=1&a=2", "\u0000", `{"a":"${"x".repeat(17_000)}"}`),
+  );
+  const call = fc.record(
+    {
+      body: text,
+      type: fc.constantFrom(JSON_TYPE, FORM_TYPE, "text/plain", "application/json; charset=latin1", ""),
+      id: fc.stringMatching(/^[a-zA-Z0-9%_-]{1,120}$/),
+      query: fc.webQueryParameters().map((query) => `?${query}`),
+      accept: fc.constantFrom("application/problem+json", "text/html", "*/*;q=x"),
+      token: fc.constantFrom(
+        "Bearer nothing",
+        "Bearer expired-token",
+        "Basic YTpi",
+        "Bearer user-token",
+        "Bearer admin-token",
+      ),
+    },
+    { requiredKeys: ["id"] },
+  );
+  await fc.assert(
+    fc.asyncProperty(call, async ({ body, type, id, query = "", accept, token }) => {
+      const { statusCode } = await called(operation, {
+        url: concretePath(operation.path, id) + query,
+        headers: {
+          ...(type && { "content-type": type }),
+          ...(accept && { accept }),
+          ...(token && { authorization: token }),
+        },
+        ...(body !== undefined && { body }),
+      });
+      expect(statusCode).toBeLessThan(500);
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test.each(each)("%s: lets in whom the document names, and nobody else", async (_name, operation) => {
+  gateway.failWith(undefined);
+  const url = concretePath(operation.path, "rubbish");
+  const codeFor = async (token: string) => {
+    const { statusCode } = await called(operation, { url, headers: { authorization: `Bearer ${token}` } });
+    return statusCode;
+  };
+  const [role] = operation.roles;
+  const isPublic = role === undefined;
+  const anonymous = await called(operation, { url, headers: {} });
+  expect(anonymous.statusCode === 401).toBe(!isPublic);
+  if (isPublic || role === "client") return;
+  for (const [token, needed] of [
+    ["user-token", "USER"],
+    ["auditor-token", "AUDITOR"],
+    ["admin-token", "ADMIN"],
+  ] as const) {
+    const isLetIn = role === "accessToken" || operation.roles.includes(needed);
+    expect([token, (await codeFor(token)) === 403]).toEqual([token, !isLetIn]);
+  }
+});
+
+const ID = "0199a000-0000-7000-8000-000000000001";
+const unrecorded = answeringGateway({
+  recorder: {
+    record: () => Promise.reject(new DomainError("audit_unavailable")),
+    enqueue: () => undefined,
+    assertReady: () => undefined,
+    close: async () => undefined,
+  },
+});
+
+/** The first example of each parameter of the query that has to be there. */
+function neededQuery({ parameters }: Operation): string {
+  const needed = parameters.filter((parameter) => parameter.in === "query" && parameter.required);
+  const entries = needed.map(({ name, schema }): [string, string] => [
+    name,
+    String([schema.examples].flat()[0]),
+  ]);
+  return new URLSearchParams(entries).toString();
+}
+
+test.each(each.filter(([, { action }]) => action !== undefined))(
+  "%s: is not carried out unless it can be recorded, and says so as documented",
+  async (_name, operation) => {
+    const mediaType = bodyTypeOf(operation);
+    const example = operation.body?.content[mediaType]?.example;
+    const call = {
+      url: `${concretePath(operation.path, ID)}?${neededQuery(operation)}`,
+      headers: { ...admission(operation), ...(example !== undefined && { "content-type": mediaType }) },
+      ...(example !== undefined && { body: encoded(example, mediaType) }),
+    };
+    const response = await called(operation, call, unrecorded.app);
+    expect([response.statusCode, operation.codes]).toEqual([
+      503,
+      expect.arrayContaining(["audit_unavailable"]),
+    ]);
+    // In JSON and on a page.
+    expect(response.body).toContain(ERROR_CATALOGUE.audit_unavailable);
+  },
+);
+
+const paths = Object.entries(document.paths).map(([path, methods]) => ({
+  path,
+  url: concretePath(path, ID),
+  // What begins or ends a login is no page to look at.
+  hasHead: Object.keys(methods.get?.responses ?? {}).some((status) => status === "200"),
+  methods: Object.keys(methods).map((method) => method.toUpperCase()),
+}));
+
+test.each(paths)(
+  "$path: OPTIONS and 405 name its methods, and HEAD is GET without a body",
+  async ({ url, methods, hasHead }) => {
+    gateway.failWith(undefined);
+    const allow = [...methods, ...(hasHead ? ["HEAD"] : [])].sort().concat("OPTIONS").join(", ");
+    const options = await send(app, { method: "OPTIONS", url });
+    expect([options.statusCode, options.headers.allow, options.body]).toEqual([204, allow, ""]);
+    const wrong = await send(app, { method: "PUT", url, headers: { accept: "application/problem+json" } });
+    expect([wrong.statusCode, wrong.headers.allow]).toEqual([405, allow]);
+    expect(wrong.json()).toMatchObject({ status: 405, code: "method_not_allowed" });
+    expect((await send(app, { url: `${url}/nothing/here` })).json().error.code).toBe("not_found");
+    if (!hasHead) {
+      expect((await send(app, { method: "HEAD", url })).statusCode).toBe(405);
+      return;
+    }
+    for (const token of ["admin-token", "nothing"]) {
+      const get = await send(app, { url, token });
+      const head = await send(app, { method: "HEAD", url, token });
+      expect([head.statusCode, head.body]).toEqual([get.statusCode, ""]);
+      expect(head.headers["content-type"]).toBe(get.headers["content-type"]);
+    }
+  },
+);
+
+test.each(paths)(
+  "$path is version 1, with or without saying so; the document has no version",
+  async ({ path, url, methods }) => {
+    const method = methods[0] as Method;
+    const token = "admin-token";
+    const plain = await send(app, { method, url, token });
+    const versioned = await send(app, { method, url: `/v1${url}`, token });
+    const isDocument = path === "/openapi.json" || path === "/docs";
+    expect(versioned.statusCode).toBe(isDocument ? 404 : plain.statusCode);
+  },
+);

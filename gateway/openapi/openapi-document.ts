@@ -1,0 +1,204 @@
+import { STATUS_CODES } from "node:http";
+import type { z } from "zod";
+import type { ErrorCode } from "../../service-kit/errors.ts";
+import { PROBLEM_TYPE } from "../edge/envelope.ts";
+import { type Answer, HTML_TYPE, JSON_TYPE, type RouteDocs, TAGS } from "../routing/route-docs.ts";
+import type { DocumentedRoute } from "./documented-route.ts";
+import { codeTable, failureAnswer, failuresOf, problemAnswer } from "./openapi-failures.ts";
+import { createSchemaWriter, type JsonSchema, type SchemaWriter } from "./openapi-schemas.ts";
+
+/** An OpenAPI document, as far as its readers here look into it. */
+export interface OpenApiDocument {
+  openapi: string;
+  paths: Record<string, Record<string, Operation>>;
+  components: {
+    schemas: Record<string, JsonSchema>;
+    responses: Record<string, object>;
+    headers: object;
+    securitySchemes: object;
+  };
+  [member: string]: unknown;
+}
+
+type Operation = { operationId: string; responses: Record<string, object>; [member: string]: unknown };
+
+/** The OpenAPI 3.1 document of these routes. @see https://spec.openapis.org/oas/v3.1.1.html */
+export function createOpenApiDocument(routes: readonly DocumentedRoute[]): OpenApiDocument {
+  const schemas = createSchemaWriter();
+  const responses: Record<string, object> = {};
+  const paths: OpenApiDocument["paths"] = {};
+  for (const route of routes) {
+    const path = route.url.replaceAll(/:(\w+)/g, "{$1}");
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operation(route, schemas, responses) };
+  }
+  return {
+    openapi: "3.1.1",
+    info: { title: "Gatehouse", version: "1", description: ABOUT, license: LICENSE },
+    servers: [{ url: "/" }, { url: "/v1", description: "The same, by version." }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    paths,
+    components: {
+      schemas: schemas.components,
+      responses,
+      headers: HEADERS,
+      securitySchemes: SECURITY_SCHEMES,
+    },
+  };
+}
+
+const LICENSE = { name: "Apache-2.0", identifier: "Apache-2.0" };
+
+const ABOUT = `Register, log in, and call the APIs behind this gateway.
+
+**Versions.** Every path is version 1, with or without \`/v1\` before it. Within a version things are only added: a client
+must ignore members that it does not know. This document and its pages are outside of versions.
+
+**Answers.** A success is \`{"success": true, "data": …, "message": …}\`, a failure \`{"success": false, "message": …,
+"error": {"code": …, "requestId": …}}\`; with \`Accept: application/problem+json\` a failure is RFC 9457's problem details.
+Go by \`code\`, which is stable, never by \`message\`. The schema \`ErrorCode\` lists them all.
+
+**Methods.** \`HEAD\` answers as \`GET\` without the body where nothing else is said, \`OPTIONS\` with \`Allow\`. A path that is not there is 404
+\`not_found\`, another method 405 \`method_not_allowed\` with \`Allow\`.
+
+**Limits.** 429 \`too_many_requests\` and 503 have \`Retry-After\` in seconds.
+
+**Other APIs.** Whatever else this gateway serves goes to the API behind the path, with the same access token, and is
+documented by that API. The gateway adds these failures: 401 without a valid token, 403 \`forbidden\`, 404, 405, 413, 429,
+502 \`upstream_unavailable\`, 503, 504 \`upstream_timeout\`.`;
+
+const SECURITY_SCHEMES = {
+  accessToken: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "JWT",
+    description: "An access token. Where roles are named, its user must have one of them.",
+  },
+  client: { type: "http", scheme: "basic", description: "A service's id and secret (RFC 7617)." },
+};
+
+const headerText = { schema: { type: "string" } };
+const headerNumber = { schema: { type: "integer", minimum: 0 } };
+const HEADERS = {
+  "X-Request-Id": {
+    description: "Names the call in logs and in the audit log.",
+    schema: { type: "string", format: "uuid" },
+  },
+  "WWW-Authenticate": { description: "RFC 9110, section 11.6.1.", ...headerText },
+  "Retry-After": { description: "When to try again, in seconds.", ...headerNumber },
+  "RateLimit-Limit": {
+    description: "How many calls; only for a budget of the caller's own.",
+    ...headerNumber,
+  },
+  "RateLimit-Remaining": { description: "How many are left.", ...headerNumber },
+  "RateLimit-Reset": { description: "When the budget is full again, in seconds.", ...headerNumber },
+};
+/** Beside `X-Request-Id`, which every answer has. */
+const HEADERS_OF_STATUS: Readonly<Record<number, readonly (keyof typeof HEADERS)[]>> = {
+  401: ["WWW-Authenticate"],
+  429: ["Retry-After", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"],
+  503: ["Retry-After"],
+};
+
+function operation(
+  route: DocumentedRoute,
+  schemas: SchemaWriter,
+  responses: Record<string, object>,
+): Operation {
+  const { config, schema } = route;
+  const { operationId, tag, summary, description } = config.docs;
+  const parameters = [
+    ...schemas.parameters(schema.params, "path"),
+    ...schemas.parameters(schema.querystring, "query"),
+    ...Object.entries(config.docs.cookies ?? {}).map(cookieParameter),
+    ...Object.entries(config.docs.headers ?? {}).map(headerParameter),
+  ];
+  return {
+    operationId,
+    tags: [tag],
+    summary,
+    ...(description !== undefined && { description }),
+    security: securityOf(config),
+    ...(parameters.length > 0 && { parameters }),
+    ...(schema.body !== undefined && { requestBody: requestBody(schema.body, config.docs, schemas) }),
+    responses: { ...successes(config.docs, schemas), ...failures(route, schemas, responses) },
+    ...(config.action !== undefined && { "x-audit-action": config.action }),
+  };
+}
+
+function headerParameter([name, description]: [string, string]): object {
+  return { name, in: "header", required: false, description, ...headerText };
+}
+
+function cookieParameter([name, description]: [string, string]): object {
+  return { name, in: "cookie", required: true, description, ...headerText };
+}
+
+/** Any one of them lets a call in. */
+function securityOf({ auth, docs }: DocumentedRoute["config"]): object[] {
+  if (docs.isForClients === true) return [{ client: [] }];
+  if (docs.takesSession === true) return [{}, { accessToken: [] }];
+  if (auth === "public") return [];
+  return auth === "authenticated"
+    ? [{ accessToken: [] }]
+    : auth.roles.map((role) => ({ accessToken: [role] }));
+}
+
+function requestBody(body: z.ZodType, { bodyTypes = [JSON_TYPE] }: RouteDocs, schemas: SchemaWriter): object {
+  const content = schemas.media(body, "input");
+  return {
+    required: !body.safeParse(undefined).success,
+    content: Object.fromEntries(bodyTypes.map((type) => [type, content])),
+  };
+}
+
+function successes({ answers }: RouteDocs, schemas: SchemaWriter): Record<string, object> {
+  const entries = Object.entries(answers).map(([status, answer]) => [status, success(answer, schemas)]);
+  return Object.fromEntries(entries);
+}
+
+function success({ description, content = {}, headers = {} }: Answer, schemas: SchemaWriter): object {
+  const media = Object.entries(content).map(([type, schema]) => [type, schemas.media(schema, "output")]);
+  const own = Object.entries(headers).map(([name, text]) => [name, { description: text, ...headerText }]);
+  return {
+    description,
+    headers: { ...headerReferences([]), ...Object.fromEntries(own) },
+    ...(media.length > 0 && { content: Object.fromEntries(media) }),
+  };
+}
+
+/** Each status with its codes. What many routes have in common is written once, in `responses`. */
+function failures(
+  route: DocumentedRoute,
+  schemas: SchemaWriter,
+  responses: Record<string, object>,
+): Record<string, object> {
+  const hasPage = route.config.failurePage !== undefined;
+  const entries = [...failuresOf(route)].map(([status, codes]) => {
+    const name = [status, ...codes, ...(hasPage ? ["page"] : [])].join(".");
+    responses[name] ??= failure(status, codes, hasPage, schemas);
+    return [status, { $ref: `#/components/responses/${name}` }];
+  });
+  return Object.fromEntries(entries);
+}
+
+function failure(
+  status: number,
+  codes: readonly ErrorCode[],
+  hasPage: boolean,
+  schemas: SchemaWriter,
+): object {
+  return {
+    description: `${STATUS_CODES[status]}\n\n${codeTable(codes)}`,
+    headers: headerReferences(HEADERS_OF_STATUS[status] ?? []),
+    content: {
+      [JSON_TYPE]: schemas.media(failureAnswer(codes), "output"),
+      [PROBLEM_TYPE]: schemas.media(problemAnswer(status, codes), "output"),
+      ...(hasPage && { [HTML_TYPE]: { schema: { type: "string" } } }),
+    },
+  };
+}
+
+function headerReferences(names: readonly (keyof typeof HEADERS)[]): Record<string, object> {
+  const all = ["X-Request-Id", ...names];
+  return Object.fromEntries(all.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}

@@ -1,0 +1,111 @@
+import { z } from "zod";
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../../service-kit/errors.ts";
+import { failure, PROBLEM_TYPE } from "../edge/envelope.ts";
+import { HTTP_STATUS, INTERNAL_ONLY } from "../edge/http-errors.ts";
+import { isMutating } from "../routing/route-policy.ts";
+import type { DocumentedRoute } from "./documented-route.ts";
+
+/** What any request can meet. */
+const ANY_REQUEST = [
+  "bad_request",
+  "validation_failed",
+  "request_timeout",
+  "uri_too_long",
+  "misdirected_request",
+  "too_many_requests",
+  "headers_too_large",
+  "not_implemented",
+  "http_version_not_supported",
+  "internal_error",
+  "service_unavailable",
+] as const;
+const WITH_TOKEN = ["token_missing", "token_invalid", "token_expired"] as const;
+const WITH_BODY = ["payload_too_large", "unsupported_media_type"] as const;
+
+/** Every code that a client can see, as `docs/errors.md` orders them. */
+export const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter(
+  (code) => !INTERNAL_ONLY.has(code),
+);
+
+/** The codes a route can answer, by status: those of its policy, and its own. */
+export function failuresOf({ method, config }: DocumentedRoute): Map<number, ErrorCode[]> {
+  const { auth, docs, hasEffect } = config;
+  const possible = new Set<ErrorCode>([
+    ...ANY_REQUEST,
+    ...(auth === "public" ? [] : WITH_TOKEN),
+    ...(typeof auth === "object" ? (["forbidden"] as const) : []),
+    ...(isMutating(method) ? WITH_BODY : []),
+    ...((hasEffect ?? isMutating(method)) ? (["audit_unavailable"] as const) : []),
+    ...(docs.codes ?? []),
+  ]);
+  const codes = CLIENT_CODES.filter((code) => possible.has(code));
+  return Map.groupBy(codes, (code) => HTTP_STATUS[code]);
+}
+
+const message = z.string().meta({ description: "For people; not part of the API." });
+const requestId = z.uuid().meta({ description: "Also in `X-Request-Id`." });
+const errorCode = z
+  .enum(CLIENT_CODES)
+  .meta({ id: "ErrorCode", description: `Stable, with its status.\n\n${codeTable(CLIENT_CODES)}` });
+const problems = z
+  .array(
+    z
+      .strictObject({
+        field: z.string().meta({ description: "Dotted path in the request." }),
+        code: z.string().meta({ description: "Stable: `required`, `invalid_format`, `unknown_key`, …" }),
+        message,
+      })
+      .meta({ id: "FieldProblem" }),
+  )
+  .optional()
+  .meta({ description: "Every failing field; only with `validation_failed`." });
+
+const failureSchema = z
+  .strictObject({
+    success: z.literal(false),
+    message,
+    error: z.strictObject({ code: errorCode, requestId, details: problems }),
+  })
+  .meta({ id: "Failure", description: "A failure in our envelope." });
+
+const problemSchema = z
+  .strictObject({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    detail: message,
+    instance: z.string(),
+    code: errorCode,
+    requestId,
+    errors: problems,
+  })
+  .meta({ id: "Problem", description: "The same as RFC 9457's problem details." });
+
+const EXAMPLE_ID = "0199a000-0000-7000-8000-000000000001";
+
+/** A failure in our envelope, with one of these codes. */
+export function failureAnswer(codes: readonly ErrorCode[]): z.ZodType {
+  const narrow = z.object({ error: z.object({ code: z.enum(codes) }) });
+  return z
+    .intersection(failureSchema, narrow)
+    .meta({ examples: codes.slice(0, 1).map((code) => exampleFor(code, undefined)) });
+}
+
+/** The same as problem details. @see RFC 9457 §3. */
+export function problemAnswer(status: number, codes: readonly ErrorCode[]): z.ZodType {
+  const narrow = z.object({ status: z.literal(status), code: z.enum(codes) });
+  return z
+    .intersection(problemSchema, narrow)
+    .meta({ examples: codes.slice(0, 1).map((code) => exampleFor(code, PROBLEM_TYPE)) });
+}
+
+/** The codes with their statuses and sentences, in Markdown. */
+export function codeTable(codes: readonly ErrorCode[]): string {
+  return codes.map((code) => `- \`${code}\` (${HTTP_STATUS[code]}): ${ERROR_CATALOGUE[code]}`).join("\n");
+}
+
+/** As the gateway writes it. */
+function exampleFor(code: ErrorCode, accept: string | undefined): object {
+  const fields = [{ field: "email", code: "invalid_format", message: "Invalid email address" }];
+  return failure(new DomainError(code, undefined, { fields }), EXAMPLE_ID, accept).body;
+}

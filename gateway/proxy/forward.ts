@@ -1,0 +1,324 @@
+import type { IncomingHttpHeaders, ServerResponse } from "node:http";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Dispatcher } from "undici";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { RecordOutcome } from "../edge/audit.ts";
+import { ClientGone } from "../edge/client-gone.ts";
+import type { Completion } from "../edge/completion.ts";
+import { HTTP_EARLY_HINTS } from "../edge/http-errors.ts";
+import type { Exchange } from "../edge/request-state.ts";
+import type { StallWatch } from "../edge/stall-watch.ts";
+import { answerHeaders } from "../edge/standard-headers.ts";
+import { leavesUnread } from "../edge/unread-body.ts";
+import type { ProxyRoute, ProxyTarget } from "../routing/proxy-table.ts";
+import type { CallEnd, Upstream } from "../routing/upstream.ts";
+import { limitedBody } from "./limited-body.ts";
+import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
+import { isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
+import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
+
+/** Cheaper to copy into one piece with the headers than to hand over as a piece of its own. */
+const MAX_COPIED_BYTES = 16_384;
+const SILENCE_MARGIN_MS = 5_000;
+const IDEMPOTENT: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+
+export interface ForwardDeps {
+  completion: Pick<Completion, "decided">;
+  recordOutcome: RecordOutcome;
+  stalls: StallWatch;
+  exchanges: OpenExchanges;
+}
+
+/**
+ * Sends a request on to an upstream and its answer back, both as streams. It answers by itself, or gives the
+ * error to the reply: `payload_too_large`, `request_timeout`, `too_many_requests`, `upstream_unavailable`,
+ * `upstream_timeout`, `service_unavailable`, `token_invalid`, `token_expired`, or ClientGone.
+ *
+ * Where no connection came about, the next upstream is asked. A GET or HEAD is sent once more where a kept-alive
+ * connection was closed before its answer (RFC 9110 §9.2.2). Nothing else that an upstream may have seen is tried twice.
+ * A client that leaves takes its upstream call with it.
+ */
+export function forward(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  target: ProxyTarget,
+  deps: ForwardDeps,
+): void {
+  // It may have left while the audit log was written. Nothing was sent, and no `close` will come any more.
+  if (reply.raw.destroyed) throw new ClientGone();
+  const call = new ForwardedCall(request, reply, target, deps);
+  request.exchange = call;
+  call.begin();
+}
+
+/** @throws {DomainError} `payload_too_large` if the body announces that it is. */
+function announcesBody({ headers }: FastifyRequest, maxBytes: number): boolean {
+  const length = Number(headers["content-length"] ?? 0);
+  if (length > maxBytes) throw new DomainError("payload_too_large");
+  return length > 0 || headers["transfer-encoding"] !== undefined;
+}
+
+/** The path and query to ask for, as the client wrote them. */
+export function upstreamPath({ route, version }: ProxyTarget, url: string): string {
+  if (!route.stripPrefix) return version === "" ? url : url.slice(version.length);
+  const rest = url.slice(version.length + route.prefix.length);
+  return rest.startsWith("/") ? rest : `/${rest}`;
+}
+
+/** The next upstream in turn that takes a call. @throws {DomainError} `upstream_unavailable` or `service_unavailable`. */
+export function enterUpstream(route: ProxyRoute, except?: Upstream): Upstream {
+  const { origins } = route;
+  const nowMs = performance.now();
+  for (let tries = 0; tries < origins.length; tries += 1) {
+    const upstream = origins[route.turn % origins.length];
+    route.turn = (route.turn + 1) % origins.length;
+    if (upstream !== undefined && upstream !== except && upstream.enter(nowMs)) return upstream;
+  }
+  const isFull = except === undefined && origins.every((upstream) => upstream.isFull);
+  throw new DomainError(isFull ? "service_unavailable" : "upstream_unavailable");
+}
+
+/** Calls that the upstreams of a route have room for, in all. */
+export function freePlaces({ origins }: ProxyRoute): number {
+  let free = 0;
+  for (const upstream of origins) free += upstream.freePlaces;
+  return free;
+}
+
+/** Who a call counts as when its upstream fails: of the networks of an address the widest. */
+export function breakerCaller(request: FastifyRequest): string {
+  return callersOf(request).at(-1)?.name ?? "";
+}
+
+class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
+  readonly #request: FastifyRequest;
+  readonly #reply: FastifyReply;
+  readonly #route: ProxyRoute;
+  readonly #deps: ForwardDeps;
+  readonly #options: Dispatcher.DispatchOptions;
+  #upstream: Upstream | undefined;
+  #controller: Dispatcher.DispatchController | undefined;
+  #triesLeft: number;
+  #mayRepeat: boolean;
+  readonly #hasBody: boolean;
+  #failure: Error | undefined;
+  #total: NodeJS.Timeout | undefined;
+  #hasBegun = false;
+  /** Bytes of the body that are still to come; NaN if the upstream did not say how many. */
+  #left = Number.NaN;
+  /** The end of the body, while it waits for the audit log. */
+  #last: Buffer | undefined;
+
+  constructor(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, deps: ForwardDeps) {
+    const { route } = target;
+    this.#request = request;
+    this.#reply = reply;
+    this.#route = route;
+    this.#deps = deps;
+    this.#triesLeft = route.origins.length - 1;
+    this.#hasBody = announcesBody(request, route.bodyLimitBytes);
+    this.#mayRepeat = !this.#hasBody && IDEMPOTENT.has(request.method);
+    this.#options = {
+      path: upstreamPath(target, request.raw.url ?? ""),
+      method: request.method as Dispatcher.HttpMethod,
+      headers: upstreamHeaders(request.raw.rawHeaders, request, route.allowedHeaderSet),
+      body: null,
+      headersTimeout: route.headersTimeoutMs,
+      bodyTimeout: route.idleTimeoutMs,
+    };
+  }
+
+  /** @throws {DomainError} if the caller has its share open, or if no upstream takes the call. */
+  begin(): void {
+    const { totalTimeoutMs, bodyLimitBytes, limitKinds, maxOpenPerCaller: max } = this.#route;
+    const callers = callersOf(this.#request);
+    const free = freePlaces(this.#route);
+    this.#deps.exchanges.enter(this, { kind: limitKinds.user, callers, max, free });
+    this.#upstream = enterUpstream(this.#route);
+    this.#allowSilence();
+    if (totalTimeoutMs !== undefined) {
+      this.#total = setTimeout(() => this.fail(new DomainError("upstream_timeout")), totalTimeoutMs);
+    }
+    if (this.#hasBody) {
+      this.#options.body = limitedBody(this.#request.raw, bodyLimitBytes);
+      if (this.#request.headers.expect !== undefined) this.#reply.raw.writeContinue();
+    }
+    this.#upstream.dispatch(this.#options, this);
+  }
+
+  /** Routes whose streams may be silent for longer than connections of clients. */
+  #allowSilence(): void {
+    const silentMs = Math.max(this.#route.idleTimeoutMs, this.#route.headersTimeoutMs) + SILENCE_MARGIN_MS;
+    const { socket } = this.#reply.raw;
+    // Node takes its own time-out again with the connection's next request.
+    if (socket !== null && (socket.timeout ?? 0) > 0 && silentMs > (socket.timeout ?? 0)) {
+      socket.setTimeout(silentMs);
+    }
+  }
+
+  get idleTimeoutMs(): number {
+    return this.#route.idleTimeoutMs;
+  }
+
+  get minBytesPerS(): number {
+    return this.#route.minBodyBytesPerS;
+  }
+
+  get accessToken(): string {
+    return this.#request.accessToken;
+  }
+
+  get startedMs(): number {
+    return this.#request.startedMs;
+  }
+
+  get isWaiting(): boolean {
+    return !this.#hasBegun;
+  }
+
+  get isGone(): boolean {
+    return this.#request.isClosed || this.#request.raw.socket.destroyed;
+  }
+
+  abandon(): void {
+    if (this.#upstream === undefined) this.#deps.exchanges.leave(this);
+    else if (!this.#reply.raw.writableFinished) this.#stop(new ClientGone());
+  }
+
+  fail(error: DomainError): void {
+    const { raw } = this.#reply;
+    if (this.#upstream !== undefined) this.#stop(error);
+    // The upstream is done; the client has not taken all of it.
+    else if (this.#hasBegun && !raw.writableFinished) raw.destroy();
+  }
+
+  #stop(error: Error): void {
+    this.#failure ??= error;
+    this.#controller?.abort(error);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#failure !== undefined) controller.abort(this.#failure);
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    { link, "content-length": length }: IncomingHttpHeaders,
+  ): void {
+    const request = this.#request;
+    const { raw } = this.#reply;
+    this.#mayRepeat = false;
+    if (status < 200) {
+      if (status === HTTP_EARLY_HINTS && link !== undefined) raw.writeEarlyHints({ link });
+      return;
+    }
+    const headers = answerHeaders(request);
+    addDownstreamHeaders(headers, controller.rawHeaders as Buffer[]);
+    if (leavesUnread(request)) headers.push("connection", "close");
+    raw.writeHead(status, headers);
+    this.#reply.hijack();
+    this.#hasBegun = true;
+    this.#left = Number(length ?? Number.NaN);
+    this.#upstream?.answered();
+    this.#deps.completion.decided(request, this.#reply);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const { raw } = this.#reply;
+    this.#left -= chunk.length;
+    if (this.#left === 0) {
+      if (this.#request.audited === null) endWith(raw, chunk);
+      else this.#last = chunk;
+      return;
+    }
+    if (raw.write(chunk)) return;
+    controller.pause();
+    this.#deps.stalls.watchReader(raw, this.minBytesPerS);
+    raw.once("drain", () => {
+      this.#deps.stalls.readerGoesOn(raw);
+      controller.resume();
+    });
+  }
+
+  onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    this.#leave("answered");
+    if (this.#request.audited === null) this.#end(trailers);
+    else void this.#deps.recordOutcome(this.#request, this.#reply).then(() => this.#end(trailers));
+  }
+
+  #end(trailers: IncomingHttpHeaders): void {
+    const { raw } = this.#reply;
+    if (this.#last !== undefined) endWith(raw, this.#last);
+    else if (!raw.writableEnded) {
+      if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers));
+      raw.end();
+    }
+    if (raw.writableNeedDrain) this.#deps.stalls.watchReader(raw, this.minBytesPerS);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, thrown: Error): void {
+    const failure = upstreamFailure(thrown);
+    const isOurs = this.#failure !== undefined || thrown instanceof DomainError;
+    if (!isOurs && failure.isUnsent && this.#tryNext()) return;
+    if (!isOurs && this.#mayRepeat && isClosedBeforeAnswer(thrown) && this.#repeat()) return;
+    this.#leave(isOurs ? "abandoned" : "failed", failure.isUnsent);
+    if (this.#hasBegun) {
+      // What was ended was complete.
+      if (!this.#reply.raw.writableEnded) this.#breakOff();
+      return;
+    }
+    const wasSent = this.#controller !== undefined;
+    this.#request.isEffectUncertain = this.#failure === undefined ? failure.isEffectUncertain : wasSent;
+    this.#reply.send(this.#failure ?? failure.error);
+  }
+
+  /** The client has a part of the answer. Where it was this gateway that ended the call, nobody saw how it would have. */
+  #breakOff(): void {
+    if (this.#failure instanceof DomainError) {
+      this.#request.isEffectUncertain = true;
+      this.#request.errorCode ??= this.#failure.code;
+    }
+    this.#reply.raw.destroy();
+  }
+
+  /** Nothing was sent yet: the next upstream may do it. */
+  #tryNext(): boolean {
+    if (this.#triesLeft === 0) return false;
+    this.#triesLeft -= 1;
+    return this.#sendAgain("failed", this.#upstream);
+  }
+
+  /** The upstream closed a connection that it had kept, perhaps without having read the call: that says nothing of it. */
+  #repeat(): boolean {
+    this.#mayRepeat = false;
+    return this.#sendAgain("abandoned");
+  }
+
+  #sendAgain(end: CallEnd, except?: Upstream): boolean {
+    try {
+      const next = enterUpstream(this.#route, except);
+      this.#upstream?.leave(end);
+      this.#upstream = next;
+      next.dispatch(this.#options, this);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #leave(end: CallEnd, isUnsent = false): void {
+    this.#upstream?.leave(end, end === "failed" && !isUnsent ? breakerCaller(this.#request) : undefined);
+    this.#upstream = undefined;
+    clearTimeout(this.#total);
+    // Otherwise the client is still to take the answer.
+    if (this.isGone) this.#deps.exchanges.leave(this);
+  }
+}
+
+/** The last of a body: with the headers in one write, if there was nothing before. */
+function endWith(raw: ServerResponse, chunk: Buffer): void {
+  if (chunk.length <= MAX_COPIED_BYTES) raw.end(chunk.toString("latin1"), "latin1");
+  else raw.end(chunk);
+}

@@ -1,0 +1,267 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { statuses } from "../testing/raw-socket.ts";
+import { HOST, routesOf, testGateway } from "../testing/test-gateway.ts";
+
+type Serve = (request: IncomingMessage, response: ServerResponse) => void;
+
+let serve: Serve;
+let onRecord = async () => {};
+let gateway: ReturnType<typeof testGateway>;
+let port = 0;
+/** Calls that the upstream has not finished answering. */
+const underWay = new Set<ServerResponse>();
+const upstream = createServer((request, response) => {
+  underWay.add(response);
+  response.once("close", () => underWay.delete(response));
+  serve(request, response);
+});
+
+beforeAll(async () => {
+  upstream.listen(0, "127.0.0.1");
+  await once(upstream, "listening");
+  const methods = { GET: { roles: ["USER"] }, POST: { roles: ["USER"], action: "a.make" } };
+  const route = { upstream: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`, methods };
+  gateway = testGateway({
+    routes: routesOf([
+      { ...route, prefix: "/a", timeoutMs: 2_000 },
+      { ...route, prefix: "/slow", timeoutMs: 2_000, minBodyBytesPerS: 500 },
+      { ...route, prefix: "/events", timeoutMs: 1_000, idleTimeoutMs: 120_000 },
+    ]),
+    recorder: {
+      record: async (entry) => {
+        gateway.entries.push(entry);
+        await onRecord();
+      },
+      enqueue: (entry) => void gateway.entries.push(entry),
+      assertReady: () => undefined,
+      close: async () => undefined,
+    },
+  });
+  await gateway.app.listen({ port: 0, host: "127.0.0.1" });
+  port = (gateway.app.server.address() as AddressInfo).port;
+});
+
+beforeEach(() => {
+  // An upstream that reads nothing does not see its connection end, either.
+  underWay.clear();
+  gateway.entries.length = 0;
+  onRecord = async () => {};
+  serve = (request, response) => request.resume().once("end", () => response.end("ok"));
+});
+
+afterAll(async () => {
+  await gateway.app.close();
+  upstream.closeAllConnections();
+  upstream.close();
+});
+
+/** An open connection, and what has come over it. */
+function dial() {
+  const socket = connect({ port, host: "127.0.0.1" });
+  const connection = { socket, text: "", isClosed: false };
+  socket.on("data", (chunk) => {
+    connection.text += chunk.toString("latin1");
+  });
+  socket.on("error", () => undefined);
+  socket.on("close", () => {
+    connection.isClosed = true;
+  });
+  return connection;
+}
+
+function head(method: string, path: string, ...headers: string[]): string {
+  const lines = [
+    `${method} ${path} HTTP/1.1`,
+    `Host: ${HOST}`,
+    "Authorization: Bearer user-token",
+    ...headers,
+  ];
+  return `${lines.join("\r\n")}\r\n\r\n`;
+}
+
+test("events pass one by one, as they are made, and may be silent for as long as the route says", async () => {
+  serve = (_request, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write("data: 1\n\n");
+    setTimeout(() => response.write("data: 2\n\n"), 1_500);
+  };
+  const connection = dial();
+  connection.socket.write(head("GET", "/events"));
+  await expect.poll(() => connection.text).toContain("data: 1");
+  expect(connection.text).not.toContain("data: 2");
+  await expect.poll(() => connection.text).toContain("data: 2");
+  connection.socket.destroy();
+  await expect.poll(() => underWay.size).toBe(0);
+});
+
+test("an upload may take longer than any single time-out while it goes on", async () => {
+  let received = 0;
+  serve = (request, response) => {
+    request.on("data", (chunk: Buffer) => {
+      received += chunk.length;
+    });
+    request.once("end", () => response.end(`got ${received}`));
+  };
+  const connection = dial();
+  connection.socket.write(head("POST", "/slow", "Content-Length: 26000"));
+  for (let part = 0; part < 13; part += 1) {
+    connection.socket.write("x".repeat(2_000));
+    await sleep(1_000);
+  }
+  await expect.poll(() => connection.text).toContain("got 26000");
+  connection.socket.destroy();
+}, 30_000);
+
+test("a body that stops is 408 once it was idle for as long as the route says", async () => {
+  const connection = dial();
+  connection.socket.write(`${head("POST", "/a", "Content-Length: 1000")}half`);
+  await expect.poll(() => connection.isClosed).toBe(true);
+  expect(statuses(connection.text)).toEqual([408]);
+  expect(connection.text).toContain('"code":"request_timeout"');
+  await expect.poll(() => gateway.entries.length).toBe(2);
+  expect(gateway.entries[1]).toMatchObject({ outcome: "unknown", errorCode: "request_timeout" });
+});
+
+test.each([
+  { what: "trickles", bytes: 1, everyMs: 200 },
+  { what: "comes at 5 KB a second", bytes: 1_000, everyMs: 200 },
+])(
+  "a body that $what is 408 after ten seconds, though it is never idle",
+  async ({ bytes, everyMs }) => {
+    const connection = dial();
+    connection.socket.write(head("POST", "/a", "Content-Length: 1000000"));
+    const trickle = setInterval(() => connection.socket.write("x".repeat(bytes)), everyMs);
+    await expect.poll(() => connection.isClosed).toBe(true);
+    clearInterval(trickle);
+    expect(statuses(connection.text)).toEqual([408]);
+  },
+  30_000,
+);
+
+test("headers that trickle end after three seconds", async () => {
+  const connection = dial();
+  connection.socket.write("GET /a HTTP/1.1\r\nX-");
+  const trickle = setInterval(() => connection.socket.write("a"), 500);
+  await expect.poll(() => connection.isClosed).toBe(true);
+  clearInterval(trickle);
+  expect(statuses(connection.text)).toEqual([408]);
+});
+
+test.each(["/a", "/auth/change-password"])(
+  "what is left of a refused call's body to %s may take ten seconds to come, and no longer",
+  async (path) => {
+    const connection = dial();
+    connection.socket.write(
+      `POST ${path} HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n`,
+    );
+    const trickle = setInterval(() => connection.socket.write("x"), 200);
+    await expect.poll(() => statuses(connection.text)).toEqual([401]);
+    await expect.poll(() => connection.isClosed).toBe(true);
+    clearInterval(trickle);
+    expect(statuses(connection.text)).toEqual([401]);
+  },
+  30_000,
+);
+
+test("what is left of a forwarded body after an early answer may take ten seconds to come", async () => {
+  serve = (_request, response) => void response.writeHead(403, { "content-length": 0 }).end();
+  const connection = dial();
+  connection.socket.write(head("POST", "/a", "Content-Length: 1000"));
+  const trickle = setInterval(() => connection.socket.write("x"), 200);
+  await expect.poll(() => statuses(connection.text)).toEqual([403]);
+  await expect.poll(() => connection.isClosed).toBe(true);
+  clearInterval(trickle);
+}, 30_000);
+
+test("our own paths wait ten seconds for a whole body, however it trickles", async () => {
+  const connection = dial();
+  connection.socket.write(
+    `POST /auth/login HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n`,
+  );
+  const trickle = setInterval(() => connection.socket.write("x"), 50);
+  await expect.poll(() => connection.isClosed).toBe(true);
+  clearInterval(trickle);
+  expect(statuses(connection.text)).toEqual([408]);
+}, 30_000);
+
+test("an upstream that takes no body is 504", async () => {
+  serve = (request) => void request.pause();
+  const connection = dial();
+  connection.socket.write(head("POST", "/a", "Content-Length: 15000000"));
+  connection.socket.write(Buffer.alloc(15_000_000));
+  await expect.poll(() => statuses(connection.text)).toEqual([504]);
+  connection.socket.destroy();
+});
+
+test("100-continue is told only to a call that was let through and recorded", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  onRecord = () => promise;
+  const connection = dial();
+  connection.socket.write(head("POST", "/a", "Content-Length: 5", "Expect: 100-continue"));
+  await expect.poll(() => gateway.entries.length).toBe(1);
+  await sleep(50);
+  expect(connection.text).toBe("");
+  resolve();
+  await expect.poll(() => statuses(connection.text)).toEqual([100]);
+  connection.socket.write("hello");
+  await expect.poll(() => statuses(connection.text)).toEqual([100, 200]);
+  connection.socket.destroy();
+});
+
+test.each(["/a", "/auth/change-password"])(
+  "without a token %s is 401 instead of 100-continue, and the connection ends",
+  async (path) => {
+    const connection = dial();
+    connection.socket.write(
+      `POST ${path} HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n`,
+    );
+    await expect.poll(() => connection.isClosed).toBe(true);
+    expect(statuses(connection.text)).toEqual([401]);
+  },
+);
+
+test("early hints and trailers pass", async () => {
+  serve = (_request, response) => {
+    response.writeEarlyHints({ link: "</style.css>; rel=preload" });
+    response.writeHead(200, { trailer: "x-checksum" });
+    response.write("body");
+    response.addTrailers({ "x-checksum": "abc" });
+    response.end();
+  };
+  const connection = dial();
+  connection.socket.write(head("GET", "/a"));
+  await expect.poll(() => connection.text).toContain("x-checksum: abc");
+  expect(statuses(connection.text)).toEqual([103, 200]);
+  expect(connection.text).toContain("</style.css>; rel=preload");
+  connection.socket.destroy();
+});
+
+test("a client that takes nothing holds the upstream up, and not our memory", async () => {
+  let written = 0;
+  serve = (_request, response) => {
+    const chunk = Buffer.alloc(65_536);
+    const more = () => {
+      while (written < 400_000_000 && !response.destroyed) {
+        written += chunk.length;
+        if (!response.write(chunk)) return void response.once("drain", more);
+      }
+    };
+    more();
+  };
+  const connection = dial();
+  connection.socket.pause();
+  connection.socket.write(head("GET", "/events"));
+  await expect.poll(() => written).toBeGreaterThan(0);
+  let before = -1;
+  while (before !== written) {
+    before = written;
+    await sleep(300);
+  }
+  expect(written).toBeLessThan(40_000_000);
+  connection.socket.destroy();
+  await expect.poll(() => underWay.size).toBe(0);
+});

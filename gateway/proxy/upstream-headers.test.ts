@@ -1,0 +1,239 @@
+import { expect, test } from "vitest";
+import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
+import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
+
+const caller = {
+  principal: { userId: "user-1", role: "USER", sessionId: "session-1" } as const,
+  accessToken: "verified.token.text",
+  call: { requestId: "request-1", traceparent: "00-trace-span-01" },
+};
+
+function forwarded(...pairs: [string, string][]): [string, string][] {
+  return forwardedWith([], ...pairs);
+}
+
+function forwardedWith(allowed: readonly string[], ...pairs: [string, string][]): [string, string][] {
+  const flat = upstreamHeaders(pairs.flat(), caller, new Set(allowed));
+  return flat.flatMap((name, index): [string, string][] =>
+    index % 2 === 0 ? [[name, flat[index + 1] ?? ""]] : [],
+  );
+}
+
+const OURS: [string, string][] = [
+  ["authorization", "Bearer verified.token.text"],
+  ["x-user-id", "user-1"],
+  ["x-user-role", "USER"],
+  ["x-session-id", "session-1"],
+  ["x-request-id", "request-1"],
+  ["traceparent", "00-trace-span-01"],
+];
+
+test("the verified identity is set, and ordinary headers pass as they came, repeated ones too", () => {
+  const ordinary: [string, string][] = [
+    ["content-type", "application/json"],
+    ["content-length", "12"],
+    ["idempotency-key", "k1"],
+    ["accept", "a"],
+    ["accept", "b"],
+    ["cookie", "c=1"],
+  ];
+  expect(forwarded(...ordinary)).toEqual([...ordinary, ...OURS]);
+});
+
+test.each([
+  "X-User-Id",
+  "x-user-role",
+  "X-USER-ROLES",
+  "X-User",
+  "X-Session-Id",
+  "X-Session",
+  "X_User_Id",
+  "x-user_id",
+  "X-Actor-User-Id",
+  "X-Forwarded-For",
+  "X-Forwarded-Host",
+  "X-Forwarded",
+  "Forwarded",
+  "X-Real-IP",
+  "X-Original-URL",
+  "X-Rewrite-URL",
+  "X-HTTP-Method-Override",
+  "X-HTTP-Method",
+  "X-Method-Override",
+  "X-Client-IP",
+  "True-Client-IP",
+  "X-Request-Id",
+  "Authorization",
+  "Host",
+  "traceparent",
+  "tracestate",
+  "baggage",
+  "Connection",
+  "Keep-Alive",
+  "Proxy-Authorization",
+  "Proxy-Connection",
+  "TE",
+  "Trailer",
+  "Transfer-Encoding",
+  "Upgrade",
+  "HTTP2-Settings",
+  "Expect",
+])("the client's %s does not reach the upstream", (name) => {
+  expect(forwarded([name, "forged"], [name, "again"])).toEqual(OURS);
+});
+
+/** By these, proxies, single sign-on, clouds and frameworks tell who calls, from where, and what for. */
+const IDENTITY_NAMES = `
+  Remote-User Remote-Email Remote-Groups Remote-Name REMOTE_USER X-Remote-User X-Remote-Group X-Remote-Extra-Scopes
+  X-WEBAUTH-USER X-WEBAUTH-EMAIL X-WEBAUTH-ROLE X-Webauth-Groups X-Auth-Request-User X-Auth-Request-Email
+  X-Auth-Request-Groups X-Auth-Request-Access-Token X-Auth-User X-Auth-Token X-Authenticated-User X-Authenticated-Userid
+  X-Authenticated-Groups X-Amzn-Oidc-Identity X-Amzn-Oidc-Data X-Amzn-Oidc-Accesstoken X-Amzn-Mtls-Clientcert
+  X-MS-CLIENT-PRINCIPAL X-MS-CLIENT-PRINCIPAL-ID X-MS-CLIENT-PRINCIPAL-NAME X-MS-TOKEN-AAD-ID-TOKEN
+  X-Goog-Authenticated-User-Email X-Goog-Authenticated-User-Id X-Goog-Iap-Jwt-Assertion Cf-Access-Jwt-Assertion
+  Cf-Access-Authenticated-User-Email X-authentik-username X-authentik-groups X-authentik-jwt X-Pomerium-Jwt-Assertion
+  X-Pomerium-Claim-Email Tailscale-User-Login X-Consumer-Id X-Consumer-Username X-Credential-Identifier
+  X-Anonymous-Consumer X-Userinfo X-UserId X-Username X-Email X-Role X-Roles X-Groups X-Permissions X-Scopes X-Tenant-Id
+  X-Org-Id X-Account-Id X-Api-Key X-Client-Cert X-SSL-Client-Cert SSL-Client-S-DN X-Client-Verify Client-Cert
+  X-Forwarded-Client-Cert X-Forwarded-User X-Forwarded-Email X-Forwarded-Groups X-Forwarded-Access-Token X-Impersonate-User
+  Impersonate-User Impersonate-Group X-Hasura-Role X-Hasura-User-Id X-Is-Admin X-Admin X-Token X-Access-Token X-Jwt
+  X-Id-Token CF-Connecting-IP CF-Connecting-IPv6 Client-IP Fastly-Client-IP X-Cluster-Client-IP X-Appengine-User-IP
+  X-Azure-ClientIP X-Envoy-External-Address X-Envoy-Original-Path X-Envoy-Internal X-Envoy-Decorator-Operation
+  X-Original-Host X-Original-Method X-Original-URI X-Host X-HTTP-Host-Override X-Rewrite-URI X-Accel-Redirect X-Sendfile
+  Proxy X-ProxyUser-Ip X-Originating-IP X-Remote-IP X-Remote-Addr WL-Proxy-Client-IP Via From X-Correlation-Id X-B3-TraceId
+`
+  .trim()
+  .split(/\s+/);
+
+test.each(IDENTITY_NAMES)("a client's %s reaches an upstream only where the route names it", (name) => {
+  expect(forwarded([name, "forged"], [name.toLowerCase(), "again"])).toEqual(OURS);
+  const allowed = name.toLowerCase();
+  expect(forwardedWith([allowed], [name, "wanted"])).toEqual([[allowed, "wanted"], ...OURS]);
+  expect(forwardedWith(["x-other"], [name, "forged"])).toEqual(OURS);
+});
+
+/** What a client may say to any upstream, as the routes' documentation promises. */
+const ORDINARY_NAMES = `
+  Accept Accept-Charset Accept-Encoding Accept-Language Cache-Control Content-Digest Content-Disposition Content-Encoding
+  Content-Language Content-Length Content-MD5 Content-Range Content-Type Cookie Date Digest DNT Idempotency-Key If-Match
+  If-Modified-Since If-None-Match If-Range If-Unmodified-Since Last-Event-ID Origin Pragma Prefer Priority Range Referer
+  Repr-Digest Save-Data Signature Signature-Input Upgrade-Insecure-Requests User-Agent Want-Content-Digest
+  Want-Repr-Digest X-Requested-With Sec-CH-UA Sec-Fetch-Site Sec-GPC Sec-WebSocket-Key
+`
+  .trim()
+  .split(/\s+/);
+
+test.each(ORDINARY_NAMES)("what a browser or a client library adds passes: %s", (name) => {
+  expect(forwarded([name, "1"])).toEqual([[name.toLowerCase(), "1"], ...OURS]);
+});
+
+test.each(["Sec-GPC-User", "X-Sec-Fetch-Site", "Sec-User"])(
+  "a name that only resembles an ordinary family does not pass: %s",
+  (name) => {
+    expect(forwarded([name, "forged"])).toEqual(OURS);
+  },
+);
+
+test("only a Connection header drops others, not one of the same length", () => {
+  const sent: [string, string][] = [
+    ["user-agent", "accept"],
+    ["date", "range"],
+    ["accept", "a"],
+    ["range", "bytes=0-1"],
+  ];
+  expect(forwarded(...sent)).toEqual([...sent, ...OURS]);
+});
+
+test("a Connection header can drop what the client sent, never what we set", () => {
+  const sent: [string, string][] = [
+    ["Connection", "close, X-User-Id, authorization,x-secret"],
+    ["Connection", "X-Request-Id , traceparent"],
+    ["X-Secret", "1"],
+    ["X-Kept", "1"],
+  ];
+  expect(forwardedWith(["x-secret", "x-kept"], ...sent)).toEqual([["x-kept", "1"], ...OURS]);
+});
+
+test("on a public route nobody is named", () => {
+  const call = { requestId: "id", traceparent: "tp" };
+  const nobody = { principal: null, accessToken: "", call };
+  const headers = upstreamHeaders(["Authorization", "Basic x", "X-User-Id", "7"], nobody, new Set());
+  expect(headers).toEqual(["x-request-id", "id", "traceparent", "tp"]);
+});
+
+const STANDARD = Object.entries(STANDARD_HEADERS).flat();
+
+test("an answer loses its connection's headers and what it tells of the upstream", () => {
+  const headers: string[] = [];
+  const sent = {
+    Connection: "keep-alive, X-Internal",
+    "X-Internal": "1",
+    "Keep-Alive": "timeout=5",
+    "Transfer-Encoding": "chunked",
+    Server: "nginx/1.0",
+    "X-Powered-By": "Express",
+    "X-Request-Id": "theirs",
+    "Access-Control-Allow-Origin": "*",
+    "Content-Type": "text/plain",
+  };
+  const raw = [...Object.entries(sent).flat(), "Set-Cookie", "a=1", "Set-Cookie", "b=\xe4"];
+  addDownstreamHeaders(
+    headers,
+    raw.map((text) => Buffer.from(text, "latin1")),
+  );
+  const kept = ["content-type", "text/plain", "set-cookie", "a=1", "set-cookie", "b=\xe4"];
+  expect(headers).toEqual([...kept, ...STANDARD]);
+});
+
+test.each([
+  "Connection",
+  "Keep-Alive",
+  "Proxy-Authenticate",
+  "Proxy-Authorization",
+  "Proxy-Connection",
+  "TE",
+  "Trailer",
+  "Transfer-Encoding",
+  "Upgrade",
+  "HTTP2-Settings",
+  "Server",
+  "X-Powered-By",
+  "X-Request-Id",
+  "Strict-Transport-Security",
+  "Via",
+  "Access-Control-Allow-Credentials",
+])("the upstream's %s does not reach the client", (name) => {
+  const headers: string[] = [];
+  addDownstreamHeaders(headers, [name, "theirs", "X-Access-Control-Version", "1"]);
+  expect(headers).toEqual(["x-access-control-version", "1", ...STANDARD]);
+});
+
+test("an upstream's own policy for browsers stays as it is", () => {
+  const headers: string[] = [];
+  addDownstreamHeaders(headers, ["Content-Security-Policy", "default-src 'self'"]);
+  expect(headers.filter((text) => text === "content-security-policy")).toHaveLength(1);
+  expect(headers).toContain("default-src 'self'");
+});
+
+test("trailers that say how to read the body, or belong to the connection, do not pass; longer names do", () => {
+  const withheld = {
+    "content-length": "5",
+    "transfer-encoding": "x",
+    host: "h",
+    "set-cookie": ["a"],
+    authorization: "a",
+    "www-authenticate": "a",
+    "cache-control": "a",
+    vary: "a",
+  };
+  const passed = {
+    "x-checksum": "1",
+    "x-content-sum": "1",
+    "host-timing": "1",
+    "set-cookie-count": "1",
+    "authorization-info": "1",
+    "www-authenticate-info": "1",
+    "cache-control-info": "1",
+    "vary-info": "1",
+  };
+  expect(passableTrailers({ ...withheld, ...passed })).toEqual(passed);
+});

@@ -1,0 +1,259 @@
+import { type IncomingMessage, ServerResponse, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Dispatcher } from "undici";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Metrics } from "../../service-kit/metrics.ts";
+import { isAnswerOwed } from "../edge/client-error.ts";
+import { ClientGone } from "../edge/client-gone.ts";
+import type { Completion } from "../edge/completion.ts";
+import { isOriginAllowed } from "../edge/cors.ts";
+import { HTTP_SWITCHING_PROTOCOLS } from "../edge/http-errors.ts";
+import type { Exchange, GatewayApp, Upgrade } from "../edge/request-state.ts";
+import { answerHeaders } from "../edge/standard-headers.ts";
+import type { ProxyTable, ProxyTarget } from "../routing/proxy-table.ts";
+import type { Upstream } from "../routing/upstream.ts";
+import { breakerCaller, enterUpstream, upstreamPath } from "./forward.ts";
+import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchanges.ts";
+import { upstreamFailure } from "./upstream-error.ts";
+import { addDownstreamHeaders, upstreamHeaders } from "./upstream-headers.ts";
+
+export interface WebSocketDeps {
+  completion: Completion;
+  exchanges: OpenExchanges;
+  metrics: Metrics;
+  /** Open at a time, handshakes included; one more is refused. */
+  maxWebSockets: number;
+}
+
+/** Whether a request asks for a WebSocket where the routes file allows one. Other upgrades are not taken. */
+export function asksForWebSocket(
+  { method, headers, url = "" }: IncomingMessage,
+  proxies: ProxyTable,
+): boolean {
+  if (method !== "GET" || headers.upgrade?.toLowerCase() !== "websocket") return false;
+  const [path = ""] = url.split("?", 1);
+  return proxies.find(path)?.route.websocket === true;
+}
+
+/**
+ * Sends requests for a WebSocket through the app like any other: what refuses a call refuses them in the same way.
+ *
+ * @returns the connection of a request that asks for one.
+ */
+export function acceptUpgrades(app: GatewayApp): (request: IncomingMessage) => Upgrade | null {
+  const upgrades = new WeakMap<IncomingMessage, Upgrade>();
+  app.server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
+    socket.on("error", () => socket.destroy());
+    // Two answers cannot share a connection: Node throws at the second one.
+    if (isAnswerOwed(socket)) {
+      socket.destroy();
+      return;
+    }
+    upgrades.set(request, { socket, head });
+    const response = new ServerResponse(request);
+    // Node reads no more requests from this connection.
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket);
+    response.once("finish", () => socket.destroySoon());
+    socket.once("close", () => response.destroy());
+    app.server.emit("request", request, response);
+  });
+  return (request) => upgrades.get(request) ?? null;
+}
+
+/** The WebSockets of this gateway. `OpenExchanges` sees to it that each ends with its access token. */
+export class WebSockets {
+  readonly #deps: WebSocketDeps;
+  readonly #open = new Set<WebSocketExchange>();
+
+  constructor(deps: WebSocketDeps) {
+    this.#deps = deps;
+    deps.metrics.gauge("gatehouse_websockets", "Open WebSockets.", [], (gauge) => gauge.set(this.#open.size));
+  }
+
+  /** Forwards a request for a WebSocket, and then what goes over it. @throws {DomainError} */
+  connect(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, upgrade: Upgrade): void {
+    if (upgrade.socket.destroyed) throw new ClientGone();
+    const { route } = target;
+    if (route.allowedOrigins.length > 0 && request.headers.origin !== undefined) {
+      if (!isOriginAllowed(request)) throw new DomainError("forbidden");
+    }
+    const { maxWebSockets, exchanges, completion } = this.#deps;
+    const free = maxWebSockets - this.#open.size;
+    if (free <= 0) throw new DomainError("service_unavailable");
+    const exchange = new WebSocketExchange(request, reply, target, upgrade, completion, () => {
+      exchanges.leave(exchange);
+      this.#open.delete(exchange);
+    });
+    const callers = callersOf(request);
+    exchanges.enter(exchange, {
+      kind: route.webSocketKind,
+      callers,
+      max: route.maxWebSocketsPerCaller,
+      free,
+    });
+    this.#open.add(exchange);
+    exchange.begin();
+  }
+
+  /** Ends all: clients connect anew, elsewhere. */
+  close(): void {
+    for (const exchange of this.#open) exchange.fail(new DomainError("service_unavailable"));
+  }
+}
+
+/** A WebSocket from the request for it, on its way to an upstream, to the end of the connection. */
+class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
+  readonly idleTimeoutMs = 0;
+  readonly minBytesPerS = 0;
+  readonly accessToken: string;
+  readonly startedMs: number;
+  readonly #request: FastifyRequest;
+  readonly #reply: FastifyReply;
+  readonly #target: ProxyTarget;
+  readonly #upgrade: Upgrade;
+  readonly #completion: Completion;
+  readonly #onEnd: () => void;
+  #upstream: Upstream | undefined;
+  #controller: Dispatcher.DispatchController | undefined;
+  #state: "handshake" | "open" | "over" = "handshake";
+  #failure: Error | undefined;
+
+  constructor(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    target: ProxyTarget,
+    upgrade: Upgrade,
+    completion: Completion,
+    onEnd: () => void,
+  ) {
+    this.accessToken = request.accessToken;
+    this.startedMs = request.startedMs;
+    this.#request = request;
+    this.#reply = reply;
+    this.#target = target;
+    this.#upgrade = upgrade;
+    this.#completion = completion;
+    this.#onEnd = onEnd;
+    request.exchange = this;
+  }
+
+  /** @throws {DomainError} if no upstream takes the call. */
+  begin(): void {
+    const { route } = this.#target;
+    try {
+      this.#upstream = enterUpstream(route);
+    } catch (error) {
+      this.#end();
+      throw error;
+    }
+    this.#upstream.dispatch(
+      {
+        path: upstreamPath(this.#target, this.#request.raw.url ?? ""),
+        method: "GET",
+        headers: upstreamHeaders(this.#request.raw.rawHeaders, this.#request, route.allowedHeaderSet),
+        upgrade: "websocket",
+        headersTimeout: route.headersTimeoutMs,
+      },
+      this,
+    );
+  }
+
+  get isWaiting(): boolean {
+    return this.#state === "handshake";
+  }
+
+  get isGone(): boolean {
+    return this.#upgrade.socket.destroyed;
+  }
+
+  abandon(): void {
+    if (this.#state === "handshake") this.fail(new ClientGone());
+  }
+
+  fail(error: Error): void {
+    if (this.#state === "open") this.#upgrade.socket.destroy();
+    if (this.#state !== "handshake") return;
+    this.#failure ??= error;
+    this.#controller?.abort(error);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#failure !== undefined) controller.abort(this.#failure);
+  }
+
+  onRequestUpgrade(
+    controller: Dispatcher.DispatchController,
+    _status: number,
+    _headers: unknown,
+    upstream: Duplex,
+  ): void {
+    this.#state = "open";
+    this.#upstream?.answered();
+    this.#upstream?.leave("answered");
+    this.#join(controller.rawHeaders as Buffer[], upstream);
+  }
+
+  /** The upstream has answered, but opens no WebSocket. */
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    if (status < 200) return;
+    this.#upstream?.answered();
+    this.#failure ??= new DomainError("upstream_unavailable");
+    controller.abort(this.#failure);
+  }
+
+  onResponseData(): void {}
+
+  onResponseEnd(): void {}
+
+  onResponseError(_controller: Dispatcher.DispatchController, thrown: Error): void {
+    if (this.#state !== "handshake") return;
+    const { error, isEffectUncertain, isUnsent } = upstreamFailure(thrown);
+    const isFailed = this.#failure === undefined;
+    const caller = isFailed && !isUnsent ? breakerCaller(this.#request) : undefined;
+    this.#upstream?.leave(isFailed ? "failed" : "abandoned", caller);
+    this.#end();
+    this.#request.isEffectUncertain = isEffectUncertain;
+    this.#reply.send(this.#failure ?? error);
+  }
+
+  #join(rawHeaders: readonly (string | Buffer)[], upstream: Duplex): void {
+    const { socket: client, head } = this.#upgrade;
+    const request = this.#request;
+    const { raw } = this.#reply.hijack();
+    const headers = answerHeaders(request);
+    addDownstreamHeaders(headers, rawHeaders);
+    raw.detachSocket(client);
+    raw.statusCode = HTTP_SWITCHING_PROTOCOLS;
+    client.write(switchingProtocols(headers));
+    const end = () => {
+      this.#end();
+      client.destroy();
+      upstream.destroy();
+    };
+    client.setTimeout(this.#target.route.idleTimeoutMs, end);
+    client.once("close", end);
+    upstream.once("close", end).on("error", end);
+    if (head.length > 0) upstream.write(head);
+    client.pipe(upstream).pipe(client);
+    this.#completion.decided(request, this.#reply);
+    this.#completion.closed(request, this.#reply);
+  }
+
+  #end(): void {
+    if (this.#state === "over") return;
+    this.#state = "over";
+    this.#onEnd();
+  }
+}
+
+function switchingProtocols(headers: readonly string[]): string {
+  const lines = [`HTTP/1.1 ${HTTP_SWITCHING_PROTOCOLS} ${STATUS_CODES[HTTP_SWITCHING_PROTOCOLS]}`];
+  for (let index = 0; index < headers.length; index += 2) {
+    lines.push(`${headers[index]}: ${headers[index + 1]}`);
+  }
+  return `${lines.join("\r\n")}\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n`;
+}

@@ -1,0 +1,160 @@
+import type { MethodPolicy, UpstreamRoute } from "../../routes-file/routes-file.ts";
+import type { Metrics } from "../../service-kit/metrics.ts";
+import type { LimitScope } from "../limits/bucket.ts";
+import type { RequestPolicy } from "./route-policy.ts";
+import { Upstream } from "./upstream.ts";
+
+/** Every path is version 1, with or without saying so. */
+export const VERSION_PREFIXES = ["", "/v1"] as const;
+/** Longer than a call may be on its way from the choice of its route to its upstream. */
+const RETIREMENT_MS = 30_000;
+const STATE_VALUES = { closed: 0, "half-open": 1, open: 2 } as const;
+
+/** A route of the file with its connections. */
+export interface ProxyRoute extends UpstreamRoute {
+  origins: readonly Upstream[];
+  /** For `Allow`, sorted. */
+  allow: readonly string[];
+  allowedOriginSet: ReadonlySet<string>;
+  /** Lower case. */
+  allowedHeaderSet: ReadonlySet<string>;
+  /** What its calls are counted as. */
+  limitKinds: Readonly<Record<Exclude<LimitScope, "device">, string>>;
+  /** What its open WebSockets are counted as. */
+  webSocketKind: string;
+  /** Whose turn it is. */
+  turn: number;
+}
+
+/** A route as one path sees it. */
+export interface ProxyTarget {
+  route: ProxyRoute;
+  /** The path prefix of the version, which the upstream does not know. */
+  version: string;
+  /** Policies by method, for the prefix itself and for what is below it. */
+  exact: ReadonlyMap<string, RequestPolicy>;
+  below: ReadonlyMap<string, RequestPolicy>;
+}
+
+interface Table {
+  /** Characters of the longest key of `targets`. */
+  longest: number;
+  targets: ReadonlyMap<string, ProxyTarget>;
+  upstreams: ReadonlyMap<string, Upstream>;
+}
+
+/** Which upstream a path goes to. Replaced as a whole while requests are served; each keeps the route it began with. */
+export class ProxyTable {
+  #table: Table = { longest: 0, targets: new Map(), upstreams: new Map() };
+  readonly #retired = new Map<Upstream, NodeJS.Timeout>();
+
+  constructor(routes: readonly UpstreamRoute[], metrics: Metrics) {
+    this.replace(routes);
+    metrics.gauge(
+      "gatehouse_upstream_circuit",
+      "Whether an upstream is asked: 0 closed (it is), 1 half-open (one call tries), 2 open (it is not).",
+      ["upstream"],
+      (gauge) => {
+        gauge.reset();
+        for (const { origin, state } of this.#table.upstreams.values()) {
+          gauge.set({ upstream: origin }, STATE_VALUES[state]);
+        }
+      },
+    );
+  }
+
+  /** @param path as it came, without the query. It is not decoded: what is forwarded is the text itself. */
+  find(path: string): ProxyTarget | undefined {
+    const { targets, longest } = this.#table;
+    for (let end = path.indexOf("/", 1); end !== -1 && end <= longest; end = path.indexOf("/", end + 1)) {
+      const target = targets.get(path.slice(0, end));
+      if (target !== undefined) return target;
+    }
+    return targets.get(path);
+  }
+
+  /** New requests take these routes. Connections to upstreams that stay are kept. */
+  replace(routes: readonly UpstreamRoute[]): void {
+    const before = this.#table.upstreams;
+    const upstreams = new Map<string, Upstream>();
+    const upstreamFor = (origin: string, connectTimeoutMs: number) => {
+      const key = `${origin} ${connectTimeoutMs}`;
+      const upstream = upstreams.get(key) ?? before.get(key) ?? new Upstream(origin, connectTimeoutMs);
+      upstreams.set(key, upstream);
+      return upstream;
+    };
+    const targets = new Map(
+      routes
+        .map((route) => withUpstreams(route, upstreamFor))
+        .flatMap((route) => VERSION_PREFIXES.map((version) => entry(route, version))),
+    );
+    const longest = Math.max(0, ...[...targets.keys()].map(({ length }) => length));
+    this.#table = { longest, targets, upstreams };
+    for (const [key, upstream] of before) {
+      if (!upstreams.has(key)) this.#retire(upstream);
+    }
+  }
+
+  async close(): Promise<void> {
+    for (const timer of this.#retired.values()) clearTimeout(timer);
+    const all = [...this.#table.upstreams.values(), ...this.#retired.keys()];
+    this.#retired.clear();
+    await Promise.all(all.map((upstream) => upstream.close()));
+  }
+
+  #retire(upstream: Upstream): void {
+    const timer = setTimeout(() => {
+      this.#retired.delete(upstream);
+      void upstream.close();
+    }, RETIREMENT_MS);
+    timer.unref();
+    this.#retired.set(upstream, timer);
+  }
+}
+
+/** What a path has below the prefix of its route, decoded: `7` of `/v1/payments/7?x=1`. */
+export function pathBelow({ route, version }: ProxyTarget, url: string): string {
+  const [path = ""] = url.split("?", 1);
+  // Broken escapes do not get here: the guard refuses them; bytes that are no UTF-8 do.
+  const below = path.slice(version.length + route.prefix.length + 1);
+  try {
+    return decodeURIComponent(below);
+  } catch {
+    return below;
+  }
+}
+
+function withUpstreams(
+  route: UpstreamRoute,
+  upstreamFor: (origin: string, connectTimeoutMs: number) => Upstream,
+): ProxyRoute {
+  const methods = Object.keys(route.methods);
+  return {
+    ...route,
+    origins: route.upstreams.map((origin) => upstreamFor(origin, route.connectTimeoutMs)),
+    allow: [...methods, ...(methods.includes("GET") ? ["HEAD"] : [])].sort(),
+    allowedOriginSet: new Set(route.allowedOrigins),
+    allowedHeaderSet: new Set(route.allowRequestHeaders),
+    limitKinds: {
+      address: `proxied ${route.prefix} address`,
+      user: `proxied ${route.prefix} user`,
+      total: `proxied ${route.prefix} total`,
+    },
+    webSocketKind: `proxied ${route.prefix} websockets`,
+    turn: 0,
+  };
+}
+
+function entry(route: ProxyRoute, version: string): [string, ProxyTarget] {
+  const base = version + route.prefix;
+  const target = { route, version, exact: policies(route, base), below: policies(route, `${base}/*`) };
+  return [base, target];
+}
+
+function policies({ methods }: ProxyRoute, pattern: string): Map<string, RequestPolicy> {
+  const byMethod = Object.entries(methods) as [string, MethodPolicy][];
+  const all = new Map(byMethod.map(([method, policy]) => [method, { ...policy, pattern }]));
+  const reading = all.get("GET");
+  if (reading !== undefined) all.set("HEAD", reading);
+  return all;
+}

@@ -1,0 +1,80 @@
+import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { createLogger } from "../../service-kit/logger.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { watchRoutesFile } from "./watch-routes-file.ts";
+
+// The real functions, with a count of their calls.
+vi.mock(import("node:fs/promises"), { spy: true });
+
+let folder: string;
+let watch: ReturnType<typeof watchRoutesFile>;
+let taken: string[][];
+let log: string;
+const routes = (prefix: string) =>
+  `routes: [{ prefix: ${prefix}, upstream: 'http://a', methods: { GET: { auth: public } } }]`;
+
+/** As Kubernetes mounts a ConfigMap: a link to a folder, which is swapped. */
+async function publish(version: string, text: string): Promise<void> {
+  await mkdir(join(folder, version));
+  await writeFile(join(folder, version, "routes.yaml"), text);
+  await symlink(version, join(folder, "next"));
+  await rename(join(folder, "next"), join(folder, "data"));
+}
+
+/** Until one complete read has begun and ended. */
+async function lookedAgain(): Promise<void> {
+  const { calls } = vi.mocked(readFile).mock;
+  const before = calls.length;
+  // Reads do not overlap: when the second begins, the first has ended.
+  await expect.poll(() => calls.length).toBeGreaterThan(before + 1);
+}
+
+function write(line: string): void {
+  log += line;
+}
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "gatehouse-routes-"));
+  taken = [];
+  log = "";
+  await publish("v1", routes("/a"));
+  watch = watchRoutesFile({
+    path: join(folder, "data", "routes.yaml"),
+    text: routes("/a"),
+    proxies: { replace: (all) => void taken.push(all.map(({ prefix }) => prefix)) },
+    logger: createLogger("gateway", "info", { write }),
+    metrics: createMetrics("gateway"),
+    lookEveryMs: 20,
+  });
+});
+
+afterEach(async () => {
+  await watch.stop();
+  await rm(folder, { recursive: true });
+});
+
+test("a file that says something else is taken, also by a swapped link; one that does not, is not", async () => {
+  await lookedAgain();
+  expect(taken).toEqual([]);
+  await publish("v2", routes("/b"));
+  await expect.poll(() => taken).toEqual([["/b"]]);
+});
+
+test("a bad file changes nothing and is told once, with its line; a good one after it is taken", async () => {
+  await publish("v2", "routes:\n  - prefix: /auth");
+  await expect.poll(() => log).toContain("line 2, routes.0.prefix");
+  await lookedAgain();
+  expect(log.trim().split("\n")).toHaveLength(1);
+  expect(taken).toEqual([]);
+  await publish("v3", routes("/c"));
+  await expect.poll(() => taken).toEqual([["/c"]]);
+});
+
+test("a file that is gone changes nothing", async () => {
+  await rm(join(folder, "data"));
+  await expect.poll(() => log).toContain("ENOENT");
+  expect(taken).toEqual([]);
+});

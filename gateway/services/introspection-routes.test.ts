@@ -1,0 +1,186 @@
+import { createHash } from "node:crypto";
+import { expect, test } from "vitest";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Verification } from "../../token-client/principal.ts";
+import type { GatewayDeps } from "../app.ts";
+import { principalWith, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
+import { parseIntrospectionClients } from "./introspection-clients.ts";
+
+const ISSUER = "https://gateway.test";
+const SECRET = "pqAsFNc2yu6Q0Fhj3tBkmcTwfYV4n1c7";
+const GOOD = `head.${Buffer.from(JSON.stringify({ iss: ISSUER })).toString("base64url")}.signature`;
+const digest = createHash("sha256").update(SECRET).digest("hex");
+const introspectionClients = parseIntrospectionClients(`clients: [{ id: ledger, secretSha256: ${digest} }]`);
+
+const principal = {
+  ...principalWith("AUDITOR"),
+  amr: ["pwd", "otp"],
+  authTime: new Date(1_700_000_000_000),
+  issuedAt: new Date(1_700_000_100_000),
+  expiresAt: new Date(1_700_001_000_000),
+};
+
+function gateway(
+  verify: GatewayDeps["verifier"]["verify"] = (token): Verification =>
+    token === GOOD ? { kind: "active", principal } : { kind: "inactive", reason: "revoked" },
+  overrides: Partial<GatewayDeps> = {},
+) {
+  const verifier = { verify, refuseSession() {}, assertReady() {}, close() {} };
+  return testGateway({ verifier, introspectionClients, ...overrides });
+}
+
+const basic = (id = "ledger", secret = SECRET) =>
+  `Basic ${Buffer.from(`${id}:${secret}`).toString("base64")}`;
+
+function introspect(
+  app: ReturnType<typeof gateway>["app"],
+  body: string | undefined,
+  headers: Record<string, string> = {},
+  url = "/oauth/introspect",
+) {
+  return send(app, {
+    method: "POST",
+    url,
+    body,
+    headers: { authorization: basic(), "content-type": "application/x-www-form-urlencoded", ...headers },
+  });
+}
+
+test("a good token: whose it is and until when, in the words of the RFC", async () => {
+  const { app } = gateway();
+  for (const url of ["/oauth/introspect", "/v1/oauth/introspect"]) {
+    const response = await introspect(app, `token=${GOOD}&token_type_hint=access_token`, {}, url);
+    expect(response.statusCode).toBe(200);
+    expect(response.headers).toMatchObject({
+      "content-type": "application/json; charset=utf-8",
+      "cache-control": "no-store",
+    });
+    expect(response.json()).toEqual({
+      active: true,
+      iss: ISSUER,
+      sub: USER_ID,
+      sid: SESSION_ID,
+      exp: 1_700_001_000,
+      iat: 1_700_000_100,
+      jti: "token-id",
+      role: "AUDITOR",
+      amr: ["pwd", "otp"],
+      auth_time: 1_700_000_000,
+      token_type: "Bearer",
+    });
+  }
+});
+
+test.each(["revoked", "expired", "invalid"] as const)(
+  "a token that is %s: inactive, and not a word more",
+  async (reason) => {
+    const { app } = gateway(async () => ({ kind: "inactive", reason }));
+    const response = await introspect(app, "token=some.other.token");
+    expect(response.statusCode).toBe(200);
+    expect(response.payload).toBe('{"active":false}');
+    expect(response.headers["cache-control"]).toBe("no-store");
+  },
+);
+
+test("where nothing certain is known: 503, neither active nor inactive", async () => {
+  const { app } = gateway(async () => {
+    throw new DomainError("service_unavailable");
+  });
+  const response = await introspect(app, `token=${GOOD}`);
+  expect(response.statusCode).toBe(503);
+  expect(response.headers["retry-after"]).toBe("1");
+  expect(response.payload).not.toContain("active");
+});
+
+test.each([
+  ["no credentials", ""],
+  ["a wrong secret", basic("ledger", "wrong")],
+  ["another's id", basic("reports")],
+  ["a user's token", `Bearer ${GOOD}`],
+])(
+  "with %s: 401 invalid_client, before the body is looked at or the token asked about",
+  async (_name, authorization) => {
+    let asked = 0;
+    const { app, entries } = gateway(() => {
+      asked += 1;
+      return { kind: "active", principal };
+    });
+    for (const body of [`token=${GOOD}`, "nonsense=1", undefined]) {
+      const response = await introspect(app, body, { authorization });
+      expect(response.statusCode).toBe(401);
+      expect(response.json().error.code).toBe("invalid_client");
+      expect(response.headers).toMatchObject({
+        "www-authenticate": 'Basic realm="gatehouse", charset="UTF-8"',
+        "cache-control": "no-store",
+      });
+    }
+    expect([asked, entries]).toEqual([0, []]);
+  },
+);
+
+test.each([
+  ["", 400, "validation_failed"],
+  ["token_type_hint=access_token", 400, "validation_failed"],
+  ["token=", 400, "validation_failed"],
+  [`token=${"a".repeat(8_193)}`, 400, "validation_failed"],
+  [`token=${GOOD}&token=other`, 400, "bad_request"],
+  [`token=${"a".repeat(17_000)}`, 413, "payload_too_large"],
+])("the form %j is %d %s", async (body, status, code) => {
+  const { app, entries } = gateway();
+  const response = await introspect(app, body);
+  expect([response.statusCode, response.json().error.code]).toEqual([status, code]);
+  expect(entries).toEqual([]);
+});
+
+test("JSON is not what this route reads, and a form not what the others read", async () => {
+  const { app } = gateway();
+  const json = await introspect(app, JSON.stringify({ token: GOOD }), { "content-type": "application/json" });
+  expect(json.json().error.code).toBe("unsupported_media_type");
+  const form = await introspect(app, "email=a@example.com&password=x", {}, "/auth/login");
+  expect(form.json().error.code).toBe("unsupported_media_type");
+});
+
+test("parameters that we do not know are ignored", async () => {
+  const { app } = gateway();
+  const response = await introspect(app, `token=${GOOD}&resource=x&__proto__=y&constructor=z`);
+  expect(response.json().active).toBe(true);
+});
+
+test("every use is in the audit log, before and after, and neither token nor secret is there or in the log", async () => {
+  const { app, entries, log } = gateway();
+  await introspect(app, `token=${GOOD}`);
+  expect(entries).toMatchObject([
+    { kind: "intent", action: "token.introspect", actor: { userId: "client:ledger" } },
+    {
+      kind: "outcome",
+      action: "token.introspect",
+      actor: { userId: "client:ledger" },
+      outcome: "success",
+      httpStatus: 200,
+    },
+  ]);
+  expect(log()).toContain('"clientId":"ledger"');
+  for (const secret of [GOOD, SECRET, basic().slice(6)]) {
+    expect(JSON.stringify(entries) + log()).not.toContain(secret);
+  }
+});
+
+test("what cannot be recorded is not told", async () => {
+  const recorder = {
+    record: async () => {
+      throw new DomainError("audit_unavailable");
+    },
+    enqueue() {},
+    assertReady() {},
+    close: async () => undefined,
+  };
+  const { app } = gateway(undefined, { recorder });
+  const response = await introspect(app, `token=${GOOD}`);
+  expect(response.statusCode).toBe(503);
+  expect(response.payload).not.toContain(USER_ID);
+});
+
+test("without a file of clients there is no such path", async () => {
+  const { app } = gateway(undefined, { introspectionClients: undefined });
+  expect((await introspect(app, `token=${GOOD}`)).statusCode).toBe(404);
+});

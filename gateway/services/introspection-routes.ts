@@ -1,0 +1,84 @@
+import type { FastifyRequest } from "fastify";
+import { z } from "zod";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Logger } from "../../service-kit/logger.ts";
+import type { TokenVerifier } from "../../token-client/principal.ts";
+import { registerFormParser } from "../edge/form-parser.ts";
+import type { GatewayApp } from "../edge/request-state.ts";
+import type { IntrospectionClients } from "./introspection-clients.ts";
+import { issuerOf } from "./issuer-of.ts";
+import { serviceDocs } from "./service-docs.ts";
+
+/** Not strict: other parameters are ignored, as OAuth asks (RFC 6749 §3.2). The body limit bounds them. */
+const IntrospectionBody = z.object({
+  /** Longer than any token of ours: what is not one of ours is not active. */
+  token: z
+    .string()
+    .min(1)
+    .max(8_192)
+    .meta({ examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
+  /** Only access tokens are introspected, so there is nothing to hint at. */
+  token_type_hint: z
+    .string()
+    .max(100)
+    .optional()
+    .meta({ examples: ["access_token"] }),
+});
+
+export interface IntrospectionDeps {
+  /** Absent: there is no introspection, and its path is 404. */
+  introspectionClients?: IntrospectionClients | undefined;
+  verifier: Pick<TokenVerifier, "verify">;
+  logger: Logger;
+}
+
+/**
+ * Token introspection (RFC 7662) for services that can neither speak gRPC nor verify signatures. Successes are the
+ * RFC's, without our envelope. It changes nothing, but tells of others' sessions: the audit log names every use.
+ */
+export function registerIntrospectionRoutes(app: GatewayApp, deps: IntrospectionDeps): void {
+  const { introspectionClients: clients, verifier, logger } = deps;
+  if (clients === undefined) return;
+  const authenticateClient = async (request: FastifyRequest) => {
+    const clientId = clients.authenticate(request.headers.authorization);
+    if (clientId === undefined) throw new DomainError("invalid_client");
+    logger.info({ clientId, requestId: request.id }, "introspection client");
+    request.provenActor = { userId: `client:${clientId}` };
+  };
+  app.register(async (scope: GatewayApp) => {
+    registerFormParser(scope);
+    scope.post(
+      "/oauth/introspect",
+      {
+        // Public to users: the callers are services, and prove themselves before their body is read.
+        config: { auth: "public", action: "token.introspect", docs: serviceDocs.introspectToken },
+        onRequest: authenticateClient,
+        schema: { body: IntrospectionBody },
+      },
+      async (request) => {
+        const { token } = request.body;
+        const verification = await verifier.verify(token);
+        // Why it is not is none of the client's business (RFC 7662 §2.2).
+        if (verification.kind === "inactive") return { active: false };
+        const { principal } = verification;
+        return {
+          active: true,
+          iss: issuerOf(token),
+          sub: principal.userId,
+          sid: principal.sessionId,
+          exp: seconds(principal.expiresAt),
+          iat: seconds(principal.issuedAt),
+          jti: principal.tokenId,
+          role: principal.role,
+          amr: principal.amr,
+          auth_time: seconds(principal.authTime),
+          token_type: "Bearer",
+        };
+      },
+    );
+  });
+}
+
+function seconds(date: Date): number {
+  return Math.floor(date.getTime() / 1_000);
+}

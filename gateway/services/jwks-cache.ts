@@ -1,0 +1,133 @@
+import { z } from "zod";
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+
+/** A key set as token-service gives it. */
+export interface Jwks {
+  /** JSON text of a JWK Set. */
+  json: string;
+  /** How long a reader may keep it. */
+  maxAgeS: number;
+}
+
+export interface JwksCache {
+  /** @throws {DomainError} `service_unavailable` if there is no set that is fresh enough. */
+  get(context: CallContext): Promise<Jwks>;
+  /** A key was banned: no set has it from now on, whatever a replica that has not heard of it says. */
+  refuseKey(keyId: string): void;
+  /** Keys whose tokens may be accepted. A set that lacks one of them is asked for again. */
+  expectKeys(keyIds: ReadonlySet<string>): void;
+}
+
+/** How old the last good set may be while token-service cannot be asked. */
+const MAX_STALE_MS = 10 * 60_000;
+/** After a failure, how long the last good set is served without asking again. */
+const RETRY_AFTER_MS = 1_000;
+/** For so long after a ban readers are told to ask again soon: what they keep may be from before it. */
+const BAN_IS_YOUNG_MS = MAX_STALE_MS;
+const MAX_AGE_AFTER_BAN_S = 60;
+/** A set from a replica that has not heard of the newest ban or key. */
+const MAX_AGE_OF_OLDER_SET_S = 1;
+/** Bans are an operator's act; the oldest are of keys that no set has any more. */
+const MAX_BANS = 1_000;
+
+/** Only what a verifier needs; a set with a private or symmetric member in it is not passed on. */
+const publicKey = z
+  .looseObject({ kty: z.enum(["OKP", "EC", "RSA"]), kid: z.string().min(1) })
+  .refine((key) => ["d", "p", "q", "dp", "dq", "qi", "oth", "k"].every((member) => !(member in key)));
+const publicKeySet = z.strictObject({ keys: z.array(publicKey).min(1) });
+
+type Key = z.infer<typeof publicKey>;
+
+/** Keeps the key set for its maximum age. One question is in flight at most, whoever asks. */
+export function createJwksCache(
+  fetchJwks: (context: CallContext) => Promise<Jwks>,
+  nowMs: () => number,
+): JwksCache {
+  let known: { keys: Key[]; jwks: Jwks; fetchedMs: number } | undefined;
+  let fetching: Promise<Jwks> | undefined;
+  let failedMs = Number.NEGATIVE_INFINITY;
+  let bannedMs = Number.NEGATIVE_INFINITY;
+  let expected: ReadonlySet<string> = new Set();
+  const banned = new Set<string>();
+
+  async function refresh(context: CallContext): Promise<Jwks> {
+    try {
+      const jwks = await fetchJwks(context);
+      const set: unknown = JSON.parse(jwks.json);
+      publicKeySet.parse(set);
+      // As they came: the parser would put their members into another order.
+      keep((set as { keys: Key[] }).keys, jwks);
+    } catch (error) {
+      failedMs = nowMs();
+      if (lastGood() === undefined && error instanceof DomainError) throw error;
+      if (lastGood() === undefined) {
+        throw new DomainError("service_unavailable", undefined, { cause: error });
+      }
+    } finally {
+      fetching = undefined;
+    }
+    const good = lastGood();
+    if (good === undefined) throw new DomainError("service_unavailable");
+    return good;
+  }
+
+  function keep(keys: Key[], { json, maxAgeS }: Jwks): void {
+    const good = keys.filter(({ kid }) => !banned.has(kid));
+    const hasAll = [...expected].every((kid) => banned.has(kid) || good.some((key) => key.kid === kid));
+    const isWhole = good.length === keys.length;
+    known = undefined;
+    if (good.length === 0) return;
+    known = {
+      keys: good,
+      jwks: {
+        json: isWhole ? json : JSON.stringify({ keys: good }),
+        maxAgeS: isWhole && hasAll ? maxAgeS : Math.min(maxAgeS, MAX_AGE_OF_OLDER_SET_S),
+      },
+      fetchedMs: nowMs(),
+    };
+  }
+
+  /** The known set with what is left of its age: at most, none. */
+  function lastGood(): Jwks | undefined {
+    if (known === undefined) return undefined;
+    const ageMs = nowMs() - known.fetchedMs;
+    const { json, maxAgeS } = known.jwks;
+    if (ageMs >= Math.max(MAX_STALE_MS, maxAgeS * 1_000)) return undefined;
+    const leftS = Math.max(0, maxAgeS - Math.floor(ageMs / 1_000));
+    const isAfterBan = nowMs() - bannedMs < BAN_IS_YOUNG_MS;
+    return { json, maxAgeS: isAfterBan ? Math.min(leftS, MAX_AGE_AFTER_BAN_S) : leftS };
+  }
+
+  /** What is left of the known set is served only if there is no newer one. */
+  function askAgain(): void {
+    if (known === undefined) return;
+    const { keys, jwks, fetchedMs } = known;
+    keep(keys, { ...jwks, maxAgeS: 0 });
+    if (known !== undefined) known.fetchedMs = fetchedMs;
+  }
+
+  return {
+    async get(context) {
+      const good = lastGood();
+      const isFresh = good !== undefined && good.maxAgeS > 0;
+      const hasJustFailed = nowMs() - failedMs < RETRY_AFTER_MS;
+      if (good !== undefined && (isFresh || hasJustFailed)) return good;
+      fetching ??= refresh(context);
+      return fetching;
+    },
+    refuseKey(keyId) {
+      if (banned.has(keyId)) return;
+      banned.add(keyId);
+      const [oldest] = banned;
+      if (banned.size > MAX_BANS && oldest !== undefined) banned.delete(oldest);
+      bannedMs = nowMs();
+      askAgain();
+    },
+    expectKeys(keyIds) {
+      expected = keyIds;
+      const isMissing = [...keyIds].some((kid) => known?.keys.every((key) => key.kid !== kid));
+      if (isMissing) askAgain();
+    },
+  };
+}
