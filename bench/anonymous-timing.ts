@@ -4,12 +4,13 @@
  *
  *   npm run bench:anonymous-timing
  */
-import { createAfterAnswer } from "../identity-service/after-answer.ts";
-import { commonPasswords } from "../identity-service/common-passwords.ts";
-import { forgotPassword } from "../identity-service/forgot-password.ts";
-import { createLinkTokens } from "../identity-service/links.ts";
-import { register } from "../identity-service/register.ts";
-import { resendVerification } from "../identity-service/resend-verification.ts";
+
+import { forgotPassword } from "../identity-service/accounts/forgot-password.ts";
+import { register } from "../identity-service/accounts/register.ts";
+import { resendVerification } from "../identity-service/accounts/resend-verification.ts";
+import { createAfterAnswer } from "../identity-service/mail/after-answer.ts";
+import { createLinkTokens } from "../identity-service/mail/links.ts";
+import { commonPasswords } from "../identity-service/passwords/common-passwords.ts";
 import { identityDeps, plantUsers } from "./support/identity.ts";
 import { printTimes, sampleClasses } from "./support/times.ts";
 import { startWorkbench } from "./support/workbench.ts";

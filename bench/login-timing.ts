@@ -4,7 +4,7 @@
  *
  *   npm run bench:login-timing
  */
-import { throttleLogin } from "../identity-service/throttle-login.ts";
+import { throttleLogin } from "../identity-service/login/throttle-login.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { identityDeps, plantUsers } from "./support/identity.ts";
 import { printTimes, sampleClasses } from "./support/times.ts";

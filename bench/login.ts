@@ -6,8 +6,8 @@
  *   npm run bench:login
  */
 import * as argon2 from "@node-rs/argon2";
-import { rememberDevice } from "../identity-service/remember-device.ts";
-import { throttleLogin } from "../identity-service/throttle-login.ts";
+import { rememberDevice } from "../identity-service/login/remember-device.ts";
+import { throttleLogin } from "../identity-service/login/throttle-login.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { FLOOR, identityDeps, plantUsers } from "./support/identity.ts";
 import { quantile, runMany, startCpu, startWorkbench } from "./support/workbench.ts";

@@ -1,21 +1,21 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { User as ProtoUser } from "../proto/gen/gatehouse/identity/v1/user.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { type ChangeEmailDeps, changeEmail } from "./change-email.ts";
-import { type ChangePasswordDeps, changePassword } from "./change-password.ts";
-import { type ConfirmEmailChangeDeps, confirmEmailChange } from "./confirm-email-change.ts";
-import { type DeleteAccountDeps, deleteAccount } from "./delete-account.ts";
-import { disownAccount } from "./disown-account.ts";
-import { endOwnSessions } from "./end-own-sessions.ts";
-import { forgotPassword } from "./forgot-password.ts";
-import type { MailALinkDeps } from "./mail-a-link.ts";
-import { resendVerification } from "./resend-verification.ts";
-import { type EndedSessions, resetPassword } from "./reset-password.ts";
-import { undoAccessChange } from "./undo-access-change.ts";
-import { undoEmailChange } from "./undo-email-change.ts";
-import { updateProfile } from "./update-profile.ts";
-import type { User } from "./user.ts";
-import { verifyEmail } from "./verify-email.ts";
+import { type ChangeEmailDeps, changeEmail } from "./accounts/change-email.ts";
+import { type ChangePasswordDeps, changePassword } from "./accounts/change-password.ts";
+import { type ConfirmEmailChangeDeps, confirmEmailChange } from "./accounts/confirm-email-change.ts";
+import { type DeleteAccountDeps, deleteAccount } from "./accounts/delete-account.ts";
+import { disownAccount } from "./accounts/disown-account.ts";
+import { endOwnSessions } from "./accounts/end-own-sessions.ts";
+import { forgotPassword } from "./accounts/forgot-password.ts";
+import type { MailALinkDeps } from "./accounts/mail-a-link.ts";
+import { resendVerification } from "./accounts/resend-verification.ts";
+import { type EndedSessions, resetPassword } from "./accounts/reset-password.ts";
+import { undoAccessChange } from "./accounts/undo-access-change.ts";
+import { undoEmailChange } from "./accounts/undo-email-change.ts";
+import { updateProfile } from "./accounts/update-profile.ts";
+import { verifyEmail } from "./accounts/verify-email.ts";
+import type { User } from "./users/user.ts";
 
 type AccountMethod =
   | "verifyEmail"

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { ConfigError, parseConfig } from "../service-kit/config.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
-import { BUILT_IN_MAIL_TEMPLATES } from "./mail-templates.ts";
+import { BUILT_IN_MAIL_TEMPLATES } from "./mail/mail-templates.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gatehouse-identity-config-"));
 afterAll(() => rmSync(folder, { recursive: true }));

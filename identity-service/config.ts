@@ -11,10 +11,10 @@ import {
   secretFileSchema,
   serviceConfig,
 } from "../service-kit/config.ts";
-import { mailConfig, mailConfigProblems } from "./mail-config.ts";
-import { oauthConfig, oauthConfigProblems } from "./oauth-config.ts";
-import { ARGON2_CEILING } from "./stored-hash.ts";
-import { CALLS, CALLS_OF_NETWORK } from "./throttle.ts";
+import { mailConfig, mailConfigProblems } from "./mail/mail-config.ts";
+import { oauthConfig, oauthConfigProblems } from "./oauth/oauth-config.ts";
+import { ARGON2_CEILING } from "./passwords/stored-hash.ts";
+import { CALLS, CALLS_OF_NETWORK } from "./throttle/throttle.ts";
 
 /** Threads of libuv's pool that hashing leaves to name look-ups and files. */
 const SPARE_THREADS = 2;

@@ -14,7 +14,7 @@ import { createTestCertificates } from "../tests/support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { ACCOUNT_CALLERS } from "./account-rpc.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
-import { testDeps } from "./test-deps.ts";
+import { testDeps } from "./testing/test-deps.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {

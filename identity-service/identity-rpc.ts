@@ -1,16 +1,16 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { ACCOUNT_CALLERS, type AccountDeps, createAccountRpc } from "./account-rpc.ts";
-import { type ChangePasswordAtLoginDeps, changePasswordAtLogin } from "./change-password-at-login.ts";
-import { countRecoveryCodesLeft } from "./count-recovery-codes-left.ts";
-import { getUser } from "./get-user.ts";
+import { type RegisterDeps, register } from "./accounts/register.ts";
+import { type ChangePasswordAtLoginDeps, changePasswordAtLogin } from "./login/change-password-at-login.ts";
+import { type RememberDeviceDeps, rememberDevice } from "./login/remember-device.ts";
+import { type ThrottleLoginDeps, throttleLogin } from "./login/throttle-login.ts";
+import { countRecoveryCodesLeft } from "./mfa/count-recovery-codes-left.ts";
 import { createMfaRpc, MFA_CALLERS, type MfaRpcDeps } from "./mfa-rpc.ts";
-import { type NotifyDeps, notifyRefreshReuse } from "./notify-refresh-reuse.ts";
 import { createOAuthRpc, OAUTH_CALLERS, type OAuthRpcDeps } from "./oauth-rpc.ts";
-import { type RegisterDeps, register } from "./register.ts";
-import { type RememberDeviceDeps, rememberDevice } from "./remember-device.ts";
-import { type ThrottleLoginDeps, throttleLogin } from "./throttle-login.ts";
-import { encodeUser } from "./user-rpc.ts";
+import { type NotifyDeps, notifyRefreshReuse } from "./sessions/notify-refresh-reuse.ts";
+import { getUser } from "./users/get-user.ts";
+import { encodeUser } from "./users/user-rpc.ts";
 
 /** Only the gateway acts for end users; only token-service knows of their refresh tokens. */
 export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {

@@ -1,15 +1,15 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import type { BeginPasswordChangeDeps } from "./begin-password-change.ts";
-import type { BeginSessionDeps } from "./begin-session.ts";
-import { type BeginTotpEnrollmentDeps, beginTotpEnrollment } from "./begin-totp-enrollment.ts";
-import { completeMfaLogin } from "./complete-mfa-login.ts";
-import { type ConfirmTotpEnrollmentDeps, confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
-import type { CountLogin } from "./count-logins.ts";
-import { disableTotp } from "./disable-totp.ts";
-import { regenerateRecoveryCodes } from "./regenerate-recovery-codes.ts";
-import { type RememberDeviceDeps, rememberDevice } from "./remember-device.ts";
-import { encodeUser } from "./user-rpc.ts";
+import type { BeginPasswordChangeDeps } from "./login/begin-password-change.ts";
+import { completeMfaLogin } from "./login/complete-mfa-login.ts";
+import type { CountLogin } from "./login/count-logins.ts";
+import { type RememberDeviceDeps, rememberDevice } from "./login/remember-device.ts";
+import { type BeginTotpEnrollmentDeps, beginTotpEnrollment } from "./mfa/begin-totp-enrollment.ts";
+import { type ConfirmTotpEnrollmentDeps, confirmTotpEnrollment } from "./mfa/confirm-totp-enrollment.ts";
+import { disableTotp } from "./mfa/disable-totp.ts";
+import { regenerateRecoveryCodes } from "./mfa/regenerate-recovery-codes.ts";
+import type { BeginSessionDeps } from "./sessions/begin-session.ts";
+import { encodeUser } from "./users/user-rpc.ts";
 
 type MfaMethods =
   | "completeMfaLogin"

@@ -9,16 +9,16 @@ import type {
 import { DomainError } from "../service-kit/errors.ts";
 import { orUnavailable } from "../service-kit/postgres.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { type BeginOAuthLoginDeps, beginOAuthLogin } from "./begin-oauth-login.ts";
-import { completeOAuthLogin, type OAuthResult } from "./complete-oauth-login.ts";
-import type { EndSessionsDeps } from "./end-sessions.ts";
-import { exchangeOAuthCode } from "./exchange-oauth-code.ts";
-import { type LinkedIdentity, listIdentities } from "./external-identity-store.ts";
-import type { CompletedLogin } from "./login.ts";
-import type { IdentityOwner } from "./prove-owner.ts";
-import { type RememberDeviceDeps, rememberDevice } from "./remember-device.ts";
-import { unlinkIdentity } from "./unlink-identity.ts";
-import { encodeUser } from "./user-rpc.ts";
+import { type LinkedIdentity, listIdentities } from "./identities/external-identity-store.ts";
+import type { CompletedLogin } from "./login/login.ts";
+import { type RememberDeviceDeps, rememberDevice } from "./login/remember-device.ts";
+import { type BeginOAuthLoginDeps, beginOAuthLogin } from "./oauth/begin-oauth-login.ts";
+import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-login.ts";
+import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
+import type { IdentityOwner } from "./oauth/prove-owner.ts";
+import { unlinkIdentity } from "./oauth/unlink-identity.ts";
+import type { EndSessionsDeps } from "./sessions/end-sessions.ts";
+import { encodeUser } from "./users/user-rpc.ts";
 
 type OAuthMethods =
   | "listProviders"

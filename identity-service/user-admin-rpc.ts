@@ -7,16 +7,16 @@ import {
 import { Role as ProtoRole } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { type DeleteUserDeps, deleteUser } from "./delete-user.ts";
-import { endUserSessions } from "./end-user-sessions.ts";
-import { getManagedUser } from "./get-managed-user.ts";
-import { listUsers } from "./list-users.ts";
-import { type ResetUserMfaDeps, resetUserMfa } from "./reset-user-mfa.ts";
-import { toProtoRole } from "./role-rpc.ts";
-import { type SetUserAccessDeps, setUserAccess } from "./set-user-access.ts";
-import { unlockUser } from "./unlock-user.ts";
-import { type ManagedUser, ROLES, type Role, type UserStatus } from "./user.ts";
-import { encodeUser } from "./user-rpc.ts";
+import { type DeleteUserDeps, deleteUser } from "./admin/delete-user.ts";
+import { endUserSessions } from "./admin/end-user-sessions.ts";
+import { getManagedUser } from "./admin/get-managed-user.ts";
+import { listUsers } from "./admin/list-users.ts";
+import { type ResetUserMfaDeps, resetUserMfa } from "./admin/reset-user-mfa.ts";
+import { type SetUserAccessDeps, setUserAccess } from "./admin/set-user-access.ts";
+import { unlockUser } from "./admin/unlock-user.ts";
+import { toProtoRole } from "./users/role-rpc.ts";
+import { type ManagedUser, ROLES, type Role, type UserStatus } from "./users/user.ts";
+import { encodeUser } from "./users/user-rpc.ts";
 
 const administrators = ["gateway", "operator"] as const;
 

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { REDIRECTED_CODES } from "../gateway/auth/oauth-docs.ts";
 import { HTTP_STATUS, INTERNAL_ONLY } from "../gateway/edge/http-errors.ts";
 import { answeringGateway } from "../gateway/testing/answering-gateway.ts";
-import { TOLD } from "../identity-service/complete-oauth-login.ts";
+import { TOLD } from "../identity-service/oauth/complete-oauth-login.ts";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../service-kit/errors.ts";
 import { toRpcError } from "../service-kit/rpc-errors.ts";
 

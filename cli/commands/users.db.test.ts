@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { noteReadings } from "../../audit-client/reading.fixture.ts";
-import { testDeps } from "../../identity-service/test-deps.ts";
+import { testDeps } from "../../identity-service/testing/test-deps.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "../../identity-service/user-admin-rpc.ts";
 import { UserAdminServiceService } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { DomainError } from "../../service-kit/errors.ts";

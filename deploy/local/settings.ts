@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { z } from "zod";
-import { commonPasswords } from "../../identity-service/common-passwords.ts";
-import { checkPassword } from "../../identity-service/password-policy.ts";
+import { commonPasswords } from "../../identity-service/passwords/common-passwords.ts";
+import { checkPassword } from "../../identity-service/passwords/password-policy.ts";
 import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { booleanSchema } from "../../service-kit/config.ts";
 import { DomainError } from "../../service-kit/errors.ts";

@@ -1,0 +1,70 @@
+import { canonicalEmail, isLookAlike } from "../../service-kit/canonical-email.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import type { AfterAnswer } from "../mail/after-answer.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import { enqueueStrangersMail, type MailBudgetDeps } from "../mail/mail-budget.ts";
+import { hasHadEnough, type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
+import { noticeId } from "../mail/notice-id.ts";
+import {
+  isStill,
+  type ReauthenticateDeps,
+  type Reauthentication,
+  reauthenticate,
+} from "../passwords/reauthenticate.ts";
+import { isAddressTaken, lockAccount } from "../users/account-store.ts";
+import { findAccount } from "../users/user-store.ts";
+
+export interface ChangeEmailDeps extends ReauthenticateDeps, MakeLinkDeps, MailBudgetDeps {
+  afterAnswer: AfterAnswer;
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/**
+ * Mails a link to the address that a user wants to have; the address changes when it is used. Whether the address has
+ * an account already is told to its owner only, and is looked up after the answer. At most three links an hour.
+ *
+ * @param request `newEmail` as typed. `sessionId`: the change ends with that session; empty from an older gateway.
+ * @throws {DomainError} `validation_failed`, `invalid_credentials`, `busy`, `service_unavailable`.
+ */
+export async function changeEmail(
+  deps: ChangeEmailDeps,
+  request: Reauthentication & { newEmail: string; sessionId?: string },
+  deadlineMs: number,
+): Promise<void> {
+  const { userId } = request;
+  const newEmail = canonicalEmail(request.newEmail);
+  if (newEmail === undefined || isLookAlike(newEmail)) {
+    const problem = { field: "newEmail", code: "invalid_format", message: "must be an e-mail address" };
+    throw new DomainError("validation_failed", undefined, { fields: [problem] });
+  }
+  const checked = await reauthenticate(deps, request, deadlineMs);
+  const work = async () => {
+    const isMade = await orUnavailable(
+      transaction(deps.sql, async (tx) => {
+        const now = deps.now();
+        const account = await lockAccount(tx, userId);
+        const sessionId = request.sessionId || null;
+        const wanted = { userId, purpose: "confirm_email_change" as const, newEmail, sessionId };
+        if (!isStill(checked, account) || account.email === newEmail) return false;
+        // Also for an address that is taken: what is made and counted must not tell.
+        if (await hasHadEnough(tx, deps, wanted)) return false;
+        const link = await makeLink(tx, deps, wanted);
+        if (await isAddressTaken(tx, { userId, email: newEmail, now })) {
+          const owner = await findAccount(tx, newEmail);
+          if (owner === undefined || owner.status !== "active") return false;
+          const { id, email: recipient } = owner.user;
+          const notice = { id: noticeId("address-in-use", id, now), userId: id, recipient };
+          const data = { occurredAt: inUtc(now) };
+          return enqueueStrangersMail(tx, deps, { ...notice, template: "address-in-use", data });
+        }
+        const mail = { id: deps.newId(), userId, recipient: newEmail };
+        return enqueueStrangersMail(tx, deps, { ...mail, template: "confirm-email-change", data: { link } });
+      }),
+    );
+    if (isMade) deps.wakeMailWorker();
+  };
+  // The session identifies the caller.
+  deps.afterAnswer.run("change-email", work, true);
+}

@@ -1,0 +1,51 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { hashNewPassword } from "../passwords/hash-new-password.ts";
+import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
+import { isStill, type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
+import { replacePassword } from "../passwords/replace-password.ts";
+import { endSessions } from "../sessions/end-sessions.ts";
+import { lockAccount } from "../users/account-store.ts";
+import type { EndedSessions, ResetPasswordDeps } from "./reset-password.ts";
+
+export type ChangePasswordDeps = ResetPasswordDeps & ReauthenticateDeps;
+
+/**
+ * Replaces a user's password. Every other session has ended when this resolves.
+ *
+ * @param request `sessionId` is the caller's own, which stays.
+ * @throws {DomainError} `invalid_credentials`, the password policy's codes, `validation_failed`, `busy`,
+ *   `service_unavailable`.
+ */
+export async function changePassword(
+  deps: ChangePasswordDeps,
+  request: {
+    userId: string;
+    sessionId: string;
+    currentPassword: string;
+    newPassword: string;
+    clientIp: string;
+  },
+  context: CallContext,
+): Promise<EndedSessions> {
+  const { userId, sessionId: exceptSessionId, currentPassword, newPassword } = request;
+  const claim = { userId, password: currentPassword, clientIp: request.clientIp };
+  const checked = await reauthenticate(deps, claim, context.deadlineMs);
+  checkPassword(deps.passwordPolicy, newPassword, checked.email, "newPassword");
+  await refuseBreached(deps.passwordPolicy, newPassword);
+  const next = { ...checked, userId, newPassword, clientIp: request.clientIp };
+  const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
+  const end = await orUnavailable(
+    transaction(deps.sql, async (tx) => {
+      const account = await lockAccount(tx, userId);
+      if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
+      const reason = "password_changed";
+      const { clientIp } = request;
+      const change = { passwordHash, exceptSessionId, reason, clientIp } as const;
+      return replacePassword(tx, deps, account, change, context);
+    }),
+  );
+  deps.wakeMailWorker();
+  return { userId, sessionIds: await endSessions(deps, end, context) };
+}

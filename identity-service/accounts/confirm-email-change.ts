@@ -1,0 +1,81 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import { findOwnUndo, killLinks } from "../mail/link-store.ts";
+import { enqueueMail } from "../mail/mail-outbox-store.ts";
+import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
+import { linkRefused, openLink, type UseLinkDeps, useLink } from "../mail/use-link.ts";
+import type { ReauthenticateDeps } from "../passwords/reauthenticate.ts";
+import { type IsStillLoggedInDeps, isStillLoggedIn } from "../sessions/is-still-logged-in.ts";
+import { setCredentialsProven, setEmail } from "../users/account-store.ts";
+import { getUser } from "../users/get-user.ts";
+import type { User } from "../users/user.ts";
+import { lockAddresses } from "../users/user-store.ts";
+import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof.ts";
+
+export interface ConfirmEmailChangeDeps
+  extends UseLinkDeps,
+    MakeLinkDeps,
+    ReauthenticateDeps,
+    IsStillLoggedInDeps {
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/**
+ * Changes a user's address to the one that the link was mailed to, and proves the credentials with it. It needs the
+ * account's session or password: otherwise somebody could give an own account to the owner of a mailbox, who would use it
+ * as theirs. What was mailed to the old address expires. If that address was verified, a link that undoes the change goes
+ * there: for 7 days, during which nobody else gets it.
+ *
+ * @throws {DomainError} `verification_token_invalid`, also if somebody else has the address by now;
+ *   `reauthentication_required` without session and password; `invalid_credentials` for a wrong password or a session of
+ *   another account; both leave the link usable; `too_many_requests`, `busy`, `service_unavailable`.
+ */
+export async function confirmEmailChange(
+  deps: ConfirmEmailChangeDeps,
+  request: ProvenLink,
+  context: CallContext,
+): Promise<User> {
+  const link = await orUnavailable(openLink(deps, "confirm_email_change", request.token));
+  // Whoever ended that session has ended what was begun in it.
+  if (!(await isStillLoggedIn(deps, link, context))) throw linkRefused("confirm_email_change");
+  const shown = await showCredentials(deps, link, request, context.deadlineMs);
+  if (shown === undefined) throw new DomainError("reauthentication_required");
+  await orUnavailable(
+    useLink(deps, "confirm_email_change", link, async (tx, account) => {
+      assertStillShown(shown, account);
+      const { id: userId, email: oldEmail } = account;
+      const now = deps.now();
+      const { newEmail } = link;
+      await lockAddresses(tx, [oldEmail, newEmail ?? oldEmail]);
+      const isFree = newEmail !== null && (await setEmail(tx, { userId, email: newEmail, at: now }));
+      if (!isFree) throw linkRefused("confirm_email_change");
+      await setCredentialsProven(tx, userId, now);
+      await killLinks(tx, {
+        userId,
+        purposes: ["verify_email", "reset_password", "confirm_email_change", "undo_access_change"],
+        now,
+      });
+      await tellAudit(tx, deps, { type: "email_changed", userId, byOwner: true }, context);
+      // Back to an address that was left: what was changed since is undone, and nobody gets a way back to it.
+      const leftAt = await findOwnUndo(tx, { userId, email: newEmail, now });
+      if (leftAt !== undefined) {
+        await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from: leftAt });
+        return;
+      }
+      // Nobody has shown to read the old address: there is nobody to give it back to.
+      if (!account.emailVerified) return;
+      const areCredentialsProven = account.credentialsProvenAt !== null;
+      const way = { userId, purpose: "undo_email_change", newEmail: oldEmail, areCredentialsProven } as const;
+      const undo = await makeLink(tx, deps, way);
+      const data = { link: undo, occurredAt: inUtc(now) };
+      const mail = { id: deps.newId(), userId, recipient: oldEmail };
+      await enqueueMail(tx, { ...mail, template: "email-changed", data }, now);
+    }),
+  );
+  deps.wakeMailWorker();
+  return getUser(deps, link.userId);
+}

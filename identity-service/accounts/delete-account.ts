@@ -1,0 +1,63 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { releaseAddress } from "../mail/mail-budget-store.ts";
+import {
+  isStill,
+  type ReauthenticateDeps,
+  type Reauthentication,
+  reauthenticate,
+} from "../passwords/reauthenticate.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { forgetGuesses, type Throttle } from "../throttle/throttle.ts";
+import { eraseUser, lockAccount, lockActiveAdmins } from "../users/account-store.ts";
+import { tellErasure } from "../users/tell-erasure.ts";
+import { lockAddresses } from "../users/user-store.ts";
+import type { EndedSessions } from "./reset-password.ts";
+
+/** How long an address that nobody had proven cannot be registered again. */
+const RELEASED_FOR_MS = 3_600_000;
+
+export type DeleteAccountDeps = Omit<ReauthenticateDeps, "throttle"> &
+  EndSessionsDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "forget"> };
+
+/**
+ * Erases the account of a user: the row, its links, its mails that are not sent. What remains is in the audit log:
+ * the id, and the client address and user agent of its calls. Every session has ended when this resolves.
+ *
+ * @throws {DomainError} `invalid_credentials`; `last_admin` for the only active administrator; `busy`,
+ *   `service_unavailable`.
+ */
+export async function deleteAccount(
+  deps: DeleteAccountDeps,
+  request: Reauthentication,
+  context: CallContext,
+): Promise<EndedSessions> {
+  const { userId } = request;
+  const checked = await reauthenticate(deps, request, context.deadlineMs);
+  const end = await orUnavailable(
+    transaction(deps.sql, async (tx) => {
+      if (checked.isAdmin) {
+        const admins = await lockActiveAdmins(tx);
+        if (admins.length === 1 && admins[0] === userId) throw new DomainError("last_admin");
+      }
+      const account = await lockAccount(tx, userId);
+      // A role that changed since is one that was not counted above.
+      if (!isStill(checked, account) || account.isAdmin !== checked.isAdmin) {
+        throw new DomainError("invalid_credentials");
+      }
+      await tellErasure(tx, deps, account, { byOwner: true }, context);
+      if (!account.emailVerified) await keepFromRegistration(tx, account.email, deps.now());
+      const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });
+      await eraseUser(tx, userId);
+      return owed;
+    }),
+  );
+  await forgetGuesses(deps.throttle, { userId, email: checked.email });
+  return { userId, sessionIds: await endSessions(deps, end, context) };
+}
+
+async function keepFromRegistration(tx: TransactionSql, email: string, now: Date): Promise<void> {
+  await lockAddresses(tx, [email]);
+  await releaseAddress(tx, email, new Date(now.getTime() + RELEASED_FOR_MS));
+}

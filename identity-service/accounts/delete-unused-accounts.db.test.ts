@@ -1,0 +1,95 @@
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { DomainError } from "../../service-kit/errors.ts";
+import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { soon, testDeps } from "../testing/test-deps.ts";
+import { deleteUnusedAccounts } from "./delete-unused-accounts.ts";
+import { register } from "./register.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(() => database.ownerSql`truncate users, counted_mails, security_events cascade`);
+afterAll(() => database.drop());
+
+const DAY_MS = 24 * 3_600_000;
+
+test("accounts that nobody has proven, used or linked go after 90 days, and no others", async () => {
+  const deps = await testDeps(database.sql);
+  const signUp = async (name: string) => {
+    const person = { email: `${name}@example.com`, password: "Password123!", firstName: "A", lastName: "B" };
+    return (await register(deps, person, soon())).id;
+  };
+  await signUp("unused");
+  await database.ownerSql`update users set email_verified = true where id = ${await signUp("proven")}`;
+  await database.ownerSql`update users set first_login_at = now() where id = ${await signUp("used")}`;
+  await database.ownerSql`update users set role = 'ADMIN' where id = ${await signUp("admin")}`;
+  await database.ownerSql`
+    insert into external_identities (issuer, subject, user_id, provider, linked_at)
+    values ('https://i.example', 's', ${await signUp("linked")}, 'demo', now())`;
+  const at = (days: number, ms = 0) => ({
+    ...deps,
+    now: () => new Date(deps.now().getTime() + days * DAY_MS + ms),
+  });
+  const left = async () => (await database.ownerSql`select from users`).length;
+
+  await deleteUnusedAccounts({ ...at(4_000), unusedAccountDays: 0 });
+  await deleteUnusedAccounts({ ...at(90), unusedAccountDays: 90 });
+  expect(await left()).toBe(5);
+  await deleteUnusedAccounts({ ...at(90, 1), unusedAccountDays: 90 });
+  expect(await left()).toBe(4);
+  expect(await database.ownerSql`select from users where email = 'unused@example.com'`).toHaveLength(0);
+  expect(
+    await database.ownerSql`select actor_id, reason, erased_email from security_events where type = 'account_deleted'`,
+  ).toEqual([{ actor_id: null, reason: "never proven, never used", erased_email: "unused@example.com" }]);
+});
+
+test("the session of a login that was under way while its unused account was deleted is ended", async () => {
+  const deps = await testDeps(database.sql);
+  const person = { email: "late@example.com", password: "Password123!", firstName: "A", lastName: "B" };
+  const { id: userId } = await register(deps, person, soon());
+  const inAYear = {
+    ...deps,
+    now: () => new Date(deps.now().getTime() + 366 * DAY_MS),
+    unusedAccountDays: 90,
+  };
+  const { revokeUserSessions } = deps.tokenService;
+  const end = { userId, exceptSessionId: null, reason: "account_deleted" };
+
+  revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  await expect(deleteUnusedAccounts(inAYear)).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(await database.ownerSql`select from users where id = ${userId}`).toEqual([]);
+  const owed = () => database.ownerSql`
+    select user_id as "userId", except_session_id as "exceptSessionId", reason from session_ends`;
+  expect(await owed(), "the worker has it").toEqual([end]);
+
+  await database.ownerSql`truncate session_ends`;
+  const { id: anotherId } = await register(deps, person, soon());
+  await deleteUnusedAccounts(inAYear);
+  expect(revokeUserSessions).toHaveBeenLastCalledWith({ ...end, userId: anotherId }, expect.anything());
+  expect(await owed()).toEqual([]);
+});
+
+test("accounts from before first logins were kept are not deleted: they may have been used", async () => {
+  const deps = await testDeps(database.sql);
+  const signUp = async (name: string) => {
+    const person = { email: `${name}@example.com`, password: "Password123!", firstName: "A", lastName: "B" };
+    return (await register(deps, person, soon())).id;
+  };
+  const since = "(select ran_at from schema_migrations where name = '0005_user_administration.sql')";
+  const madeAt = async (name: string, seconds: number) => {
+    const id = await signUp(name);
+    await database.ownerSql.unsafe(
+      `update users set created_at = ${since} + ${seconds} * interval '1 second' where id = '${id}'`,
+    );
+  };
+  await madeAt("before", -1);
+  await madeAt("since", 1);
+
+  const migration = new URL("../migrations/0042_earlier_logins.sql", import.meta.url);
+  await database.ownerSql.unsafe(readFileSync(migration, "utf8"));
+  const inAYear = () => new Date(Date.now() + 366 * DAY_MS);
+  await deleteUnusedAccounts({ ...deps, now: inAYear, unusedAccountDays: 90 });
+  expect(await database.ownerSql`select email from users`).toEqual([{ email: "before@example.com" }]);
+});

@@ -1,0 +1,49 @@
+import { newCallContext } from "../../service-kit/call-context.ts";
+import type { TransactionSql } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
+import { eraseUser, lockUnusedAccounts } from "../users/account-store.ts";
+import { tellErasure } from "../users/tell-erasure.ts";
+
+const DAY_MS = 24 * 3_600_000;
+const MAX_BATCH = 100;
+
+export interface DeleteUnusedAccountsDeps extends EndSessionsDeps {
+  /** 0: none is deleted. */
+  unusedAccountDays: number;
+}
+
+/**
+ * Deletes old accounts that were never verified, logged in to or linked. Most were registered with somebody else's address,
+ * which its owner can then register. Replicas may run it concurrently.
+ *
+ * @throws {DomainError} `service_unavailable`: the session-end worker ends the sessions of the last batch, and the next run
+ *   deletes the rest.
+ */
+export async function deleteUnusedAccounts(deps: DeleteUnusedAccountsDeps): Promise<void> {
+  if (deps.unusedAccountDays === 0) return;
+  const madeBefore = new Date(deps.now().getTime() - deps.unusedAccountDays * DAY_MS);
+  const eraseBatch = (tx: TransactionSql) => erase(tx, deps, madeBefore);
+  let ends: SessionEnd[];
+  do {
+    ends = await transaction(deps.sql, eraseBatch);
+    // Before the next batch: many unused accounts must not delay the session ends of other users.
+    for (const end of ends) await endSessions(deps, end, newCallContext());
+  } while (ends.length === MAX_BATCH);
+}
+
+/** @returns the session ends: a login may have begun since the account was found unused. */
+async function erase(
+  tx: TransactionSql,
+  deps: DeleteUnusedAccountsDeps,
+  madeBefore: Date,
+): Promise<SessionEnd[]> {
+  const ends: SessionEnd[] = [];
+  for (const account of await lockUnusedAccounts(tx, madeBefore, MAX_BATCH)) {
+    await tellErasure(tx, deps, account, { reason: "never proven, never used" }, newCallContext());
+    ends.push(await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" }));
+    await eraseUser(tx, account.id);
+  }
+  return ends;
+}

@@ -1,0 +1,22 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { EndedSessions } from "./reset-password.ts";
+
+/**
+ * Ends all sessions of a user, or all but the one that the user is in. A login that is under way (a second factor, a
+ * provider's code, a new password) gives no session afterwards either.
+ *
+ * @throws {DomainError} `service_unavailable`: either nothing has happened, or they end when token-service is back.
+ */
+export async function endOwnSessions(
+  deps: EndSessionsDeps,
+  { userId, exceptSessionId }: { userId: string; exceptSessionId: string },
+  context: CallContext,
+): Promise<EndedSessions> {
+  const kept = exceptSessionId === "" ? {} : { exceptSessionId };
+  const end = await orUnavailable(
+    transaction(deps.sql, (tx) => owesSessionEnd(tx, deps, { userId, reason: "logout", ...kept })),
+  );
+  return { userId, sessionIds: await endSessions(deps, end, context) };
+}

@@ -1,0 +1,61 @@
+import { LRUCache } from "lru-cache";
+import { orUnavailable, type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import type { AfterAnswer } from "../mail/after-answer.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import { hasMail, insertMail } from "../mail/mail-outbox-store.ts";
+import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
+import { hasNoticeBudget } from "../mail/notice-budget.ts";
+import { dailyNoticeId } from "../mail/notice-id.ts";
+import { lockAccountOf } from "../users/account-store.ts";
+
+export interface GuessNoticeDeps extends MakeLinkDeps {
+  sql: Sql;
+  /** Not the one that mails which somebody asked for wait in: guesses must not fill it. */
+  afterAnswer: AfterAnswer;
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/** Addresses that were looked up today, with or without an account. Beyond, one is looked up again. */
+const MAX_REMEMBERED_ADDRESSES = 10_000;
+const TEMPLATE = "account-guessed-at";
+
+/**
+ * Tells an account's owner that its password is being guessed at, at most once a day (UTC), with a link that sets a new
+ * one. Everything happens after the answer, and an address without an account is looked up like one that has one.
+ *
+ * @returns to be called with a canonical address when its account is locked. Does not wait and never throws: if too much
+ *   waits already nothing happens, and the next guess tries again.
+ */
+export function createGuessNotices(deps: GuessNoticeDeps): (email: string) => void {
+  const done = new LRUCache<string, true>({ max: MAX_REMEMBERED_ADDRESSES });
+  return (email) => {
+    const today = `${deps.now().toISOString().slice(0, 10)} ${email}`;
+    if (done.has(today)) return;
+    try {
+      deps.afterAnswer.run(TEMPLATE, async () => {
+        if (done.has(today)) return;
+        const isMade = await orUnavailable(transaction(deps.sql, (tx) => mailOwner(tx, deps, email)));
+        done.set(today, true);
+        if (isMade) deps.wakeMailWorker();
+      });
+    } catch {
+      // Too much waits.
+    }
+  };
+}
+
+async function mailOwner(tx: TransactionSql, deps: GuessNoticeDeps, email: string): Promise<boolean> {
+  const account = await lockAccountOf(tx, email);
+  // Without a password there is nothing to guess.
+  if (account === undefined || !account.isActive || account.passwordHash === null) return false;
+  const { id: userId, email: recipient } = account;
+  const now = deps.now();
+  const id = dailyNoticeId(TEMPLATE, userId, now);
+  if (await hasMail(tx, id)) return false;
+  // Checked before the link is created: an unsent link would count against the links that the owner requests.
+  if (!(await hasNoticeBudget(tx, { id, userId, recipient }, now))) return false;
+  const link = await makeLink(tx, deps, { userId, purpose: "reset_password" });
+  const data = { link, occurredAt: inUtc(now) };
+  return insertMail(tx, { id, userId, recipient, template: TEMPLATE, data }, now);
+}

@@ -1,0 +1,140 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type CallContext, newCallContext } from "../../service-kit/call-context.ts";
+import { canonicalEmail, isLookAlike } from "../../service-kit/canonical-email.ts";
+import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import { enqueueStrangersMail, type MailBudgetDeps } from "../mail/mail-budget.ts";
+import { isReleasedLately } from "../mail/mail-budget-store.ts";
+import { insertUnsentMail } from "../mail/mail-outbox-store.ts";
+import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
+import { noticeId } from "../mail/notice-id.ts";
+import type { HashShare } from "../passwords/hash-share.ts";
+import type { PasswordHasher } from "../passwords/password-hasher.ts";
+import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";
+import { type SpendCallDeps, spendOrRefuse } from "../throttle/spend-call.ts";
+import { personalName } from "../users/personal-name.ts";
+import type { User } from "../users/user.ts";
+import { findAccount, insertUser, lockAddresses } from "../users/user-store.ts";
+
+/**
+ * Where an answer must not tell, how long writing takes at least, in milliseconds: a new account's row, its link and its
+ * mail cost about a millisecond more than a notice to the owner, and a transaction takes a few.
+ */
+const LEAST_WRITING_MS = 50;
+
+export interface RegisterDeps extends MakeLinkDeps, MailBudgetDeps, SpendCallDeps {
+  passwords: Pick<PasswordHasher, "hash">;
+  passwordPolicy: PasswordPolicy;
+  /** Whether who registers is told that the address has an account. */
+  registrationDiscloses: boolean;
+  hashShare: HashShare;
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/** As typed. */
+export interface Registration {
+  email: string;
+  password: string;
+  firstName: string;
+  lastName: string;
+  /** The client's address; without one the registration is counted only against everybody's budget. */
+  clientIp?: string;
+}
+
+/**
+ * Creates an account with the role USER, its address not proven yet, and mails a link that proves it. A taken address
+ * costs a hash as well. Unless `registrationDiscloses`, it also gets the same answer; the owner of the address gets a
+ * mail, at most once an hour. Taken is also, for an hour, an address that its account was deleted with before anybody had
+ * proven it: otherwise each round of registering and deleting would mail a stranger.
+ *
+ * @param deadlineMs in milliseconds since the epoch.
+ * @throws {DomainError} `validation_failed` with every failing field, `password_too_short`,
+ *   `password_too_common`, `password_contains_email`, `email_already_registered`, `too_many_requests`, `busy`,
+ *   `service_unavailable`.
+ */
+export async function register(
+  deps: RegisterDeps,
+  typed: Registration,
+  deadlineMs: number,
+  context: CallContext = newCallContext(),
+): Promise<User> {
+  const person = validated(typed);
+  checkPassword(deps.passwordPolicy, typed.password, person.email);
+  await spendOrRefuse(deps, { kind: "register", clientIp: typed.clientIp });
+  await refuseBreached(deps.passwordPolicy, typed.password);
+  const passwordHash = await deps.hashShare.run({ clientIp: typed.clientIp }, () =>
+    deps.passwords.hash(typed.password, deadlineMs),
+  );
+  const user: User = {
+    id: deps.newId(),
+    ...person,
+    role: "USER",
+    emailVerified: false,
+    mfaEnabled: false,
+    createdAt: deps.now(),
+  };
+  const evenOut = deps.registrationDiscloses ? undefined : sleep(LEAST_WRITING_MS);
+  const isNew = await orUnavailable(
+    transaction(deps.sql, async (tx) => {
+      await lockAddresses(tx, [user.email]);
+      const isFree = !(await isReleasedLately(tx, user.email, user.createdAt));
+      const isInserted = isFree && (await insertUser(tx, { ...user, passwordHash }));
+      if (isInserted) {
+        await mailLink(tx, deps, user);
+        const { clientIp = "" } = typed;
+        // No actor: the address is not proven.
+        await tellAudit(tx, deps, { type: "user_registered", userId: user.id, clientIp }, context);
+      } else if (!deps.registrationDiscloses) await mailOwner(tx, deps, user);
+      return isInserted;
+    }),
+  );
+  if (!isNew && deps.registrationDiscloses) throw new DomainError("email_already_registered");
+  deps.wakeMailWorker();
+  await evenOut;
+  return user;
+}
+
+async function mailLink(tx: TransactionSql, deps: RegisterDeps, { id: userId, email }: User): Promise<void> {
+  const data = { link: await makeLink(tx, deps, { userId, purpose: "verify_email" }) };
+  const mail = { id: deps.newId(), userId, recipient: email };
+  await enqueueStrangersMail(tx, deps, { ...mail, template: "verify-email", data });
+}
+
+/** Costs what `mailLink` costs: without a mail it commits all the same. */
+async function mailOwner(tx: TransactionSql, deps: RegisterDeps, { id, email }: User): Promise<void> {
+  const now = deps.now();
+  const owner = await findAccount(tx, email);
+  const template = "registration-attempt";
+  const isMailed = owner?.status === "active" && (await mailNotice(tx, deps, owner.user.id, email));
+  if (!isMailed)
+    await insertUnsentMail(tx, { id: deps.newId(), userId: owner?.user.id ?? id, template }, now);
+}
+
+function mailNotice(tx: TransactionSql, deps: RegisterDeps, userId: string, email: string): Promise<boolean> {
+  const now = deps.now();
+  const mail = { id: noticeId("registration-attempt", userId, now), userId, recipient: email };
+  const data = { occurredAt: inUtc(now) };
+  return enqueueStrangersMail(tx, deps, { ...mail, template: "registration-attempt", data });
+}
+
+function validated(typed: Registration): Pick<User, "email" | "firstName" | "lastName"> {
+  const canonical = canonicalEmail(typed.email);
+  const email = canonical !== undefined && isLookAlike(canonical) ? undefined : canonical;
+  const first = personalName("firstName", typed.firstName);
+  const last = personalName("lastName", typed.lastName);
+  if (email !== undefined && first.problem === undefined && last.problem === undefined) {
+    return { email, firstName: first.name, lastName: last.name };
+  }
+  const badEmail: FieldProblem = {
+    field: "email",
+    code: "invalid_format",
+    message: "must be an e-mail address",
+  };
+  const fields = [email === undefined ? badEmail : undefined, first.problem, last.problem];
+  throw new DomainError("validation_failed", undefined, {
+    fields: fields.filter((problem) => problem !== undefined),
+  });
+}

@@ -1,0 +1,141 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, type TransactionSql } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { deleteIdentitiesSince, listIdentities } from "../identities/external-identity-store.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import type { OpenLink } from "../mail/link-store.ts";
+import { linkRefused, openLink, type UseLinkDeps, useLink } from "../mail/use-link.ts";
+import { findTotpCredential } from "../mfa/mfa-store.ts";
+import { claimAccount } from "../ownership/claim-account.ts";
+import { tellRemoved } from "../ownership/evict-credentials.ts";
+import { RECENT_IDENTITY_MS } from "../ownership/remove-recent-access.ts";
+import { type HashNewPasswordDeps, hashNewPassword } from "../passwords/hash-new-password.ts";
+import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";
+import { replacePassword } from "../passwords/replace-password.ts";
+import { type EndSessionsDeps, endSessions } from "../sessions/end-sessions.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
+import { type SpendCallDeps, spendOrRefuse } from "../throttle/spend-call.ts";
+import { clearGuesses, type Throttle } from "../throttle/throttle.ts";
+import {
+  findAccountById,
+  type LockedAccount,
+  setCredentialsProven,
+  setPasswordHash,
+} from "../users/account-store.ts";
+
+export interface ResetPasswordDeps extends UseLinkDeps, EndSessionsDeps, HashNewPasswordDeps, SpendCallDeps {
+  passwordPolicy: PasswordPolicy;
+  throttle: Pick<Throttle, "spend" | "clear">;
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/** Sessions that a change has ended. */
+export interface EndedSessions {
+  userId: string;
+  sessionIds: readonly string[];
+}
+
+/**
+ * Sets a new password by the link that was mailed. The password and the mailbox are the same person's from now on. If
+ * that was never shown before, what was set up so far may be somebody else's: all of it goes. Otherwise the second factor
+ * stays, because access to the mailbox alone must not remove a factor, and logins at providers that were linked in the last 30
+ * days go unless the request keeps them: whoever stole the old password may have linked them. The mail names what went and
+ * what is left. A refused password leaves the link usable.
+ * Every session of the user has ended when this resolves.
+ *
+ * @throws {DomainError} `reset_token_invalid`, `password_too_short`, `password_too_common`, `password_contains_email`,
+ *   `password_unchanged` where the password must be changed, `validation_failed`, `too_many_requests`, `busy`;
+ *   `service_unavailable`, after which the password may have changed and sessions end
+ *   when token-service is back.
+ */
+export async function resetPassword(
+  deps: ResetPasswordDeps,
+  request: { token: string; newPassword: string; clientIp?: string; keepRecentLogins?: boolean },
+  context: CallContext,
+): Promise<EndedSessions> {
+  const link = await linkOf(deps, request);
+  const account = await orUnavailable(findAccountById(deps.sql, link.userId));
+  if (account === undefined) throw linkRefused("reset_password");
+  checkPassword(deps.passwordPolicy, request.newPassword, account.email, "newPassword");
+  await refuseBreached(deps.passwordPolicy, request.newPassword);
+  const { newPassword, clientIp = "" } = request;
+  const next = { ...account, userId: account.id, newPassword, clientIp };
+  const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
+  const end = await orUnavailable(
+    useLink(deps, "reset_password", link, async (tx, locked) => {
+      const change = { passwordHash, reason: "password_reset", clientIp } as const;
+      const end =
+        locked.credentialsProvenAt === null
+          ? await claimByReset(tx, deps, locked, change, context)
+          : await replacePassword(
+              tx,
+              deps,
+              locked,
+              { ...change, ways: await reviewWays(tx, deps, locked.id, request, context) },
+              context,
+            );
+      await setCredentialsProven(tx, locked.id, deps.now());
+      return end;
+    }),
+  );
+  deps.wakeMailWorker();
+  await clearGuesses(deps.throttle, { userId: account.id, email: account.email });
+  return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
+}
+
+async function claimByReset(
+  tx: TransactionSql,
+  deps: ResetPasswordDeps,
+  account: LockedAccount,
+  { passwordHash, reason, clientIp }: { passwordHash: string; reason: "password_reset"; clientIp: string },
+  context: CallContext,
+): Promise<SessionEnd> {
+  const { id: userId } = account;
+  const { end } = await claimAccount(tx, deps, account, { by: reason, clientIp }, context);
+  await setPasswordHash(tx, { userId, passwordHash, at: deps.now() });
+  await tellAudit(tx, deps, { type: reason, userId, byOwner: true, clientIp }, context);
+  return end;
+}
+
+/** Who holds a good link is no stranger: a flood of bad ones from everywhere must not close the way back. */
+async function linkOf(
+  deps: ResetPasswordDeps,
+  { token, clientIp }: { token: string; clientIp?: string },
+): Promise<OpenLink> {
+  const found = await orUnavailable(openLink(deps, "reset_password", token)).catch(ifLinkRefused);
+  await spendOrRefuse(deps, { kind: "reset_password", clientIp, isKnown: found !== undefined });
+  if (found === undefined) throw linkRefused("reset_password");
+  return found;
+}
+
+function ifLinkRefused(error: unknown): undefined {
+  if (error instanceof DomainError && error.code === "reset_token_invalid") return undefined;
+  throw error;
+}
+
+/** Removes what may be an intruder's, and says in phrases what went and what still logs in. */
+async function reviewWays(
+  tx: TransactionSql,
+  deps: ResetPasswordDeps,
+  userId: string,
+  { keepRecentLogins = false }: { keepRecentLogins?: boolean },
+  context: CallContext,
+): Promise<{ removed: string; left: string }> {
+  const since = new Date(deps.now().getTime() - RECENT_IDENTITY_MS);
+  const removed = keepRecentLogins ? [] : await deleteIdentitiesSince(tx, userId, since);
+  await tellRemoved(tx, deps, { userId, providers: removed, hadSecondFactor: false }, context);
+  const identities = await listIdentities(tx, userId);
+  const confirmedAt = (await findTotpCredential(tx, userId))?.confirmedAt ?? null;
+  const left = [
+    ...identities.map(({ provider, linkedAt }) => `the login with ${provider}, linked on ${inUtc(linkedAt)}`),
+    ...(confirmedAt === null
+      ? []
+      : [`together with the second factor that was turned on on ${inUtc(confirmedAt)}`]),
+  ];
+  return {
+    removed: removed.map((provider) => `the login with ${provider}`).join(", ") || "nothing",
+    left: left.join("; ") || "nothing",
+  };
+}

@@ -1,0 +1,72 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { orUnavailable, type TransactionSql } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { deleteFlowsOfUser } from "../identities/oauth-store.ts";
+import { deletePasswordChangesOfUser } from "../login/password-change-store.ts";
+import { killLinks, type OpenLink } from "../mail/link-store.ts";
+import { LINK_PURPOSES } from "../mail/links.ts";
+import { enqueueMail } from "../mail/mail-outbox-store.ts";
+import { makeLink } from "../mail/make-link.ts";
+import { openLink, useLink } from "../mail/use-link.ts";
+import { evictCredentials, tellRemoved } from "../ownership/evict-credentials.ts";
+import { removeRecentAccess } from "../ownership/remove-recent-access.ts";
+import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
+import { clearPassword, type LockedAccount } from "../users/account-store.ts";
+import type { EndedSessions } from "./reset-password.ts";
+import type { UndoEmailChangeDeps } from "./undo-email-change.ts";
+
+/** Of the end of the sessions. */
+const REASON = "access_change_undone";
+
+/**
+ * Takes back a new second factor or a new login at a provider, by the link of the mail that told of it. Whoever set it up
+ * knew the password: every session has ended when this resolves, the password is gone and a link to set another is on its
+ * way, and whatever was set up lately to log in with is removed. Links that give an earlier address back stay good.
+ *
+ * @throws {DomainError} `verification_token_invalid`, `service_unavailable`.
+ */
+export async function undoAccessChange(
+  deps: UndoEmailChangeDeps,
+  token: string,
+  context: CallContext,
+): Promise<EndedSessions> {
+  const purpose = "undo_access_change";
+  const link = await orUnavailable(openLink(deps, purpose, token));
+  const end = await orUnavailable(
+    useLink(deps, purpose, link, async (tx, account) => {
+      const owed = await removeAccess(tx, deps, account, link, context);
+      const { id: userId, email: recipient } = account;
+      const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
+      const mail = { id: deps.newId(), userId, recipient };
+      await enqueueMail(tx, { ...mail, template: "reset-password", data }, deps.now());
+      await tellAudit(tx, deps, { type: REASON, userId, byOwner: true }, context);
+      return owed;
+    }),
+  );
+  deps.wakeMailWorker();
+  return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
+}
+
+async function removeAccess(
+  tx: TransactionSql,
+  deps: UndoEmailChangeDeps,
+  account: LockedAccount,
+  { createdAt }: OpenLink,
+  context: CallContext,
+): Promise<SessionEnd> {
+  const { id: userId } = account;
+  const now = deps.now();
+  // Nothing of such an account was proven to be its owner's.
+  if (account.credentialsProvenAt === null) {
+    return (await evictCredentials(tx, deps, account, { reason: REASON, undoLinksFrom: now }, context)).end;
+  }
+  await clearPassword(tx, userId, now);
+  const removed = await removeRecentAccess(tx, userId, createdAt);
+  await tellRemoved(tx, deps, { userId, ...removed }, context);
+  const others = LINK_PURPOSES.filter((other) => other !== "undo_email_change");
+  await killLinks(tx, { userId, purposes: others, now });
+  await deleteFlowsOfUser(tx, userId);
+  await deletePasswordChangesOfUser(tx, userId);
+  return owesSessionEnd(tx, deps, { userId, reason: REASON });
+}

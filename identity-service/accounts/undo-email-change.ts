@@ -1,0 +1,88 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { orUnavailable, type TransactionSql } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { deleteFlowsOfUser } from "../identities/oauth-store.ts";
+import { killLinks } from "../mail/link-store.ts";
+import { LINK_PURPOSES } from "../mail/links.ts";
+import { enqueueMail } from "../mail/mail-outbox-store.ts";
+import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
+import { linkRefused, openLink, type UseLinkDeps, useLink } from "../mail/use-link.ts";
+import { evictCredentials, tellRemoved } from "../ownership/evict-credentials.ts";
+import { removeRecentAccess } from "../ownership/remove-recent-access.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
+import { clearPassword, setCredentialsProven, setEmail } from "../users/account-store.ts";
+import { lockAddresses } from "../users/user-store.ts";
+import type { EndedSessions } from "./reset-password.ts";
+
+/** Of the end of the sessions. */
+const REASON = "email_change_undone";
+
+export interface UndoEmailChangeDeps extends UseLinkDeps, EndSessionsDeps, MakeLinkDeps {
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/**
+ * Gives a user the address back that the link was mailed to. Whoever changed the address may not have been the user:
+ * every session has ended when this resolves, the password is gone, and a link to set another is on its way to the address.
+ * If the credentials were proven with that address, a second factor and identities that are older than the change by more than
+ * `remove-recent-access.ts` says stay; otherwise nothing does. Other links die, but for those that undo an earlier change.
+ *
+ * @throws {DomainError} `verification_token_invalid`, `service_unavailable`.
+ */
+export async function undoEmailChange(
+  deps: UndoEmailChangeDeps,
+  token: string,
+  context: CallContext,
+): Promise<EndedSessions> {
+  const purpose = "undo_email_change";
+  const link = await orUnavailable(openLink(deps, purpose, token));
+  const end = await orUnavailable(
+    useLink(deps, purpose, link, async (tx, account) => {
+      const { id: userId, email: presentEmail } = account;
+      const now = deps.now();
+      const oldEmail = link.newEmail ?? presentEmail;
+      await lockAddresses(tx, [presentEmail, oldEmail]);
+      if (!(await setEmail(tx, { userId, email: oldEmail, at: now }))) throw linkRefused(purpose);
+      const owed = link.areCredentialsProven
+        ? await removeSince(tx, deps, userId, link.createdAt, context)
+        : (
+            await evictCredentials(
+              tx,
+              deps,
+              account,
+              { reason: REASON, undoLinksFrom: link.createdAt },
+              context,
+            )
+          ).end;
+      const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
+      const mail = { id: deps.newId(), userId, recipient: oldEmail };
+      await enqueueMail(tx, { ...mail, template: "reset-password", data }, now);
+      await tellAudit(tx, deps, { type: "email_change_undone", userId, byOwner: true }, context);
+      return owed;
+    }),
+  );
+  deps.wakeMailWorker();
+  return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
+}
+
+/** Removes what an intruder may have known or set up. What is left was proven with the old address. */
+async function removeSince(
+  tx: TransactionSql,
+  deps: UndoEmailChangeDeps,
+  userId: string,
+  since: Date,
+  context: CallContext,
+): Promise<SessionEnd> {
+  const now = deps.now();
+  const others = LINK_PURPOSES.filter((other) => other !== "undo_email_change");
+  await killLinks(tx, { userId, purposes: others, now });
+  await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from: since });
+  await clearPassword(tx, userId, now);
+  const removed = await removeRecentAccess(tx, userId, since);
+  await tellRemoved(tx, deps, { userId, ...removed }, context);
+  await deleteFlowsOfUser(tx, userId);
+  await setCredentialsProven(tx, userId, now);
+  return owesSessionEnd(tx, deps, { userId, reason: REASON });
+}

@@ -1,0 +1,33 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, type Sql, transaction } from "../../service-kit/postgres.ts";
+import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
+import { setNames } from "../users/account-store.ts";
+import { getUser } from "../users/get-user.ts";
+import { personalName } from "../users/personal-name.ts";
+import type { User } from "../users/user.ts";
+
+/**
+ * Changes the names of a user; what is undefined stays.
+ *
+ * @throws {DomainError} `validation_failed` with every failing field, `not_found`, `service_unavailable`.
+ */
+export async function updateProfile(
+  deps: TellAuditDeps & { sql: Sql },
+  change: { userId: string; firstName?: string | undefined; lastName?: string | undefined },
+  context: CallContext,
+): Promise<User> {
+  const { userId } = change;
+  const first = change.firstName === undefined ? undefined : personalName("firstName", change.firstName);
+  const last = change.lastName === undefined ? undefined : personalName("lastName", change.lastName);
+  const fields = [first?.problem, last?.problem].filter((problem) => problem !== undefined);
+  if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
+  const names = { userId, firstName: first?.name, lastName: last?.name, at: deps.now() };
+  await orUnavailable(
+    transaction(deps.sql, async (tx) => {
+      if (!(await setNames(tx, names))) throw new DomainError("not_found");
+      await tellAudit(tx, deps, { type: "profile_updated", userId, byOwner: true }, context);
+    }),
+  );
+  return getUser(deps, userId);
+}

@@ -1,0 +1,48 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { orUnavailable } from "../../service-kit/postgres.ts";
+import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
+import { openLink, type UseLinkDeps, useLink } from "../mail/use-link.ts";
+import type { ReauthenticateDeps } from "../passwords/reauthenticate.ts";
+import { clearGuesses, type Throttle } from "../throttle/throttle.ts";
+import { setCredentialsProven, setEmailVerified } from "../users/account-store.ts";
+import { getUser } from "../users/get-user.ts";
+import type { User } from "../users/user.ts";
+import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof.ts";
+
+export type VerifyEmailDeps = Omit<UseLinkDeps & ReauthenticateDeps, "throttle"> &
+  TellAuditDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "clear"> };
+
+/**
+ * Verifies a user's address by the link that was mailed to it. With the account's session or password, its credentials
+ * count as proven from now on. With the link alone they do not: the reader of the mailbox may not be who knows the
+ * password, for anybody can register any address. Logins that failed
+ * because the address was not proven are forgotten.
+ *
+ * @throws {DomainError} `verification_token_invalid`; `invalid_credentials` for a wrong password or a session of another
+ *   account, which leaves the link usable; `too_many_requests`, `busy`, `service_unavailable`.
+ */
+export async function verifyEmail(
+  deps: VerifyEmailDeps,
+  request: ProvenLink,
+  context: CallContext,
+): Promise<User> {
+  const link = await orUnavailable(openLink(deps, "verify_email", request.token));
+  const shown = await showCredentials(deps, link, request, context.deadlineMs);
+  await orUnavailable(
+    useLink(deps, "verify_email", link, async (tx, account) => {
+      const { id: userId } = account;
+      if (shown === undefined) {
+        await setEmailVerified(tx, userId, deps.now());
+      } else {
+        assertStillShown(shown, account);
+        await setCredentialsProven(tx, userId, deps.now());
+      }
+      const reason = shown === undefined ? "by the link alone" : "with the credentials";
+      const { clientIp } = request;
+      await tellAudit(tx, deps, { type: "email_verified", userId, byOwner: true, reason, clientIp }, context);
+    }),
+  );
+  const user = await getUser(deps, link.userId);
+  await clearGuesses(deps.throttle, { userId: user.id, email: user.email });
+  return user;
+}

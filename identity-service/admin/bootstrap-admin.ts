@@ -1,0 +1,83 @@
+import { newCallContext } from "../../service-kit/call-context.ts";
+import type { Secret } from "../../service-kit/config.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Logger } from "../../service-kit/logger.ts";
+import { type Sql, transaction } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import type { PasswordHasher } from "../passwords/password-hasher.ts";
+import { checkPassword, type PasswordPolicy } from "../passwords/password-policy.ts";
+import type { User } from "../users/user.ts";
+import { hasAdmin, insertUser, lockAddresses, lockAdminBootstrap } from "../users/user-store.ts";
+
+export interface BootstrapDeps {
+  sql: Sql;
+  passwords: Pick<PasswordHasher, "hash">;
+  passwordPolicy: PasswordPolicy;
+  now: () => Date;
+  /** A new UUIDv7. */
+  newId: () => string;
+  logger: Logger;
+}
+
+/** From the configuration. */
+export interface FirstAdmin {
+  /** Canonical. */
+  email: string;
+  password: Secret<string>;
+}
+
+/**
+ * Makes the first administrator, its address proven, unless there is one. Safe in any number of replicas at
+ * once. What the operator has to repair is logged as an error and is no reason not to serve everybody else:
+ * an unacceptable password, and an account that has the address already, which is never promoted.
+ *
+ * @throws what the database throws.
+ */
+export async function bootstrapAdmin(deps: BootstrapDeps, admin: FirstAdmin): Promise<void> {
+  const { sql, logger } = deps;
+  if (await hasAdmin(sql)) return;
+  const password = admin.password.reveal();
+  if (!isAcceptable(deps, password, admin.email)) return;
+  const passwordHash = await deps.passwords.hash(password, Number.POSITIVE_INFINITY);
+  const user: User = {
+    id: deps.newId(),
+    email: admin.email,
+    firstName: "First",
+    lastName: "Administrator",
+    role: "ADMIN",
+    emailVerified: true,
+    mfaEnabled: false,
+    createdAt: deps.now(),
+  };
+  const outcome = await transaction(sql, async (tx) => {
+    await lockAdminBootstrap(tx);
+    if (await hasAdmin(tx)) return "exists";
+    await lockAddresses(tx, [user.email]);
+    if (!(await insertUser(tx, { ...user, passwordHash }))) return "address_taken";
+    const event = { type: "admin_bootstrapped", userId: user.id, reason: "by configuration" } as const;
+    await tellAudit(tx, deps, event, newCallContext());
+    return "created";
+  });
+  if (outcome === "created") logger.info({ userId: user.id }, "first administrator created");
+  if (outcome === "address_taken") {
+    logger.error(
+      "there is no administrator, and BOOTSTRAP_ADMIN_EMAIL belongs to an account that is none; it was not " +
+        "promoted: set BOOTSTRAP_ADMIN_EMAIL to an address without an account and restart",
+    );
+  }
+}
+
+function isAcceptable(deps: BootstrapDeps, password: string, email: string): boolean {
+  try {
+    checkPassword(deps.passwordPolicy, password, email);
+    return true;
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error;
+    deps.logger.error(
+      { reason: error.code },
+      "there is no administrator, and the password in BOOTSTRAP_ADMIN_PASSWORD_FILE is refused by the policy; " +
+        "put a better one there and restart",
+    );
+    return false;
+  }
+}

@@ -1,0 +1,54 @@
+import { validate as isUuid } from "uuid";
+import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
+import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { ManagedUser } from "../users/user.ts";
+import { selectUsers, type UserFilter } from "./user-admin-store.ts";
+
+const MAX_LIMIT = 100;
+const MAX_QUERY_CHARACTERS = 254;
+/** The index is of three characters each: for less, every account would be read. */
+const MIN_QUERY_CHARACTERS = 3;
+
+export interface ListUsersRequest extends Omit<UserFilter, "before"> {
+  /** `nextCursor` of the page before. */
+  cursor?: string | undefined;
+}
+
+/** A page of accounts. */
+export interface UserPage {
+  users: ManagedUser[];
+  /** Undefined on the last page. */
+  nextCursor: string | undefined;
+}
+
+/**
+ * Accounts, newest first. Who registers while somebody pages appears on no later page, and moves nobody.
+ *
+ * @throws {DomainError} `validation_failed`, `service_unavailable`.
+ */
+export async function listUsers(deps: { sql: Sql }, request: ListUsersRequest): Promise<UserPage> {
+  const { cursor, limit, ...filter } = request;
+  const problems = problemsOf(request);
+  if (problems.length > 0) throw new DomainError("validation_failed", undefined, { fields: problems });
+  const users = await orUnavailable(selectUsers(deps.sql, { ...filter, before: cursor, limit: limit + 1 }));
+  const page = users.slice(0, limit);
+  return { users: page, nextCursor: users.length > limit ? page.at(-1)?.user.id : undefined };
+}
+
+function problemsOf({ cursor, limit, query = "" }: ListUsersRequest): FieldProblem[] {
+  const problem = (field: string, message: string) => ({ field, code: "invalid_format", message });
+  return [
+    ...(cursor === undefined || isUuid(cursor) ? [] : [problem("cursor", "is not one of ours")]),
+    ...(Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT
+      ? []
+      : [problem("limit", `must be 1 to ${MAX_LIMIT}`)]),
+    ...(query === "" || isSearchable(query)
+      ? []
+      : [problem("query", `must be text of ${MIN_QUERY_CHARACTERS} to ${MAX_QUERY_CHARACTERS} characters`)]),
+  ];
+}
+
+function isSearchable(query: string): boolean {
+  if (query.length > MAX_QUERY_CHARACTERS || query.includes("\0")) return false;
+  return [...query.normalize("NFC").trim()].length >= MIN_QUERY_CHARACTERS;
+}

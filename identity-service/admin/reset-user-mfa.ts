@@ -1,0 +1,41 @@
+import { validate as isUuid } from "uuid";
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
+import { deleteSecondFactor, lockUserForMfa } from "../mfa/mfa-store.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+
+export interface ResetUserMfaDeps extends EndSessionsDeps {
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/**
+ * Removes the second factor of a user who has lost it. The user gets a mail, and every session has ended when this
+ * resolves. Without a second factor nothing happens.
+ *
+ * @returns the ids of the sessions that ended.
+ * @throws {DomainError} `not_found`; `service_unavailable`, after which it may be removed all the same.
+ */
+export async function resetUserMfa(
+  deps: ResetUserMfaDeps,
+  userId: string,
+  context: CallContext,
+): Promise<readonly string[]> {
+  if (!isUuid(userId)) throw new DomainError("not_found");
+  const end = await orUnavailable(
+    transaction(deps.sql, async (tx) => {
+      const user = await lockUserForMfa(tx, userId);
+      if (user === undefined) throw new DomainError("not_found");
+      if (!(await deleteSecondFactor(tx, userId))) return undefined;
+      await enqueueMfaNotice(tx, deps, user, "mfa-disabled", { clientIp: "", userAgent: "" });
+      await tellAudit(tx, deps, { type: "mfa_reset", userId: user.id }, context);
+      return owesSessionEnd(tx, deps, { userId, reason: "mfa_reset" });
+    }),
+  );
+  if (end === undefined) return [];
+  deps.wakeMailWorker();
+  return endSessions(deps, end, context);
+}

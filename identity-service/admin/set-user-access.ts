@@ -1,0 +1,88 @@
+import { validate as isUuid } from "uuid";
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { type AccountEvent, tellAudit } from "../audit/tell-audit.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { Throttle } from "../throttle/throttle.ts";
+import { clearGuesses } from "../throttle/throttle.ts";
+import type { ManagedUser, Role, UserStatus } from "../users/user.ts";
+import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
+import { lockManagedUser, setAccess } from "./user-admin-store.ts";
+
+export interface SetUserAccessDeps extends EndSessionsDeps {
+  throttle: Pick<Throttle, "clear">;
+}
+
+/** What an account shall be; what is undefined stays. */
+export interface UserAccess {
+  userId: string;
+  role?: Role | undefined;
+  status?: UserStatus | undefined;
+  /** True also ends the user's sessions; the next login gives none before the password was changed. */
+  mustChangePassword?: boolean | undefined;
+}
+
+/**
+ * Changes role and status of an account, and whether its password must be changed, together. A change of role, a disable
+ * and the wish for another password end the user's sessions: the changes are committed first, so that no crash leaves access behind, and have ended when this resolves. Setting the status to
+ * active also clears the failures that slow its logins down.
+ *
+ * @returns the account as it is now, and the ids of the sessions that ended.
+ * @throws {DomainError} `not_found`; `last_admin` if no active administrator would be left; `service_unavailable`,
+ *   after which the change may be committed and the sessions end when token-service is back.
+ */
+export async function setUserAccess(
+  deps: SetUserAccessDeps,
+  access: UserAccess,
+  context: CallContext,
+): Promise<{ user: ManagedUser; sessionIds: readonly string[] }> {
+  const { userId } = access;
+  if (!isUuid(userId)) throw new DomainError("not_found");
+  const { user, end } = await orUnavailable(
+    transaction(deps.sql, async (tx) => {
+      const admins = await lockAdminsFor(tx, userId);
+      const before = await lockManagedUser(tx, userId);
+      if (before === undefined) throw new DomainError("not_found");
+      const role = access.role ?? before.user.role;
+      const status = access.status ?? before.status;
+      const staysAdmin = role === "ADMIN" && status === "active";
+      if (before.user.role === "ADMIN" && !staysAdmin) assertOtherAdmin(admins, before.user.id);
+      const mustChangePassword = access.mustChangePassword ?? before.mustChangePassword;
+      const after = { ...before, user: { ...before.user, role }, status, mustChangePassword };
+      const events = changesOf(before, after);
+      if (events.length > 0)
+        await setAccess(tx, { userId, role, status, mustChangePassword, at: deps.now() });
+      for (const event of events) await tellAudit(tx, deps, { ...event, userId: before.user.id }, context);
+      const reason = reasonToEnd(access, events);
+      const owed =
+        reason === undefined ? undefined : await owesSessionEnd(tx, deps, { userId: before.user.id, reason });
+      return { user: after, end: owed };
+    }),
+  );
+  if (access.status === "active")
+    await clearGuesses(deps.throttle, { userId: user.user.id, email: user.user.email });
+  return { user, sessionIds: end === undefined ? [] : await endSessions(deps, end, context) };
+}
+
+type Change = Pick<AccountEvent, "type" | "reason">;
+
+function changesOf(before: ManagedUser, after: ManagedUser): Change[] {
+  const changes: Change[] = [];
+  if (before.user.role !== after.user.role) {
+    changes.push({ type: "role_changed", reason: `${before.user.role} to ${after.user.role}` });
+  }
+  if (before.status !== after.status) changes.push({ type: "status_changed", reason: after.status });
+  if (before.mustChangePassword !== after.mustChangePassword) {
+    const reason = after.mustChangePassword ? "" : "not any more";
+    changes.push({ type: "password_change_required", reason });
+  }
+  return changes;
+}
+
+/** What takes access away ends sessions also where it changes nothing: whoever repeats it wants to be sure. */
+function reasonToEnd(access: UserAccess, changes: readonly Change[]): string | undefined {
+  if (access.status === "disabled") return "account_disabled";
+  if (changes.some(({ type }) => type === "role_changed")) return "role_changed";
+  return access.mustChangePassword === true ? "password_change_required" : undefined;
+}

@@ -1,0 +1,315 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { newCallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { transaction } from "../../service-kit/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { register } from "../accounts/register.ts";
+import { login } from "../login/login.ts";
+import { SessionEndWorker } from "../sessions/session-end-worker.ts";
+import { soon, testDeps } from "../testing/test-deps.ts";
+import { lockActiveAdmins } from "../users/account-store.ts";
+import type { Role } from "../users/user.ts";
+import { deleteUser } from "./delete-user.ts";
+import { getManagedUser } from "./get-managed-user.ts";
+import { listUsers } from "./list-users.ts";
+import { assertOtherAdmin } from "./other-admin.ts";
+import { resetUserMfa } from "./reset-user-mfa.ts";
+import { setUserAccess } from "./set-user-access.ts";
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox cascade`;
+  deps = await testDeps(database.sql);
+});
+afterAll(() => database.drop());
+
+const context = () => newCallContext({ budgetMs: 60_000 });
+
+/** Planted: what a password would cost has no part in it. */
+async function plant(role: Role, index = 0, status = "active"): Promise<string> {
+  const id = deps.newId();
+  await database.ownerSql`
+    insert into users (id, email, first_name, last_name, role, status, email_verified, created_at, updated_at)
+    values (${id}, ${`${role.toLowerCase()}${index}@example.com`}, 'Ada', ${`Nr ${index}`}, ${role}, ${status}, true, now(), now())`;
+  return id;
+}
+const access = (userId: string, change: { role?: Role; status?: "active" | "disabled" }) =>
+  setUserAccess(deps, { userId, ...change }, context());
+const codeOf = (work: Promise<unknown>) =>
+  work.then(
+    () => "done",
+    (error: DomainError) => error.code,
+  );
+const activeAdmins = async () =>
+  (await database.ownerSql`select id from users where role = 'ADMIN' and status = 'active'`).map(
+    ({ id }) => id,
+  );
+
+test("users come newest first, page by page, each once", async () => {
+  const ids: string[] = [];
+  for (let index = 0; index < 25; index += 1) ids.push(await plant("USER", index));
+  const seen: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await listUsers(deps, { limit: 10, cursor });
+    seen.push(...page.users.map(({ user }) => user.id));
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  expect(seen).toEqual(ids.toReversed());
+});
+
+test("users are found by part of address or name, by role and by status", async () => {
+  await plant("USER", 1);
+  const auditor = await plant("AUDITOR", 2);
+  const disabled = await plant("USER", 3, "disabled");
+  const found = async (filter: Partial<Parameters<typeof listUsers>[1]>) =>
+    (await listUsers(deps, { limit: 10, ...filter })).users.map(({ user }) => user.id);
+  expect(await found({ query: "AUDITOR2@" })).toEqual([auditor]);
+  expect(await found({ query: "ada nr 3" })).toEqual([disabled]);
+  expect(await found({ query: "%%%" })).toEqual([]);
+  expect(await found({ query: "' or true --" })).toEqual([]);
+  expect(await found({ role: "AUDITOR" })).toEqual([auditor]);
+  expect(await found({ status: "disabled" })).toEqual([disabled]);
+  expect(await found({ status: "disabled", role: "ADMIN" })).toEqual([]);
+});
+
+test("names of any script are found in any case, and what LIKE means by % _ and \\ is only text", async () => {
+  const plantName = async (index: number, name: string) => {
+    const id = await plant("USER", index);
+    await database.ownerSql`update users set last_name = ${name} where id = ${id}`;
+    return id;
+  };
+  const [aase, greek, plain, odd] = [
+    await plantName(1, "\u00c5se \u00d6sterg\u00e5rd"),
+    await plantName(2, "\u03a3\u03b1\u03c0\u03c6\u03ce"),
+    await plantName(3, "Ivanov"),
+    await plantName(4, "100%_\\"),
+  ];
+  const found = async (query: string) =>
+    (await listUsers(deps, { limit: 10, query })).users.map(({ user }) => user.id);
+  expect(await found("\u00e5SE \u00f6STER")).toEqual([aase]);
+  // Decomposed: A and a ring of its own.
+  expect(await found("A\u030ase")).toEqual([aase]);
+  expect(await found("\u03c3\u03b1\u03a0\u03a6\u038f")).toEqual([greek]);
+  expect(await found("IVANOV")).toEqual([plain]);
+  for (const query of ["0%_", "%_\\"]) expect(await found(query)).toEqual([odd]);
+});
+
+test("a search among many reads an index, not every user", async () => {
+  await database.ownerSql`
+    insert into users (id, email, first_name, last_name, role, status, email_verified, created_at, updated_at)
+    select gen_random_uuid(), 'u' || n || '@example.com', 'Ada', md5(n::text), 'USER', 'active', true, now(), now()
+    from generate_series(1, 20000) as n`;
+  await database.ownerSql`vacuum analyze users`;
+  expect((await listUsers(deps, { limit: 10, query: "U777@EXAMPLE" })).users).toHaveLength(1);
+  const plan = await database.sql`
+    explain select id from users
+    where lower((email || ' ' || first_name || ' ' || last_name) collate "und-x-icu")
+      like lower(${"%U777@EXAMPLE%"} collate "und-x-icu") order by id desc limit 11`;
+  expect(JSON.stringify(plan)).toContain("users_by_text");
+  // Two characters have no part in the index: every user would be read in the order of the primary key.
+  const short = await database.sql`
+    explain select id from users
+    where lower((email || ' ' || first_name || ' ' || last_name) collate "und-x-icu")
+      like lower(${"%qz%"} collate "und-x-icu") order by id desc limit 11`;
+  expect(JSON.stringify(short)).not.toContain("users_by_text");
+});
+
+test.each([
+  { limit: 0 },
+  { limit: 101 },
+  { limit: 10, cursor: "x" },
+  { limit: 10, query: "\0" },
+  { limit: 10, query: "ad" },
+  { limit: 10, query: " a " },
+])("a list with %j is refused", async (request) => {
+  await expect(listUsers(deps, request)).rejects.toMatchObject({ code: "validation_failed" });
+});
+
+test.each(["", "me", "019a0000-0000-7000-8000-000000000000"])("there is no user %j", async (userId) => {
+  for (const work of [
+    () => getManagedUser(deps, userId),
+    () => access(userId, { role: "ADMIN" }),
+    () => deleteUser(deps, userId, context()),
+  ]) {
+    expect(await codeOf(work())).toBe("not_found");
+  }
+});
+
+test("a role change and a disable are committed before the sessions are ended, and say which ended", async () => {
+  await plant("ADMIN");
+  const userId = await plant("USER");
+  for (const [change, reason] of [
+    [{ role: "AUDITOR" }, "role_changed"],
+    [{ status: "disabled" }, "account_disabled"],
+  ] as const) {
+    let stored: unknown;
+    deps.tokenService.revokeUserSessions.mockImplementationOnce(async () => {
+      [stored] = await database.ownerSql`select role, status from users where id = ${userId}`;
+      return ["s1"];
+    });
+    const { user, sessionIds } = await access(userId, change);
+    expect(sessionIds).toEqual(["s1"]);
+    expect(stored).toMatchObject(change);
+    expect({ role: user.user.role, status: user.status }).toMatchObject(change);
+    expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({ userId, reason });
+  }
+  expect(await database.ownerSql`select * from session_ends`).toEqual([]);
+});
+
+test("with token-service away the change stands, the caller is told, and the sessions end later", async () => {
+  await plant("ADMIN");
+  const userId = await plant("USER");
+  deps.tokenService.revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  expect(await codeOf(access(userId, { status: "disabled" }))).toBe("service_unavailable");
+  expect((await getManagedUser(deps, userId)).status).toBe("disabled");
+  const later = { ...deps, now: () => new Date(deps.now().getTime() + 60_000) };
+  await new SessionEndWorker(later, createMetrics("test")).poll();
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledTimes(2);
+  expect(await database.ownerSql`select * from session_ends`).toEqual([]);
+});
+
+test("what changes nothing ends nothing; a repeated disable ends sessions again, to be sure", async () => {
+  await plant("ADMIN");
+  const userId = await plant("USER");
+  await access(userId, { role: "USER", status: "active" });
+  expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
+  await access(userId, { status: "disabled" });
+  await access(userId, { status: "disabled" });
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledTimes(2);
+});
+
+test("the only active administrator stays one", async () => {
+  const admin = await plant("ADMIN", 1);
+  await plant("ADMIN", 2, "disabled");
+  expect(await codeOf(access(admin, { role: "USER" }))).toBe("last_admin");
+  expect(await codeOf(access(admin, { status: "disabled" }))).toBe("last_admin");
+  expect(await codeOf(deleteUser(deps, admin, context()))).toBe("last_admin");
+  expect(await codeOf(access(admin.toUpperCase(), { role: "USER" }))).toBe("last_admin");
+  expect(await codeOf(deleteUser(deps, admin.toUpperCase(), context()))).toBe("last_admin");
+  expect(await activeAdmins()).toEqual([admin]);
+  expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
+  expect(await codeOf(access(admin, { role: "ADMIN", status: "active" }))).toBe("done");
+});
+
+test("two administrators who demote, disable or delete each other at once: one stays, 20 times", async () => {
+  const demote = (id: string) => access(id, { role: "USER" });
+  const disable = (id: string) => access(id, { status: "disabled" });
+  const remove = (id: string) => deleteUser(deps, id, context());
+  for (let round = 0; round < 20; round += 1) {
+    await database.ownerSql`truncate users, counted_mails cascade`;
+    const first = await plant("ADMIN", 1);
+    const second = await plant("ADMIN", 2);
+    const [here = demote, there = demote] = [round, round >> 1].map(
+      (turn) => [demote, disable, remove][turn % 3],
+    );
+    const codes = await Promise.all([codeOf(here(first)), codeOf(there(second))]);
+    expect(codes.sort()).toEqual(["done", "last_admin"]);
+    expect(await activeAdmins()).toHaveLength(1);
+  }
+});
+
+test("a login that read `active` before a disable has no session after it", async () => {
+  await plant("ADMIN");
+  const registration = { email: "anna@example.com", password: "Password123!", firstName: "A", lastName: "S" };
+  await register(deps, registration, soon());
+  const [row] = await database.ownerSql<{ id: string }[]>`select id from users where role = 'USER'`;
+  const { issueSession } = deps.tokenService;
+  deps.tokenService.issueSession = issueSession.mockImplementationOnce(async (session) => {
+    // The disable, with its revocation, between the check of the password and the new session.
+    await access(row?.id ?? "", { status: "disabled" });
+    return {
+      accessToken: "a",
+      refreshToken: "r",
+      expiresInS: 900,
+      sessionId: "late",
+      userId: session.userId,
+    };
+  });
+  const attempt = { ...registration, clientIp: "", userAgent: "" };
+  expect(await codeOf(login(deps, attempt, context()))).toBe("invalid_credentials");
+  expect(deps.tokenService.revokeSession).toHaveBeenCalledWith(
+    expect.objectContaining({ sessionId: "late" }),
+    expect.anything(),
+  );
+});
+
+test("a deleted user is gone, with mails that are not sent, and the sessions end", async () => {
+  await plant("ADMIN");
+  const userId = await plant("USER");
+  deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
+  expect(await deleteUser(deps, userId, context())).toEqual(["s1"]);
+  expect(await codeOf(getManagedUser(deps, userId))).toBe("not_found");
+  expect(await codeOf(deleteUser(deps, userId, context()))).toBe("not_found");
+});
+
+test("with a user the throttle forgets the address, at the login and within sessions", async () => {
+  const userId = await plant("USER", 1);
+  const guesses = ["user1@example.com", `reauthentication ${userId}`].map((account) => ({
+    account,
+    clientIp: "",
+  }));
+  for (const guess of guesses) {
+    for (let round = 0; round < 5; round += 1) await deps.throttle.take(guess);
+    expect((await deps.throttle.take(guess)).kind).toBe("locked");
+  }
+  await deleteUser(deps, userId, context());
+  for (const guess of guesses) {
+    expect((await deps.throttle.take({ ...guess, clientIp: "192.0.2.1" })).kind).toBe("admitted");
+  }
+});
+
+test("a second factor that was lost is removed, told by mail, and every session ends; without one nothing happens", async () => {
+  const userId = await plant("USER");
+  expect(await resetUserMfa(deps, userId, context())).toEqual([]);
+  expect(await codeOf(resetUserMfa(deps, deps.newId(), context()))).toBe("not_found");
+  await database.ownerSql`
+    insert into totp_credentials (user_id, secret_encrypted, key_id, created_at, confirmed_at)
+    values (${userId}, ${Buffer.alloc(48)}, '0123456789abcdef', now(), now())`;
+  expect((await getManagedUser(deps, userId)).user.mfaEnabled).toBe(true);
+  deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
+  expect(await resetUserMfa(deps, userId, context())).toEqual(["s1"]);
+  expect((await getManagedUser(deps, userId)).user.mfaEnabled).toBe(false);
+  expect(await database.ownerSql`select template from mail_outbox`).toEqual([{ template: "mfa-disabled" }]);
+});
+
+test("setting an account to active clears what slows its logins down", async () => {
+  await plant("ADMIN");
+  const userId = await plant("USER", 1);
+  const guess = (index: number) => ({ account: "user1@example.com", clientIp: `192.0.2.${index}` });
+  for (let index = 0; index < 5; index += 1) await deps.throttle.take(guess(index));
+  expect((await deps.throttle.take(guess(9))).kind).toBe("locked");
+  await access(userId, { status: "active" });
+  expect((await deps.throttle.take(guess(9))).kind).toBe("admitted");
+});
+
+test("a change of a user waits for no administrator; one of an administrator counts them all", async () => {
+  const admin = await plant("ADMIN", 901);
+  await plant("ADMIN", 902);
+  const user = await plant("USER", 903);
+  const other = await plant("USER", 904);
+  const refused = { code: "service_unavailable" };
+  await transaction(database.sql, async (tx) => {
+    await lockActiveAdmins(tx);
+    await setUserAccess(deps, { userId: user, status: "disabled" }, context());
+    await setUserAccess(deps, { userId: user, role: "AUDITOR" }, context());
+    await deleteUser(deps, other, context());
+    await expect(setUserAccess(deps, { userId: admin, status: "disabled" }, context())).rejects.toMatchObject(
+      refused,
+    );
+  });
+  await setUserAccess(deps, { userId: admin, status: "disabled" }, context());
+});
+
+test("who becomes an administrator while they are changed as somebody else is not changed", () => {
+  expect(() => assertOtherAdmin(undefined, "x")).toThrow(
+    expect.objectContaining({ code: "service_unavailable" }),
+  );
+  expect(() => assertOtherAdmin(["x"], "x")).toThrow(expect.objectContaining({ code: "last_admin" }));
+  expect(() => assertOtherAdmin(["x", "y"], "x")).not.toThrow();
+});

@@ -1,0 +1,118 @@
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+
+export type SecurityEventType =
+  | "user_registered"
+  | "admin_bootstrapped"
+  | "email_verified"
+  | "profile_updated"
+  | "login_failed"
+  | "password_changed"
+  | "password_reset"
+  | "password_change_required"
+  | "role_changed"
+  | "status_changed"
+  | "email_changed"
+  | "email_change_undone"
+  | "access_change_undone"
+  | "mfa_enabled"
+  | "mfa_disabled"
+  | "mfa_reset"
+  | "recovery_codes_renewed"
+  | "recovery_code_used"
+  | "identity_linked"
+  | "identity_unlinked"
+  | "sessions_ended"
+  | "unlocked"
+  | "account_claimed"
+  | "account_deleted"
+  | "former_address_erased";
+
+/** Something that the audit log must be told. */
+export interface SecurityEvent {
+  /** UUIDv7. */
+  id: string;
+  type: SecurityEventType;
+  /** Whose account. */
+  userId: string;
+  /** The user who did it, where that is proven; null for an operator and for whoever has only guessed. */
+  actorId: string | null;
+  /** The operator who did it: `operator:ada`; null: none. */
+  person: string | null;
+  actorRole: string | null;
+  /** The actor's. */
+  sessionId: string | null;
+  /** May be empty. */
+  reason: string;
+  /** Of what failed; null: it succeeded. */
+  errorCode: string | null;
+  /** May be empty. */
+  ip: string;
+  /** May be empty. */
+  userAgent: string;
+  requestId: string;
+  traceId: string;
+  occurredAt: Date;
+  /** Address that the audit log must forget; null: none. */
+  erasedEmail: string | null;
+}
+
+/** In the transaction of the event's cause: either both are committed, or neither. */
+export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEvent): Promise<void> {
+  await tx`
+    insert into security_events
+      (id, type, user_id, actor_id, person, actor_role, session_id, reason, error_code, ip, user_agent, request_id, trace_id,
+       occurred_at, next_attempt_at, erased_email)
+    values
+      (${event.id}, ${event.type}, ${event.userId}, ${event.actorId}, ${event.person}, ${event.actorRole}, ${event.sessionId},
+       ${event.reason}, ${event.errorCode}, ${event.ip}, ${event.userAgent}, ${event.requestId}, ${event.traceId},
+       ${event.occurredAt}, ${event.occurredAt}, ${event.erasedEmail})
+  `;
+}
+
+/** Takes events that are due until `leaseEnd`, so that those of a process that dies are delivered by another. */
+export async function claimDueEvents(
+  sql: Sql,
+  claim: { now: Date; leaseEnd: Date; limit: number },
+): Promise<SecurityEvent[]> {
+  return sql<SecurityEvent[]>`
+    with due as materialized (
+      select id from security_events where recorded_at is null and next_attempt_at <= ${claim.now}
+      order by next_attempt_at limit ${claim.limit} for update skip locked
+    )
+    update security_events as event set next_attempt_at = ${claim.leaseEnd}
+    from due where event.id = due.id
+    returning event.id, type, user_id as "userId", actor_id as "actorId", person, actor_role as "actorRole",
+      session_id as "sessionId", reason, error_code as "errorCode", ip, user_agent as "userAgent",
+      request_id as "requestId", trace_id as "traceId", occurred_at as "occurredAt",
+      erased_email as "erasedEmail"
+  `;
+}
+
+export async function markEventRecorded(sql: Sql, id: string, now: Date): Promise<void> {
+  await sql`update security_events set recorded_at = ${now}, erased_email = null where id = ${id}`;
+}
+
+/**
+ * What audit-service has not taken: how many, counted to 10,000, and when the oldest came about. It is asked for every second,
+ * also while audit-service is away.
+ */
+export async function selectWaitingEvents(sql: Sql): Promise<{ count: number; oldest: Date | undefined }> {
+  const [row] = await sql<{ count: number; oldest: Date | null }[]>`
+    select (
+        select count(*)::int from (select from security_events where recorded_at is null limit 10000) as waiting
+      ) as count,
+      (select min(occurred_at) from security_events where recorded_at is null) as oldest
+  `;
+  return { count: row?.count ?? 0, oldest: row?.oldest ?? undefined };
+}
+
+/** Forgets what was recorded before this moment. @returns how many, at most `limit`. */
+export async function deleteRecordedEvents(sql: Sql, moment: Date, limit: number): Promise<number> {
+  const result = await sql`
+    delete from security_events where id in (
+      select id from security_events where recorded_at < ${moment}
+      order by recorded_at limit ${limit} for update skip locked
+    )
+  `;
+  return result.count;
+}

@@ -1,0 +1,318 @@
+import { generateSync } from "otplib";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { newCallContext } from "../../service-kit/call-context.ts";
+import { Secret } from "../../service-kit/config.ts";
+import type { DomainError } from "../../service-kit/errors.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { transaction } from "../../service-kit/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { changePassword } from "../accounts/change-password.ts";
+import { register } from "../accounts/register.ts";
+import { updateProfile } from "../accounts/update-profile.ts";
+import { bootstrapAdmin } from "../admin/bootstrap-admin.ts";
+import { deleteUser } from "../admin/delete-user.ts";
+import { endUserSessions } from "../admin/end-user-sessions.ts";
+import { resetUserMfa } from "../admin/reset-user-mfa.ts";
+import { setUserAccess } from "../admin/set-user-access.ts";
+import { createIdentityRpc } from "../identity-rpc.ts";
+import { completeMfaLogin } from "../login/complete-mfa-login.ts";
+import { login } from "../login/login.ts";
+import { createNoteFailedLogin } from "../login/note-failed-login.ts";
+import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
+import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
+import { accountOfPerson } from "../oauth/account-of-person.ts";
+import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
+import { setEmail } from "../users/account-store.ts";
+import { toAuditEvent } from "./security-event-audit.ts";
+import type { SecurityEvent } from "./security-event-store.ts";
+import { SecurityEventWorker } from "./security-event-worker.ts";
+
+const EMAIL = "anna.smith@example.com";
+const PASSWORD = "Password123!";
+const FROM = { clientIp: "192.0.2.1", userAgent: "curl/8" };
+const ADMIN = {
+  userId: "019a0000-0000-7000-8000-0000000000ad",
+  role: "ADMIN",
+  sessionId: "019a0000-0000-7000-8000-0000000000a5",
+};
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+let userId: string;
+let nowMs: number;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox, security_events cascade`;
+  nowMs = Date.parse("2031-01-02T03:04:05.678Z");
+  deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
+  const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
+  userId = (await register(deps, registration, soon())).id;
+  await database.ownerSql`truncate security_events`;
+});
+afterAll(() => database.drop());
+
+const context = () => ({ ...newCallContext({ budgetMs: 60_000 }), caller: "gateway" as const });
+const asAdmin = () => ({ ...context(), actor: ADMIN });
+const events = () =>
+  database.ownerSql<{ type: string; userId: string; actorId: string | null; reason: string }[]>`
+    select type, user_id as "userId", actor_id as "actorId", reason from security_events order by id`;
+const told = async () => (await events()).map(({ type, reason }) => `${type} ${reason}`.trim());
+
+/** A worker, and what the audit log has got. */
+function worker(record = async (_event: SecurityEvent): Promise<void> => undefined) {
+  const recorded: SecurityEvent[] = [];
+  const erased: string[] = [];
+  const { sql, now, logger } = deps;
+  const note = async (event: SecurityEvent) => {
+    await record(event);
+    recorded.push(event);
+  };
+  const eraseClaimedEmail = async (email: string) => void erased.push(email);
+  const all = { sql, record: note, eraseClaimedEmail, now, logger };
+  return { recorded, erased, poll: () => new SecurityEventWorker(all, createMetrics("test")).poll() };
+}
+
+test("the age of the oldest event that the audit log has not taken is shown, as token-service shows its own", async () => {
+  const { sql, now, logger } = deps;
+  const metrics = createMetrics("test");
+  let isAway = true;
+  const record = async () => {
+    if (isAway) throw new Error("away");
+  };
+  const eraseClaimedEmail = async () => undefined;
+  const delivering = new SecurityEventWorker({ sql, record, eraseClaimedEmail, now, logger }, metrics);
+  const lag = async () => /^gatehouse_outbox_lag_seconds\{.*\} (\S+)$/m.exec(await metrics.render())?.[1];
+  await endUserSessions(deps, userId, asAdmin());
+  await delivering.poll();
+  nowMs += 60_000;
+  await endUserSessions(deps, userId, asAdmin());
+  await delivering.poll();
+  expect(await lag()).toBe("60");
+  isAway = false;
+  nowMs += 60_000;
+  await delivering.poll();
+  expect(await lag()).toBe("0");
+});
+
+test("what an administrator does names the administrator, the account and nothing personal", async () => {
+  const mustChangePassword = true;
+  await setUserAccess(deps, { userId, role: "AUDITOR", status: "disabled", mustChangePassword }, asAdmin());
+  await setUserAccess(deps, { userId, status: "active", mustChangePassword: false }, asAdmin());
+  await endUserSessions(deps, userId, asAdmin());
+  await deleteUser(deps, userId, asAdmin());
+  expect(await told()).toEqual([
+    "role_changed USER to AUDITOR",
+    "status_changed disabled",
+    "password_change_required",
+    "status_changed active",
+    "password_change_required not any more",
+    "sessions_ended",
+    "account_deleted",
+  ]);
+  for (const event of await events()) expect(event).toMatchObject({ userId, actorId: ADMIN.userId });
+  await worker().poll();
+  const everything = JSON.stringify(await database.ownerSql`select * from security_events`);
+  for (const personal of [EMAIL, "anna", "Smith"])
+    expect(everything.toLowerCase()).not.toContain(personal.toLowerCase());
+});
+
+test("with an account go the addresses that it had before, but not one that somebody else has by now", async () => {
+  const changeTo = (email: string) =>
+    transaction(database.sql, (tx) => setEmail(tx, { userId, email, at: deps.now() }));
+  await changeTo("second@example.com");
+  await changeTo("third@example.com");
+  await register(
+    deps,
+    { email: "second@example.com", password: PASSWORD, firstName: "O", lastName: "T" },
+    soon(),
+  );
+  await database.ownerSql`truncate security_events`;
+  await deleteUser(deps, userId, asAdmin());
+  expect(await told()).toEqual(["account_deleted", "former_address_erased"]);
+  const { erased, poll } = worker();
+  await poll();
+  expect(erased.sort()).toEqual([EMAIL, "third@example.com"]);
+  expect(await database.ownerSql`select from former_addresses`).toHaveLength(0);
+});
+
+test("a deleted account's address is erased from beside the audit log, again until that is done, and then forgotten here", async () => {
+  await deleteUser(deps, userId, asAdmin());
+  const failing = worker(async () => Promise.reject(new Error("away")));
+  await failing.poll();
+  expect(failing.erased).toEqual([]);
+  nowMs += 60_000;
+  const working = worker();
+  await working.poll();
+  expect(working.erased).toEqual([EMAIL]);
+  expect(await database.ownerSql`select erased_email from security_events`).toEqual([{ erased_email: null }]);
+});
+
+test("what changes nothing tells nothing", async () => {
+  await setUserAccess(deps, { userId, role: "USER", status: "active", mustChangePassword: false }, asAdmin());
+  await resetUserMfa(deps, userId, asAdmin());
+  expect(await events()).toEqual([]);
+});
+
+test("the second factor, its recovery codes and its wrong codes name whose they are", async () => {
+  await proveCredentials(database.ownerSql, userId);
+  const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
+  const code = () => generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
+  const confirmation = { userId, sessionId: deps.newId(), code: code(), ...FROM };
+  const { recoveryCodes } = await confirmTotpEnrollment(deps, confirmation, context());
+  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  if (!("pending" in result)) throw new Error("not asked for a code");
+  const { tempToken } = result.pending;
+  const verify = (typed = "") => completeMfaLogin(deps, { tempToken, code: typed, ...FROM }, context());
+  await expect(verify("000000")).rejects.toMatchObject({ code: "mfa_code_invalid" });
+  await verify(recoveryCodes[0]);
+  await resetUserMfa(deps, userId, asAdmin());
+  expect(await told()).toEqual([
+    "mfa_enabled",
+    "login_failed wrong_mfa_code",
+    "recovery_code_used",
+    "mfa_reset",
+  ]);
+  const { recorded, poll } = worker();
+  await poll();
+  expect(recorded.map(toAuditEvent)).toContainEqual(
+    expect.objectContaining({
+      kind: "event",
+      action: "user.login_failed",
+      actor: {},
+      resource: userId,
+      outcome: "failure",
+      errorCode: "mfa_code_invalid",
+      clientIp: FROM.clientIp,
+    }),
+  );
+});
+
+test("an event is there with its effect or not at all", async () => {
+  await database.ownerSql`revoke insert on security_events from gatehouse_identity`;
+  try {
+    const change = {
+      userId,
+      sessionId: deps.newId(),
+      currentPassword: PASSWORD,
+      newPassword: "quite another one",
+    };
+    await expect(changePassword(deps, { ...change, clientIp: "" }, context())).rejects.toThrow();
+    await expect(setUserAccess(deps, { userId, status: "disabled" }, asAdmin())).rejects.toThrow();
+  } finally {
+    await database.ownerSql`grant insert on security_events to gatehouse_identity`;
+  }
+  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  expect(result).toHaveProperty("tokens");
+});
+
+test("events reach the audit log once, those of a log that was away later, and are forgotten a day after", async () => {
+  await endUserSessions(deps, userId, asAdmin());
+  const away = worker(() => Promise.reject(new Error("away")));
+  await away.poll();
+  const early = worker();
+  await early.poll();
+  expect(early.recorded).toEqual([]); // leased to the one that failed
+  nowMs += 15_000;
+  const later = worker();
+  await later.poll();
+  await later.poll();
+  expect(later.recorded.map(({ type }) => type)).toEqual(["sessions_ended"]);
+  nowMs += 24 * 3_600_000 + 1;
+  await later.poll();
+  expect(await events()).toEqual([]);
+});
+
+test("two replicas deliver a hundred events between them, each once", async () => {
+  for (let index = 0; index < 100; index += 1) {
+    await database.ownerSql`
+      insert into security_events (id, type, user_id, occurred_at, next_attempt_at)
+      values (${deps.newId()}, 'unlocked', ${userId}, now(), '2030-01-01')`;
+  }
+  const [one, two] = [worker(), worker()];
+  await Promise.all([one.poll(), two.poll()]);
+  const ids = [...one.recorded, ...two.recorded].map(({ id }) => id);
+  expect([ids.length, new Set(ids).size]).toEqual([100, 100]);
+});
+
+test("a refused login tells the audit log why and whose, and does the same for every reason", async () => {
+  const rpc = createIdentityRpc({ ...deps, loginRequiresVerifiedEmail: true });
+  const attempt = (email: string, password: string) =>
+    rpc.login({ email, password, ...FROM, deviceToken: "" }, context()).then(
+      () => "done",
+      (error: DomainError) => error.code,
+    );
+  await attempt("nobody@example.com", PASSWORD);
+  await attempt(EMAIL, "wrong");
+  await attempt(EMAIL, PASSWORD);
+  await database.ownerSql`update users set status = 'disabled'`;
+  await attempt(EMAIL, PASSWORD);
+  await database.ownerSql`update users set status = 'active'`;
+  for (let round = 0; round < 5; round += 1) await attempt(EMAIL, "wrong");
+  const noted = deps.noteFailedLogin.mock.calls.map(([failed]) => failed);
+  expect(noted.slice(0, 4)).toEqual([
+    { userId: undefined, reason: "unknown_account", code: "invalid_credentials", ...FROM },
+    { userId, reason: "wrong_password", code: "invalid_credentials", ...FROM },
+    { userId, reason: "email_not_verified", code: "email_not_verified", ...FROM },
+    { userId, reason: "account_disabled", code: "invalid_credentials", ...FROM },
+  ]);
+  expect(noted.at(-1)).toEqual({ userId, reason: "locked", code: "invalid_credentials", ...FROM });
+});
+
+test("a log that is away holds up no refusal, and what it lost is counted", async () => {
+  const recordEvent = vi.fn(() => Promise.reject(new Error("full")));
+  const metrics = createMetrics("test");
+  const note = createNoteFailedLogin({ recordEvent }, { ...deps, metrics });
+  note({ userId, reason: "wrong_password", code: "invalid_credentials", ...FROM }, context());
+  note({ userId: undefined, reason: "unknown_account", code: "invalid_credentials", ...FROM }, context());
+  await expect.poll(() => metrics.render()).toMatch(/gatehouse_failed_logins_not_recorded_total\S* 2/);
+  expect(recordEvent.mock.calls.map(([event]: unknown[]) => event)).toMatchObject([
+    { action: "user.login_failed", actor: {}, resource: userId, reason: "wrong_password" },
+    { action: "user.login_failed", actor: {}, resource: "", reason: "unknown_account" },
+  ]);
+});
+
+test("an account that comes into being and a change of its profile are told with the transaction", async () => {
+  const registered = await register(
+    deps,
+    { email: "new@example.com", password: PASSWORD, firstName: "N", lastName: "W", clientIp: "192.0.2.9" },
+    soon(),
+  );
+  await updateProfile(deps, { userId: registered.id, firstName: "New" }, context());
+  const arrival = {
+    ...FROM,
+    party: { name: "demo", displayName: "Demo", issuer: "https://issuer.example" },
+    person: { subject: "s1", email: "fed@example.com", isEmailVerified: true, firstName: "F", lastName: "E" },
+  };
+  const { user } = (await accountOfPerson(deps, arrival, context())).account;
+  expect(await events()).toEqual([
+    { type: "user_registered", userId: registered.id, actorId: null, reason: "" },
+    { type: "profile_updated", userId: registered.id, actorId: registered.id, reason: "" },
+    { type: "user_registered", userId: user.id, actorId: user.id, reason: "demo" },
+    { type: "identity_linked", userId: user.id, actorId: user.id, reason: "demo" },
+  ]);
+});
+
+test("the first administrator is told once, by however many replicas", async () => {
+  const admin = { email: "admin@example.com", password: new Secret("first password of all") };
+  await Promise.all([bootstrapAdmin(deps, admin), bootstrapAdmin(deps, admin)]);
+  expect(await events()).toMatchObject([
+    { type: "admin_bootstrapped", actorId: null, reason: "by configuration" },
+  ]);
+});
+
+test("a wrong second factor names nobody as who typed it", async () => {
+  await proveCredentials(database.ownerSql, userId);
+  const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
+  const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
+  await confirmTotpEnrollment(deps, { userId, sessionId: ADMIN.sessionId, code, ...FROM }, context());
+  await database.ownerSql`truncate security_events`;
+  const pending = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  if (!("pending" in pending)) throw new Error("no second factor was asked for");
+  const attempt = { tempToken: pending.pending.tempToken, code: "000000", ...FROM };
+  await expect(completeMfaLogin(deps, attempt, context())).rejects.toMatchObject({
+    code: "mfa_code_invalid",
+  });
+  expect(await events()).toEqual([{ type: "login_failed", userId, actorId: null, reason: "wrong_mfa_code" }]);
+});

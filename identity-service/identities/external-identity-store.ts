@@ -1,0 +1,81 @@
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+
+/** An account at a provider that opens one here. */
+export interface LinkedIdentity {
+  provider: string;
+  /** As the provider named it then; null if it did not. */
+  email: string | null;
+  linkedAt: Date;
+  userId: string;
+}
+
+/** @returns the id of the user whose it is. */
+export async function findIdentityUser(
+  tx: Sql | TransactionSql,
+  key: { issuer: string; subject: string },
+): Promise<string | undefined> {
+  const [row] = await tx<{ userId: string }[]>`
+    select user_id as "userId" from external_identities
+    where issuer = ${key.issuer} and subject = ${key.subject}
+  `;
+  return row?.userId;
+}
+
+/** @returns false, with nothing changed, if it is somebody's already, or the user has another one at that provider. */
+export async function insertIdentity(
+  tx: TransactionSql,
+  identity: LinkedIdentity & { issuer: string; subject: string },
+): Promise<boolean> {
+  const { issuer, subject, userId, provider, email, linkedAt } = identity;
+  const result = await tx`
+    insert into external_identities (issuer, subject, user_id, provider, email, linked_at)
+    values (${issuer}, ${subject}, ${userId}, ${provider}, ${email}, ${linkedAt})
+    on conflict do nothing
+  `;
+  return result.count === 1;
+}
+
+/** Oldest first. */
+export async function listIdentities(sql: Sql | TransactionSql, userId: string): Promise<LinkedIdentity[]> {
+  return sql<LinkedIdentity[]>`
+    select provider, email, linked_at as "linkedAt", user_id as "userId" from external_identities
+    where user_id = ${userId} order by linked_at, provider
+  `;
+}
+
+/** Under the lock of the account. */
+export async function deleteIdentity(
+  tx: TransactionSql,
+  identity: { userId: string; provider: string },
+): Promise<void> {
+  await tx`
+    delete from external_identities where user_id = ${identity.userId} and provider = ${identity.provider}
+  `;
+}
+
+/** Under the lock of the account: all that were linked since. @returns the names of their providers. */
+export async function deleteIdentitiesSince(
+  tx: TransactionSql,
+  userId: string,
+  since: Date,
+): Promise<string[]> {
+  const rows = await tx<{ provider: string }[]>`
+    delete from external_identities where user_id = ${userId} and linked_at >= ${since} returning provider
+  `;
+  return rows.map(({ provider }) => provider).sort();
+}
+
+/** Under the lock of the account: all but one. @param kept null: all. @returns the names of their providers. */
+export async function deleteOtherIdentities(
+  tx: TransactionSql,
+  userId: string,
+  kept: { issuer: string; subject: string } | null,
+): Promise<string[]> {
+  const rows = await tx<{ provider: string }[]>`
+    delete from external_identities
+    where user_id = ${userId}
+      and (issuer, subject) is distinct from (${kept?.issuer ?? null}::text, ${kept?.subject ?? null}::text)
+    returning provider
+  `;
+  return rows.map(({ provider }) => provider).sort();
+}

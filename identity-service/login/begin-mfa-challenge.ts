@@ -1,0 +1,54 @@
+import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import { MFA_METHODS, type MfaMethod } from "../mfa/check-mfa-code.ts";
+import { deleteEndedChallenges, type FirstFactor, insertMfaChallenge } from "../mfa/mfa-store.ts";
+import { newMfaToken } from "./mfa-token.ts";
+
+export interface BeginMfaChallengeDeps {
+  sql: Sql;
+  now: () => Date;
+  /** Cryptographically random. */
+  randomBytes: (count: number) => Buffer;
+  mfaChallengeTtlS: number;
+}
+
+/** A login whose first factor was right and whose code is missing. */
+export interface PendingLogin {
+  /** For `completeMfaLogin` and nothing else. Never logged. */
+  tempToken: string;
+  methods: readonly MfaMethod[];
+  userId: string;
+}
+
+const KEPT_MS = 24 * 3_600_000;
+const MAX_DELETED = 100;
+const MAX_IP_CHARACTERS = 45;
+const MAX_USER_AGENT_CHARACTERS = 512;
+
+/**
+ * Begins the second part of a login. It is over after `MFA_CHALLENGE_TTL_S`, five tries, or what ends the user's
+ * sessions.
+ *
+ * @param login `sessionEpoch` is the user's when the password was right.
+ * @throws {DomainError} `service_unavailable`.
+ */
+export async function beginMfaChallenge(
+  deps: BeginMfaChallengeDeps,
+  login: {
+    userId: string;
+    firstFactor: FirstFactor;
+    sessionEpoch: number;
+    clientIp: string;
+    userAgent: string;
+  },
+): Promise<PendingLogin> {
+  const { userId, firstFactor, sessionEpoch } = login;
+  const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);
+  const createdAt = deps.now();
+  const expiresAt = new Date(createdAt.getTime() + deps.mfaChallengeTtlS * 1_000);
+  const ip = login.clientIp.slice(0, MAX_IP_CHARACTERS);
+  const userAgent = login.userAgent.replaceAll("\0", "").slice(0, MAX_USER_AGENT_CHARACTERS).toWellFormed();
+  const challenge = { tokenHash, userId, firstFactor, sessionEpoch, createdAt, expiresAt, ip, userAgent };
+  await orUnavailable(insertMfaChallenge(deps.sql, challenge));
+  await orUnavailable(deleteEndedChallenges(deps.sql, new Date(createdAt.getTime() - KEPT_MS), MAX_DELETED));
+  return { tempToken, methods: MFA_METHODS, userId };
+}

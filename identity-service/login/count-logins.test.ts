@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../../service-kit/errors.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { createCountLogin } from "./count-logins.ts";
+
+async function counted(
+  step: "password" | "mfa" | "password_change",
+  work: Promise<object>,
+): Promise<string[]> {
+  const metrics = createMetrics("test");
+  await createCountLogin(metrics)(step, work).catch(() => undefined);
+  return (await metrics.render()).match(/^gatehouse_logins_total.*$/gm) ?? [];
+}
+
+test.each([
+  ["completed", { tokens: {}, user: {} }],
+  ["mfa_required", { pending: {} }],
+  ["password_change_required", { passwordChange: {} }],
+])("a login that comes to %s", async (outcome, result) => {
+  expect(await counted("password", Promise.resolve(result))).toEqual([
+    `gatehouse_logins_total{step="password",outcome="${outcome}",service="test"} 1`,
+  ]);
+});
+
+test("whatever is thrown, there are few outcomes", async () => {
+  const errors = [
+    new Error("x"),
+    ...Object.keys(ERROR_CATALOGUE).map((code) => new DomainError(code as ErrorCode)),
+  ];
+  const lines = await Promise.all(errors.map((error) => counted("mfa", Promise.reject(error))));
+  const outcomes = new Set(lines.flat().map((line) => /outcome="(\w+)"/.exec(line)?.[1]));
+  expect(outcomes).toContain("invalid_credentials");
+  expect(outcomes).toContain("failed");
+  expect(outcomes.size).toBeLessThan(10);
+});
+
+test("what it counts goes on to the caller as it came", async () => {
+  const countLogin = createCountLogin(createMetrics("test"));
+  const result = { tokens: {} };
+  expect(await countLogin("password", Promise.resolve(result))).toBe(result);
+  const error = new DomainError("busy");
+  await expect(countLogin("password", Promise.reject(error))).rejects.toBe(error);
+});

@@ -1,0 +1,46 @@
+import type { AuditEventRecorder } from "../../audit-client/audit-entry.ts";
+import { traceIdOf } from "../../service-kit/call-context.ts";
+import type { Metrics } from "../../service-kit/metrics.ts";
+import type { ThrottleLoginDeps } from "./throttle-login.ts";
+
+const TIMEOUT_MS = 30_000;
+
+/**
+ * Sends failed logins to the audit log straight away, from the recorder's bounded memory: a row for each would let
+ * whoever guesses write to the database, and there is no transaction to be part of. The gateway's own entries of the
+ * call are there in any case; what is lost with a crash is the reason.
+ */
+export function createNoteFailedLogin(
+  recorder: Pick<AuditEventRecorder, "recordEvent">,
+  deps: { now: () => Date; newId: () => string; metrics: Metrics },
+): ThrottleLoginDeps["noteFailedLogin"] {
+  const lost = deps.metrics.counter(
+    "gatehouse_failed_logins_not_recorded_total",
+    "Failed logins whose reason did not get into the audit log.",
+  );
+  const refusals = deps.metrics.counter(
+    "gatehouse_login_refusals_total",
+    "Logins refused after the password was looked at, by the reason that the client is not told.",
+    ["reason"],
+  );
+  return ({ userId = "", reason, code, clientIp, userAgent }, context) => {
+    refusals.inc({ reason });
+    const event = {
+      kind: "event",
+      id: deps.newId(),
+      occurredAt: deps.now(),
+      // Who tried is just what is not known.
+      actor: {},
+      clientIp,
+      userAgent,
+      resource: userId,
+      action: "user.login_failed",
+      reason,
+      requestId: context.requestId,
+      traceId: traceIdOf(context),
+      outcome: "failure",
+      errorCode: code,
+    } as const;
+    recorder.recordEvent(event, Date.now() + TIMEOUT_MS).catch(() => lost.inc());
+  };
+}

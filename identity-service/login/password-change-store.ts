@@ -1,0 +1,102 @@
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+
+/** A login that waits for a new password. */
+export interface PasswordChangeChallenge {
+  /** SHA-256 of the tempToken. */
+  tokenHash: Buffer;
+  userId: string;
+  /** The user's when the credentials were right. */
+  sessionEpoch: number;
+  /** RFC 8176 methods, for the session. */
+  amr: readonly string[];
+  createdAt: Date;
+  expiresAt: Date;
+}
+
+/** One that may still be used, and what its new password is held against. */
+export interface OpenPasswordChange {
+  userId: string;
+  email: string;
+  /** PHC string; null if the account has no password. */
+  passwordHash: string | null;
+  amr: readonly string[];
+  createdAt: Date;
+}
+
+export async function insertPasswordChange(
+  sql: Sql | TransactionSql,
+  challenge: PasswordChangeChallenge,
+): Promise<void> {
+  const { tokenHash, userId, sessionEpoch, amr, createdAt, expiresAt } = challenge;
+  await sql`
+    insert into password_change_challenges (token_hash, user_id, session_epoch, amr, created_at, expires_at)
+    values (${tokenHash}, ${userId}, ${sessionEpoch}, ${[...amr]}, ${createdAt}, ${expiresAt})
+  `;
+}
+
+/**
+ * Undefined if it is over, was tried too often, or the user is disabled, need not change the password any more, or had
+ * sessions ended since. Looks, and changes nothing: what is still good is decided by `consumePasswordChange`.
+ */
+export async function findOpenPasswordChange(
+  sql: Sql,
+  which: { tokenHash: Buffer; now: Date; maxTries: number },
+): Promise<OpenPasswordChange | undefined> {
+  const [row] = await sql<OpenPasswordChange[]>`
+    select users.id as "userId", users.email, users.password_hash as "passwordHash", challenge.amr,
+      challenge.created_at as "createdAt"
+    from password_change_challenges as challenge join users on users.id = challenge.user_id
+    where challenge.token_hash = ${which.tokenHash} and challenge.consumed_at is null
+      and challenge.expires_at > ${which.now} and challenge.attempts < ${which.maxTries}
+      and users.status = 'active' and users.must_change_password
+      and users.session_epoch = challenge.session_epoch
+  `;
+  return row;
+}
+
+/** Counts one try. @returns false, with nothing changed, if it is over or has had `maxTries`. */
+export async function countPasswordChangeTry(
+  sql: Sql,
+  which: { tokenHash: Buffer; now: Date; maxTries: number },
+): Promise<boolean> {
+  const result = await sql`
+    update password_change_challenges set attempts = attempts + 1
+    where token_hash = ${which.tokenHash} and consumed_at is null and expires_at > ${which.now}
+      and attempts < ${which.maxTries}
+  `;
+  return result.count === 1;
+}
+
+/** Uses it up, under the lock of the account. @returns false, with nothing changed, if it is not good any more. */
+export async function consumePasswordChange(
+  tx: TransactionSql,
+  which: { tokenHash: Buffer; now: Date },
+): Promise<boolean> {
+  const result = await tx`
+    update password_change_challenges as challenge set consumed_at = ${which.now}
+    from users
+    where challenge.token_hash = ${which.tokenHash} and challenge.consumed_at is null
+      and challenge.expires_at > ${which.now} and users.id = challenge.user_id and users.status = 'active'
+      and users.must_change_password and users.session_epoch = challenge.session_epoch
+  `;
+  return result.count === 1;
+}
+
+/** Ends the logins of a user that wait for a new password. */
+export async function deletePasswordChangesOfUser(tx: TransactionSql, userId: string): Promise<void> {
+  await tx`delete from password_change_challenges where user_id = ${userId}`;
+}
+
+/** Deletes challenges that ended before; at most `limit`. */
+export async function deleteEndedPasswordChanges(
+  sql: Sql | TransactionSql,
+  endedBefore: Date,
+  limit: number,
+): Promise<void> {
+  await sql`
+    delete from password_change_challenges where token_hash in (
+      select token_hash from password_change_challenges where expires_at < ${endedBefore}
+      order by expires_at limit ${limit} for update skip locked
+    )
+  `;
+}

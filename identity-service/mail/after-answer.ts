@@ -1,0 +1,72 @@
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Logger } from "../../service-kit/logger.ts";
+
+/** Work that begins when the call that asked for it has been answered: its time tells the caller nothing. */
+export interface AfterAnswer {
+  /**
+   * @param work a failure is only logged.
+   * @param isKnown whether the caller was counted as known: such work has its own queue, which goes first.
+   * @throws {DomainError} `busy` if the queue is full.
+   */
+  run(name: string, work: () => Promise<void>, isKnown?: boolean): void;
+  /** Whether the strangers' queue is full. */
+  readonly isFull: boolean;
+  /** Resolves when what was asked for is done. */
+  drained(): Promise<void>;
+}
+
+export interface AfterAnswerOptions {
+  /** Maximum size of each of the two queues, running work included. */
+  maxPending: number;
+  logger: Logger;
+}
+
+const CONCURRENCY = 2;
+
+/** Work of known callers, or of strangers. */
+interface Queue {
+  waiting: (() => Promise<void>)[];
+  /** Waiting and running. */
+  pending: number;
+}
+
+export function createAfterAnswer({ maxPending, logger }: AfterAnswerOptions): AfterAnswer {
+  const known: Queue = { waiting: [], pending: 0 };
+  const strangers: Queue = { waiting: [], pending: 0 };
+  let workers = 0;
+  let onEmpty: (() => void)[] = [];
+  const isEmpty = () => known.pending + strangers.pending === 0;
+  const nextQueue = () => [known, strangers].find(({ waiting }) => waiting.length > 0);
+
+  const drain = async () => {
+    for (let queue = nextQueue(); queue !== undefined; queue = nextQueue()) {
+      await queue.waiting.shift()?.();
+      queue.pending -= 1;
+    }
+    workers -= 1;
+    if (!isEmpty()) return;
+    for (const tell of onEmpty) tell();
+    onEmpty = [];
+  };
+  return {
+    run(name, work, isKnown = false) {
+      const queue = isKnown ? known : strangers;
+      if (queue.pending >= maxPending)
+        throw new DomainError("busy", "Too much is waiting; try again.", { retryAfterMs: 1_000 });
+      queue.pending += 1;
+      queue.waiting.push(() =>
+        work().catch((error: unknown) =>
+          logger.error({ err: error, task: name }, "work after an answer failed"),
+        ),
+      );
+      if (workers >= CONCURRENCY) return;
+      workers += 1;
+      // Behind the answer, which is written in this turn of the event loop.
+      setImmediate(drain);
+    },
+    get isFull() {
+      return strangers.pending >= maxPending;
+    },
+    drained: () => (isEmpty() ? Promise.resolve() : new Promise((resolve) => onEmpty.push(resolve))),
+  };
+}

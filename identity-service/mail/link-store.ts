@@ -1,0 +1,123 @@
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { LinkPurpose } from "./links.ts";
+
+/** A link that nobody has used yet. */
+export interface OpenLink {
+  id: string;
+  userId: string;
+  /** What the address becomes; null for links that change none. */
+  newEmail: string | null;
+  /** Of one that gives an address back: whether the credentials were proven with it when it was left. */
+  areCredentialsProven: boolean;
+  /** In which it was asked for. Null: by nobody who was logged in, or by a version that did not tell. */
+  sessionId: string | null;
+  createdAt: Date;
+}
+
+/** Adds a link. */
+export async function insertLink(
+  tx: TransactionSql,
+  link: {
+    id: string;
+    tokenHash: Buffer;
+    purpose: LinkPurpose;
+    userId: string;
+    newEmail: string | null;
+    areCredentialsProven: boolean;
+    sessionId: string | null;
+    createdAt: Date;
+    expiresAt: Date;
+  },
+): Promise<void> {
+  await tx`
+    insert into links (id, token_hash, purpose, user_id, new_email, are_credentials_proven, session_id, created_at,
+      expires_at)
+    values (${link.id}, ${link.tokenHash}, ${link.purpose}, ${link.userId}, ${link.newEmail},
+      ${link.areCredentialsProven}, ${link.sessionId}, ${link.createdAt}, ${link.expiresAt})
+  `;
+}
+
+/** Looks, and changes nothing: whether a link is still good is decided by `consumeLink`. */
+export async function findOpenLink(
+  sql: Sql,
+  which: { tokenHash: Buffer; purpose: LinkPurpose; now: Date },
+): Promise<OpenLink | undefined> {
+  const [row] = await sql<OpenLink[]>`
+    select id, user_id as "userId", new_email as "newEmail",
+      are_credentials_proven as "areCredentialsProven", session_id as "sessionId", created_at as "createdAt"
+    from links
+    where token_hash = ${which.tokenHash} and purpose = ${which.purpose}
+      and consumed_at is null and expires_at > ${which.now}
+  `;
+  return row;
+}
+
+/** Uses a link up, in the transaction of its effect. @returns false, with nothing changed, if it was not good any more. */
+export async function consumeLink(tx: TransactionSql, id: string, now: Date): Promise<boolean> {
+  const result = await tx`
+    update links set consumed_at = ${now}
+    where id = ${id} and consumed_at is null and expires_at > ${now}
+  `;
+  return result.count === 1;
+}
+
+/** Kills the open links of a user that have one of these purposes. @param from only those made since then. */
+export async function killLinks(
+  tx: TransactionSql,
+  which: { userId: string; purposes: readonly LinkPurpose[]; now: Date; from?: Date },
+): Promise<void> {
+  await tx`
+    update links set consumed_at = ${which.now}
+    where user_id = ${which.userId} and purpose = any(${[...which.purposes]}) and consumed_at is null
+      and created_at >= ${which.from ?? new Date(0)}
+  `;
+}
+
+/** The user's first open link that gives an address back: when it was made. */
+export async function findOwnUndo(
+  tx: TransactionSql,
+  which: { userId: string; email: string; now: Date },
+): Promise<Date | undefined> {
+  const [row] = await tx<{ createdAt: Date }[]>`
+    select created_at as "createdAt" from links
+    where user_id = ${which.userId} and purpose = 'undo_email_change' and new_email = ${which.email}
+      and consumed_at is null and expires_at > ${which.now}
+    order by created_at limit 1
+  `;
+  return row?.createdAt;
+}
+
+/** How many links of a purpose were made for a user since then, used or not. */
+export async function countLinksSince(
+  tx: TransactionSql,
+  which: { userId: string; purpose: LinkPurpose; since: Date },
+): Promise<number> {
+  const [row] = await tx<{ count: number }[]>`
+    select count(*)::int as count from links
+    where user_id = ${which.userId} and purpose = ${which.purpose} and created_at > ${which.since}
+  `;
+  return row?.count ?? 0;
+}
+
+/** How many links of a purpose a user could use now. */
+export async function countOpenLinks(
+  tx: TransactionSql,
+  which: { userId: string; purpose: LinkPurpose; now: Date },
+): Promise<number> {
+  const [row] = await tx<{ count: number }[]>`
+    select count(*)::int as count from links
+    where user_id = ${which.userId} and purpose = ${which.purpose}
+      and consumed_at is null and expires_at > ${which.now}
+  `;
+  return row?.count ?? 0;
+}
+
+/** Deletes links that ended before. @returns how many, at most `limit`. */
+export async function deleteEndedLinks(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
+  const result = await sql`
+    delete from links where id in (
+      select id from links where expires_at < ${endedBefore} order by expires_at limit ${limit} for update skip locked
+    )
+  `;
+  return result.count;
+}

@@ -1,0 +1,98 @@
+import { createHash } from "node:crypto";
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+
+/** Why a mail is counted: a stranger can cause it, or it lets its reader set a new password. */
+export type MailKind = "stranger" | "reset";
+
+/** Mails to a recipient that count together. */
+export interface MailCount {
+  kind: MailKind;
+  /** Canonical address. */
+  recipient: string;
+}
+
+/** What is kept of an address that only has to be recognised. */
+function digestOf(email: string): Buffer {
+  return createHash("sha256").update(email).digest();
+}
+
+/**
+ * Held by who counts mails to a recipient until the transaction ends. Always the last lock of a transaction: nothing after
+ * it may wait for an account, whose holder may be waiting for this.
+ */
+export async function lockRecipient(tx: TransactionSql, recipient: string): Promise<void> {
+  await tx`select pg_advisory_xact_lock(hashtextextended(${recipient}, 2))`;
+}
+
+/** Whether a notice is to be counted: it is not in the outbox, and nobody has proven the address of its account. */
+export async function isNoticeCounted(
+  tx: TransactionSql,
+  { id, userId }: { id: string; userId: string },
+): Promise<boolean> {
+  const rows = await tx`
+    select from users
+    where id = ${userId} and not email_verified and not exists (select from mail_outbox where id = ${id})
+  `;
+  return rows.length > 0;
+}
+
+/** When the mails of the last day were asked for, oldest first. */
+export async function listCountedMails(
+  tx: TransactionSql,
+  { kind, recipient }: MailCount,
+  since: Date,
+): Promise<Date[]> {
+  const rows = await tx<{ createdAt: Date }[]>`
+    select created_at as "createdAt" from counted_mails
+    where recipient_digest = ${digestOf(recipient)} and kind = ${kind} and created_at > ${since}
+    order by created_at
+  `;
+  return rows.map(({ createdAt }) => createdAt);
+}
+
+export async function insertCountedMail(
+  tx: TransactionSql,
+  mail: MailCount & { id: string; createdAt: Date },
+): Promise<void> {
+  await tx`
+    insert into counted_mails (id, recipient_digest, kind, created_at)
+    values (${mail.id}, ${digestOf(mail.recipient)}, ${mail.kind}, ${mail.createdAt})
+    on conflict (id) do nothing
+  `;
+}
+
+/** Keeps an address from being registered for a while. @param email canonical. */
+export async function releaseAddress(tx: TransactionSql, email: string, until: Date): Promise<void> {
+  await tx`
+    insert into released_addresses (email_digest, until) values (${digestOf(email)}, ${until})
+    on conflict (email_digest) do update set until = greatest(released_addresses.until, excluded.until)
+  `;
+}
+
+/** Under the lock of the address. @param email canonical. */
+export async function isReleasedLately(tx: TransactionSql, email: string, now: Date): Promise<boolean> {
+  const rows = await tx`
+    select from released_addresses where email_digest = ${digestOf(email)} and until > ${now}
+  `;
+  return rows.length > 0;
+}
+
+/** Forgets counted mails from before, and addresses that are free again. @returns how many, at most `limit` of each. */
+export async function deleteOldCounts(
+  sql: Sql,
+  which: { countedBefore: Date; now: Date; limit: number },
+): Promise<number> {
+  const mails = await sql`
+    delete from counted_mails where id in (
+      select id from counted_mails where created_at < ${which.countedBefore}
+      order by created_at limit ${which.limit} for update skip locked
+    )
+  `;
+  const addresses = await sql`
+    delete from released_addresses where email_digest in (
+      select email_digest from released_addresses where until < ${which.now}
+      order by until limit ${which.limit} for update skip locked
+    )
+  `;
+  return Math.max(mails.count, addresses.count);
+}

@@ -1,0 +1,138 @@
+import { isIPv4 } from "node:net";
+import { z } from "zod";
+import { canonicalEmail } from "../../service-kit/canonical-email.ts";
+import {
+  booleanSchema,
+  integerSchema,
+  readableFileSchema,
+  secretFileSchema,
+} from "../../service-kit/config.ts";
+import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "./mail-templates.ts";
+
+/** Where mail is handed in. */
+export interface SmtpServer {
+  /** IPv6 without brackets. */
+  host: string;
+  port: number;
+  /** TLS from the first byte (RFC 8314); otherwise by STARTTLS. */
+  isTlsFromStart: boolean;
+  /** Undefined: without authentication. */
+  user: string | undefined;
+}
+
+/** Who a mail is from. */
+export interface MailAddress {
+  /** May be empty. */
+  name: string;
+  /** Canonical. */
+  address: string;
+}
+
+/** RFC 6409 and RFC 8314. */
+const SUBMISSION_PORT = 587;
+const SUBMISSIONS_PORT = 465;
+
+const smtpUrlSchema = z.string().transform((text, context): SmtpServer => {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const user = url && decoded(url.username);
+  const problem = smtpUrlProblem(url, user);
+  if (url === undefined || problem !== undefined) {
+    context.addIssue({ code: "custom", message: problem ?? "must be a URL" });
+    return z.NEVER;
+  }
+  const isTlsFromStart = url.protocol === "smtps:";
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, ""),
+    port: url.port === "" ? (isTlsFromStart ? SUBMISSIONS_PORT : SUBMISSION_PORT) : Number(url.port),
+    isTlsFromStart,
+    user: user || undefined,
+  };
+});
+
+function smtpUrlProblem(url: URL | undefined, user: string | undefined): string | undefined {
+  const isSmtp = url !== undefined && /^smtps?:$/.test(url.protocol) && url.hostname !== "";
+  if (!isSmtp) return "must be smtp://host:port or smtps://host:port";
+  if (user === undefined) return "has a user that is not well-formed";
+  if (url.password !== "") return "put the password into SMTP_PASSWORD_FILE";
+  if (!/^\/?$/.test(url.pathname) || url.search !== "" || url.hash !== "") return "must end after the port";
+  return undefined;
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+const mailAddressSchema = z.string().transform((text, context): MailAddress => {
+  const [, name, bracketed, bare] = /^(?:([^<>"\p{Cc}]{0,100})<([^<>]+)>|([^<>]+))$/u.exec(text) ?? [];
+  const address = canonicalEmail(bracketed ?? bare ?? "");
+  if (address === undefined) {
+    context.addIssue({ code: "custom", message: "must be an address, or Name <address>" });
+    return z.NEVER;
+  }
+  return { name: name?.trim() ?? "", address };
+});
+
+const mailTemplatesSchema = z.string().transform((directory, context) => {
+  const { templates, problems } = loadMailTemplates(directory);
+  for (const problem of problems) context.addIssue({ code: "custom", message: problem });
+  return problems.length === 0 ? templates : z.NEVER;
+});
+
+/** What sending mail needs. */
+export const mailConfig = {
+  /** `smtp://user@host:port` or `smtps://…`, the user optional. Unset: mails wait in the outbox. */
+  SMTP_URL: smtpUrlSchema.optional(),
+  /** Of the user in SMTP_URL. */
+  SMTP_PASSWORD_FILE: secretFileSchema.optional(),
+  /** With smtp://: no mail without STARTTLS. Default: true, unless the host is this machine. */
+  SMTP_REQUIRE_TLS: booleanSchema.optional(),
+  /** CA of the server's certificate, in place of the well-known ones. */
+  SMTP_CA_FILE: readableFileSchema.optional(),
+  /** `Name <address>` or an address. Its domain is also the one of Message-IDs and of EHLO. */
+  MAIL_FROM: mailAddressSchema.optional(),
+  /** An operator's templates: `<mail>.subject`, `.txt` and `.html` of every mail. Read at start. */
+  MAIL_TEMPLATES_DIR: z.string().default(BUILT_IN_MAIL_TEMPLATES).pipe(mailTemplatesSchema),
+  /** Mails that strangers can cause (reset links apart) to one address in an hour. */
+  MAIL_STRANGERS_HOURLY_MAX: integerSchema(1, 1_000).default(5),
+  /** The same in a day. */
+  MAIL_STRANGERS_DAILY_MAX: integerSchema(1, 10_000).default(10),
+  /** Reset links to one address in a day. With less than 59, others can use them all up. */
+  MAIL_RESET_DAILY_MAX: integerSchema(1, 10_000).default(60),
+};
+
+type MailConfig = z.output<z.ZodObject<typeof mailConfig>>;
+
+/** What is wrong with settings that are right one by one. */
+export function mailConfigProblems(config: MailConfig): { key: keyof MailConfig; message: string }[] {
+  const problems: { key: keyof MailConfig; message: string }[] = [];
+  const { SMTP_URL: server, SMTP_PASSWORD_FILE: password } = config;
+  if (server !== undefined && config.MAIL_FROM === undefined) {
+    problems.push({ key: "MAIL_FROM", message: "is required beside SMTP_URL" });
+  }
+  if ((server?.user === undefined) !== (password === undefined)) {
+    const message =
+      password === undefined ? "is required for the user in SMTP_URL" : "needs a user in SMTP_URL";
+    problems.push({ key: "SMTP_PASSWORD_FILE", message });
+  }
+  if (
+    server?.user !== undefined &&
+    !isLoopback(server.host) &&
+    !server.isTlsFromStart &&
+    config.SMTP_REQUIRE_TLS === false
+  ) {
+    problems.push({
+      key: "SMTP_REQUIRE_TLS",
+      message: "cannot be false with a user: the password would be readable",
+    });
+  }
+  return problems;
+}
+
+/** Whether a host name or address is this machine. */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
+}

@@ -1,0 +1,179 @@
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { MailName, NewMail, StrangersMail } from "./mail.ts";
+import { hasNoticeBudget } from "./notice-budget.ts";
+
+/** A mail that this process may send until its lease ends. */
+export interface ClaimedMail {
+  id: string;
+  template: MailName;
+  recipient: string;
+  data: Record<string, string>;
+  /** This one included: tells this lease from every other. */
+  attempts: number;
+}
+
+/** Which mails to claim. */
+export interface Claim {
+  now: Date;
+  /** Until then nobody else sends them. */
+  leaseEnd: Date;
+  /** Older ones are to be given up. */
+  createdAfter: Date;
+  /** The ones this version can write; others wait for the version that asked for them. */
+  templates: readonly MailName[];
+  limit: number;
+}
+
+/** A mail that will not be sent. */
+export interface GivenUpMail {
+  id: string;
+  template: string;
+  attempts: number;
+  lastError: string | null;
+}
+
+/**
+ * Puts a mail about an account into the outbox, in the transaction of its cause. What others cause must not keep it from
+ * the owner, so it is not counted, but for an account whose address was never proven: there the owner may be a stranger.
+ *
+ * @returns false, with nothing changed, if this cause's mail is there already, sent or not.
+ */
+export async function enqueueMail(
+  tx: TransactionSql,
+  mail: Exclude<NewMail, StrangersMail>,
+  now: Date,
+): Promise<boolean> {
+  return (await hasNoticeBudget(tx, mail, now)) && insertMail(tx, mail, now);
+}
+
+/** The same for a mail that was counted, or need not be. */
+export async function insertMail(tx: TransactionSql, mail: NewMail, now: Date): Promise<boolean> {
+  const result = await tx`
+    insert into mail_outbox (id, user_id, template, recipient, data, created_at, next_attempt_at)
+    values (${mail.id}, ${mail.userId}, ${mail.template}, ${mail.recipient}, ${tx.json(mail.data)}, ${now}, ${now})
+    on conflict (id) do nothing
+  `;
+  return result.count === 1;
+}
+
+/** Whether a cause's mail is there already, sent or not. */
+export async function hasMail(tx: TransactionSql, id: string): Promise<boolean> {
+  const [row] = await tx<{ isThere: boolean }[]>`
+    select exists (select from mail_outbox where id = ${id}) as "isThere"
+  `;
+  return row?.isThere === true;
+}
+
+/**
+ * Leaves what is left of a mail that nobody gets: for a cause whose answer must not be told by its time from that of one
+ * with a mail, so it has to be a commit like it.
+ */
+export async function insertUnsentMail(
+  tx: TransactionSql,
+  mail: { id: string; userId: string; template: MailName },
+  now: Date,
+): Promise<void> {
+  await tx`
+    insert into mail_outbox (id, user_id, template, created_at, next_attempt_at, given_up_at)
+    values (${mail.id}, ${mail.userId}, ${mail.template}, ${now}, ${now}, ${now})
+  `;
+}
+
+/** Takes mails that are due, longest due first: whoever crashes with one leaves it to the next who looks after the lease. */
+export async function claimDueMails(sql: Sql, claim: Claim): Promise<ClaimedMail[]> {
+  return sql<ClaimedMail[]>`
+    with due as materialized (
+      select id from mail_outbox
+      where sent_at is null and given_up_at is null and next_attempt_at <= ${claim.now}
+        and created_at > ${claim.createdAfter} and template = any(${[...claim.templates]})
+      order by next_attempt_at
+      limit ${claim.limit}
+      for update skip locked
+    )
+    update mail_outbox as mail
+    set next_attempt_at = ${claim.leaseEnd}, attempts = mail.attempts + 1
+    from due where mail.id = due.id
+    returning mail.id, mail.template, mail.recipient, mail.data, mail.attempts
+  `;
+}
+
+/** Whatever became of the lease: the server has it. Forgets whom it went to and what it said. */
+export async function markMailSent(sql: Sql, id: string, now: Date): Promise<void> {
+  await sql`
+    update mail_outbox
+    set sent_at = ${now}, last_error = null, recipient = null, data = null
+    where id = ${id} and sent_at is null and given_up_at is null
+  `;
+}
+
+/** Ends a lease without success; one that another has followed changes nothing. @param reason at most 64 characters. */
+export async function postponeMail(
+  sql: Sql,
+  { id, attempts }: ClaimedMail,
+  next: { attemptAt: Date; reason: string },
+): Promise<void> {
+  await sql`
+    update mail_outbox
+    set next_attempt_at = ${next.attemptAt}, last_error = ${next.reason}
+    where id = ${id} and attempts = ${attempts} and sent_at is null and given_up_at is null
+  `;
+}
+
+/** Ends a lease, and with it the mail. @param reason at most 64 characters. */
+export async function giveUpMail(
+  sql: Sql,
+  { id, attempts }: ClaimedMail,
+  end: { now: Date; reason: string },
+): Promise<void> {
+  await sql`
+    update mail_outbox
+    set given_up_at = ${end.now}, last_error = ${end.reason}, recipient = null, data = null
+    where id = ${id} and attempts = ${attempts} and sent_at is null and given_up_at is null
+  `;
+}
+
+/** Gives up mails that are too old; not while one is being sent. @returns at most `limit` of them. */
+export async function giveUpOverdueMails(
+  sql: Sql,
+  overdue: { now: Date; createdUntil: Date; limit: number },
+): Promise<GivenUpMail[]> {
+  return sql<GivenUpMail[]>`
+    with overdue as materialized (
+      select id from mail_outbox
+      where sent_at is null and given_up_at is null and next_attempt_at <= ${overdue.now}
+        and created_at <= ${overdue.createdUntil}
+      order by created_at
+      limit ${overdue.limit}
+      for update skip locked
+    )
+    update mail_outbox as mail
+    set given_up_at = ${overdue.now}, recipient = null, data = null
+    from overdue where mail.id = overdue.id
+    returning mail.id, mail.template, mail.attempts, mail.last_error as "lastError"
+  `;
+}
+
+/** Deletes what is left of mails that are done, without waiting for rows that somebody holds. @returns how many. */
+export async function deleteDoneMails(sql: Sql, createdBefore: Date, limit: number): Promise<number> {
+  const result = await sql`
+    delete from mail_outbox where id in (
+      select id from mail_outbox
+      where created_at < ${createdBefore} and (sent_at is not null or given_up_at is not null)
+      order by created_at
+      limit ${limit}
+      for update skip locked
+    )
+  `;
+  return result.count;
+}
+
+/** When the oldest mail that is neither sent nor given up was asked for. */
+export async function oldestWaitingMail(sql: Sql): Promise<Date | undefined> {
+  const [row] = await sql<{ createdAt: Date }[]>`
+    select created_at as "createdAt" from mail_outbox
+    where sent_at is null and given_up_at is null
+    order by created_at
+    limit 1
+  `;
+  return row?.createdAt;
+}

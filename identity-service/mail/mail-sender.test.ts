@@ -1,0 +1,228 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { SMTPServerOptions } from "smtp-server";
+import { afterEach, expect, test } from "vitest";
+import { createAuthority, issueCertificate } from "../../deploy/local/certificate-pair.ts";
+import { Secret } from "../../service-kit/config.ts";
+import { freePort } from "../../tests/support/free-port.ts";
+import { startTestSmtp, type TestSmtp } from "../testing/test-smtp.ts";
+import { createMailSender, type MailSenderOptions } from "./mail-sender.ts";
+
+const endings: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+const MAIL = {
+  id: "019a0000-0000-7000-8000-000000000001",
+  recipient: "anna@example.com",
+  subject: "Grüße",
+  text: "as text",
+  html: "<p>as HTML</p>",
+};
+const never = new AbortController().signal;
+
+async function serve(options?: SMTPServerOptions): Promise<TestSmtp> {
+  const smtp = await startTestSmtp(options);
+  endings.push(() => smtp.close());
+  return smtp;
+}
+
+function senderTo(port: number, options: Partial<MailSenderOptions> = {}) {
+  const sender = createMailSender({
+    server: { host: "127.0.0.1", port, isTlsFromStart: false, user: undefined },
+    from: { name: 'Gate "house", Inc.', address: "no-reply@gatehouse.example" },
+    ...options,
+  });
+  endings.push(() => sender.close());
+  return sender;
+}
+
+/** A certificate for 127.0.0.1 and where its authority is. */
+async function tlsFor(identity: string) {
+  const folder = mkdtempSync(join(tmpdir(), "gatehouse-mail-tls-"));
+  endings.push(() => rmSync(folder, { recursive: true }));
+  const authority = await createAuthority(new Date());
+  const pair = await issueCertificate(authority, identity, new Date());
+  const caFile = join(folder, "ca.pem");
+  writeFileSync(caFile, authority.certificate);
+  return { caFile, server: { cert: pair.certificate, key: pair.key } };
+}
+
+test("a mail arrives as text and HTML, from whom and to whom it should, and says that a program wrote it", async () => {
+  const smtp = await serve();
+  await senderTo(smtp.port).send(MAIL, never);
+  expect(smtp.mails).toMatchObject([
+    {
+      from: "no-reply@gatehouse.example",
+      to: ["anna@example.com"],
+      messageId: "<019a0000-0000-7000-8000-000000000001@gatehouse.example>",
+    },
+  ]);
+  const raw = smtp.mails[0]?.raw ?? "";
+  expect(raw).toContain('From: "Gate \\"house\\", Inc." <no-reply@gatehouse.example>');
+  expect(raw).toContain("Subject: =?UTF-8?Q?Gr=C3=BC=C3=9Fe?=");
+  expect(raw).toContain("Auto-Submitted: auto-generated");
+  expect(raw).toMatch(/multipart\/alternative[\s\S]*as text[\s\S]*<p>as HTML<\/p>/);
+  expect(raw.toLowerCase()).not.toContain("nodemailer");
+});
+
+test("an address is one address, whatever it looks like", async () => {
+  const smtp = await serve();
+  for (const recipient of ["a+b@example.com", "o'brien@example.com"]) {
+    await senderTo(smtp.port).send({ ...MAIL, recipient }, never);
+  }
+  expect(smtp.mails.map((mail) => mail.to)).toEqual([["a+b@example.com"], ["o'brien@example.com"]]);
+});
+
+test("a line break in a subject makes no header", async () => {
+  const smtp = await serve();
+  await senderTo(smtp.port).send({ ...MAIL, subject: "one\r\nBcc: eve@evil.example" }, never);
+  expect(smtp.mails[0]?.to).toEqual(["anna@example.com"]);
+  expect(smtp.mails[0]?.raw).not.toMatch(/^Bcc:/m);
+});
+
+test("mails share at most five connections", async () => {
+  let most = 0;
+  let open = 0;
+  const smtp = await serve({
+    onConnect(_session, callback) {
+      open += 1;
+      most = Math.max(most, open);
+      callback();
+    },
+    onClose() {
+      open -= 1;
+    },
+  });
+  const sender = senderTo(smtp.port);
+  await Promise.all(Array.from({ length: 40 }, () => sender.send(MAIL, never)));
+  expect(smtp.mails).toHaveLength(40);
+  expect(most).toBeLessThanOrEqual(5);
+});
+
+test("what the server refuses is named by its codes; its words, which repeat the address, are not", async () => {
+  const smtp = await serve();
+  const sender = senderTo(smtp.port);
+  for (const [code, text, reason, isUnknownAddress] of [
+    [550, "5.1.1 <anna@example.com> unknown", "EENVELOPE 550 5.1.1", true],
+    [550, "5.1.10 <anna@example.com> null MX", "EENVELOPE 550 5.1.10", true],
+    [550, "5.1.8 <no-reply@gatehouse.example> sender's domain unknown", "EENVELOPE 550 5.1.8", false],
+    [554, "5.7.1 <anna@example.com> relay denied", "EENVELOPE 554 5.7.1", false],
+    [550, "anna@example.com: no", "EENVELOPE 550", false],
+    [451, "4.1.1 <anna@example.com> later", "EENVELOPE 451", false],
+  ] as const) {
+    smtp.refuseRecipients({ code, text });
+    const refused = { name: "MailNotSent", message: reason, reason, isUnknownAddress };
+    await expect(sender.send(MAIL, never)).rejects.toMatchObject(refused);
+  }
+});
+
+test("nobody there: said at once", async () => {
+  const refused = { reason: "ECONNREFUSED", isUnknownAddress: false };
+  await expect(senderTo(await freePort()).send(MAIL, never)).rejects.toMatchObject(refused);
+});
+
+test("a server that says nothing is left when the signal says so, and so is what still waits for a connection", async () => {
+  const sockets: Socket[] = [];
+  const silent = createServer((socket) => void sockets.push(socket)).listen(0, "127.0.0.1");
+  await new Promise((resolve) => silent.once("listening", resolve));
+  endings.push(() => {
+    for (const socket of sockets) socket.destroy();
+    silent.close();
+  });
+  const sender = senderTo((silent.address() as { port: number }).port);
+  const leaving = new AbortController();
+  const sent = Promise.allSettled(Array.from({ length: 8 }, () => sender.send(MAIL, leaving.signal)));
+  await expect.poll(() => sockets.length).toBe(5);
+  leaving.abort();
+  const results = await sent;
+  expect(results.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => "rejected"));
+});
+
+test("a connection that ends after the mail was handed over is a failure, and the mail is not sent again from here", async () => {
+  const smtp = await serve();
+  smtp.onMail = async () => {
+    smtp.cut();
+    await new Promise(() => undefined);
+  };
+  const sender = senderTo(smtp.port);
+  await expect(sender.send(MAIL, never)).rejects.toMatchObject({ name: "MailNotSent" });
+  smtp.onMail = async () => undefined;
+  // What the sender had put back into its queue would go out before this one.
+  await sender.send({ ...MAIL, recipient: "bert@example.com" }, never);
+  expect(smtp.mails.map(({ to }) => to)).toEqual([["anna@example.com"], ["bert@example.com"]]);
+});
+
+test("STARTTLS with authentication: the password goes to a server that our CA has vouched for", async () => {
+  const { caFile, server } = await tlsFor("relay");
+  const logins: unknown[] = [];
+  const smtp = await serve({
+    ...server,
+    disabledCommands: [],
+    onAuth(auth, session, callback) {
+      logins.push([auth.username, auth.password, session.secure]);
+      callback(null, { user: auth.username });
+    },
+  });
+  const sender = senderTo(smtp.port, {
+    server: { host: "localhost", port: smtp.port, isTlsFromStart: false, user: "gatehouse" },
+    password: new Secret("a password"),
+    requireTls: true,
+    caFile,
+  });
+  await sender.send(MAIL, never);
+  expect(logins).toEqual([["gatehouse", "a password", true]]);
+  expect(smtp.mails).toHaveLength(1);
+});
+
+test("a wrong password is a failure that names no password", async () => {
+  const { caFile, server } = await tlsFor("relay");
+  const smtp = await serve({
+    ...server,
+    secure: true,
+    disabledCommands: [],
+    onAuth: (auth, _session, callback) => callback(new Error(`wrong: ${auth.password}`)),
+  });
+  const sender = senderTo(smtp.port, {
+    server: { host: "127.0.0.1", port: smtp.port, isTlsFromStart: true, user: "gatehouse" },
+    password: new Secret("a password"),
+    caFile,
+  });
+  await expect(sender.send(MAIL, never)).rejects.toMatchObject({ message: "EAUTH 535", reason: "EAUTH 535" });
+});
+
+test("TLS that is required and not offered, or offered by a stranger: no mail, no password", async () => {
+  const { caFile } = await tlsFor("relay");
+  const plain = await serve();
+  await expect(senderTo(plain.port, { requireTls: true }).send(MAIL, never)).rejects.toMatchObject({
+    name: "MailNotSent",
+  });
+
+  const stranger = await tlsFor("stranger");
+  for (const isTlsFromStart of [false, true]) {
+    const smtp = await serve({
+      ...stranger.server,
+      secure: isTlsFromStart,
+      disabledCommands: [],
+      authOptional: true,
+    });
+    const server = { host: "localhost", port: smtp.port, isTlsFromStart, user: undefined };
+    const refused = senderTo(smtp.port, { server, requireTls: true, caFile }).send(MAIL, never);
+    await expect(refused).rejects.toMatchObject({
+      name: "MailNotSent",
+      message: expect.stringMatching(/certificate/),
+    });
+    expect(smtp.mails).toEqual([]);
+  }
+  expect(plain.mails).toEqual([]);
+});
+
+test("on this machine STARTTLS is not asked for, so that any local relay will do", async () => {
+  const stranger = await tlsFor("stranger");
+  const smtp = await serve({ ...stranger.server, disabledCommands: ["AUTH"] });
+  await senderTo(smtp.port).send(MAIL, never);
+  expect(smtp.mails).toHaveLength(1);
+});

@@ -1,0 +1,27 @@
+import type { TransactionSql } from "../../service-kit/postgres.ts";
+import { insertCountedMail, isNoticeCounted, listCountedMails, lockRecipient } from "./mail-budget-store.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** To an address that nobody has proven, beside what else strangers cause there. */
+const PER_HOUR = 5;
+const PER_DAY = 10;
+
+/**
+ * Whether the holder of an account may get a notice about it, and if so counts it where that is needed. With a proven
+ * address: always. Without, the account may be a stranger's who changes its password again and again to fill a mailbox.
+ */
+export async function hasNoticeBudget(
+  tx: TransactionSql,
+  { id, userId, recipient }: { id: string; userId: string; recipient: string },
+  now: Date,
+): Promise<boolean> {
+  if (!(await isNoticeCounted(tx, { id, userId }))) return true;
+  await lockRecipient(tx, recipient);
+  const kind = "stranger";
+  const mails = await listCountedMails(tx, { kind, recipient }, new Date(now.getTime() - DAY_MS));
+  const lastHour = mails.filter((createdAt) => createdAt.getTime() > now.getTime() - HOUR_MS);
+  if (mails.length >= PER_DAY || lastHour.length >= PER_HOUR) return false;
+  await insertCountedMail(tx, { id, kind, recipient, createdAt: now });
+  return true;
+}

@@ -1,0 +1,56 @@
+import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
+import { type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type LockedAccount, lockAccount } from "../users/account-store.ts";
+import { consumeLink, findOpenLink, type OpenLink } from "./link-store.ts";
+import { hashOfToken, type LinkPurpose } from "./links.ts";
+
+export interface UseLinkDeps {
+  sql: Sql;
+  now: () => Date;
+}
+
+/** The one code for a link of each purpose that is wrong, used, killed or expired. */
+const REFUSAL: Record<LinkPurpose, ErrorCode> = {
+  verify_email: "verification_token_invalid",
+  reset_password: "reset_token_invalid",
+  confirm_email_change: "verification_token_invalid",
+  undo_email_change: "verification_token_invalid",
+  undo_access_change: "verification_token_invalid",
+};
+
+export function linkRefused(purpose: LinkPurpose): DomainError {
+  return new DomainError(REFUSAL[purpose]);
+}
+
+/**
+ * Looks a link up without using it.
+ *
+ * @throws {DomainError} `verification_token_invalid` or `reset_token_invalid`.
+ */
+export async function openLink(deps: UseLinkDeps, purpose: LinkPurpose, token: string): Promise<OpenLink> {
+  const tokenHash = hashOfToken(token);
+  const link = tokenHash && (await findOpenLink(deps.sql, { tokenHash, purpose, now: deps.now() }));
+  if (link === undefined) throw linkRefused(purpose);
+  return link;
+}
+
+/**
+ * Uses a link and does its effect, together or not at all. Of any number of uses at once, one gets there.
+ *
+ * @param effect with the account locked.
+ * @throws {DomainError} as `openLink`; what the effect throws leaves the link as it was.
+ */
+export async function useLink<T>(
+  deps: UseLinkDeps,
+  purpose: LinkPurpose,
+  link: OpenLink,
+  effect: (tx: TransactionSql, account: LockedAccount) => Promise<T>,
+): Promise<T> {
+  // The cast undoes postgres.js's unwrapping of arrays of promises, which an effect never returns.
+  return transaction(deps.sql, async (tx) => {
+    const account = await lockAccount(tx, link.userId);
+    const isUsed = account?.isActive === true && (await consumeLink(tx, link.id, deps.now()));
+    if (account === undefined || !isUsed) throw linkRefused(purpose);
+    return effect(tx, account);
+  }) as Promise<T>;
+}

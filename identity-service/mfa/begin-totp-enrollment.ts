@@ -1,0 +1,60 @@
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import {
+  isStill,
+  type ReauthenticateDeps,
+  type Reauthentication,
+  reauthenticate,
+} from "../passwords/reauthenticate.ts";
+import { lockAccount } from "../users/account-store.ts";
+import { replaceUnconfirmedSecret } from "./mfa-store.ts";
+import { qrCodeDataUrl } from "./qr-code.ts";
+import { otpauthUrl, TOTP_SECRET_BYTES, totpSecretText } from "./totp.ts";
+import { type MfaKeys, sealTotpSecret } from "./totp-secret.ts";
+
+export interface BeginTotpEnrollmentDeps extends ReauthenticateDeps {
+  mfaKeys: MfaKeys;
+  /** What authenticator apps show beside the address. */
+  mfaIssuer: string;
+  now: () => Date;
+  /** Cryptographically random. */
+  randomBytes: (count: number) => Buffer;
+}
+
+/** What goes into an authenticator app. Never logged. */
+export interface TotpEnrollment {
+  /** Base32. */
+  secret: string;
+  otpauthUrl: string;
+  /** `data:image/svg+xml;base64,…` */
+  qrCode: string;
+}
+
+/**
+ * Makes a TOTP secret, shown this once. It counts for nothing until `confirmTotpEnrollment`, and takes the place of one
+ * that was not confirmed.
+ *
+ * @throws {DomainError} `invalid_credentials`; `email_not_verified` while the credentials are not proven: whoever
+ *   registered somebody else's address must not lock its owner out; `mfa_already_enabled`, `busy`, `service_unavailable`.
+ */
+export async function beginTotpEnrollment(
+  deps: BeginTotpEnrollmentDeps,
+  request: Reauthentication,
+  deadlineMs: number,
+): Promise<TotpEnrollment> {
+  const { userId } = request;
+  const checked = await reauthenticate(deps, request, deadlineMs);
+  const secret = deps.randomBytes(TOTP_SECRET_BYTES);
+  const sealed = sealTotpSecret(deps.mfaKeys, userId, secret);
+  await orUnavailable(
+    transaction(deps.sql, async (tx) => {
+      const account = await lockAccount(tx, userId);
+      if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
+      if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
+      const isKept = await replaceUnconfirmedSecret(tx, { userId, createdAt: deps.now(), ...sealed });
+      if (!isKept) throw new DomainError("mfa_already_enabled");
+    }),
+  );
+  const url = otpauthUrl(secret, deps.mfaIssuer, checked.email);
+  return { secret: totpSecretText(secret), otpauthUrl: url, qrCode: qrCodeDataUrl(url) };
+}

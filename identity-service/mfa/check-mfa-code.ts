@@ -1,0 +1,153 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { TransactionSql } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { describeBrowser } from "../mail/describe-browser.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import { knownAddress } from "../mail/known-address.ts";
+import { enqueueMail } from "../mail/mail-outbox-store.ts";
+import { dailyNoticeId } from "../mail/notice-id.ts";
+import { endWrongRows } from "../throttle/mfa-guessing-store.ts";
+import { assertTriesLeft, noteWrongCode } from "../throttle/mfa-tries.ts";
+import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import {
+  consumeRecoveryCode,
+  consumeTotpStep,
+  countRecoveryCodes,
+  findTotpCredential,
+  type LockedUser,
+  type TotpCredential,
+} from "./mfa-store.ts";
+import { totpStep } from "./totp.ts";
+import { openTotpSecret } from "./totp-secret.ts";
+import { type ParsedCode, parseCode } from "./typed-code.ts";
+
+/** What counts as a code. */
+export const MFA_METHODS = ["totp", "recovery_code"] as const;
+export type MfaMethod = (typeof MFA_METHODS)[number];
+
+/** Wrong codes in a row from which on the owner gets a mail. */
+const TOLD_FROM = 5;
+
+/** What a device shows of an earlier login. */
+export interface DeviceShown {
+  /** As that login gave it; without one the device is unknown. */
+  deviceToken?: string;
+}
+
+/** Where a code was typed: in a session, or at a login. */
+export type CodeSource = "session" | DeviceShown;
+
+/**
+ * Checks a code of a user's second factor and consumes it. A wrong code is counted: the caller must commit the transaction,
+ * then fail with `refuseWrongCode`. The owner gets a mail about a used recovery code, and about guessing.
+ *
+ * @returns the kind of the code; undefined if it is wrong or used, or if there is no second factor.
+ * @throws {DomainError} `validation_failed`, `too_many_requests`: the code was not tried.
+ */
+export async function checkMfaCode(
+  tx: TransactionSql,
+  deps: Omit<MfaDeps, "sql">,
+  user: LockedUser,
+  typed: TypedCode,
+  source: CodeSource,
+  context: CallContext,
+): Promise<MfaMethod | undefined> {
+  const code = parseCode(typed.code);
+  const credential = await findTotpCredential(tx, user.id);
+  const isOn = credential !== undefined && credential.confirmedAt !== null;
+  const method =
+    isOn && code.kind === "recovery_code" ? await useRecoveryCode(tx, user, code.hash) : undefined;
+  const origin = { userId: user.id, isKnownDevice: isKnown(deps, user, credential, source) };
+  // Only now: whoever guesses at the app's codes must not keep the owner from a recovery code.
+  if (method === undefined) await assertTriesLeft(tx, deps, origin);
+  const accepted = method ?? (isOn ? await useTotpCode(tx, deps, user, credential, code) : undefined);
+  if (accepted === "recovery_code") await tellRecoveryCodeUse(tx, deps, user, typed, context);
+  if (accepted !== undefined) await endWrongRows(tx, user.id);
+  else {
+    const inARow = await noteWrongCode(tx, deps, origin);
+    if (isOn && inARow >= TOLD_FROM) await tellOfGuessing(tx, deps, user, typed);
+  }
+  return accepted;
+}
+
+/** To be called after the commit. Wakes the mail worker: there may be a mail about guessing. */
+export function refuseWrongCode(deps: Pick<MfaDeps, "wakeMailWorker">): never {
+  deps.wakeMailWorker();
+  throw new DomainError("mfa_code_invalid");
+}
+
+async function useRecoveryCode(
+  tx: TransactionSql,
+  user: LockedUser,
+  hash: Buffer,
+): Promise<"recovery_code" | undefined> {
+  // It needs no key: it is for when the app, or the encryption key, is lost.
+  return (await consumeRecoveryCode(tx, user.id, hash)) ? "recovery_code" : undefined;
+}
+
+async function useTotpCode(
+  tx: TransactionSql,
+  deps: Pick<MfaDeps, "mfaKeys" | "now">,
+  user: LockedUser,
+  credential: TotpCredential,
+  code: ParsedCode,
+): Promise<"totp" | undefined> {
+  if (code.kind !== "totp") return undefined;
+  const step = totpStep(openTotpSecret(deps.mfaKeys, user.id, credential), code.digits, deps.now());
+  return step !== undefined && (await consumeTotpStep(tx, user.id, step)) ? "totp" : undefined;
+}
+
+/** A device is known that has passed this second factor: a login before it was on needed the password only. */
+function isKnown(
+  deps: Pick<MfaDeps, "deviceTokens">,
+  user: LockedUser,
+  credential: TotpCredential | undefined,
+  source: CodeSource,
+): boolean {
+  if (source === "session") return true;
+  const device = deps.deviceTokens.read(source.deviceToken ?? "");
+  return (
+    device?.userId === user.id &&
+    device.passwordEpoch === user.passwordEpoch &&
+    credential?.confirmedAt != null &&
+    device.issuedAtS * 1_000 >= credential.confirmedAt.getTime()
+  );
+}
+
+async function tellRecoveryCodeUse(
+  tx: TransactionSql,
+  deps: Omit<MfaDeps, "sql">,
+  user: LockedUser,
+  typed: TypedCode,
+  context: CallContext,
+): Promise<void> {
+  const codesLeft = String(await countRecoveryCodes(tx, user.id));
+  const mail = { id: deps.newId(), userId: user.id, recipient: user.email };
+  const data = { ...seenFrom(deps, typed), codesLeft };
+  await enqueueMail(tx, { ...mail, template: "recovery-code-used", data }, deps.now());
+  const { clientIp, userAgent } = typed;
+  const used = { type: "recovery_code_used", userId: user.id, byOwner: true, clientIp, userAgent } as const;
+  await tellAudit(tx, deps, used, context);
+}
+
+/** A right password with wrong codes is the clearest sign of a stolen password: once a day while it goes on. */
+async function tellOfGuessing(
+  tx: TransactionSql,
+  deps: Omit<MfaDeps, "sql">,
+  user: LockedUser,
+  typed: TypedCode,
+): Promise<void> {
+  const now = deps.now();
+  const template = "mfa-guessed";
+  const mail = { id: dailyNoticeId(template, user.id, now), userId: user.id, recipient: user.email };
+  await enqueueMail(tx, { ...mail, template, data: seenFrom(deps, typed) }, now);
+}
+
+function seenFrom(deps: Pick<MfaDeps, "now">, { clientIp, userAgent }: TypedCode) {
+  return {
+    occurredAt: inUtc(deps.now()),
+    ip: knownAddress(clientIp),
+    browser: describeBrowser(userAgent),
+  };
+}

@@ -1,0 +1,101 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import type { MakeLinkDeps } from "../mail/make-link.ts";
+import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
+import { endWrongRows } from "../throttle/mfa-guessing-store.ts";
+import { assertTriesLeft, noteWrongCode } from "../throttle/mfa-tries.ts";
+import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
+import { giveRecoveryCodes } from "./give-recovery-codes.ts";
+import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import { enqueueMfaEnabled } from "./mfa-notice.ts";
+import { confirmTotpCredential, consumeTotpStep, findTotpCredential, lockUserForMfa } from "./mfa-store.ts";
+import { totpStep } from "./totp.ts";
+import { openTotpSecret } from "./totp-secret.ts";
+import { parseCode } from "./typed-code.ts";
+
+/** How long a secret may wait for its first code. */
+const ENROLLMENT_TTL_MS = 15 * 60_000;
+
+export interface ConfirmTotpEnrollmentDeps extends MfaDeps, EndSessionsDeps, MakeLinkDeps {
+  /** Cryptographically random. */
+  randomBytes: (count: number) => Buffer;
+}
+
+/** Who sets up, and the first code of the app. */
+export interface EnrollmentConfirmation extends TypedCode {
+  userId: string;
+  /** The session that goes on. */
+  sessionId: string;
+}
+
+/** The second factor is on. */
+export interface ConfirmedEnrollment {
+  /** Shown once. Never logged. */
+  recoveryCodes: string[];
+  endedSessionIds: readonly string[];
+}
+
+/**
+ * Turns the second factor on, once its app has shown a right code, and ends the user's other sessions, which never had
+ * one: written down with the change, and done before the answer where token-service is there.
+ *
+ * @throws {DomainError} `mfa_code_invalid`, also without a secret of the last 15 minutes; `email_not_verified` while the
+ *   credentials are not proven; `mfa_already_enabled`;
+ *   `too_many_requests`, `service_unavailable`.
+ */
+export async function confirmTotpEnrollment(
+  deps: ConfirmTotpEnrollmentDeps,
+  request: EnrollmentConfirmation,
+  context: CallContext,
+): Promise<ConfirmedEnrollment> {
+  const enabled = await orUnavailable(transaction(deps.sql, (tx) => enable(tx, deps, request, context)));
+  // After the commit: the try is counted.
+  if (enabled === undefined) throw new DomainError("mfa_code_invalid");
+  deps.wakeMailWorker();
+  const endedSessionIds = await endSessionsOfMfaChange(deps, enabled.end, context);
+  return { recoveryCodes: enabled.recoveryCodes, endedSessionIds };
+}
+
+/** @returns undefined for a wrong code. */
+async function enable(
+  tx: TransactionSql,
+  deps: ConfirmTotpEnrollmentDeps,
+  request: EnrollmentConfirmation,
+  context: CallContext,
+): Promise<{ recoveryCodes: string[]; end: SessionEnd } | undefined> {
+  const { userId, sessionId: exceptSessionId } = request;
+  const now = deps.now();
+  const user = await lockUserForMfa(tx, userId);
+  if (user === undefined || !user.isActive) throw new DomainError("mfa_code_invalid");
+  const credential = await findTotpCredential(tx, userId);
+  if (credential !== undefined && credential.confirmedAt !== null) {
+    throw new DomainError("mfa_already_enabled");
+  }
+  // The address may have changed, or everything been evicted, since the enrollment began.
+  if (!user.areCredentialsProven) throw new DomainError("email_not_verified");
+  const origin = { userId, isKnownDevice: true };
+  await assertTriesLeft(tx, deps, origin);
+  const isFresh =
+    credential !== undefined && now.getTime() - credential.createdAt.getTime() < ENROLLMENT_TTL_MS;
+  const code = parseCode(request.code);
+  const step =
+    isFresh && code.kind === "totp"
+      ? totpStep(openTotpSecret(deps.mfaKeys, userId, credential), code.digits, now)
+      : undefined;
+  // The code is used up: it will not log in as well.
+  if (step === undefined || !(await consumeTotpStep(tx, userId, step))) {
+    await noteWrongCode(tx, deps, origin);
+    return undefined;
+  }
+  await confirmTotpCredential(tx, userId, now);
+  await endWrongRows(tx, userId);
+  const recoveryCodes = await giveRecoveryCodes(tx, deps, userId);
+  await enqueueMfaEnabled(tx, deps, user, request);
+  const { clientIp, userAgent } = request;
+  await tellAudit(tx, deps, { type: "mfa_enabled", userId, byOwner: true, clientIp, userAgent }, context);
+  const end = await owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "mfa_enabled" });
+  return { recoveryCodes, end };
+}

@@ -1,0 +1,62 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { isStill, type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
+import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
+import { type LockedAccount, lockAccount } from "../users/account-store.ts";
+import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";
+import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
+import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import { enqueueMfaNotice } from "./mfa-notice.ts";
+import { deleteSecondFactor, lockUserForMfa } from "./mfa-store.ts";
+
+/** Who turns it off, with both factors. */
+export interface DisableRequest extends TypedCode {
+  userId: string;
+  /** The session that goes on. */
+  sessionId: string;
+  password: string;
+}
+
+/**
+ * Turns the second factor off and forgets it, recovery codes included. The user's other sessions end.
+ *
+ * @returns the ids of the sessions that ended.
+ * @throws {DomainError} `invalid_credentials`; `mfa_code_invalid`, also when there is none to turn off;
+ *   `too_many_requests`, `busy`, `service_unavailable`.
+ */
+export async function disableTotp(
+  deps: MfaDeps & ReauthenticateDeps & EndSessionsDeps,
+  request: DisableRequest,
+  context: CallContext,
+): Promise<readonly string[]> {
+  const checked = await reauthenticate(deps, request, context.deadlineMs);
+  const end = await orUnavailable(
+    transaction(deps.sql, (tx) => disable(tx, deps, { request, checked, context })),
+  );
+  // After the commit: the try is counted.
+  if (end === undefined) refuseWrongCode(deps);
+  deps.wakeMailWorker();
+  return endSessionsOfMfaChange(deps, end, context);
+}
+
+/** @returns undefined for a wrong code. */
+async function disable(
+  tx: TransactionSql,
+  deps: MfaDeps,
+  step: { request: DisableRequest; checked: LockedAccount; context: CallContext },
+): Promise<SessionEnd | undefined> {
+  const { request, checked, context } = step;
+  const { userId, sessionId: exceptSessionId, clientIp, userAgent } = request;
+  if (!isStill(checked, await lockAccount(tx, userId))) throw new DomainError("invalid_credentials");
+  const user = await lockUserForMfa(tx, userId);
+  if (user === undefined) throw new DomainError("invalid_credentials");
+  const method = await checkMfaCode(tx, deps, user, request, "session", context);
+  if (method === undefined) return undefined;
+  await deleteSecondFactor(tx, userId);
+  await enqueueMfaNotice(tx, deps, user, "mfa-disabled", request);
+  await tellAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true, clientIp, userAgent }, context);
+  return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "mfa_disabled" });
+}

@@ -1,0 +1,40 @@
+import type { TransactionSql } from "../../service-kit/postgres.ts";
+import { describeBrowser } from "../mail/describe-browser.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import { knownAddress } from "../mail/known-address.ts";
+import { enqueueMail } from "../mail/mail-outbox-store.ts";
+import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
+import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import type { LockedUser } from "./mfa-store.ts";
+
+export type MfaNoticeDeps = Pick<MfaDeps, "now" | "newId">;
+
+/** Tells a user of a change of the second factor, in its transaction. */
+export async function enqueueMfaNotice(
+  tx: TransactionSql,
+  deps: MfaNoticeDeps,
+  user: LockedUser,
+  template: "mfa-disabled" | "recovery-codes-renewed",
+  from: Pick<TypedCode, "clientIp" | "userAgent">,
+): Promise<void> {
+  const data = noticeOf(deps, from);
+  const mail = { id: deps.newId(), userId: user.id, recipient: user.email };
+  await enqueueMail(tx, { ...mail, template, data }, deps.now());
+}
+
+/** Tells a user that the second factor is on, with a link that takes that back: an intruder may have set it up. */
+export async function enqueueMfaEnabled(
+  tx: TransactionSql,
+  deps: MfaNoticeDeps & MakeLinkDeps,
+  { id: userId, email: recipient }: LockedUser,
+  from: Pick<TypedCode, "clientIp" | "userAgent">,
+): Promise<void> {
+  const link = await makeLink(tx, deps, { userId, purpose: "undo_access_change" });
+  const data = { ...noticeOf(deps, from), link };
+  const mail = { id: deps.newId(), userId, recipient };
+  await enqueueMail(tx, { ...mail, template: "mfa-enabled", data }, deps.now());
+}
+
+function noticeOf(deps: MfaNoticeDeps, { clientIp, userAgent }: Pick<TypedCode, "clientIp" | "userAgent">) {
+  return { occurredAt: inUtc(deps.now()), ip: knownAddress(clientIp), browser: describeBrowser(userAgent) };
+}

@@ -1,0 +1,243 @@
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+
+/** Arbitrary, and the same in every version. */
+const REENCRYPTION_LOCK = 7_031_102;
+
+/** A TOTP secret as it is kept. */
+export interface EncryptedSecret {
+  secretEncrypted: Buffer;
+  /** Of the key-encryption key. */
+  keyId: string;
+}
+
+/** A user whose second factor nobody else is at: until the transaction ends. */
+export interface LockedUser {
+  id: string;
+  email: string;
+  isActive: boolean;
+  /** Goes up with each end of the user's sessions. */
+  sessionEpoch: number;
+  /** No session before the password was changed. */
+  mustChangePassword: boolean;
+  /** Goes up with each new password. */
+  passwordEpoch: number;
+  /** The credentials were proven together with the mailbox of `email`. */
+  areCredentialsProven: boolean;
+}
+
+/** A user's TOTP secret, confirmed or not. */
+export interface TotpCredential extends EncryptedSecret {
+  createdAt: Date;
+  /** Null while it does not count. */
+  confirmedAt: Date | null;
+}
+
+/** How a login began: by password, or by an identity provider. As in `amr`. */
+export type FirstFactor = "pwd" | "fed";
+
+/** A login that waits for a code. */
+export interface MfaChallenge {
+  /** SHA-256 of the tempToken. */
+  tokenHash: Buffer;
+  userId: string;
+  firstFactor: FirstFactor;
+  /** The user's when the password was right. */
+  sessionEpoch: number;
+  createdAt: Date;
+  expiresAt: Date;
+  /** Where the password came from. May be empty. */
+  ip: string;
+  /** At most 512 characters. May be empty. */
+  userAgent: string;
+}
+
+/** Serialises all that happens to a user's second factor. Undefined if the user is gone. */
+export async function lockUserForMfa(tx: TransactionSql, userId: string): Promise<LockedUser | undefined> {
+  const [row] = await tx<LockedUser[]>`
+    select id, email, status = 'active' as "isActive", session_epoch as "sessionEpoch",
+      must_change_password as "mustChangePassword", password_epoch as "passwordEpoch",
+      coalesce(credentials_proven_email = email, false) as "areCredentialsProven"
+    from users where id = ${userId} for no key update
+  `;
+  return row;
+}
+
+/** Keeps a secret that is not confirmed, in place of an earlier one. @returns false, with nothing changed, if one is. */
+export async function replaceUnconfirmedSecret(
+  sql: Sql | TransactionSql,
+  secret: EncryptedSecret & { userId: string; createdAt: Date },
+): Promise<boolean> {
+  const result = await sql`
+    insert into totp_credentials (user_id, secret_encrypted, key_id, created_at)
+    values (${secret.userId}, ${secret.secretEncrypted}, ${secret.keyId}, ${secret.createdAt})
+    on conflict (user_id) do update
+    set secret_encrypted = excluded.secret_encrypted, key_id = excluded.key_id, created_at = excluded.created_at,
+      last_step = 0
+    where totp_credentials.confirmed_at is null
+  `;
+  return result.count === 1;
+}
+
+export async function findTotpCredential(
+  tx: TransactionSql,
+  userId: string,
+): Promise<TotpCredential | undefined> {
+  const [row] = await tx<TotpCredential[]>`
+    select secret_encrypted as "secretEncrypted", key_id as "keyId", created_at as "createdAt",
+      confirmed_at as "confirmedAt"
+    from totp_credentials where user_id = ${userId}
+  `;
+  return row;
+}
+
+/** Turns a secret on. */
+export async function confirmTotpCredential(tx: TransactionSql, userId: string, at: Date): Promise<void> {
+  await tx`update totp_credentials set confirmed_at = ${at} where user_id = ${userId} and confirmed_at is null`;
+}
+
+/**
+ * Uses up a time step, and with it every earlier one.
+ *
+ * @returns false, with nothing changed, if it or a later one was used before.
+ * @see RFC 6238 §5.2.
+ */
+export async function consumeTotpStep(tx: TransactionSql, userId: string, step: number): Promise<boolean> {
+  const result = await tx`
+    update totp_credentials set last_step = ${step} where user_id = ${userId} and last_step < ${step}
+  `;
+  return result.count === 1;
+}
+
+/** Secrets that a key encrypts, locked, in the order of their users. @param page `afterUserId` null: from the first on. */
+export async function lockSecretsOfKey(
+  tx: TransactionSql,
+  keyId: string,
+  page: { afterUserId: string | null; limit: number },
+): Promise<(EncryptedSecret & { userId: string })[]> {
+  return tx<(EncryptedSecret & { userId: string })[]>`
+    select user_id as "userId", secret_encrypted as "secretEncrypted", key_id as "keyId"
+    from totp_credentials
+    where key_id = ${keyId} and (${page.afterUserId}::uuid is null or user_id > ${page.afterUserId}::uuid)
+    order by user_id limit ${page.limit} for update
+  `;
+}
+
+/** The same secrets under another key. In the transaction that has them locked. */
+export async function replaceEncryptions(
+  tx: TransactionSql,
+  secrets: readonly (EncryptedSecret & { userId: string })[],
+): Promise<void> {
+  if (secrets.length === 0) return;
+  const rows = secrets.map(({ userId, secretEncrypted, keyId }) => [userId, secretEncrypted, keyId]);
+  await tx`
+    update totp_credentials as credential
+    set secret_encrypted = renewed.secret_encrypted::bytea, key_id = renewed.key_id
+    from (values ${tx(rows as never)}) as renewed (user_id, secret_encrypted, key_id)
+    where credential.user_id = renewed.user_id::uuid
+  `;
+}
+
+/** Whether this transaction, of all replicas, is the one that encrypts secrets anew. */
+export async function lockReencryption(tx: TransactionSql): Promise<boolean> {
+  const [row] = await tx<{ isLocked: boolean }[]>`
+    select pg_try_advisory_xact_lock(${REENCRYPTION_LOCK}) as "isLocked"
+  `;
+  return row?.isLocked === true;
+}
+
+/** How many secrets these keys encrypt. */
+export async function countSecretsOfKeys(sql: Sql, keyIds: readonly string[]): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from totp_credentials where key_id = any(${[...keyIds]})
+  `;
+  return row?.count ?? 0;
+}
+
+/** Makes these the user's recovery codes, and no others. @param hashes SHA-256 of each. */
+export async function replaceRecoveryCodes(
+  tx: TransactionSql,
+  userId: string,
+  hashes: readonly Buffer[],
+  at: Date,
+): Promise<void> {
+  await tx`delete from recovery_codes where user_id = ${userId}`;
+  const rows = hashes.map((hash) => ({ user_id: userId, code_hash: hash, created_at: at }));
+  await tx`insert into recovery_codes ${tx(rows)}`;
+}
+
+/** Uses up a recovery code. @returns false if it is none of the user's, or no longer. */
+export async function consumeRecoveryCode(
+  tx: TransactionSql,
+  userId: string,
+  hash: Buffer,
+): Promise<boolean> {
+  const result = await tx`delete from recovery_codes where user_id = ${userId} and code_hash = ${hash}`;
+  return result.count === 1;
+}
+
+/** How many recovery codes were not used yet. */
+export async function countRecoveryCodes(sql: Sql | TransactionSql, userId: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from recovery_codes where user_id = ${userId}
+  `;
+  return row?.count ?? 0;
+}
+
+/** Removes a user's second factor: secret, recovery codes, waiting logins and what was counted of wrong codes. @returns false if none was on. */
+export async function deleteSecondFactor(tx: TransactionSql, userId: string): Promise<boolean> {
+  const removed = await tx<{ wasOn: boolean }[]>`
+    delete from totp_credentials where user_id = ${userId} returning confirmed_at is not null as "wasOn"
+  `;
+  await tx`delete from recovery_codes where user_id = ${userId}`;
+  await tx`delete from mfa_challenges where user_id = ${userId}`;
+  await tx`delete from mfa_failures where user_id = ${userId}`;
+  await tx`delete from mfa_guessing where user_id = ${userId}`;
+  return removed[0]?.wasOn === true;
+}
+
+export async function insertMfaChallenge(sql: Sql, challenge: MfaChallenge): Promise<void> {
+  const { tokenHash, userId, firstFactor, sessionEpoch, createdAt, expiresAt, ip, userAgent } = challenge;
+  await sql`
+    insert into mfa_challenges (token_hash, user_id, first_factor, session_epoch, created_at, expires_at, ip, user_agent)
+    values (${tokenHash}, ${userId}, ${firstFactor}, ${sessionEpoch}, ${createdAt}, ${expiresAt}, ${ip}, ${userAgent})
+  `;
+}
+
+/** Whose login a token stands for and how it began, whatever became of it. */
+export async function findChallenge(
+  tx: TransactionSql,
+  tokenHash: Buffer,
+): Promise<{ userId: string; firstFactor: FirstFactor } | undefined> {
+  const [row] = await tx<{ userId: string; firstFactor: FirstFactor }[]>`
+    select user_id as "userId", first_factor as "firstFactor" from mfa_challenges where token_hash = ${tokenHash}
+  `;
+  return row;
+}
+
+/** Counts one try. @returns false, with nothing changed, if the challenge is over or has had `maxTries`. */
+export async function countChallengeTry(
+  tx: TransactionSql,
+  which: { tokenHash: Buffer; sessionEpoch: number; now: Date; maxTries: number },
+): Promise<boolean> {
+  const result = await tx`
+    update mfa_challenges set attempts = attempts + 1
+    where token_hash = ${which.tokenHash} and session_epoch = ${which.sessionEpoch}
+      and consumed_at is null and expires_at > ${which.now} and attempts < ${which.maxTries}
+  `;
+  return result.count === 1;
+}
+
+/** Ends a challenge in success. Call it in the transaction of `countChallengeTry`, which holds the row's lock. */
+export async function consumeChallenge(tx: TransactionSql, tokenHash: Buffer, now: Date): Promise<void> {
+  await tx`update mfa_challenges set consumed_at = ${now} where token_hash = ${tokenHash}`;
+}
+
+/** Deletes challenges that ended before; at most `limit`. */
+export async function deleteEndedChallenges(sql: Sql, endedBefore: Date, limit: number): Promise<void> {
+  await sql`
+    delete from mfa_challenges where token_hash in (
+      select token_hash from mfa_challenges where expires_at < ${endedBefore}
+      order by expires_at limit ${limit} for update skip locked
+    )
+  `;
+}

@@ -1,0 +1,102 @@
+import type { EncryptionKey } from "../../service-kit/key-cipher.ts";
+import type { Logger } from "../../service-kit/logger.ts";
+import type { Metrics } from "../../service-kit/metrics.ts";
+import { type Sql, transaction } from "../../service-kit/postgres.ts";
+import { countSecretsOfKeys, lockReencryption, lockSecretsOfKey, replaceEncryptions } from "./mfa-store.ts";
+import { type MfaKeys, openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
+
+/** Secrets that are locked at once: some milliseconds for a login that needs one of them. */
+const BATCH = 500;
+const MAX_NAMED_USERS = 10;
+
+export interface ReencryptDeps {
+  sql: Sql;
+  mfaKeys: MfaKeys;
+  logger: Logger;
+}
+
+/** What a pass over all secrets came to. */
+export interface ReencryptionPass {
+  done: number;
+  /** Of secrets that no key reads: they are left as they are. */
+  unreadable: readonly string[];
+}
+
+/**
+ * Encrypts with the present key what an earlier one encrypts, a batch a transaction. Both keys are readable meanwhile, so
+ * nothing waits for it. Of any number of replicas, one works at a time; the others return at once.
+ */
+export async function reencryptTotpSecrets(deps: ReencryptDeps): Promise<ReencryptionPass> {
+  const [, ...earlier] = deps.mfaKeys;
+  let done = 0;
+  const unreadable: string[] = [];
+  for (const key of earlier) {
+    let afterUserId: string | null = null;
+    do {
+      const batch: Batch = await reencryptBatch(deps, key, afterUserId);
+      done += batch.done;
+      unreadable.push(...batch.unreadable);
+      afterUserId = batch.lastUserId;
+    } while (afterUserId !== null);
+  }
+  return { done, unreadable };
+}
+
+interface Batch extends ReencryptionPass {
+  /** Null at the end, and while another replica is at it. */
+  lastUserId: string | null;
+}
+
+function reencryptBatch(
+  { sql, mfaKeys }: ReencryptDeps,
+  key: EncryptionKey,
+  afterUserId: string | null,
+): Promise<Batch> {
+  return transaction(sql, async (tx) => {
+    if (!(await lockReencryption(tx))) return { done: 0, unreadable: [], lastUserId: null };
+    const secrets = await lockSecretsOfKey(tx, key.id, { afterUserId, limit: BATCH });
+    const renewed = secrets.flatMap(({ userId, ...sealed }) => {
+      const secret = openOrUndefined(mfaKeys, userId, sealed);
+      return secret === undefined ? [] : [{ userId, ...sealTotpSecret(mfaKeys, userId, secret) }];
+    });
+    await replaceEncryptions(tx, renewed);
+    const isRenewed = new Set(renewed.map(({ userId }) => userId));
+    const unreadable = secrets.map(({ userId }) => userId).filter((userId) => !isRenewed.has(userId));
+    return { done: renewed.length, unreadable, lastUserId: secrets.at(-1)?.userId ?? null };
+  });
+}
+
+function openOrUndefined(...[keys, userId, sealed]: Parameters<typeof openTotpSecret>): Buffer | undefined {
+  try {
+    return openTotpSecret(keys, userId, sealed);
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * A pass that can be repeated: logs what it did, what it cannot read whenever that changes, and shows what is left.
+ */
+export function createReencryption(deps: ReencryptDeps, metrics: Metrics): () => Promise<void> {
+  const earlierIds = deps.mfaKeys.slice(1).map(({ id }) => id);
+  let left = 0;
+  let toldUnreadable = 0;
+  metrics.gauge(
+    "gatehouse_totp_secrets_under_earlier_key",
+    "TOTP secrets that the key before the present one encrypts. At 0 that key is not needed any more.",
+    [],
+    (gauge) => gauge.set(left),
+  );
+  return async () => {
+    if (earlierIds.length === 0) return;
+    const { done, unreadable } = await reencryptTotpSecrets(deps);
+    left = await countSecretsOfKeys(deps.sql, earlierIds);
+    if (done > 0) deps.logger.info({ done, left }, "TOTP secrets encrypted with the present key");
+    if (unreadable.length > 0 && unreadable.length !== toldUnreadable) {
+      const userIds = unreadable.slice(0, MAX_NAMED_USERS);
+      const message = "TOTP secrets cannot be read; their owners can use recovery codes only";
+      deps.logger.error({ count: unreadable.length, userIds }, message);
+    }
+    toldUnreadable = unreadable.length;
+  };
+}

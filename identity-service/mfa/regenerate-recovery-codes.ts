@@ -1,0 +1,44 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";
+import { giveRecoveryCodes } from "./give-recovery-codes.ts";
+import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import { enqueueMfaNotice } from "./mfa-notice.ts";
+import { lockUserForMfa } from "./mfa-store.ts";
+
+export interface RegenerateRecoveryCodesDeps extends MfaDeps {
+  /** Cryptographically random. */
+  randomBytes: (count: number) => Buffer;
+}
+
+/**
+ * Replaces a user's recovery codes; the old ones stop working.
+ *
+ * @returns ten codes, shown once. Never logged.
+ * @throws {DomainError} `mfa_code_invalid`, also without a second factor; `too_many_requests`, `service_unavailable`.
+ */
+export async function regenerateRecoveryCodes(
+  deps: RegenerateRecoveryCodesDeps,
+  request: TypedCode & { userId: string },
+  context: CallContext,
+): Promise<string[]> {
+  const { userId, clientIp, userAgent } = request;
+  const codes = await orUnavailable(
+    transaction(deps.sql, async (tx) => {
+      const user = await lockUserForMfa(tx, userId);
+      if (user === undefined || !user.isActive) return undefined;
+      const method = await checkMfaCode(tx, deps, user, request, "session", context);
+      if (method === undefined) return undefined;
+      const given = await giveRecoveryCodes(tx, deps, userId);
+      await enqueueMfaNotice(tx, deps, user, "recovery-codes-renewed", request);
+      const type = "recovery_codes_renewed";
+      await tellAudit(tx, deps, { type, userId, byOwner: true, clientIp, userAgent }, context);
+      return given;
+    }),
+  );
+  // After the commit: the try is counted.
+  if (codes === undefined) refuseWrongCode(deps);
+  deps.wakeMailWorker();
+  return codes;
+}

@@ -1,0 +1,191 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { findIdentityUser, insertIdentity } from "../identities/external-identity-store.ts";
+import { claimAccount } from "../ownership/claim-account.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
+import {
+  findAccountById,
+  type LockedAccount,
+  lockAccount,
+  setCredentialsProven,
+} from "../users/account-store.ts";
+import {
+  type Account,
+  findAccount,
+  findAccountOfUser,
+  insertUser,
+  lockAddresses,
+} from "../users/user-store.ts";
+import type { ExternalPerson } from "./external-person.ts";
+import type { CallOrigin, OAuthDeps } from "./oauth-deps.ts";
+import type { RelyingParty } from "./relying-party.ts";
+import { tellIdentityChange } from "./tell-identity-change.ts";
+
+/** A person, as a provider proved them, on their way in. */
+export interface Arrival extends CallOrigin {
+  party: Pick<RelyingParty, "name" | "displayName" | "issuer">;
+  person: ExternalPerson;
+}
+
+/** The account that a person has come to. */
+export interface OpenedAccount {
+  account: Account;
+  /** For `endSessions` before a new session begins: the person has claimed the account. */
+  end: SessionEnd | undefined;
+}
+
+/**
+ * The account of a person who has logged in at a provider. A linked account is found by issuer and subject; the address that
+ * the provider reports later does not matter. An identity that is not linked gets the account with its address, if the
+ * provider has verified the address, or a new one. If the credentials of that account were never proven with its mailbox, the
+ * person claims it: all its credentials and sessions are removed. An account with a privileged role is never linked or
+ * claimed this way.
+ *
+ * @throws {DomainError} `link_required` if the account exists and must not be linked; `email_not_verified` where the API does
+ *   not disclose accounts, and the provider has not verified the address; `oauth_failed` if the account may not log in, or a
+ *   new one would have no address; `service_unavailable` if the identity is linked and unlinked concurrently.
+ */
+export async function accountOfPerson(
+  deps: OAuthDeps,
+  arrival: Arrival,
+  context: CallContext,
+): Promise<OpenedAccount> {
+  const open = () => transaction(deps.sql, (tx) => findOrMake(tx, deps, arrival, context));
+  const opened = (await open()) ?? (await open());
+  if (opened === undefined) throw new DomainError("service_unavailable");
+  if (opened.account.status !== "active") throw new DomainError("oauth_failed");
+  return opened;
+}
+
+/**
+ * @returns undefined, without a change, if the identity was linked while this waited for a lock. Locking its account now could
+ *   deadlock with a login that takes both locks in the other order. The next transaction finds the link.
+ */
+async function findOrMake(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  context: CallContext,
+): Promise<OpenedAccount | undefined> {
+  const linkedTo = await findIdentityUser(tx, keyOf(arrival));
+  if (linkedTo !== undefined) return openLinked(tx, deps, arrival, linkedTo, context);
+  const { email } = arrival.person;
+  if (email === undefined) throw new DomainError("oauth_failed", "the provider tells no address");
+  // Whoever claims an address that the provider has not checked would learn whether it has an account.
+  if (!deps.registrationDiscloses && !arrival.person.isEmailVerified) {
+    throw new DomainError("email_not_verified");
+  }
+  const owner = await findAccount(tx, email);
+  // The account's lock comes before the address's, as everywhere.
+  if (owner !== undefined) return linkByAddress(tx, deps, arrival, owner.user.id, context);
+  await lockAddresses(tx, [email]);
+  // Whoever came first is seen now: the same person in another tab, or a registration.
+  if ((await findIdentityUser(tx, keyOf(arrival))) !== undefined) return undefined;
+  return { account: await makeAccount(tx, deps, arrival, email, context), end: undefined };
+}
+
+/** Opens the account that the identity is linked to. */
+async function openLinked(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  userId: string,
+  context: CallContext,
+): Promise<OpenedAccount> {
+  const seen = await findAccountById(tx, userId);
+  // Locked only where something is to change: most logins change nothing here.
+  const owner = seen && isClaimable(seen, arrival) ? await lockAccount(tx, userId) : undefined;
+  const isLinked = owner !== undefined && (await findIdentityUser(tx, keyOf(arrival))) === userId;
+  const isClaim = isLinked && owner.isActive && isClaimable(owner, arrival);
+  const end = isClaim ? await claim(tx, deps, arrival, owner, context) : undefined;
+  return { account: existing(await findAccountOfUser(tx, userId)), end };
+}
+
+/** Links the identity to the account with the same address, if both are certainly the same person's. */
+async function linkByAddress(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  userId: string,
+  context: CallContext,
+): Promise<OpenedAccount | undefined> {
+  const { person, party } = arrival;
+  const owner = await lockAccount(tx, userId);
+  // The same person in another tab may have been first.
+  if ((await findIdentityUser(tx, keyOf(arrival))) !== undefined) return undefined;
+  const isTheirs = owner?.email === person.email && person.isEmailVerified;
+  if (owner === undefined || !isTheirs || owner.isPrivileged) throw new DomainError("link_required");
+  if (!owner.isActive) throw new DomainError("oauth_failed");
+  const end = isClaimable(owner, arrival) ? await claim(tx, deps, arrival, owner, context) : undefined;
+  if (!(await link(tx, deps, arrival, userId))) throw new DomainError("link_required");
+  if (end === undefined) {
+    const change = { userId, email: owner.email, provider: party, change: "linked" } as const;
+    await tellIdentityChange(tx, deps, change, arrival, context);
+  } else {
+    const { clientIp, userAgent } = arrival;
+    const linked = { type: "identity_linked", userId, reason: party.name } as const;
+    await tellAudit(tx, deps, { ...linked, byOwner: true, clientIp, userAgent }, context);
+  }
+  return { account: existing(await findAccountOfUser(tx, userId)), end };
+}
+
+/** The provider has checked the address, and nobody has shown to hold both the account's credentials and its mailbox. */
+function isClaimable(account: LockedAccount, { person }: Arrival): boolean {
+  const isTheirs = person.isEmailVerified && account.email === person.email;
+  return isTheirs && account.credentialsProvenAt === null && !account.isPrivileged;
+}
+
+async function claim(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  owner: LockedAccount,
+  context: CallContext,
+): Promise<SessionEnd> {
+  const { clientIp, userAgent, party } = arrival;
+  const by = "provider_claim";
+  const keptIdentity = keyOf(arrival);
+  const how = { by, provider: party, keptIdentity, clientIp, userAgent } as const;
+  const { end } = await claimAccount(tx, deps, owner, how, context);
+  await setCredentialsProven(tx, owner.id, deps.now());
+  return end;
+}
+
+async function makeAccount(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  email: string,
+  context: CallContext,
+): Promise<Account> {
+  const { firstName, lastName, isEmailVerified: emailVerified } = arrival.person;
+  const names = { firstName, lastName };
+  const id = deps.newId();
+  const createdAt = deps.now();
+  const facts = { role: "USER", emailVerified, mfaEnabled: false, passwordHash: null } as const;
+  const isNew = await insertUser(tx, { id, email, ...names, createdAt, ...facts });
+  if (!isNew || !(await link(tx, deps, arrival, id))) throw new DomainError("link_required");
+  if (emailVerified) await setCredentialsProven(tx, id, createdAt);
+  const { clientIp, userAgent, party } = arrival;
+  const made = { userId: id, byOwner: true, reason: party.name, clientIp, userAgent } as const;
+  await tellAudit(tx, deps, { type: "user_registered", ...made }, context);
+  await tellAudit(tx, deps, { type: "identity_linked", ...made }, context);
+  return existing(await findAccountOfUser(tx, id));
+}
+
+function link(tx: TransactionSql, deps: OAuthDeps, arrival: Arrival, userId: string): Promise<boolean> {
+  const { party, person } = arrival;
+  const identity = { provider: party.name, email: person.email ?? null, linkedAt: deps.now(), userId };
+  return insertIdentity(tx, { ...keyOf(arrival), ...identity });
+}
+
+export function keyOf({ party, person }: Arrival): { issuer: string; subject: string } {
+  return { issuer: party.issuer, subject: person.subject };
+}
+
+function existing(account: Account | undefined): Account {
+  if (account === undefined) throw new Error("the account of this transaction is not there");
+  return account;
+}

@@ -1,0 +1,149 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable } from "../../service-kit/postgres.ts";
+import { listIdentities } from "../identities/external-identity-store.ts";
+import { insertFlow, type OAuthFlow } from "../identities/oauth-store.ts";
+import { findSessionEpoch } from "../sessions/session-end-store.ts";
+import { type SpendCallDeps, spendOrRefuse } from "../throttle/spend-call.ts";
+import type { OAuthDeps } from "./oauth-deps.ts";
+import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
+import { type IdentityOwner, type ProveOwnerDeps, proveOwner } from "./prove-owner.ts";
+import type { RelyingParty } from "./relying-party.ts";
+
+const FLOW_LIFETIME_S = 600;
+
+export type BeginOAuthLoginDeps = OAuthDeps & ProveOwnerDeps & SpendCallDeps;
+
+/** Where a browser is about to go, and for what. */
+export interface OAuthBeginning {
+  provider: string;
+  /** Empty: the first of the list. */
+  returnTo: string;
+  /** S256 of a verifier. Empty: tokens, no code. */
+  codeChallenge: string;
+  /** What the browser has kept of an earlier beginning. May be empty. */
+  browserToken: string;
+  /** Whether only this origin can have given it that. */
+  isBrowserTokenSecure: boolean;
+  /** Whose account the one at the provider is to be linked to. Undefined: a login. */
+  linkTo: IdentityOwner | undefined;
+  /** Empty (a gateway of an earlier version): counted only against everybody's budget. */
+  clientIp: string;
+  /** The device token that an earlier login issued. May be empty. */
+  deviceToken?: string;
+}
+
+/** The way to the provider. */
+export interface OAuthDeparture {
+  authorizationUrl: string;
+  /** 256 bits in base64url. Never logged. */
+  browserToken: string;
+  expiresInS: number;
+  isSecure: boolean;
+}
+
+/**
+ * Begins a login at an identity provider, or the linking of an account there: a row that a browser with the token
+ * can use once, within ten minutes. Flows of one browser share its token, so that two tabs do not end each other.
+ *
+ * @throws {DomainError} `provider_not_found`; `validation_failed`; `too_many_requests`; for linking `already_linked`, `email_not_verified` while the credentials are not proven, and what `proveOwner`
+ *   throws; `service_unavailable` also while nothing is known of the provider.
+ */
+export async function beginOAuthLogin(
+  deps: BeginOAuthLoginDeps,
+  beginning: OAuthBeginning,
+  context: CallContext,
+): Promise<OAuthDeparture> {
+  const party = relyingPartyOf(deps, beginning.provider);
+  const returnTo = allowedReturnTo(deps, beginning.returnTo);
+  const codeChallenge = beginning.codeChallenge || null;
+  if (codeChallenge !== null && handleHash(codeChallenge) === undefined) throw badField("codeChallenge");
+  await spendOrRefuse(deps, {
+    kind: "oauth_login",
+    clientIp: beginning.clientIp,
+    deviceToken: beginning.deviceToken,
+    // A session speaks for whoever links.
+    isKnown: beginning.linkTo !== undefined,
+  });
+  const link = await linkOf(deps, party, beginning.linkTo, context);
+  const state = newHandle(deps.randomBytes);
+  const { browserToken, browserHash } = browserOf(deps, beginning);
+  const proof = {
+    state,
+    nonce: deps.flowSecrets.nonceOf(state),
+    verifier: deps.flowSecrets.verifierOf(state),
+  };
+  const authorizationUrl = await party.authorizationUrl(proof, context.deadlineMs);
+  const createdAt = deps.now();
+  const expiresAt = new Date(createdAt.getTime() + FLOW_LIFETIME_S * 1_000);
+  const stateHash = hashOf(state);
+  await orUnavailable(
+    insertFlow(deps.sql, {
+      stateHash,
+      browserHash,
+      provider: party.name,
+      returnTo,
+      codeChallenge,
+      ...link,
+      createdAt,
+      expiresAt,
+    }),
+  );
+  const isSecure = deps.isPublicOriginSecure;
+  return { authorizationUrl: authorizationUrl.href, browserToken, expiresInS: FLOW_LIFETIME_S, isSecure };
+}
+
+/** @throws {DomainError} `provider_not_found`. */
+export function relyingPartyOf(deps: Pick<OAuthDeps, "relyingParties">, name: string): RelyingParty {
+  const party = deps.relyingParties.get(name);
+  if (party === undefined) throw new DomainError("provider_not_found");
+  return party;
+}
+
+function allowedReturnTo({ returnTo: [first = "", ...others] }: OAuthDeps, wanted: string): string {
+  if (wanted === "" || wanted === first) return first;
+  if (!others.includes(wanted)) throw badField("returnTo");
+  return wanted;
+}
+
+async function linkOf(
+  deps: OAuthDeps & ProveOwnerDeps,
+  party: RelyingParty,
+  owner: IdentityOwner | undefined,
+  context: CallContext,
+): Promise<Pick<OAuthFlow, "linkUserId" | "linkSessionEpoch" | "linkSessionId">> {
+  if (owner === undefined) return { linkUserId: null, linkSessionEpoch: null, linkSessionId: null };
+  // Read before the proof: whatever ends sessions after it ends the flow too.
+  const linkSessionEpoch = await orUnavailable(findSessionEpoch(deps.sql, owner.userId));
+  const account = await proveOwner(deps, owner, context.deadlineMs);
+  if (linkSessionEpoch === undefined) throw new DomainError("invalid_credentials");
+  if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
+  const linked = await orUnavailable(listIdentities(deps.sql, owner.userId));
+  if (linked.some(({ provider }) => provider === party.name)) throw new DomainError("already_linked");
+  return { linkUserId: owner.userId, linkSessionEpoch, linkSessionId: owner.sessionId || null };
+}
+
+function browserOf(
+  deps: OAuthDeps,
+  beginning: OAuthBeginning,
+): { browserToken: string; browserHash: Buffer } {
+  const isOurs = beginning.isBrowserTokenSecure || !deps.isPublicOriginSecure;
+  const kept = isOurs ? handleHash(beginning.browserToken) : undefined;
+  if (kept !== undefined) return { browserToken: beginning.browserToken, browserHash: kept };
+  const browserToken = newHandle(deps.randomBytes);
+  return { browserToken, browserHash: hashOf(browserToken) };
+}
+
+function hashOf(handle: string): Buffer {
+  const hash = handleHash(handle);
+  if (hash === undefined) throw new Error("the generated handle has an invalid format");
+  return hash;
+}
+
+function badField(field: string): DomainError {
+  const message =
+    field === "returnTo" ? "is not on the list of the configuration" : "must be an S256 challenge";
+  return new DomainError("validation_failed", undefined, {
+    fields: [{ field, code: "invalid_value", message }],
+  });
+}

@@ -1,0 +1,47 @@
+import * as oidc from "openid-client";
+import { z } from "zod";
+import { DomainError } from "../../service-kit/errors.ts";
+import { type ExternalPerson, externalPerson } from "./external-person.ts";
+
+const HEADERS = { accept: "application/vnd.github+json", "x-github-api-version": "2022-11-28" };
+
+const user = z.object({ id: z.int().positive(), name: z.string().nullish() });
+const emails = z.array(z.object({ email: z.string(), primary: z.boolean(), verified: z.boolean() }));
+
+/**
+ * Who GitHub says that the bearer of a token is. GitHub speaks OAuth 2.0 only: there is no ID token, so its API is asked
+ * with the token that was just issued to us. Login names change hands; the number does not.
+ *
+ * @param userUrl `https://api.github.com/user`; the addresses are below it.
+ * @throws {DomainError} `oauth_failed`.
+ * @see https://docs.github.com/en/rest/users/emails
+ */
+export async function githubPerson(
+  configuration: oidc.Configuration,
+  accessToken: string,
+  userUrl: string,
+): Promise<ExternalPerson> {
+  const read = async <S extends z.ZodType>(url: string, schema: S): Promise<z.output<S>> => {
+    const response = await oidc.fetchProtectedResource(
+      configuration,
+      accessToken,
+      new URL(url),
+      "GET",
+      undefined,
+      new Headers(HEADERS),
+    );
+    const result = schema.safeParse(response.ok ? await response.json() : undefined);
+    if (!result.success) throw new DomainError("oauth_failed", "the API's answer is not the documented one");
+    return result.data;
+  };
+  const { id, name } = await read(userUrl, user);
+  const primary = (await read(`${userUrl}/emails`, emails)).find((address) => address.primary);
+  return externalPerson({
+    subject: String(id),
+    email: primary?.email ?? "",
+    isEmailVerified: primary?.verified === true,
+    firstName: "",
+    lastName: "",
+    name: name ?? "",
+  });
+}

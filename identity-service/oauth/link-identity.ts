@@ -1,0 +1,54 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import {
+  findIdentityUser,
+  insertIdentity,
+  type LinkedIdentity,
+} from "../identities/external-identity-store.ts";
+import { lockAccount } from "../users/account-store.ts";
+import { findAccountOfUser } from "../users/user-store.ts";
+import { type Arrival, keyOf } from "./account-of-person.ts";
+import type { OAuthDeps } from "./oauth-deps.ts";
+import { tellIdentityChange } from "./tell-identity-change.ts";
+
+/**
+ * Links a person's account at a provider to the user who asked for it. The addresses need not be the same: both sides
+ * were proven by a login. A second time changes nothing.
+ *
+ * @param owner `sessionEpoch` is the user's when it was asked for: what ended sessions since has ended this too.
+ * @throws {DomainError} `already_linked`; `email_not_verified` while the credentials are not proven; `oauth_failed` if the user may not log in any more.
+ */
+export async function linkIdentity(
+  deps: OAuthDeps,
+  arrival: Arrival,
+  owner: { userId: string; sessionEpoch: number },
+  context: CallContext,
+): Promise<LinkedIdentity> {
+  const linked = await transaction(deps.sql, (tx) => link(tx, deps, arrival, owner, context));
+  deps.wakeMailWorker();
+  return linked as LinkedIdentity;
+}
+
+async function link(
+  tx: TransactionSql,
+  deps: OAuthDeps,
+  arrival: Arrival,
+  { userId, sessionEpoch }: { userId: string; sessionEpoch: number },
+  context: CallContext,
+): Promise<LinkedIdentity> {
+  const { party, person } = arrival;
+  const account = await lockAccount(tx, userId);
+  const present = await findAccountOfUser(tx, userId);
+  if (account?.isActive !== true || present?.sessionEpoch !== sessionEpoch)
+    throw new DomainError("oauth_failed");
+  if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
+  const identity = { provider: party.name, email: person.email ?? null, linkedAt: deps.now(), userId };
+  const holder = await findIdentityUser(tx, keyOf(arrival));
+  if (holder === userId) return identity;
+  const isLinked = holder === undefined && (await insertIdentity(tx, { ...keyOf(arrival), ...identity }));
+  if (!isLinked) throw new DomainError("already_linked");
+  const change = { userId, email: account.email, provider: party, change: "linked" } as const;
+  await tellIdentityChange(tx, deps, change, arrival, context);
+  return identity;
+}

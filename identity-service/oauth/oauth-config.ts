@@ -1,0 +1,59 @@
+import { readFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { z } from "zod";
+import { ConfigError, readableFileSchema } from "../../service-kit/config.ts";
+import { parseProvidersFile } from "./oauth-providers-file.ts";
+
+const MAX_ADDRESSES = 100;
+const MAX_ADDRESS_CHARACTERS = 2_048;
+/** Web pages, and apps by their private-use schemes, which have a dot (RFC 8252 §7.1). */
+const SCHEME = /^(?:https?|[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+):$/;
+
+/** A providers file, read with the secrets that it names: its path does not matter any more. */
+const providersFileSchema = readableFileSchema.transform((path, context) => {
+  try {
+    return parseProvidersFile(readFileSync(path, "utf8"), dirname(path));
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    context.addIssue({ code: "custom", message: error.message });
+    return z.NEVER;
+  }
+});
+
+const returnToSchema = z.string().transform((text, context) => {
+  const addresses = text.split(",").map((entry) => entry.trim());
+  if (!addresses.every(isReturnTo) || addresses.length > MAX_ADDRESSES) {
+    context.addIssue({ code: "custom", message: "must be a comma list of URLs without fragments" });
+  }
+  return addresses;
+});
+
+function isReturnTo(text: string): boolean {
+  if (text.length > MAX_ADDRESS_CHARACTERS || !URL.canParse(text)) return false;
+  const { protocol, username, password, href } = new URL(text);
+  // As `URL` writes it, so that what is sent to the browser is what is on the list.
+  return SCHEME.test(protocol) && username + password === "" && !text.includes("#") && href === text;
+}
+
+/** What the login at identity providers reads. Refuse `oauthConfigProblems` in its schema, too. */
+export const oauthConfig = {
+  /** YAML or JSON: the identity providers: see docs/providers.md. Unset: there are none. */
+  OAUTH_PROVIDERS_FILE: providersFileSchema.optional(),
+  /** Where a browser may be sent after a login there: a comma list of exact URLs, the first unless the client says. */
+  OAUTH_RETURN_TO: returnToSchema.optional(),
+};
+
+/** What is wrong with these settings beside the others. */
+export function oauthConfigProblems(
+  config: z.output<z.ZodObject<typeof oauthConfig>> & { PUBLIC_ORIGIN: string },
+): { key: keyof typeof oauthConfig; message: string }[] {
+  const providers = config.OAUTH_PROVIDERS_FILE ?? [];
+  const isSecure = config.PUBLIC_ORIGIN.startsWith("https:");
+  const plain = providers.filter(({ network }) => isSecure && network === "loopback");
+  const problems = plain.map(({ name }) => ({
+    key: "OAUTH_PROVIDERS_FILE" as const,
+    message: `${name}: the issuer must be https, as PUBLIC_ORIGIN is`,
+  }));
+  if (providers.length === 0 || config.OAUTH_RETURN_TO !== undefined) return problems;
+  return [...problems, { key: "OAUTH_RETURN_TO", message: "is required beside OAUTH_PROVIDERS_FILE" }];
+}

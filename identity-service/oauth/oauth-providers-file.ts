@@ -1,0 +1,288 @@
+import { isIP } from "node:net";
+import { resolve } from "node:path";
+import { z } from "zod";
+import { Secret } from "../../service-kit/config.ts";
+import { readPrivateFile, secretProblem } from "../../service-kit/secret-file.ts";
+import { parseYamlFile } from "../../service-kit/yaml-file.ts";
+import { parseAppleKey } from "./apple-client-secret.ts";
+import { RESERVED_PROVIDER_NAMES } from "./oauth-provider-names.ts";
+import type { ClaimNames, ClientAuthentication, ProviderSettings } from "./oauth-provider-settings.ts";
+import { isAllowedAddress, isAllowedUrl, type ReachableNetwork } from "./outbound-http.ts";
+
+const MAX_PROVIDERS = 32;
+const MAX_SECRET_CHARACTERS = 4_096;
+
+const text = (maximum: number) => z.string().min(1).max(maximum);
+const GUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+const base = {
+  /** In paths and in callbacks: `/auth/<name>/callback`. */
+  name: z
+    .string()
+    .regex(/^[a-z][a-z0-9-]{0,31}$/, "must be 1 to 32 lower-case letters, digits and dashes, a letter first")
+    .refine((name) => !RESERVED_PROVIDER_NAMES.has(name), "is the name of a path under /auth"),
+  displayName: text(64)
+    .regex(/^[^\p{C}\p{Zl}\p{Zp}]+$/u, "must be printable text")
+    .optional(),
+  clientId: text(512),
+  scopes: z
+    .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,128}$/, "must be a scope"))
+    .min(1)
+    .max(32)
+    .optional(),
+};
+const secret = { clientSecretFile: text(4_096) };
+
+const claimName = text(128);
+const claims = z.strictObject({
+  email: claimName.optional(),
+  emailVerified: claimName.optional(),
+  firstName: claimName.optional(),
+  lastName: claimName.optional(),
+});
+const endpoints = z.strictObject({
+  authorization: z.url(),
+  token: z.url(),
+  jwks: z.url(),
+  userinfo: z.url().optional(),
+});
+
+/** Any OpenID Connect provider; no preset. */
+const generic = z.strictObject({
+  ...base,
+  preset: z.undefined().optional(),
+  issuer: z.url(),
+  endpoints: endpoints.optional(),
+  clientSecretFile: secret.clientSecretFile.optional(),
+  clientAuthentication: z
+    .enum(["client_secret_basic", "client_secret_post", "none"])
+    .default("client_secret_basic"),
+  claims: claims.optional(),
+  /** A provider in a network of one's own. */
+  allowPrivateNetwork: z.boolean().default(false),
+});
+const google = z.strictObject({ ...base, ...secret, preset: z.literal("google") });
+const microsoft = z.strictObject({
+  ...base,
+  ...secret,
+  preset: z.literal("microsoft"),
+  /** Of one directory. `common` and `organizations` have no issuer of their own, and anybody can have a directory there. */
+  tenant: z.string().regex(GUID, "must be the tenant id of one directory, in lower case"),
+});
+const apple = z.strictObject({
+  ...base,
+  preset: z.literal("apple"),
+  teamId: z.string().regex(/^[A-Z0-9]{10}$/, "must be Apple's team id: ten characters"),
+  keyId: z.string().regex(/^[A-Z0-9]{10}$/, "must be Apple's key id: ten characters"),
+  privateKeyFile: text(4_096),
+});
+const gitlab = z.strictObject({
+  ...base,
+  ...secret,
+  preset: z.literal("gitlab"),
+  /** Of a GitLab of one's own. */
+  issuer: z.url().default("https://gitlab.com"),
+  allowPrivateNetwork: z.boolean().default(false),
+});
+const github = z.strictObject({ ...base, ...secret, preset: z.literal("github") });
+
+const provider = z.discriminatedUnion("preset", [generic, google, microsoft, apple, gitlab, github], {
+  error: (issue) =>
+    issue.code === "invalid_union"
+      ? "must be google, microsoft, apple, gitlab, github, or not there"
+      : undefined,
+});
+type GivenProvider = z.output<typeof provider>;
+
+const CLAIMS: ClaimNames = {
+  email: "email",
+  emailVerified: "email_verified",
+  firstName: "given_name",
+  lastName: "family_name",
+};
+const OIDC_SCOPES = ["openid", "email", "profile"];
+const COMMON = {
+  protocol: "oidc",
+  endpoints: undefined,
+  responseMode: "query",
+  claims: CLAIMS,
+  takesBooleanText: false,
+  network: "public",
+} as const;
+
+/** GitHub has no issuer of its own: this is ours for it. */
+const GITHUB = {
+  issuer: "https://github.com",
+  endpoints: {
+    authorization: "https://github.com/login/oauth/authorize",
+    token: "https://github.com/login/oauth/access_token",
+    userinfo: "https://api.github.com/user",
+  },
+};
+
+/**
+ * Reads a file of identity providers, and the secrets that it names.
+ *
+ * @param text YAML 1.2.
+ * @param folder where relative paths in it begin.
+ * @throws {ConfigError} naming every problem with its line and key, never a value.
+ */
+export function parseProvidersFile(text: string, folder: string): ProviderSettings[] {
+  const file = z.strictObject({
+    providers: z
+      .array(provider.transform((given, context) => settingsOf(given, folder, context)))
+      .max(MAX_PROVIDERS)
+      .superRefine(refuseDuplicates),
+  });
+  return parseYamlFile(text, file, "the providers file").providers;
+}
+
+function refuseDuplicates(providers: ProviderSettings[], context: z.RefinementCtx): void {
+  const isFirst = (key: (settings: ProviderSettings) => string, index: number) =>
+    providers.findIndex((other) => key(other) === key(providers[index] as ProviderSettings)) === index;
+  for (const [index, { name }] of providers.entries()) {
+    if (!isFirst((settings) => settings.name, index)) {
+      context.addIssue({ code: "custom", path: [index, "name"], message: `${name} is there twice` });
+    }
+  }
+}
+
+function settingsOf(given: GivenProvider, folder: string, context: z.RefinementCtx): ProviderSettings {
+  const read = (key: string, path: string) => readSecret(key, resolve(folder, path), context);
+  const common = { ...COMMON, name: given.name, clientId: given.clientId };
+  const named = (displayName: string, scopes: readonly string[]) => ({
+    displayName: given.displayName ?? displayName,
+    scopes: given.scopes ?? scopes,
+  });
+  const byPost = (path: string): ClientAuthentication => ({
+    kind: "client_secret_post",
+    secret: read("clientSecretFile", path),
+  });
+  switch (given.preset) {
+    case "google":
+      return {
+        ...common,
+        ...named("Google", OIDC_SCOPES),
+        issuer: "https://accounts.google.com",
+        clientAuthentication: byPost(given.clientSecretFile),
+      };
+    case "microsoft":
+      return {
+        ...common,
+        ...named("Microsoft", OIDC_SCOPES),
+        issuer: `https://login.microsoftonline.com/${given.tenant}/v2.0`,
+        clientAuthentication: byPost(given.clientSecretFile),
+      };
+    case "apple":
+      return {
+        ...common,
+        // Apple refuses to tell the address in any other way than by `form_post`.
+        ...named("Apple", ["openid", "email"]),
+        issuer: "https://appleid.apple.com",
+        responseMode: "form_post",
+        takesBooleanText: true,
+        clientAuthentication: appleAuthentication(
+          given,
+          read("privateKeyFile", given.privateKeyFile),
+          context,
+        ),
+      };
+    case "gitlab":
+      return {
+        ...common,
+        ...named("GitLab", OIDC_SCOPES),
+        ...placed(given, context),
+        clientAuthentication: byPost(given.clientSecretFile),
+      };
+    case "github":
+      return {
+        ...common,
+        ...GITHUB,
+        ...named("GitHub", ["read:user", "user:email"]),
+        protocol: "github",
+        clientAuthentication: byPost(given.clientSecretFile),
+      };
+    default:
+      return {
+        ...common,
+        ...named(given.name, OIDC_SCOPES),
+        ...placed(given, context),
+        endpoints: given.endpoints,
+        claims: { ...CLAIMS, ...withoutUndefined(given.claims ?? {}) },
+        clientAuthentication: genericAuthentication(given, read, context),
+      };
+  }
+}
+
+/** Where a provider of the operator's choice is, and how far that is allowed. */
+function placed(
+  given: {
+    issuer: string;
+    allowPrivateNetwork: boolean;
+    endpoints?: z.output<typeof endpoints> | undefined;
+  },
+  context: z.RefinementCtx,
+): { issuer: string; network: ReachableNetwork } {
+  const isPlain = given.issuer.startsWith("http:");
+  const network = isPlain ? "loopback" : given.allowPrivateNetwork ? "private" : "public";
+  const refuse = (path: string[], message: string) => context.addIssue({ code: "custom", path, message });
+  const { search, hash, username, password } = new URL(given.issuer);
+  if (search + hash + username + password !== "") refuse(["issuer"], "must have no query, fragment or user");
+  if (isPlain && !isLoopbackHost(given.issuer))
+    refuse(["issuer"], "must be https, or http on a loopback address");
+  else if (!isAllowedUrl(given.issuer, network)) refuse(["issuer"], "must be https, and no private address");
+  for (const [key, url] of Object.entries(given.endpoints ?? {})) {
+    if (url !== undefined && !isAllowedUrl(url, network))
+      refuse(["endpoints", key], "must be https, and an address that the issuer may have");
+  }
+  return { issuer: given.issuer, network };
+}
+
+function isLoopbackHost(url: string): boolean {
+  const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
+  return host === "localhost" || (isIP(host) !== 0 && isAllowedAddress(host, "loopback"));
+}
+
+function genericAuthentication(
+  given: z.output<typeof generic>,
+  read: (key: string, path: string) => Secret<string>,
+  context: z.RefinementCtx,
+): ClientAuthentication {
+  const { clientAuthentication: kind, clientSecretFile } = given;
+  const isNone = kind === "none";
+  if (isNone !== (clientSecretFile === undefined)) {
+    const message = isNone ? "must not be there with clientAuthentication none" : "is required";
+    context.addIssue({ code: "custom", path: ["clientSecretFile"], message });
+  }
+  if (kind === "none" || clientSecretFile === undefined) return { kind: "none" };
+  return { kind, secret: read("clientSecretFile", clientSecretFile) };
+}
+
+function appleAuthentication(
+  { teamId, keyId }: z.output<typeof apple>,
+  privateKey: Secret<string>,
+  context: z.RefinementCtx,
+): ClientAuthentication {
+  if (privateKey.reveal() !== "" && parseAppleKey(privateKey.reveal()) === undefined) {
+    context.addIssue({ code: "custom", path: ["privateKeyFile"], message: "must hold Apple's .p8 key" });
+  }
+  return { kind: "apple", teamId, keyId, privateKey };
+}
+
+function readSecret(key: string, path: string, context: z.RefinementCtx): Secret<string> {
+  const refuse = (message: string) => {
+    context.addIssue({ code: "custom", path: [key], message });
+    return new Secret("");
+  };
+  const { bytes, problem } = readPrivateFile(path);
+  if (problem !== undefined) return refuse(problem);
+  const content = bytes.toString("utf8").trimEnd();
+  if (content.length > MAX_SECRET_CHARACTERS) return refuse("the file is too long");
+  const secretIs = secretProblem(content);
+  return secretIs === undefined ? new Secret(content) : refuse(secretIs);
+}
+
+function withoutUndefined<T extends object>(value: T): { [K in keyof T]-?: Exclude<T[K], undefined> } {
+  const entries = Object.entries(value).filter(([, item]) => item !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]-?: Exclude<T[K], undefined> };
+}

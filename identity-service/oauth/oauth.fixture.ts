@@ -1,0 +1,44 @@
+import { Secret } from "../../service-kit/config.ts";
+import { createLogger } from "../../service-kit/logger.ts";
+import type { ProviderSettings } from "./oauth-provider-settings.ts";
+import { createOutboundHttp } from "./outbound-http.ts";
+import { createRelyingParty } from "./relying-party.ts";
+
+/** A provider on loopback, as the configuration would have it. */
+export function settingsOf(issuer: string, overrides: Partial<ProviderSettings> = {}): ProviderSettings {
+  return {
+    name: "demo",
+    displayName: "Demo",
+    protocol: "oidc",
+    issuer,
+    endpoints: undefined,
+    clientId: "gatehouse",
+    clientAuthentication: {
+      kind: "client_secret_basic",
+      secret: new Secret("the client secret of the tests, long enough"),
+    },
+    scopes: ["openid", "email"],
+    responseMode: "query",
+    claims: {
+      email: "email",
+      emailVerified: "email_verified",
+      firstName: "given_name",
+      lastName: "family_name",
+    },
+    takesBooleanText: false,
+    network: "loopback",
+    ...overrides,
+  };
+}
+
+/** @param timeoutMs of one request, and of all of a login. */
+export function partyOf(settings: ProviderSettings, timeoutMs = 5_000, logLines: string[] = []) {
+  return createRelyingParty({
+    settings,
+    publicOrigin: "https://gatehouse.example",
+    http: createOutboundHttp({ network: settings.network, timeoutMs }),
+    nowMs: Date.now,
+    logger: createLogger("test", "info", { write: (line) => void logLines.push(line) }),
+    timeoutMs,
+  });
+}

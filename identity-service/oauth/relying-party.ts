@@ -1,0 +1,272 @@
+import * as oidc from "openid-client";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Logger } from "../../service-kit/logger.ts";
+import { withinDeadline } from "../../service-kit/within-deadline.ts";
+import { appleClientSecret } from "./apple-client-secret.ts";
+import { type ExternalPerson, personOfClaims } from "./external-person.ts";
+import { githubPerson } from "./github-person.ts";
+import { challengeOf } from "./oauth-flow-secrets.ts";
+import type { ProviderSettings } from "./oauth-provider-settings.ts";
+import { isAllowedUrl, type OutboundHttp } from "./outbound-http.ts";
+
+/** What a flow has to prove itself with. */
+export interface FlowProof {
+  state: string;
+  nonce: string;
+  verifier: string;
+}
+
+/** What the browser brought back: the parameters that count. Empty where it brought none. */
+export interface ProviderAnswer {
+  code: string;
+  state: string;
+  iss: string;
+  error: string;
+}
+
+/** Ourselves, as one identity provider knows us (OpenID Connect Core §1.2). */
+export interface RelyingParty {
+  readonly name: string;
+  readonly displayName: string;
+  readonly issuer: string;
+  /**
+   * Where to send a browser.
+   *
+   * @throws {DomainError} `service_unavailable` while nothing is known of the provider.
+   */
+  authorizationUrl(proof: FlowProof, deadlineMs: number): Promise<URL>;
+  /**
+   * Who the provider says it is. All that it is asked takes 5 s at most.
+   *
+   * @throws {DomainError} `oauth_denied`, `oauth_failed`. Nothing in them is the provider's text.
+   */
+  identify(answer: ProviderAnswer, proof: FlowProof): Promise<ExternalPerson>;
+  /** Reads the discovery document again. What was known stays if that fails. */
+  refresh(): Promise<void>;
+}
+
+export interface RelyingPartyOptions {
+  settings: ProviderSettings;
+  /** `scheme://host[:port]` as users see us. */
+  publicOrigin: string;
+  http: OutboundHttp;
+  /** Milliseconds since the epoch, as deadlines and ID tokens have it. */
+  nowMs: () => number;
+  logger: Logger;
+  /** Of all requests of one login together. */
+  timeoutMs?: number;
+}
+
+const TIMEOUT_MS = 5_000;
+/** RFC 7519 §4.1.4 lets it be a few minutes; the providers' clocks are good, and so is ours. */
+const CLOCK_TOLERANCE_S = 30;
+/** openid-client looks for an unknown key once more only if the set is this old. */
+const REREADABLE_AGE_S = 60;
+
+type KeySet = NonNullable<ReturnType<typeof oidc.getJwksCache>>;
+
+export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
+  const { settings, publicOrigin, http, nowMs, logger, timeoutMs = TIMEOUT_MS } = options;
+  const { name, displayName, issuer, network } = settings;
+  const redirectUri = `${publicOrigin}/auth/${name}/callback`;
+  let metadata: oidc.ServerMetadata | undefined = configuredMetadata(settings);
+  let refreshing: Promise<void> | undefined;
+  let keys: KeySet | undefined;
+
+  /** Made for each login: it carries the login's deadline, and nothing of another login. */
+  const configurationOf = (known: oidc.ServerMetadata, signal: AbortSignal | undefined) => {
+    const configuration = new oidc.Configuration(
+      known,
+      settings.clientId,
+      { [oidc.clockTolerance]: CLOCK_TOLERANCE_S },
+      clientAuthentication(settings, nowMs),
+    );
+    configuration[oidc.customFetch] = (url, request) =>
+      http.fetch(url, { ...request, body: request.body as string | URLSearchParams, signal });
+    // The outbound rules say where plain HTTP may go: on loopback, in development.
+    if (network === "loopback") oidc.allowInsecureRequests(configuration);
+    // A token that comes over TLS need not be signed well (OpenID Connect Core §3.1.3.7); ours must be.
+    oidc.enableNonRepudiationChecks(configuration);
+    return configuration;
+  };
+
+  const refresh = async () => {
+    if (settings.endpoints !== undefined) return;
+    const found = await discover(settings, http);
+    if (metadata !== undefined && found.jwks_uri !== metadata.jwks_uri) keys = undefined;
+    metadata = found;
+  };
+  const refreshOnce = () => {
+    refreshing ??= refresh().finally(() => {
+      refreshing = undefined;
+    });
+    return refreshing;
+  };
+  const known = async (deadlineMs: number): Promise<oidc.ServerMetadata> => {
+    if (metadata === undefined) {
+      await withinDeadline(refreshOnce(), Math.max(0, deadlineMs - nowMs())).catch((cause: unknown) => {
+        throw new DomainError("service_unavailable", undefined, { cause, retryAfterMs: 5_000 });
+      });
+    }
+    if (metadata === undefined) throw new DomainError("service_unavailable");
+    return metadata;
+  };
+
+  return {
+    name,
+    displayName,
+    issuer,
+    refresh: refreshOnce,
+    async authorizationUrl({ state, nonce, verifier }, deadlineMs) {
+      const configuration = configurationOf(await known(deadlineMs), undefined);
+      return oidc.buildAuthorizationUrl(configuration, {
+        redirect_uri: redirectUri,
+        scope: settings.scopes.join(" "),
+        state,
+        code_challenge: challengeOf(verifier),
+        code_challenge_method: "S256",
+        ...(settings.protocol === "oidc" && { nonce }),
+        ...(settings.responseMode === "form_post" && { response_mode: "form_post" }),
+      });
+    },
+    async identify(answer, proof) {
+      if (metadata === undefined) throw new DomainError("oauth_failed");
+      const configuration = configurationOf(metadata, AbortSignal.timeout(timeoutMs));
+      useKeys(configuration, keys, nowMs());
+      try {
+        return await exchange(configuration, settings, answerUrl(redirectUri, answer), proof);
+      } catch (error) {
+        throw failure(error, name, logger);
+      } finally {
+        keys = keysAfter(configuration, keys);
+      }
+    },
+  };
+}
+
+async function exchange(
+  configuration: oidc.Configuration,
+  settings: ProviderSettings,
+  answer: URL,
+  { state, nonce, verifier }: FlowProof,
+): Promise<ExternalPerson> {
+  const checks = { expectedState: state, pkceCodeVerifier: verifier };
+  if (settings.protocol === "github") {
+    const tokens = await oidc.authorizationCodeGrant(configuration, answer, checks);
+    return githubPerson(configuration, tokens.access_token, settings.endpoints?.userinfo ?? "");
+  }
+  const tokens = await oidc.authorizationCodeGrant(configuration, answer, {
+    ...checks,
+    expectedNonce: nonce,
+    idTokenExpected: true,
+  });
+  const claims = tokens.claims();
+  if (claims === undefined) throw new DomainError("oauth_failed");
+  const hasUserinfo = configuration.serverMetadata().userinfo_endpoint !== undefined;
+  const isTold = claims[settings.claims.email] !== undefined || !hasUserinfo;
+  // The address may be at the userinfo endpoint only; its `sub` must be the ID token's.
+  const more = isTold ? {} : await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
+  return personOfClaims({ ...claims, ...more }, claims.sub, settings);
+}
+
+/** The callback as the provider called it, with the parameters that count and no others. */
+function answerUrl(redirectUri: string, answer: ProviderAnswer): URL {
+  const url = new URL(redirectUri);
+  for (const key of ["code", "state", "iss", "error"] as const) {
+    if (answer[key] !== "") url.searchParams.set(key, answer[key]);
+  }
+  return url;
+}
+
+function configuredMetadata({ issuer, endpoints }: ProviderSettings): oidc.ServerMetadata | undefined {
+  if (endpoints === undefined) return undefined;
+  return {
+    issuer,
+    authorization_endpoint: endpoints.authorization,
+    token_endpoint: endpoints.token,
+    ...(endpoints.jwks !== undefined && { jwks_uri: endpoints.jwks }),
+    ...(endpoints.userinfo !== undefined && { userinfo_endpoint: endpoints.userinfo }),
+  };
+}
+
+/** @throws if the document is not there, is another issuer's, or names an endpoint that must not be asked. */
+async function discover(settings: ProviderSettings, http: OutboundHttp): Promise<oidc.ServerMetadata> {
+  const { issuer, network } = settings;
+  const configuration = await oidc.discovery(new URL(issuer), settings.clientId, undefined, oidc.None(), {
+    [oidc.customFetch]: (url, request) =>
+      http.fetch(url, { method: request.method, headers: request.headers }),
+    execute: network === "loopback" ? [oidc.allowInsecureRequests] : [],
+  });
+  const metadata = configuration.serverMetadata();
+  if (metadata.issuer !== issuer) throw new Error("the discovery document is another issuer's");
+  const required = [metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri];
+  const asked = [
+    ...required,
+    ...(metadata.userinfo_endpoint === undefined ? [] : [metadata.userinfo_endpoint]),
+  ];
+  if (!asked.every((url) => url !== undefined && isAllowedUrl(url, network))) {
+    throw new Error("the discovery document lacks an endpoint, or names one that must not be asked");
+  }
+  return JSON.parse(JSON.stringify(metadata)) as oidc.ServerMetadata;
+}
+
+function clientAuthentication(
+  { clientId, clientAuthentication: how }: ProviderSettings,
+  nowMs: () => number,
+): oidc.ClientAuth {
+  switch (how.kind) {
+    case "none":
+      return oidc.None();
+    case "client_secret_basic":
+      return oidc.ClientSecretBasic(how.secret.reveal());
+    case "client_secret_post":
+      return oidc.ClientSecretPost(how.secret.reveal());
+    case "apple":
+      return (_server, _client, body) => {
+        const { teamId, keyId } = how;
+        const nowS = Math.floor(nowMs() / 1_000);
+        const secret = appleClientSecret(
+          { teamId, keyId, clientId, privateKey: how.privateKey.reveal() },
+          nowS,
+        );
+        body.set("client_id", clientId);
+        body.set("client_secret", secret);
+      };
+  }
+}
+
+/** Keys of an earlier login, made old enough that one which is not among them is looked for at once. */
+function useKeys(configuration: oidc.Configuration, keys: KeySet | undefined, nowMs: number): void {
+  if (keys === undefined) return;
+  const rereadable = Math.floor(nowMs / 1_000) - REREADABLE_AGE_S;
+  oidc.setJwksCache(configuration, { jwks: keys.jwks, uat: Math.min(keys.uat, rereadable) });
+}
+
+function keysAfter(configuration: oidc.Configuration, before: KeySet | undefined): KeySet | undefined {
+  const after = oidc.getJwksCache(configuration);
+  if (after === undefined) return before;
+  return before !== undefined && after.uat < before.uat ? before : after;
+}
+
+/** RFC 6749 §4.1.2.1: the user, or somebody for them, said no. */
+const DENIALS = new Set(["access_denied", "user_cancelled_login", "user_cancelled_authorize"]);
+
+/** What may be said and logged of a failure: our own words and openid-client's, none of the provider's. */
+function failure(error: unknown, provider: string, logger: Logger): DomainError {
+  if (error instanceof oidc.AuthorizationResponseError) {
+    return new DomainError(DENIALS.has(error.error) ? "oauth_denied" : "oauth_failed");
+  }
+  logger.warn({ provider, reason: reasonOf(error) }, "an identity provider did not prove a user");
+  return new DomainError("oauth_failed");
+}
+
+/** Never the error itself: its causes hold tokens, and text of the provider. */
+export function reasonOf(error: unknown): string {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause.name === "OutboundError") return cause.message;
+    if (cause instanceof DomainError) return cause.message;
+    const { code } = cause as { code?: unknown };
+    if (typeof code === "string" && /^[A-Z][A-Z_]{2,63}$/.test(code)) return code;
+  }
+  return error instanceof Error ? error.name : "unknown";
+}

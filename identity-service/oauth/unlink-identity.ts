@@ -1,0 +1,53 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { deleteIdentity, listIdentities } from "../identities/external-identity-store.ts";
+import { isStill } from "../passwords/reauthenticate.ts";
+import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
+import { type LockedAccount, lockAccount } from "../users/account-store.ts";
+import type { OAuthDeps } from "./oauth-deps.ts";
+import { type IdentityOwner, type ProveOwnerDeps, proveOwner } from "./prove-owner.ts";
+import { tellIdentityChange } from "./tell-identity-change.ts";
+
+type Deps = OAuthDeps & ProveOwnerDeps & EndSessionsDeps;
+
+/**
+ * Takes a way to log in away. The user's other sessions end: one of them may have begun that way.
+ *
+ * @returns the ids of the sessions that ended.
+ * @throws {DomainError} `not_found`; `last_credential` if nothing else lets the user in; what `proveOwner` throws;
+ *   `service_unavailable`, after which it may be gone and the sessions end when token-service is back.
+ */
+export async function unlinkIdentity(
+  deps: Deps,
+  { owner, provider }: { owner: IdentityOwner; provider: string },
+  context: CallContext,
+): Promise<readonly string[]> {
+  const checked = await proveOwner(deps, owner, context.deadlineMs);
+  const end = await orUnavailable(
+    transaction(deps.sql, (tx) => unlink(tx, deps, { owner, provider, checked }, context)),
+  );
+  deps.wakeMailWorker();
+  return endSessions(deps, end, context);
+}
+
+async function unlink(
+  tx: TransactionSql,
+  deps: Deps,
+  { owner, provider, checked }: { owner: IdentityOwner; provider: string; checked: LockedAccount },
+  context: CallContext,
+): Promise<SessionEnd> {
+  const { userId, sessionId: exceptSessionId } = owner;
+  const account = await lockAccount(tx, userId);
+  if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
+  const identities = await listIdentities(tx, userId);
+  if (!identities.some((identity) => identity.provider === provider)) throw new DomainError("not_found");
+  if (account.passwordHash === null && identities.length === 1) throw new DomainError("last_credential");
+  await deleteIdentity(tx, { userId, provider });
+  // It may not be configured any more.
+  const named = deps.relyingParties.get(provider) ?? { name: provider, displayName: provider };
+  const change = { userId, email: account.email, provider: named, change: "unlinked" } as const;
+  await tellIdentityChange(tx, deps, change, owner, context);
+  return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "identity_unlinked" });
+}

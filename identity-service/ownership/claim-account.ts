@@ -1,0 +1,77 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import type { TransactionSql } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import { enqueueMail } from "../mail/mail-outbox-store.ts";
+import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
+import type { LockedAccount } from "../users/account-store.ts";
+import { type Evicted, evictCredentials } from "./evict-credentials.ts";
+
+/** How the owner of a mailbox came to an account that somebody else may have made. */
+export interface Claim {
+  by: "password_reset" | "provider_claim" | "account_disowned";
+  /** Of a login at a provider. */
+  provider?: { name: string; displayName: string };
+  /** The identity of that login, if it is linked already. */
+  keptIdentity?: { issuer: string; subject: string };
+  clientIp?: string;
+  userAgent?: string;
+}
+
+/**
+ * Gives an account whose credentials were never proven to the owner of its mailbox: everything that was there goes, with
+ * one mail and one audit event. What the owner comes with is the caller's to set up, and to mark as proven.
+ *
+ * In the transaction that shows who owns the mailbox, under the lock of the account.
+ */
+export async function claimAccount(
+  tx: TransactionSql,
+  deps: Pick<EndSessionsDeps, "now" | "newId">,
+  account: LockedAccount,
+  claim: Claim,
+  context: CallContext,
+): Promise<Evicted> {
+  const { by, keptIdentity, clientIp = "", userAgent = "" } = claim;
+  const { id: userId, email: recipient } = account;
+  const now = deps.now();
+  const evicted = await evictCredentials(
+    tx,
+    deps,
+    account,
+    {
+      reason: by,
+      ...(keptIdentity && { keptIdentity }),
+    },
+    context,
+  );
+  await enqueueMail(tx, { id: deps.newId(), userId, recipient, ...noticeOf(claim, evicted, now) }, now);
+  const reason = claim.provider === undefined ? by : `${by}: ${claim.provider.name}`;
+  const event = { type: "account_claimed", userId, byOwner: true, reason, clientIp, userAgent } as const;
+  await tellAudit(tx, deps, event, context);
+  return evicted;
+}
+
+/** A reset that takes nothing away but the password is like any other, and so is its mail. */
+function noticeOf(claim: Claim, evicted: Evicted, now: Date) {
+  const occurredAt = inUtc(now);
+  const isPlain = claim.by === "password_reset" && evicted.providers.length === 0 && !evicted.hadSecondFactor;
+  if (isPlain) return { template: "password-changed", data: { occurredAt } } as const;
+  const data = { occurredAt, claim: claimText(claim), removed: removedText(evicted) };
+  return { template: "account-claimed", data } as const;
+}
+
+function claimText({ by, provider }: Claim): string {
+  if (by === "password_reset") return "A new password was set with the link that we mailed to you.";
+  if (provider !== undefined)
+    return `Somebody logged in with ${provider.displayName}, which says that your address is theirs.`;
+  return "The link that we mailed to you was used to say that you did not make the account.";
+}
+
+function removedText({ hadPassword, providers, hadSecondFactor }: Evicted): string {
+  const removed = [
+    ...(hadPassword ? ["the earlier password"] : []),
+    ...providers.map((provider) => `the login with ${provider}`),
+    ...(hadSecondFactor ? ["the second factor and its recovery codes"] : []),
+  ];
+  return removed.length === 0 ? "nothing but the sessions" : removed.join(", ");
+}

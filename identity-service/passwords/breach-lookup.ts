@@ -1,0 +1,80 @@
+import { createHash } from "node:crypto";
+import type { Logger } from "../../service-kit/logger.ts";
+import type { Metrics } from "../../service-kit/metrics.ts";
+
+/** Knows passwords of published breaches. */
+export interface BreachLookup {
+  /** False also when it cannot be known. Never throws. */
+  isBreached(password: string): Promise<boolean>;
+}
+
+export interface BreachLookupOptions {
+  /** The five characters are appended: `https://api.pwnedpasswords.com/range/`. */
+  url: string;
+  logger: Logger;
+  metrics: Metrics;
+  timeoutMs?: number;
+}
+
+/** Half of what a call has in all (`CALL_BUDGET_MS`): with more, waiting for nothing would fail the registration. */
+const TIMEOUT_MS = 500;
+const PREFIX_LENGTH = 5;
+/** Padded answers have up to 1,000 lines of 45 bytes. */
+const MAX_BYTES = 256 * 1024;
+
+/**
+ * Asks a range endpoint like that of Have I Been Pwned: it is told the first 20 bits of the password's SHA-1, and
+ * answers with every suffix it has, so it does not learn the password. If it is away, the password passes, counted.
+ *
+ * @see https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange
+ */
+export function createBreachLookup(options: BreachLookupOptions): BreachLookup {
+  const { url, logger, metrics, timeoutMs = TIMEOUT_MS } = options;
+  const lookups = metrics.counter("gatehouse_breach_lookups_total", "Breach look-ups of new passwords.", [
+    "outcome",
+  ]);
+  return {
+    async isBreached(password) {
+      const digest = createHash("sha1").update(password.normalize("NFC")).digest("hex").toUpperCase();
+      try {
+        const range = await fetchRange(url + digest.slice(0, PREFIX_LENGTH), timeoutMs);
+        const isBreached = hasSuffix(range, digest.slice(PREFIX_LENGTH));
+        lookups.inc({ outcome: isBreached ? "breached" : "clean" });
+        return isBreached;
+      } catch (error) {
+        lookups.inc({ outcome: "failed" });
+        logger.warn({ err: error }, "breach look-up failed; the password passes");
+        return false;
+      }
+    },
+  };
+}
+
+/** @throws if there is no whole answer in time. */
+async function fetchRange(url: string, timeoutMs: number): Promise<string> {
+  const response = await fetch(url, {
+    headers: { "add-padding": "true", "user-agent": "gatehouse" },
+    redirect: "error",
+    signal: AbortSignal.timeout(timeoutMs),
+  });
+  if (!response.ok || response.body === null) {
+    await response.body?.cancel();
+    throw new Error(`the look-up answered ${response.status}`);
+  }
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of response.body) {
+    bytes += chunk.length;
+    if (bytes > MAX_BYTES) throw new Error("the look-up's answer is too long");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("latin1");
+}
+
+/** Lines of `SUFFIX:COUNT`; padding has the count 0. */
+function hasSuffix(range: string, suffix: string): boolean {
+  return range.split(/\r?\n/).some((line) => {
+    const [found, count] = line.split(":");
+    return found?.toUpperCase() === suffix && Number(count) > 0;
+  });
+}

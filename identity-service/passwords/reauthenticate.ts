@@ -1,0 +1,61 @@
+import { DomainError } from "../../service-kit/errors.ts";
+import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import { countGuess } from "../throttle/count-guess.ts";
+import { reauthenticationOf, type Throttle } from "../throttle/throttle.ts";
+import { findAccountById, type LockedAccount } from "../users/account-store.ts";
+import type { HashShare } from "./hash-share.ts";
+import type { PasswordHasher } from "./password-hasher.ts";
+
+export interface ReauthenticateDeps {
+  sql: Sql;
+  passwords: Pick<PasswordHasher, "verify">;
+  throttle: Pick<Throttle, "turn" | "take" | "giveBack" | "succeed">;
+  hashShare: HashShare;
+}
+
+/** Who claims to be the user that is logged in. */
+export interface Reauthentication {
+  userId: string;
+  password: string;
+  /** May be empty. */
+  clientIp: string;
+}
+
+/**
+ * Checks the password of a user who is logged in, before what a stolen session must not do. Guesses are counted as at
+ * login, but apart from it: a thief with a session keeps nobody from logging in, nor the other way round.
+ *
+ * @throws {DomainError} `invalid_credentials`, also without a password, when the account is disabled, and whatever the
+ *   password when there were too many guesses; `busy`, `service_unavailable`.
+ */
+export async function reauthenticate(
+  deps: ReauthenticateDeps,
+  claim: Reauthentication,
+  deadlineMs: number,
+): Promise<LockedAccount> {
+  const { clientIp } = claim;
+  const guess = { account: reauthenticationOf(claim.userId), clientIp, standing: "session" } as const;
+  return countGuess(
+    deps.throttle,
+    guess,
+    deadlineMs,
+    () => undefined,
+    async (isLocked) => {
+      const account = await orUnavailable(findAccountById(deps.sql, claim.userId));
+      const isKnown = account?.isActive === true && !isLocked;
+      const credential = isKnown
+        ? { user: { id: account.id }, passwordHash: account.passwordHash }
+        : undefined;
+      const verdict = await deps.hashShare.run({ clientIp, isKnown: true }, () =>
+        deps.passwords.verify(credential, claim.password, deadlineMs),
+      );
+      if (!isKnown || verdict === "mismatch") throw new DomainError("invalid_credentials");
+      return account;
+    },
+  );
+}
+
+/** Whether an account has still the password that `reauthenticate` checked. A rehash counts as a change: try again. */
+export function isStill(checked: LockedAccount, now: LockedAccount | undefined): now is LockedAccount {
+  return now?.isActive === true && now.passwordHash === checked.passwordHash;
+}

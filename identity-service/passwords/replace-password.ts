@@ -1,0 +1,44 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import type { TransactionSql } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import { killLinks } from "../mail/link-store.ts";
+import { enqueueMail } from "../mail/mail-outbox-store.ts";
+import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
+import { forgiveWrongCodesFor } from "../throttle/mfa-tries.ts";
+import { type LockedAccount, setPasswordHash } from "../users/account-store.ts";
+
+/**
+ * Gives a locked account another password, with all that belongs to it: links that would set another one, or another
+ * address, die, the owner gets a notice, the audit log an event, and sessions are to end.
+ */
+export async function replacePassword(
+  tx: TransactionSql,
+  deps: Pick<EndSessionsDeps, "now" | "newId">,
+  account: LockedAccount,
+  change: {
+    passwordHash: string;
+    exceptSessionId?: string;
+    reason: "password_changed" | "password_reset";
+    clientIp?: string;
+    userAgent?: string;
+    /** Of a reset: what it removed besides, and what is left, as phrases. */
+    ways?: { removed: string; left: string };
+  },
+  context: CallContext,
+): Promise<SessionEnd> {
+  const now = deps.now();
+  const { id: userId, email: recipient } = account;
+  const { passwordHash, clientIp = "", userAgent = "", ways, ...end } = change;
+  await setPasswordHash(tx, { userId, passwordHash, at: now });
+  await forgiveWrongCodesFor(tx, deps, userId);
+  await killLinks(tx, { userId, purposes: ["reset_password", "confirm_email_change"], now });
+  const mail = { id: deps.newId(), userId, recipient };
+  const data = { occurredAt: inUtc(now) };
+  if (ways === undefined) await enqueueMail(tx, { ...mail, template: "password-changed", data }, now);
+  else await enqueueMail(tx, { ...mail, template: "password-reset", data: { ...data, ...ways } }, now);
+  const event = { type: change.reason, userId, byOwner: true, clientIp, userAgent };
+  await tellAudit(tx, deps, event, context);
+  return owesSessionEnd(tx, deps, { userId, ...end });
+}

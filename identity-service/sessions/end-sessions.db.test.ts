@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { newCallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import { transaction } from "../../service-kit/postgres.ts";
+import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { endOwnSessions } from "../accounts/end-own-sessions.ts";
+import { startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import { beginSession } from "./begin-session.ts";
+import { endSessions, owesSessionEnd } from "./end-sessions.ts";
+import { SessionEndWorker } from "./session-end-worker.ts";
+
+let database: TestDatabase;
+let deps: TestDeps;
+let userId: string;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  ({ deps, userId } = await startWithAnna(database));
+});
+afterAll(() => database.drop());
+
+const owe = () =>
+  transaction(deps.sql, (tx) => owesSessionEnd(tx, deps, { userId, reason: "password_reset" }));
+const owed = () => database.ownerSql`select * from session_ends`;
+const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + ms) });
+const newSession = () => ({
+  userId,
+  role: "USER" as const,
+  amr: ["pwd"],
+  authTime: deps.now(),
+  clientIp: "",
+  userAgent: "",
+});
+
+test("what a crash left owed is ended by a worker, when nobody can be at it any more", async () => {
+  await owe();
+  await new SessionEndWorker(later(1_999), createMetrics("test")).poll();
+  expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
+  await new SessionEndWorker(later(2_000), createMetrics("test")).poll();
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledExactlyOnceWith(
+    { userId, exceptSessionId: null, reason: "password_reset", begunBefore: deps.now() },
+    expect.anything(),
+  );
+  expect(await owed()).toEqual([]);
+});
+
+test("an end that follows its cause at once ends every session, however late its clock says that it began", async () => {
+  await endSessions(deps, await owe(), newCallContext());
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledExactlyOnceWith(
+    { userId, exceptSessionId: null, reason: "password_reset" },
+    expect.anything(),
+  );
+});
+
+test("a worker goes on until token-service has confirmed it, also for an account that is gone", async () => {
+  await owe();
+  await database.ownerSql`delete from users`;
+  deps.tokenService.revokeUserSessions.mockRejectedValue(new DomainError("service_unavailable"));
+  await new SessionEndWorker(later(2_000), createMetrics("test")).poll();
+  expect(await owed()).toHaveLength(1);
+  deps.tokenService.revokeUserSessions.mockResolvedValue([]);
+  await new SessionEndWorker(later(6_999), createMetrics("test")).poll();
+  expect(await owed()).toHaveLength(1);
+  await new SessionEndWorker(later(7_000), createMetrics("test")).poll();
+  expect(await owed()).toEqual([]);
+});
+
+test("two workers do not do the same", async () => {
+  await owe();
+  await Promise.all([1, 2].map(() => new SessionEndWorker(later(2_000), createMetrics("test")).poll()));
+  expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledTimes(1);
+});
+
+test("a login that was under way while sessions ended gives no session", async () => {
+  expect(await beginSession(deps, newSession(), 0, newCallContext())).toMatchObject({ userId });
+  await endSessions(deps, await owe(), newCallContext());
+  const late = beginSession(deps, newSession(), 0, newCallContext());
+  await expect(late).rejects.toMatchObject({ code: "invalid_credentials" });
+  const issued = await deps.tokenService.issueSession.mock.results.at(-1)?.value;
+  expect(deps.tokenService.revokeSession).toHaveBeenCalledExactlyOnceWith(
+    { sessionId: issued?.sessionId, userId, reason: "credentials_changed" },
+    expect.anything(),
+  );
+  expect(await beginSession(deps, newSession(), 1, newCallContext())).toMatchObject({ userId });
+});
+
+test.each([
+  { exceptSessionId: "", kept: null },
+  { exceptSessionId: "019a0000-0000-7000-8000-0000000000aa", kept: "019a0000-0000-7000-8000-0000000000aa" },
+])(
+  "who logs out everywhere but '$exceptSessionId' ends logins that are under way too",
+  async ({ exceptSessionId, kept }) => {
+    deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
+    const ended = await endOwnSessions(deps, { userId, exceptSessionId }, newCallContext());
+    expect(ended).toEqual({ userId, sessionIds: ["s1"] });
+    expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({
+      userId,
+      exceptSessionId: kept,
+      reason: "logout",
+    });
+    expect(await owed()).toEqual([]);
+    const late = beginSession(deps, newSession(), 0, newCallContext());
+    await expect(late).rejects.toMatchObject({ code: "invalid_credentials" });
+  },
+);
+
+test("who logs out everywhere while token-service is away is told so, and the sessions end when it is back", async () => {
+  deps.tokenService.revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  const late = endOwnSessions(deps, { userId, exceptSessionId: "" }, newCallContext());
+  await expect(late).rejects.toMatchObject({ code: "service_unavailable" });
+  expect(await owed()).toHaveLength(1);
+  await new SessionEndWorker(later(2_000), createMetrics("test")).poll();
+  expect(await owed()).toEqual([]);
+});
+
+test.each(["delete from users", "update users set status = 'disabled'"])(
+  "nor does one whose account has gone the way of: %s",
+  async (statement) => {
+    await database.ownerSql.unsafe(statement);
+    const late = beginSession(deps, newSession(), 0, newCallContext());
+    await expect(late).rejects.toMatchObject({ code: "invalid_credentials" });
+    expect(deps.tokenService.revokeSession).toHaveBeenCalledTimes(1);
+  },
+);

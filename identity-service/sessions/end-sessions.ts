@@ -1,0 +1,56 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import type { Logger } from "../../service-kit/logger.ts";
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import { deleteSessionEnd, insertSessionEnd, type SessionEnd } from "./session-end-store.ts";
+import type { TokenService } from "./token-service-client.ts";
+
+export interface EndSessionsDeps {
+  sql: Sql;
+  tokenService: Pick<TokenService, "revokeUserSessions">;
+  now: () => Date;
+  /** A new UUIDv7. */
+  newId: () => string;
+  logger: Logger;
+}
+
+/** Longer than a call may take: then nobody is at it any more. */
+const FIRST_RETRY_MS = 2_000;
+
+/**
+ * Writes down, in the transaction of a cause, that a user's sessions must end. After the commit `endSessions` ends
+ * them; if the process dies in between, or token-service is away, `session-end-worker.ts` does.
+ */
+export async function owesSessionEnd(
+  tx: TransactionSql,
+  deps: Pick<EndSessionsDeps, "now" | "newId">,
+  cause: { userId: string; exceptSessionId?: string; reason: string },
+): Promise<SessionEnd> {
+  const { userId, exceptSessionId = null, reason } = cause;
+  const createdAt = deps.now();
+  const end = { id: deps.newId(), userId, exceptSessionId, reason, createdAt };
+  await insertSessionEnd(tx, end, new Date(createdAt.getTime() + FIRST_RETRY_MS));
+  return end;
+}
+
+/**
+ * Ends what `owesSessionEnd` wrote down. When this resolves, token-service has committed it.
+ *
+ * @param end.isLate the user may have begun sessions since the cause, with credentials that are good: those stay.
+ * @returns the ids of the sessions that ended.
+ * @throws {DomainError} `service_unavailable`; then the worker goes on with it.
+ */
+export async function endSessions(
+  deps: EndSessionsDeps,
+  { isLate = false, ...end }: SessionEnd & { isLate?: boolean },
+  context: CallContext,
+): Promise<readonly string[]> {
+  const { userId, exceptSessionId, reason, createdAt } = end;
+  const which = { userId, exceptSessionId, reason, ...(isLate && { begunBefore: createdAt }) };
+  const ended = await deps.tokenService.revokeUserSessions(which, context);
+  try {
+    await deleteSessionEnd(deps.sql, end.id);
+  } catch (error) {
+    deps.logger.warn({ err: error, userId: end.userId }, "sessions ended but not marked; they end once more");
+  }
+  return ended;
+}

@@ -1,0 +1,68 @@
+import { validate as isUuid } from "uuid";
+import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
+import { orUnavailable, type Sql, transaction } from "../../service-kit/postgres.ts";
+import { describeBrowser } from "../mail/describe-browser.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import { knownAddress } from "../mail/known-address.ts";
+import type { NewMail } from "../mail/mail.ts";
+import { enqueueMail } from "../mail/mail-outbox-store.ts";
+import { findUser } from "../users/user-store.ts";
+
+export interface NotifyDeps {
+  sql: Sql;
+  now: () => Date;
+  /** There is a mail to send; not waited for. */
+  wakeMailWorker: () => void;
+}
+
+/** A refresh token that was used twice. */
+export interface RefreshReuse {
+  /** UUID: one mail each, however often it is told. */
+  eventId: string;
+  /** UUID. */
+  userId: string;
+  occurredAt: Date | undefined;
+  /** May be empty. */
+  ip: string;
+  /** As the client sent it. May be empty. */
+  userAgent: string;
+}
+
+/**
+ * Tells a user by mail that a refresh token of theirs was used twice and that its session has been ended. When this
+ * resolves, the mail is in the outbox, or was before. Nobody is told of a user who is gone.
+ *
+ * @throws {DomainError} `validation_failed`, `service_unavailable`.
+ */
+export async function notifyRefreshReuse(deps: NotifyDeps, event: RefreshReuse): Promise<void> {
+  const { eventId, userId, occurredAt } = event;
+  if (!isUuid(eventId) || !isUuid(userId) || occurredAt === undefined) throw invalid(event);
+  const data = {
+    occurredAt: inUtc(occurredAt),
+    ip: knownAddress(event.ip),
+    browser: describeBrowser(event.userAgent),
+  };
+  const isNew = await orUnavailable(
+    transaction(deps.sql, async (tx) => {
+      const user = await findUser(tx, userId);
+      if (user === undefined) return false;
+      const mail: NewMail = { id: eventId, userId, recipient: user.email, template: "refresh-reuse", data };
+      return enqueueMail(tx, mail, deps.now());
+    }),
+  );
+  if (isNew) deps.wakeMailWorker();
+}
+
+function invalid({ eventId, userId, occurredAt }: RefreshReuse): DomainError {
+  const notUuid = (field: string): FieldProblem => ({
+    field,
+    code: "invalid_format",
+    message: "must be a UUID",
+  });
+  const fields = [
+    ...(isUuid(eventId) ? [] : [notUuid("eventId")]),
+    ...(isUuid(userId) ? [] : [notUuid("userId")]),
+    ...(occurredAt === undefined ? [{ field: "occurredAt", code: "required", message: "is required" }] : []),
+  ];
+  return new DomainError("validation_failed", undefined, { fields });
+}

@@ -1,0 +1,131 @@
+import { randomBytes } from "node:crypto";
+import * as argon2 from "@node-rs/argon2";
+import { v7 as uuidv7 } from "uuid";
+import { vi } from "vitest";
+import { type EncryptionKey, parseEncryptionKey } from "../../service-kit/key-cipher.ts";
+import { createLogger } from "../../service-kit/logger.ts";
+import { createMetrics } from "../../service-kit/metrics.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import { register } from "../accounts/register.ts";
+import { createCountLogin } from "../login/count-logins.ts";
+import type { FailedLogin } from "../login/throttle-login.ts";
+import { createAfterAnswer } from "../mail/after-answer.ts";
+import { createLinkTokens } from "../mail/links.ts";
+import type { MfaKeys } from "../mfa/totp-secret.ts";
+import type { RelyingParties } from "../oauth/oauth-deps.ts";
+import { createFlowSecrets } from "../oauth/oauth-flow-secrets.ts";
+import { commonPasswords } from "../passwords/common-passwords.ts";
+import { createHashQueue } from "../passwords/hash-queue.ts";
+import { createHashShare } from "../passwords/hash-share.ts";
+import { createPasswordHasher } from "../passwords/password-hasher.ts";
+import type { Argon2Parameters } from "../passwords/stored-hash.ts";
+import type { EndedUserSessions, NewSession, SessionTokens } from "../sessions/token-service-client.ts";
+import { createDeviceTokens } from "../throttle/device-token.ts";
+import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
+import { createNetworkDigests } from "../throttle/network-digests.ts";
+import { throttleLimits } from "../throttle/throttle.ts";
+
+/** Far below what the configuration takes: tests hash thousands of passwords. password-hasher.test.ts has the real costs. */
+export const QUICK: Argon2Parameters = { memoryKib: 256, iterations: 1, parallelism: 1 };
+
+export function newTestKey(): EncryptionKey {
+  const key = parseEncryptionKey(randomBytes(32).toString("base64"));
+  if (key === undefined) throw new Error("not an encryption key");
+  return key;
+}
+
+/** Makes an account one whose owner has verified the address with the password at hand. */
+export async function proveCredentials(ownerSql: Sql, userId: string): Promise<void> {
+  await ownerSql`
+    update users set email_verified = true, credentials_proven_email = email, credentials_proven_at = created_at
+    where id = ${userId}
+  `;
+}
+
+export const ANNA = {
+  email: "anna@example.com",
+  password: "Password123!",
+  firstName: "Anna",
+  lastName: "Smith",
+};
+
+/** Empties the database and registers Anna. Her address is not verified. */
+export async function startWithAnna(database: {
+  sql: Sql;
+  ownerSql: Sql;
+}): Promise<{ deps: TestDeps; userId: string }> {
+  await database.ownerSql`
+    truncate users, counted_mails, mail_outbox, oauth_flows, session_ends, security_events, released_addresses cascade`;
+  const deps = await testDeps(database.sql);
+  return { deps, userId: (await register(deps, ANNA, soon())).id };
+}
+
+/** Long after any test. */
+export const soon = () => Date.now() + 60_000;
+
+export type TestDeps = Awaited<ReturnType<typeof testDeps>>;
+
+/**
+ * What the use cases need, for tests: real argon2 that is counted, a queue that is never full, a standing clock,
+ * and a token-service that notes what it is asked for.
+ */
+export async function testDeps(sql: Sql, parameters = QUICK) {
+  const counted = { hash: vi.fn(argon2.hash), verify: vi.fn(argon2.verify) };
+  const logLines: string[] = [];
+  const logger = createLogger("test", "info", { write: (line) => void logLines.push(line) });
+  const queue = createHashQueue({
+    concurrency: 2,
+    maxWaiting: 1_000,
+    maxWaitMs: 60_000,
+    now: Date.now,
+    metrics: createMetrics("test"),
+  });
+  const passwords = createPasswordHasher({
+    argon2: counted,
+    parameters,
+    costKey: randomBytes(32),
+    queue,
+    logger,
+  });
+  const revokeUserSessions = vi.fn(async (_which: EndedUserSessions): Promise<readonly string[]> => []);
+  const revokeSession = vi.fn(async () => undefined);
+  const isSessionLive = vi.fn(async (_which: { sessionId: string; userId: string }) => true);
+  const issueSession = vi.fn(async ({ userId }: NewSession): Promise<SessionTokens> => {
+    return { accessToken: "access", refreshToken: "refresh", expiresInS: 900, sessionId: uuidv7(), userId };
+  });
+  const now = () => new Date("2031-01-02T03:04:05.678Z");
+  const limits = throttleLimits({ network: 10_000, everything: 100_000 });
+  return {
+    sql,
+    passwords,
+    throttle: createMemoryThrottle({ limits, now: () => now().getTime() }),
+    hashShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
+    digestNetwork: createNetworkDigests(randomBytes(32)),
+    deviceTokens: createDeviceTokens(randomBytes(32), now),
+    passwordPolicy: { minLength: 8, common: commonPasswords(8) },
+    tokenService: { issueSession, revokeUserSessions, revokeSession, isSessionLive },
+    loginRequiresVerifiedEmail: false,
+    registrationDiscloses: true,
+    linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),
+    providerShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
+    mailLimits: { strangersPerHour: 5, strangersPerDay: 10, resetsPerDay: 60 },
+    relyingParties: new Map() as RelyingParties,
+    flowSecrets: createFlowSecrets(randomBytes(32)),
+    returnTo: ["https://app.example/signed-in"] as readonly string[],
+    isPublicOriginSecure: true,
+    afterAnswer: createAfterAnswer({ maxPending: 1_000, logger }),
+    now,
+    newId: () => uuidv7(),
+    countLogin: createCountLogin(createMetrics("test")),
+    noteFailedLogin: vi.fn((_failed: FailedLogin) => undefined),
+    tellOwnerOfGuesses: vi.fn((_account: string): void => undefined),
+    wakeMailWorker: vi.fn(),
+    randomBytes,
+    mfaKeys: [newTestKey()] as MfaKeys,
+    mfaIssuer: "Gatehouse",
+    mfaChallengeTtlS: 300,
+    logger,
+    argon2: counted,
+    logLines,
+  };
+}

@@ -1,0 +1,22 @@
+import type { Sql } from "../../service-kit/postgres.ts";
+import type { LinkTokens } from "../mail/links.ts";
+import type { MailName } from "../mail/mail.ts";
+
+interface WaitingMail {
+  template: MailName;
+  recipient: string;
+  data: Record<string, string>;
+}
+
+/** What is in the outbox, oldest first. */
+export function outboxOf(ownerSql: Sql): Promise<WaitingMail[]> {
+  return ownerSql<WaitingMail[]>`select template, recipient, data from mail_outbox order by created_at, id`;
+}
+
+/** The tokens in the outbox's mails of one kind, oldest first, as their readers get them. */
+export async function tokensIn(ownerSql: Sql, linkTokens: LinkTokens, template: MailName): Promise<string[]> {
+  const mails = await outboxOf(ownerSql);
+  return mails
+    .filter((mail) => mail.template === template)
+    .map(({ data }) => new URL(linkTokens.completed(data).link ?? "").searchParams.get("token") ?? "");
+}

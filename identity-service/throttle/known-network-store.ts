@@ -1,0 +1,76 @@
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { NetworkDigests } from "./network-digests.ts";
+
+/** How many networks of an account are remembered: the latest. */
+const MAX_NETWORKS_OF_ACCOUNT = 20;
+
+/** What is known about the network of a guess. The same work whether or not there is such an account. */
+export async function findNetworkOfAccount(
+  sql: Sql,
+  { digest, networkDigest, email }: NetworkDigests & { email: string },
+): Promise<{ isOwn: boolean; isUsed: boolean }> {
+  const [row] = await sql<{ isOwn: boolean; isUsed: boolean }[]>`
+    select
+      exists (
+        select from known_networks as known join users on users.id = known.user_id
+        where known.digest = ${digest} and known.seen_at > now() - interval '30 days'
+          and users.email = ${email} and users.password_epoch = known.password_epoch
+      ) as "isOwn",
+      exists (
+        select from known_networks
+        where network_digest = ${networkDigest} and seen_at > now() - interval '30 days'
+      ) as "isUsed"
+  `;
+  return row ?? { isOwn: false, isUsed: false };
+}
+
+/** Whether anybody has logged in from a network within 30 days. */
+export async function isNetworkUsed(sql: Sql, networkDigest: Buffer): Promise<boolean> {
+  const [row] = await sql<{ isUsed: boolean }[]>`
+    select exists (
+      select from known_networks
+      where network_digest = ${networkDigest} and seen_at > now() - interval '30 days'
+    ) as "isUsed"
+  `;
+  return row?.isUsed === true;
+}
+
+/** Remembers a login. Writes at most once a day for each network; nothing if the account is gone. */
+export async function insertKnownNetwork(
+  sql: Sql | TransactionSql,
+  login: NetworkDigests & { userId: string; passwordEpoch: number },
+): Promise<void> {
+  const { digest, networkDigest, userId, passwordEpoch } = login;
+  const written = await sql`
+    insert into known_networks (digest, network_digest, user_id, password_epoch, seen_at)
+    select ${digest}, ${networkDigest}, owner.id, ${passwordEpoch}, now()
+    from (select id from users where id = ${userId} for key share) as owner
+    where not exists (
+      select from known_networks
+      where digest = ${digest} and user_id = ${userId} and password_epoch = ${passwordEpoch}
+        and seen_at > now() - interval '1 day'
+    )
+    on conflict (digest) do update
+    set user_id = excluded.user_id, password_epoch = excluded.password_epoch, seen_at = excluded.seen_at
+  `;
+  if (written.count === 0) return;
+  await sql`
+    delete from known_networks where digest in (
+      select digest from known_networks where user_id = ${userId}
+      order by seen_at desc, digest
+      offset ${MAX_NETWORKS_OF_ACCOUNT}
+      for update skip locked
+    )
+  `;
+}
+
+/** Deletes what has not been seen for 30 days, by the database's clock. @returns how many, at most `limit`. */
+export async function deleteOldNetworks(sql: Sql, limit: number): Promise<number> {
+  const result = await sql`
+    delete from known_networks where digest in (
+      select digest from known_networks where seen_at < now() - interval '30 days'
+      order by seen_at limit ${limit} for update skip locked
+    )
+  `;
+  return result.count;
+}

@@ -1,0 +1,83 @@
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+
+/** What is known of the wrong codes of a user on known devices, or on all others. */
+export interface WrongCodes {
+  /** Since the last right one. */
+  inARow: number;
+  /** When the ones of the time asked for came, oldest first. */
+  failedAt: readonly Date[];
+}
+
+/** Under the lock of the user. Wrong codes from before the last forgiveness do not count. */
+export async function readWrongCodes(
+  tx: TransactionSql,
+  which: { userId: string; isKnownDevice: boolean; since: Date },
+): Promise<WrongCodes> {
+  const { userId, isKnownDevice, since } = which;
+  const [row] = await tx<{ inARow: number | null; failedAt: Date[] }[]>`
+    select ${isKnownDevice ? tx`known_in_a_row` : tx`unknown_in_a_row`} as "inARow",
+      array(
+        select failed_at from mfa_failures as failure
+        where failure.user_id = ${userId} and on_known_device = ${isKnownDevice} and failed_at > ${since}
+          and (forgiven_at is null or failed_at >= forgiven_at)
+        order by failed_at
+      ) as "failedAt"
+    from (values (1)) as one left join mfa_guessing on user_id = ${userId}
+  `;
+  return { inARow: row?.inARow ?? 0, failedAt: row?.failedAt ?? [] };
+}
+
+/** Under the lock of the user. @returns how many it makes in a row on such devices. */
+export async function insertWrongCode(
+  tx: TransactionSql,
+  failure: { id: string; userId: string; isKnownDevice: boolean; failedAt: Date },
+): Promise<number> {
+  const { id, userId, isKnownDevice, failedAt } = failure;
+  await tx`
+    insert into mfa_failures (id, user_id, failed_at, on_known_device)
+    values (${id}, ${userId}, ${failedAt}, ${isKnownDevice})
+  `;
+  const column = isKnownDevice ? tx`known_in_a_row` : tx`unknown_in_a_row`;
+  const [row] = await tx<{ inARow: number }[]>`
+    insert into mfa_guessing as guessing (user_id, ${column}) values (${userId}, 1)
+    on conflict (user_id) do update set ${column} = guessing.${column} + 1
+    returning ${column} as "inARow"
+  `;
+  return row?.inARow ?? 0;
+}
+
+/** A right code ends every row of wrong ones; those of the last day still count for the day. */
+export async function endWrongRows(tx: TransactionSql, userId: string): Promise<void> {
+  await tx`
+    update mfa_guessing set unknown_in_a_row = 0, known_in_a_row = 0
+    where user_id = ${userId} and (unknown_in_a_row > 0 or known_in_a_row > 0)
+  `;
+}
+
+/**
+ * A new password ends every row, too, and makes the wrong codes before it count no more, unless another one did so since
+ * `forgivenBefore`.
+ */
+export async function forgiveWrongCodes(
+  tx: TransactionSql,
+  which: { userId: string; now: Date; forgivenBefore: Date },
+): Promise<void> {
+  const { userId, now, forgivenBefore } = which;
+  await tx`
+    update mfa_guessing
+    set unknown_in_a_row = 0, known_in_a_row = 0,
+      forgiven_at = case when forgiven_at > ${forgivenBefore} then forgiven_at else ${now}::timestamptz end
+    where user_id = ${userId}
+  `;
+}
+
+/** Deletes wrong codes from before. @returns how many, at most `limit`. */
+export async function deleteWrongCodes(sql: Sql, failedBefore: Date, limit: number): Promise<number> {
+  const result = await sql`
+    delete from mfa_failures where id in (
+      select id from mfa_failures where failed_at < ${failedBefore}
+      order by failed_at limit ${limit}
+    )
+  `;
+  return result.count;
+}

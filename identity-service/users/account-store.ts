@@ -1,0 +1,224 @@
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import { isUniqueViolation } from "../../service-kit/postgres.ts";
+
+/** What decides on changes of an account. */
+export interface LockedAccount {
+  id: string;
+  /** Canonical. */
+  email: string;
+  emailVerified: boolean;
+  /**
+   * When the credentials were last proven together with the mailbox of `email`: whoever held them could read its mail.
+   * Null: never, or with another address.
+   */
+  credentialsProvenAt: Date | null;
+  isActive: boolean;
+  isAdmin: boolean;
+  /** Has a role with more rights than everybody's. */
+  isPrivileged: boolean;
+  /** PHC string; null if the account has no password. */
+  passwordHash: string | null;
+  /** The next login gives no session before the password was changed. */
+  mustChangePassword: boolean;
+}
+
+const lockedAccountColumns = (sql: Sql | TransactionSql) => sql`
+  id, email, email_verified as "emailVerified",
+  case when credentials_proven_email = email then credentials_proven_at end as "credentialsProvenAt",
+  status = 'active' as "isActive", role = 'ADMIN' as "isAdmin", role <> 'USER' as "isPrivileged",
+  password_hash as "passwordHash", must_change_password as "mustChangePassword"
+`;
+
+/** An account by its id, locked until the transaction ends. Always the first lock of a transaction. */
+export async function lockAccount(tx: TransactionSql, userId: string): Promise<LockedAccount | undefined> {
+  const [row] = await tx<LockedAccount[]>`
+    select ${lockedAccountColumns(tx)} from users where id = ${userId} for update
+  `;
+  return row;
+}
+
+/** The same by its address. @param email canonical. */
+export async function lockAccountOf(tx: TransactionSql, email: string): Promise<LockedAccount | undefined> {
+  const [row] = await tx<LockedAccount[]>`
+    select ${lockedAccountColumns(tx)} from users where email = ${email} for update
+  `;
+  return row;
+}
+
+/** An account by its id, as it is now. */
+export async function findAccountById(
+  sql: Sql | TransactionSql,
+  userId: string,
+): Promise<LockedAccount | undefined> {
+  const [row] = await sql<LockedAccount[]>`
+    select ${lockedAccountColumns(sql)} from users where id = ${userId}
+  `;
+  return row;
+}
+
+/** Under the lock of the account. It need not be changed any more, and no device is known that was under an older one. */
+export async function setPasswordHash(
+  tx: TransactionSql,
+  change: { userId: string; passwordHash: string; at: Date },
+): Promise<void> {
+  await tx`
+    update users
+    set password_hash = ${change.passwordHash}, must_change_password = false, password_epoch = password_epoch + 1,
+      updated_at = greatest(updated_at, ${change.at})
+    where id = ${change.userId}
+  `;
+}
+
+/** Under the lock of the account. */
+export async function setEmailVerified(tx: TransactionSql, userId: string, at: Date): Promise<void> {
+  await tx`
+    update users set email_verified = true, updated_at = greatest(updated_at, ${at}) where id = ${userId}
+  `;
+}
+
+/**
+ * Under the lock of the account: whoever holds its credentials has just shown to read the mail of its address, which is
+ * verified with that.
+ */
+export async function setCredentialsProven(tx: TransactionSql, userId: string, at: Date): Promise<void> {
+  await tx`
+    update users
+    set email_verified = true, credentials_proven_email = email, credentials_proven_at = ${at},
+      updated_at = greatest(updated_at, ${at})
+    where id = ${userId}
+  `;
+}
+
+/** Under the lock of the account: nobody has shown to hold both its credentials and its mailbox. */
+export async function clearCredentialsProof(tx: TransactionSql, userId: string, at: Date): Promise<void> {
+  await tx`
+    update users
+    set credentials_proven_email = null, credentials_proven_at = null, updated_at = greatest(updated_at, ${at})
+    where id = ${userId}
+  `;
+}
+
+/**
+ * Gives an account another, verified address, with which its credentials are not proven. Nothing else can be done in the transaction if it fails.
+ *
+ * @returns false if the address has an account, or is kept for the one that had it.
+ */
+export async function setEmail(
+  tx: TransactionSql,
+  change: { userId: string; email: string; at: Date },
+): Promise<boolean> {
+  try {
+    await noteFormerAddress(tx, change.userId);
+    const result = await tx.savepoint(
+      (inner) => inner`
+        update users
+        set email = ${change.email}, email_verified = true, updated_at = greatest(updated_at, ${change.at})
+        where id = ${change.userId} and not exists (
+          select from links
+          where new_email = ${change.email} and purpose = 'undo_email_change' and consumed_at is null
+            and expires_at > ${change.at} and user_id <> ${change.userId}
+        )
+      `,
+    );
+    return result.count === 1;
+  } catch (error) {
+    if (isUniqueViolation(error, "users_email_key")) return false;
+    throw error;
+  }
+}
+
+/** The address that an account has now, for when it is erased. */
+async function noteFormerAddress(tx: TransactionSql, userId: string): Promise<void> {
+  await tx`
+    insert into former_addresses (user_id, email) select id, email from users where id = ${userId}
+    on conflict do nothing
+  `;
+}
+
+/** Every address that an account has had and has no more. */
+export async function listFormerAddresses(tx: TransactionSql, userId: string): Promise<string[]> {
+  const rows = await tx<{ email: string }[]>`
+    select email from former_addresses as former where user_id = ${userId}
+      and not exists (select from users where users.email = former.email)
+    order by email
+  `;
+  return rows.map(({ email }) => email);
+}
+
+/** Takes a password away: the account is entered again by a reset only. */
+export async function clearPassword(tx: TransactionSql, userId: string, at: Date): Promise<void> {
+  await tx`
+    update users
+    set password_hash = null, password_epoch = password_epoch + 1, updated_at = greatest(updated_at, ${at})
+    where id = ${userId}
+  `;
+}
+
+/** Whether an address has an account, or is kept for another user who had it until lately. @param email canonical. */
+export async function isAddressTaken(
+  tx: TransactionSql,
+  { userId, email, now }: { userId: string; email: string; now: Date },
+): Promise<boolean> {
+  const [row] = await tx<{ taken: boolean }[]>`
+    select exists (select from users where email = ${email}) or exists (
+      select from links
+      where new_email = ${email} and purpose = 'undo_email_change' and consumed_at is null and expires_at > ${now}
+        and user_id <> ${userId}
+    ) as taken
+  `;
+  return row?.taken === true;
+}
+
+/** Names that are undefined stay. @returns false if the user is gone. */
+export async function setNames(
+  tx: TransactionSql,
+  change: { userId: string; firstName: string | undefined; lastName: string | undefined; at: Date },
+): Promise<boolean> {
+  const result = await tx`
+    update users
+    set first_name = coalesce(${change.firstName ?? null}, first_name),
+      last_name = coalesce(${change.lastName ?? null}, last_name),
+      updated_at = greatest(updated_at, ${change.at})
+    where id = ${change.userId}
+  `;
+  return result.count === 1;
+}
+
+/** Without a lock. */
+export async function isAdmin(tx: TransactionSql, userId: string): Promise<boolean> {
+  const rows = await tx`select from users where id = ${userId} and role = 'ADMIN'`;
+  return rows.length > 0;
+}
+
+/**
+ * Locks every active administrator, in one order, so that two that leave at once see each other.
+ *
+ * @returns their ids.
+ */
+export async function lockActiveAdmins(tx: TransactionSql): Promise<string[]> {
+  const rows = await tx<{ id: string }[]>`
+    select id from users where role = 'ADMIN' and status = 'active' order by id for update
+  `;
+  return rows.map(({ id }) => id);
+}
+
+/** Accounts of users that nobody has proven, logged in to or linked, locked. At most `limit`, oldest first. */
+export async function lockUnusedAccounts(
+  tx: TransactionSql,
+  madeBefore: Date,
+  limit: number,
+): Promise<{ id: string; email: string }[]> {
+  return tx<{ id: string; email: string }[]>`
+    select id, email from users
+    where not email_verified and first_login_at is null and created_at < ${madeBefore}
+      and role = 'USER' and status = 'active'
+      and not exists (select from external_identities where user_id = users.id)
+    order by created_at limit ${limit} for update skip locked
+  `;
+}
+
+/** Erases an account and all that belongs to it here; what the audit log has is its id. */
+export async function eraseUser(tx: TransactionSql, userId: string): Promise<void> {
+  await tx`delete from mail_outbox where user_id = ${userId}`;
+  await tx`delete from users where id = ${userId}`;
+}

@@ -1,0 +1,22 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import type { TransactionSql } from "../../service-kit/postgres.ts";
+import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
+import { type LockedAccount, listFormerAddresses } from "./account-store.ts";
+
+/**
+ * Has the audit log know of an erasure and forget who claimed the account's addresses: the present one, and those before it
+ * that nobody else has by now. In the transaction of the erasure, and before it.
+ */
+export async function tellErasure(
+  tx: TransactionSql,
+  deps: TellAuditDeps,
+  account: Pick<LockedAccount, "id" | "email">,
+  cause: { byOwner?: boolean; reason?: string },
+  context: CallContext,
+): Promise<void> {
+  const { id: userId, email } = account;
+  await tellAudit(tx, deps, { type: "account_deleted", userId, ...cause, erasedEmail: email }, context);
+  for (const erasedEmail of await listFormerAddresses(tx, userId)) {
+    await tellAudit(tx, deps, { type: "former_address_erased", userId, ...cause, erasedEmail }, context);
+  }
+}
