@@ -62,6 +62,81 @@ test("no service imports another, nor anything that is built on services", () =>
   expect(found).toEqual([]);
 });
 
+/**
+ * The rooms of a service, in their order: a file imports only from its own room and from those further right. Rooms in one
+ * entry do not know each other. `(root)` is the service's own folder, `(main)` its `main.ts`.
+ */
+const ROOMS: Readonly<Record<string, readonly string[]>> = {
+  "identity-service": [
+    "(main)",
+    "(root)",
+    "accounts",
+    "oauth",
+    "ownership",
+    "login admin",
+    "mfa",
+    "passwords",
+    "sessions",
+    "mail",
+    "throttle",
+    "identities",
+    "users",
+    "audit",
+  ],
+  gateway: ["(main)", "(root)", "admin services", "auth proxy openapi", "edge", "routing", "limits"],
+  "audit-service": ["(main)", "(root)", "query", "log", "intake", "entries"],
+  cli: ["(main)", "commands", "(root) audit-verifier"],
+};
+
+function roomOf(path: string): string {
+  const [, room = "", file] = path.split("/");
+  if (file !== undefined) return room;
+  return room === "main.ts" ? "(main)" : "(root)";
+}
+
+/** Not what only tests use. */
+function productionFiles(...folders: string[]): SourceFile[] {
+  return sourceFiles(...folders).filter(
+    ({ path }) => !/\.(fixture|contract)\.ts$/.test(path) && !path.includes("/testing/"),
+  );
+}
+
+test.each(Object.entries(ROOMS))("the rooms of %s know only those to their right: %j", (service, order) => {
+  const rank = (path: string) => order.findIndex((entry) => entry.split(" ").includes(roomOf(path)));
+  const files = productionFiles(service);
+  expect(files.filter(({ path }) => rank(path) === -1).map(({ path }) => path)).toEqual([]);
+  const rooms = new Set(files.map(({ path }) => roomOf(path)));
+  expect([...rooms].sort()).toEqual(order.flatMap((entry) => entry.split(" ")).sort());
+  const found = offences(
+    files,
+    (target, { path }) =>
+      topFolder(target) === service && roomOf(target) !== roomOf(path) && rank(target) <= rank(path),
+  );
+  expect(found).toEqual([]);
+});
+
+test("what only tests use is imported by tests only", () => {
+  const found = offences(
+    productionFiles("service-kit", ...CLIENTS, ...SHARED, ...SERVICES, "cli"),
+    (target) => /\.(fixture|contract|test)\.ts$|^[\w-]+\/testing\//.test(target),
+  );
+  expect(found).toEqual([]);
+});
+
+test("no file imports itself in a circle", () => {
+  const files = new Map(sourceFiles(...SOURCE_FOLDERS).map((file) => [file.path, file]));
+  const circles: string[] = [];
+  const done = new Set<string>();
+  const visit = (path: string, way: readonly string[]) => {
+    if (way.includes(path)) circles.push([...way.slice(way.indexOf(path)), path].join(" > "));
+    if (done.has(path)) return;
+    done.add(path);
+    for (const target of files.get(path)?.imports ?? []) visit(target, [...way, path]);
+  };
+  for (const path of files.keys()) visit(path, []);
+  expect(circles).toEqual([]);
+});
+
 test("service-kit imports nothing of ours but itself", () => {
   const ours = [...SERVICES, ...CLIENTS, ...SHARED, "proto", "cli", "examples", "deploy", "tests"];
   expect(offences(sourceFiles("service-kit"), (target) => ours.includes(topFolder(target)))).toEqual([]);
@@ -106,7 +181,10 @@ test("SQL is in stores only", () => {
   const sql = /(?:sql|tx|connection)(?:<[^`]*>)?`|\.unsafe\(/;
   const inKit = ["service-kit/migrate.ts", "service-kit/postgres.ts", "service-kit/connection-pool.ts"];
   const isAllowed = ({ path }: SourceFile) =>
-    path.endsWith("-store.ts") || topFolder(path) === "deploy" || inKit.includes(path);
+    path.endsWith("-store.ts") ||
+    path.includes("/testing/") ||
+    topFolder(path) === "deploy" ||
+    inKit.includes(path);
   const found = sourceFiles(...SOURCE_FOLDERS).filter((file) => sql.test(file.text) && !isAllowed(file));
   expect(found.map(({ path }) => path)).toEqual([]);
 });

@@ -6,13 +6,19 @@ export interface MutationModule {
   tests: readonly string[];
 }
 
-const identity = (...names: string[]) => names.map((name) => `identity-service/${name}.ts`);
-const gateway = (...names: string[]) => names.map((name) => `gateway/${name}.ts`);
-const token = (...names: string[]) => names.map((name) => `token-service/${name}.ts`);
+/** Files of a service, whichever room they stand in. */
+const filesOf =
+  (service: string) =>
+  (...names: string[]) =>
+    names.map((name) => `${service}/**/${name}.ts`);
+const identity = filesOf("identity-service");
+const gateway = filesOf("gateway");
+const token = filesOf("token-service");
+const audit = filesOf("audit-service");
 /** These test files exactly. */
-const tests = (folder: string, ...names: string[]) => names.map((name) => `${folder}/${name}.test.ts`);
+const tests = (folder: string, ...names: string[]) => names.map((name) => `${folder}/**/${name}.test.ts`);
 /** These and every longer name: the ones with a database among them. */
-const testsIn = (folder: string, ...names: string[]) => names.map((name) => `${folder}/${name}*.test.ts`);
+const testsIn = (folder: string, ...names: string[]) => names.map((name) => `${folder}/**/${name}*.test.ts`);
 
 export const MODULES: Readonly<Record<string, MutationModule>> = {
   "token-service": {
@@ -183,21 +189,11 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     tests: testsIn("audit-client", "spool", "recorder-spool", "resend-run"),
   },
   sequencer: {
-    mutate: [
-      "audit-service/log/sequencer.ts",
-      "audit-service/log/sequencer-store.ts",
-      "audit-service/log/number-entries.ts",
-      "audit-service/log/merkle-tree.ts",
-      "audit-service/log/checkpoint.ts",
-    ],
+    mutate: audit("sequencer", "sequencer-store", "number-entries", "merkle-tree", "checkpoint"),
     tests: testsIn("audit-service", "sequencer", "number-entries", "merkle-tree", "leaf", "checkpoint"),
   },
   retention: {
-    mutate: [
-      "audit-service/log/remove-old-partitions.ts",
-      "audit-service/log/retention-store.ts",
-      "audit-service/log/maintain-log.ts",
-    ],
+    mutate: audit("remove-old-partitions", "retention-store", "maintain-log"),
     tests: testsIn("audit-service", "partitions", "leaf-partitions", "maintain-log"),
   },
   "rpc-server": {

@@ -1,3 +1,0 @@
-#!/usr/bin/env node
-// The program of `npm exec gatehouse` and `node cli/gatehouse.ts`.
-import "./main.ts";
