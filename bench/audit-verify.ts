@@ -24,7 +24,7 @@ try {
   const checkpoints = join(folder, "checkpoints.jsonl");
   const verifierKey = writeExport(file, checkpoints);
   console.log(`${size} entries, ${(statSync(file).size / 1e6).toFixed(0)} MB`);
-  const program = resolve(import.meta.dirname, "..", "cli", "gatehouse.ts");
+  const program = resolve(import.meta.dirname, "..", "cli", "main.ts");
   const args = ["audit", "verify", file, "--key", verifierKey, "--checkpoints", checkpoints, "--json"];
   for (const options of [[], [], [], [SMALL_HEAP]]) {
     const startedMs = performance.now();

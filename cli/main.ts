@@ -1,3 +1,5 @@
+#!/usr/bin/env node
+// The program of `npm exec gatehouse` and `node cli/main.ts`.
 import { resolve } from "node:path";
 import { COMMANDS } from "./commands/commands.ts";
 import { OutputClosedError } from "./output-closed-error.ts";

@@ -251,7 +251,7 @@ test("a certificate that is none: 78", async () => {
 /** The program itself. */
 function program(argv: string[], environment: Record<string, string>) {
   return new Promise<{ code: number; out: string; error: string }>((done) => {
-    const entry = resolve(import.meta.dirname, "gatehouse.ts");
+    const entry = resolve(import.meta.dirname, "main.ts");
     const env = { PATH: process.env.PATH ?? "", ...environment };
     execFile(process.execPath, [entry, ...argv], { env }, (failure, out, error) => {
       done({ code: failure === null ? 0 : Number(failure.code), out, error });

@@ -21,7 +21,7 @@ const at = (name: string) => join(system.home, name);
 /** The program itself, as an operator of this system. */
 function gatehouse(...argv: string[]) {
   return new Promise<{ code: number; out: string; error: string }>((done) => {
-    const entry = resolve(import.meta.dirname, "../../cli/gatehouse.ts");
+    const entry = resolve(import.meta.dirname, "../../cli/main.ts");
     // The system's ports are not the usual ones: its home says which.
     const env = { PATH: process.env.PATH ?? "", GATEHOUSE_HOME: system.home };
     execFile(

@@ -128,7 +128,7 @@ async function gatehouse(...args: string[]): Promise<unknown> {
   };
   const { stdout } = await promisify(execFile)(
     process.execPath,
-    [join(import.meta.dirname, "..", "..", "cli", "gatehouse.ts"), "--json", ...args],
+    [join(import.meta.dirname, "..", "..", "cli", "main.ts"), "--json", ...args],
     { env: environment },
   );
   return JSON.parse(stdout);
