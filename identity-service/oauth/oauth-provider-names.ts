@@ -1,6 +1,6 @@
 /**
  * Names that a provider cannot have, because `/auth/<name>` is something else at the gateway.
- * `tests/provider-names.test.ts` holds this list to the gateway's routes.
+ * `tests/house/provider-names.test.ts` holds this list to the gateway's routes.
  */
 export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
   "change-email",

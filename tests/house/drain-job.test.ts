@@ -1,9 +1,9 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { dirname, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { AUDIT_CALLERS } from "../audit-service/intake/audit-rpc.ts";
-import { drainConfigSchema } from "../deploy/image/drain-config.ts";
-import { drainJob } from "../deploy/k8s/drain-job.ts";
+import { AUDIT_CALLERS } from "../../audit-service/intake/audit-rpc.ts";
+import { drainConfigSchema } from "../../deploy/image/drain-config.ts";
+import { drainJob } from "../../deploy/k8s/drain-job.ts";
 import {
   environmentOf,
   mountedFiles,
@@ -12,13 +12,13 @@ import {
   selects,
   type Workload,
   workloadsOf,
-} from "../deploy/k8s/manifests.ts";
-import { hasKubectl, type Manifest, OVERLAYS, renderOverlay } from "../deploy/k8s/render.ts";
-import { POLICIES } from "./support/manifest-policies.ts";
-import { schemaProblems, unknownMembers } from "./support/manifest-schemas.ts";
-import { openEdges } from "./support/network-edges.ts";
+} from "../../deploy/k8s/manifests.ts";
+import { hasKubectl, type Manifest, OVERLAYS, renderOverlay } from "../../deploy/k8s/render.ts";
+import { POLICIES } from "../support/manifest-policies.ts";
+import { schemaProblems, unknownMembers } from "../support/manifest-schemas.ts";
+import { openEdges } from "../support/network-edges.ts";
 
-const SCRIPT = resolve(import.meta.dirname, "..", "deploy", "k8s", "print-drain-job.ts");
+const SCRIPT = resolve(import.meta.dirname, "..", "..", "deploy", "k8s", "print-drain-job.ts");
 
 /** The StatefulSet as in the cluster, where the autoscaler sets the number of replicas. */
 function scaled(manifests: readonly Manifest[], replicas: number): Manifest {

@@ -3,12 +3,12 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
-import { type Container, named, ofKind, type Workload, workloadsOf } from "../deploy/k8s/manifests.ts";
-import { hasKubectl, type Manifest, OVERLAYS, renderFolder, renderOverlay } from "../deploy/k8s/render.ts";
-import { POLICIES, type Policy } from "./support/manifest-policies.ts";
-import { CUSTOM_KINDS, schemaProblems, unknownMembers } from "./support/manifest-schemas.ts";
+import { type Container, named, ofKind, type Workload, workloadsOf } from "../../deploy/k8s/manifests.ts";
+import { hasKubectl, type Manifest, OVERLAYS, renderFolder, renderOverlay } from "../../deploy/k8s/render.ts";
+import { POLICIES, type Policy } from "../support/manifest-policies.ts";
+import { CUSTOM_KINDS, schemaProblems, unknownMembers } from "../support/manifest-schemas.ts";
 
-const K8S = resolve(import.meta.dirname, "..", "deploy", "k8s");
+const K8S = resolve(import.meta.dirname, "..", "..", "deploy", "k8s");
 const isHere = hasKubectl();
 
 const rendered: Readonly<Record<string, readonly Manifest[]>> = isHere

@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { SERVICES } from "../cli/backend-settings.ts";
-import { COMMANDS } from "../cli/commands/commands.ts";
-import { EXIT } from "../cli/exit-code.ts";
-import { OPERATIONS } from "../cli/operations-addresses.ts";
+import { SERVICES } from "../../cli/backend-settings.ts";
+import { COMMANDS } from "../../cli/commands/commands.ts";
+import { EXIT } from "../../cli/exit-code.ts";
+import { OPERATIONS } from "../../cli/operations-addresses.ts";
 
-const ROOT = resolve(import.meta.dirname, "..");
+const ROOT = resolve(import.meta.dirname, "..", "..");
 const page = readFileSync(join(ROOT, "docs", "cli.md"), "utf8");
 
 test("docs/cli.md names every command, exit code and address, and no command that there is not", () => {

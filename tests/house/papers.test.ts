@@ -1,15 +1,15 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { AUDIT_CALLERS } from "../audit-service/intake/audit-rpc.ts";
-import { AUDIT_QUERY_CALLERS } from "../audit-service/query/audit-query-rpc.ts";
-import { IDENTITY_CALLERS } from "../identity-service/identity-rpc.ts";
-import { USER_ADMIN_CALLERS } from "../identity-service/user-admin-rpc.ts";
-import { keyCallers } from "../token-service/key-rpc.ts";
-import { sessionCallers } from "../token-service/session-rpc.ts";
-import { tokenCallers } from "../token-service/token-rpc.ts";
+import { AUDIT_CALLERS } from "../../audit-service/intake/audit-rpc.ts";
+import { AUDIT_QUERY_CALLERS } from "../../audit-service/query/audit-query-rpc.ts";
+import { IDENTITY_CALLERS } from "../../identity-service/identity-rpc.ts";
+import { USER_ADMIN_CALLERS } from "../../identity-service/user-admin-rpc.ts";
+import { keyCallers } from "../../token-service/key-rpc.ts";
+import { sessionCallers } from "../../token-service/session-rpc.ts";
+import { tokenCallers } from "../../token-service/token-rpc.ts";
 
-const ROOT = resolve(import.meta.dirname, "..");
+const ROOT = resolve(import.meta.dirname, "..", "..");
 const DECISIONS = join(ROOT, "docs", "decisions");
 const RUNBOOKS = join(ROOT, "docs", "operations", "runbooks");
 const read = (...path: string[]) => readFileSync(join(...path), "utf8");

@@ -8,7 +8,7 @@ import { z } from "zod";
 // A client chooses the text that most expressions read. One that needs more than linear time lets a few kilobytes of the
 // right text hold the only thread of a process. All expressions are held to it, also those that read other text today.
 
-const ROOT = resolve(import.meta.dirname, "..");
+const ROOT = resolve(import.meta.dirname, "..", "..");
 const FOLDERS = [
   "gateway",
   "identity-service",

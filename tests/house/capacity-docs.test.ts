@@ -1,10 +1,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { type ClassLimits, defaultLimitClasses, limitClassesSchema } from "../gateway/limits/limit-class.ts";
-import { parseRoutesFile } from "../routes-file/routes-file.ts";
+import {
+  type ClassLimits,
+  defaultLimitClasses,
+  limitClassesSchema,
+} from "../../gateway/limits/limit-class.ts";
+import { parseRoutesFile } from "../../routes-file/routes-file.ts";
 
-const DOCS = join(import.meta.dirname, "..", "docs");
+const DOCS = join(import.meta.dirname, "..", "..", "docs");
 const capacity = readFileSync(join(DOCS, "operations", "capacity.md"), "utf8");
 const config = readFileSync(join(DOCS, "config.md"), "utf8");
 const classes: Record<string, ClassLimits> = defaultLimitClasses();

@@ -5,10 +5,10 @@ import { parser } from "@prometheus-io/lezer-promql";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { z } from "zod";
-import { toGrafana } from "../deploy/monitoring/dashboard.ts";
-import { DASHBOARDS } from "../deploy/monitoring/dashboards.ts";
+import { toGrafana } from "../../deploy/monitoring/dashboard.ts";
+import { DASHBOARDS } from "../../deploy/monitoring/dashboards.ts";
 
-const ROOT = resolve(import.meta.dirname, "..");
+const ROOT = resolve(import.meta.dirname, "..", "..");
 const MONITORING = join(ROOT, "deploy", "monitoring");
 const RUNBOOKS = join(ROOT, "docs", "operations", "runbooks");
 const read = (...path: string[]) => readFileSync(join(...path), "utf8");
