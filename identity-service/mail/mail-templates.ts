@@ -4,7 +4,7 @@ import { escapeHtml } from "../../service-kit/escape-html.ts";
 import { MAILS, type MailContent, type MailName } from "./mail.ts";
 
 /** Ours; an operator's own take their place as a whole. */
-export const BUILT_IN_MAIL_TEMPLATES = join(import.meta.dirname, "..", "mail-templates");
+export const BUILT_IN_MAIL_TEMPLATES = join(import.meta.dirname, "mail-templates");
 
 const PARTS = ["subject", "txt", "html"] as const;
 type Part = (typeof PARTS)[number];
