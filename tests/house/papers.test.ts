@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { AUDIT_CALLERS } from "../../audit-service/intake/audit-rpc.ts";
 import { AUDIT_QUERY_CALLERS } from "../../audit-service/query/audit-query-rpc.ts";
@@ -56,23 +56,63 @@ test("every link between papers leads to a file that exists, and to a heading in
   expect(broken).toEqual([]);
 });
 
+// Decisions and the change log describe the past.
+const currentPapers = papers.filter(
+  (paper) => !paper.startsWith(DECISIONS) && !paper.endsWith("CHANGELOG.md"),
+);
+/** Where a path may begin: the production overlay's README names the operator's files in a copy of it. */
+const placesOf = (paper: string) => [
+  ROOT,
+  dirname(paper),
+  join(ROOT, "deploy", "k8s", "overlays", "production"),
+];
+const namedIn = (paper: string, pattern: RegExp) =>
+  [...read(paper).matchAll(pattern)].map(([, path = ""]) => path);
+const inRoot = (paper: string, path: string) => `${relative(ROOT, paper)}: ${path}`;
+
 test("every file of the source that a paper names by its path exists", () => {
   const named = /`((?:[\w.-]+\/)+[\w.-]+\.(?:ts|sql|sh|yaml|proto|json))`/g;
-  // Decisions and the change log describe the past.
-  const current = papers.filter((paper) => !paper.startsWith(DECISIONS) && !paper.endsWith("CHANGELOG.md"));
-  const places = (paper: string) => [
-    ROOT,
-    dirname(paper),
-    join(ROOT, "deploy", "k8s", "overlays", "production"),
-  ];
-  const missing = current.flatMap((paper) =>
-    [...read(paper).matchAll(named)]
-      .map(([, path = ""]) => path)
-      .filter((path) => !places(paper).some((place) => existsSync(join(place, path))))
-      .map((path) => `${relative(ROOT, paper)}: ${path}`),
+  const missing = currentPapers.flatMap((paper) =>
+    namedIn(paper, named)
+      .filter((path) => !placesOf(paper).some((place) => existsSync(join(place, path))))
+      .map((path) => inRoot(paper, path)),
   );
   expect(missing).toEqual([]);
 });
+
+const SOURCES = [
+  "gateway",
+  "identity-service",
+  "token-service",
+  "audit-service",
+  "service-kit",
+  "token-client",
+  "audit-client",
+  "cli",
+  "deploy",
+  "tests",
+];
+
+test("every folder of the source that a paper names exists, and every file that it names without a folder", () => {
+  const folder = new RegExp(`\`((?:${SOURCES.join("|")})/[\\w/-]*)\``, "g");
+  const names = new Set(
+    SOURCES.flatMap((name) => readdirSync(join(ROOT, name), { recursive: true, encoding: "utf8" })).map(
+      (path) => basename(path),
+    ),
+  );
+  const missing = currentPapers.flatMap((paper) =>
+    [
+      ...namedIn(paper, folder).filter((path) => !isFileOrFolder(path)),
+      ...namedIn(paper, /`([\w-]+\.ts)`/g).filter((name) => !names.has(name)),
+    ].map((path) => inRoot(paper, path)),
+  );
+  expect(missing).toEqual([]);
+});
+
+/** A file may be named without its extension. */
+function isFileOrFolder(path: string): boolean {
+  return existsSync(join(ROOT, path)) || existsSync(join(ROOT, `${path}.ts`));
+}
 
 const records = readdirSync(DECISIONS)
   .filter((name) => /^\d{4}-/.test(name))
