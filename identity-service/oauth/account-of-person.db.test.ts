@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
-import { transaction } from "../../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { findIdentityUser, insertIdentity } from "../identities/external-identity-store.ts";
@@ -152,4 +152,58 @@ test("two logins whose accounts are linked and change their addresses meanwhile 
     { status: "fulfilled", value: { account: { user: { id: second, email: left } } } },
     { status: "fulfilled", value: { account: { user: { id: first, email: right } } } },
   ]);
+});
+
+test("where nobody learns whether an address has an account, one that the provider has not checked opens none", async () => {
+  deps.registrationDiscloses = false;
+  const id = await signUp(EMAIL);
+  for (const email of [EMAIL, "nobody@example.com"]) {
+    await expect(logIn("ada", email, false)).rejects.toMatchObject({ code: "email_not_verified" });
+  }
+  expect(await database.ownerSql`select id from users`).toEqual([{ id }]);
+  expect(await account(id)).toEqual(UNTOUCHED);
+});
+
+/** Begins a login, does the change once the login waits for the account's lock, and gives the login's end. */
+async function whileLocked(id: string, change: (tx: TransactionSql) => Promise<unknown>) {
+  const { login } = await transaction(database.ownerSql, async (tx) => {
+    await lockAccount(tx, id);
+    const login = Promise.allSettled([logIn("ada", EMAIL)]);
+    await expect.poll(database.waitingForLocks, { interval: 5 }).toBe(1);
+    await change(tx);
+    return { login };
+  });
+  const [ended] = await login;
+  return ended;
+}
+
+test.each<[string, (tx: TransactionSql, id: string) => Promise<unknown>]>([
+  ["gets another address", (tx, id) => tx`update users set email = 'new@example.com' where id = ${id}`],
+  ["is deleted", (tx, id) => tx`delete from users where id = ${id}`],
+])("an account that %s while a login with its address waits for it is not linked", async (_what, change) => {
+  const id = await signUp(EMAIL);
+  expect(await whileLocked(id, (tx) => change(tx, id))).toMatchObject({
+    status: "rejected",
+    reason: { code: "link_required" },
+  });
+  expect(await findIdentityUser(database.sql, { issuer: ISSUER, subject: "ada" })).toBeUndefined();
+});
+
+test("an identity that is unlinked while its login waits for the account claims nothing", async () => {
+  const id = await signUp(EMAIL);
+  await link(id, "ada");
+  const ended = await whileLocked(id, (tx) => tx`delete from external_identities`);
+  expect(ended).toMatchObject({ status: "fulfilled", value: { end: undefined } });
+  expect(await account(id)).toEqual(UNTOUCHED);
+});
+
+test("a login of a linked account that has nothing to claim waits for no lock", async () => {
+  const id = await signUp(EMAIL);
+  await proveCredentials(database.ownerSql, id);
+  await link(id, "ada");
+  const opened = await transaction(database.ownerSql, async (tx) => {
+    await lockAccount(tx, id);
+    return { account: await logIn("ada", EMAIL) };
+  });
+  expect(opened.account.end).toBeUndefined();
 });

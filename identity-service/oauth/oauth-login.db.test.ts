@@ -628,6 +628,8 @@ describe("the one-time code", () => {
     const later = new Date(deps.now().getTime() + 60_000);
     deps.now = () => later;
     expect(await codeOf(exchange(old))).toBe("oauth_code_invalid");
+    // Not only ended again: none of them began a session.
+    expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
   });
 });
 
@@ -817,12 +819,16 @@ describe("linking and unlinking", () => {
 
   test("a user links an account of another address with the password, logs in with it, and takes it away again", async () => {
     const user = await registered("someone@else.example");
+    deps.wakeMailWorker.mockClear();
     const result = await flow({ linkTo: ownerOf(user.id) });
     expect(result).toMatchObject({ kind: "linked", identity: { provider: "demo", userId: user.id } });
+    expect(deps.wakeMailWorker).toHaveBeenCalled();
     expect(userIdOf(await flow())).toBe(user.id);
+    deps.wakeMailWorker.mockClear();
     deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
     const owner = ownerOf(user.id);
     expect(await unlinkIdentity(deps, { owner, provider: "demo" }, context())).toEqual(["s1"]);
+    expect(deps.wakeMailWorker).toHaveBeenCalled();
     expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({
       userId: user.id,
       exceptSessionId: owner.sessionId,
