@@ -89,6 +89,9 @@ test("a checkpoint is signed 750 ms after the last one and not before; entries h
   await sequencer.step();
   expect(sequencer.status).toMatchObject({ size: 2, checkpointSize: 2 });
   expect(sequencer.published.map(({ head }) => head.size)).toEqual([1, 2]);
+  // Nothing was numbered in the last step; its checkpoint is stored all the same.
+  const stored = await database.sql`select size from checkpoints order by size`;
+  expect(stored.map(({ size }) => Number(size))).toEqual([1, 2]);
 });
 
 test("the session of the sequencer ends by itself, and with it the lock", async () => {
@@ -107,6 +110,17 @@ test("a lock that is lost without a word ends the term before anything is writte
   expect([sequencer.status.isSequencer, await numbered()]).toEqual([false, 0]);
   await sequencer.step();
   expect([sequencer.status.isSequencer, await numbered()]).toEqual([true, 1]);
+});
+
+test("a lock that is lost ends the term also while transactions store entries", async () => {
+  const sequencer = start();
+  await sequencer.step();
+  await sequencer.sql`select pg_advisory_unlock_all()`;
+  await transaction(database.ownerSql, async (tx) => {
+    await tx`lock table log_entries in row exclusive mode`;
+    expect(await sequencer.step()).toBe(true);
+  });
+  expect(sequencer.status.isSequencer).toBe(false);
 });
 
 test("one connection holds the lock at a time", async () => {
