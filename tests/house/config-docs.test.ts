@@ -25,12 +25,28 @@ const SCHEMAS: Record<string, z.ZodObject> = {
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const page = readFileSync(resolve(ROOT, "docs", "config.md"), "utf8");
-const sections = new Map(
-  page.split(/^## /m).flatMap((part) => {
+interface Section {
+  title: string;
+  /** The processes that read the section's variables: its own, or those that a shared section names. */
+  readers: string[];
+  isShared: boolean;
+  rows: string[];
+}
+
+const sections = page
+  .split(/^## /m)
+  .slice(1)
+  .map((part): Section => {
     const [title = "", ...lines] = part.split("\n");
-    return lines.some(isRow) ? [[title, lines.filter(isRow)] as const] : [];
-  }),
-);
+    const [, shared] = /^Read by ((?:`[\w-]+`(?:, )?)+)\./m.exec(part) ?? [];
+    const readers = shared === undefined ? title : shared.replaceAll("`", "");
+    return {
+      title,
+      readers: readers.split(", "),
+      isShared: shared !== undefined,
+      rows: lines.filter(isRow),
+    };
+  });
 
 /** Every line of a table but its head: a row that is misspelt is compared, not overlooked. */
 function isRow(line: string): boolean {
@@ -58,12 +74,22 @@ function written(value: unknown): string {
   throw new Error(`the page has no form for a default like ${String(value)}`);
 }
 
-test("docs/config.md has a section for every process", () => {
-  expect([...sections.keys()]).toEqual(Object.keys(SCHEMAS));
+test("docs/config.md has a section for every process, and shared sections for those only", () => {
+  const own = sections.filter(({ isShared }) => !isShared);
+  expect(own.map(({ title }) => title)).toEqual(Object.keys(SCHEMAS));
+  const processes = own.flatMap(({ readers }) => readers);
+  const unknown = sections.flatMap(({ readers }) => readers).filter((name) => !processes.includes(name));
+  expect(unknown).toEqual([]);
 });
 
-test.each(Object.entries(SCHEMAS))("docs/config.md lists what %s reads, and defaults", (name, schema) => {
-  const rows = (sections.get(name) ?? []).map(documented);
+const processes = Object.entries(SCHEMAS).flatMap(([title, schema]) =>
+  title.split(", ").map((name) => [name, schema] as const),
+);
+
+test.each(processes)("docs/config.md lists what %s reads, and defaults", (name, schema) => {
+  const rows = sections
+    .filter(({ readers }) => readers.includes(name))
+    .flatMap((section) => section.rows.map(documented));
   const expected = Object.entries(schema.shape).map(([key, value]) => [key, defaultOf(value)]);
   // Sorted lists, not maps: a variable that is listed twice must not pass.
   expect(rows.sort()).toEqual(expected.sort());
