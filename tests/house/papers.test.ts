@@ -157,17 +157,11 @@ test("a decision that changes another is named there, and the other way round", 
   expect(missing).toEqual([]);
 });
 
-test("the list of runbooks says of each what the runbook says", () => {
-  const rows = [...read(RUNBOOKS, "README.md").matchAll(/^\| \[(\w+)\]\(\w+\.md\) \| (.+) \|$/gm)];
-  expect(rows.map(([, name = ""]) => `${name}.md`).sort()).toEqual(
-    readdirSync(RUNBOOKS)
-      .filter((name) => name !== "README.md")
-      .sort(),
-  );
-  for (const [, name = "", text = ""] of rows) {
-    const [, meaning = ""] = read(RUNBOOKS, `${name}.md`).split("## What it means\n\n");
-    expect(meaning.replaceAll("\n", " ").startsWith(text), name).toBe(true);
-  }
+test("the list of runbooks names every runbook once, by its alert", () => {
+  const list = read(ROOT, "docs", "operations", "README.md");
+  const links = [...list.matchAll(/\[(\w+)\]\(runbooks\/(\w+)\.md\)/g)];
+  expect(links.map(([, , file = ""]) => `${file}.md`).sort()).toEqual(readdirSync(RUNBOOKS).sort());
+  for (const [, name, file] of links) expect(`Gatehouse${name}`).toBe(file);
 });
 
 test("the table of callers in architecture.md is the services' own", () => {
