@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { DomainError } from "../service-kit/errors.ts";
-import { ada, HOST, send, testGateway, tokens } from "./testing/test-gateway.ts";
+import { ada, completedLogin, HOST, send, testGateway } from "./testing/test-gateway.ts";
 
 const login = { email: ada.email, password: "correct horse" };
 
@@ -8,7 +8,12 @@ test("every route says who may call it, and every mutating one what it does: els
   const { app } = testGateway();
   expect(() => app.get("/x", async () => "")).toThrow(/GET \/x does not say who may call it/);
   expect(() => app.get("/x", { config: { auth: { roles: [] } } }, async () => "")).toThrow(/lets no role in/);
-  expect(() => app.delete("/x", { config: { auth: "public" } }, async () => "")).toThrow(/no audit action/);
+  expect(() =>
+    app.delete("/x", { config: { auth: "public", limitClass: "account" } }, async () => ""),
+  ).toThrow(/no audit action/);
+  expect(() => app.get("/x", { config: { auth: "public" } }, async () => "")).toThrow(
+    /GET \/x does not say what its calls are counted with/,
+  );
 });
 
 test("a path that is not there is 404, in the documented shape and with the standard headers", async () => {
@@ -70,7 +75,7 @@ test("a known path with another method is 405 and says which there are; OPTIONS 
 
 test("HEAD is answered and protected as GET is", async () => {
   const { app } = testGateway({
-    identity: { ...absentIdentity, getUser: async () => ada },
+    identity: { getUser: async () => ({ user: ada }) },
   });
   const anonymous = await send(app, { method: "HEAD", url: "/auth/me" });
   expect(anonymous.statusCode).toBe(401);
@@ -110,7 +115,7 @@ test.each([
 });
 
 test("the scheme's name has no case", async () => {
-  const { app } = testGateway({ identity: { ...absentIdentity, getUser: async () => ada } });
+  const { app } = testGateway({ identity: { getUser: async () => ({ user: ada }) } });
   for (const scheme of ["bearer", "BEARER", "Bearer"]) {
     const headers = { authorization: `${scheme} user-token` };
     expect((await send(app, { url: "/auth/me", headers })).statusCode).toBe(200);
@@ -141,7 +146,6 @@ test("a caller without permission learns nothing from validation: 403 comes befo
 test("a defect is 500 without a word about it, and logged whole", async () => {
   const { app, log } = testGateway({
     identity: {
-      ...absentIdentity,
       login: () => Promise.reject(new Error("select secret_column from users")),
     },
   });
@@ -155,7 +159,7 @@ test("a defect is 500 without a word about it, and logged whole", async () => {
 
 test("what a service says about itself stays inside; what it says to the client passes", async () => {
   const failWith = (error: DomainError) =>
-    testGateway({ identity: { ...absentIdentity, login: () => Promise.reject(error) } }).app;
+    testGateway({ identity: { login: () => Promise.reject(error) } }).app;
   const call = { method: "POST", url: "/auth/login", body: login } as const;
 
   const down = await send(failWith(new DomainError("service_unavailable", "db-7.internal is away")), call);
@@ -238,7 +242,7 @@ test("HTTPS is remembered by browsers only where a trusted proxy says it was HTT
 
 test("one request is one log line, without address, headers or body of it", async () => {
   const { app, log } = testGateway({
-    identity: { ...absentIdentity, login: async () => ({ tokens, user: ada }) },
+    identity: { login: async () => completedLogin() },
   });
   await send(app, { method: "POST", url: "/v1/auth/login", body: login, headers: { cookie: "c=canary" } });
   const lines = log().trim().split("\n");
@@ -271,6 +275,3 @@ test.each([
     expect(response.headers["x-content-type-options"]).toBe("nosniff");
   },
 );
-
-const absent = () => Promise.reject(new Error("not part of this test"));
-const absentIdentity = { register: absent, login: absent, getUser: absent, close: () => undefined };

@@ -3,22 +3,16 @@ import type { AuditRecorder } from "../audit-client/audit-entry.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
-import { registerAdminRoutes } from "./admin/admin-routes.ts";
-import type { AuditQueryClient } from "./admin/audit-query-client.ts";
-import type { UserAdminClient } from "./admin/user-admin-client.ts";
+import { registerAuditRoutes } from "./admin/audit-routes.ts";
 import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
-import type { AccountClient } from "./auth/account-client.ts";
 import { registerAccountRoutes } from "./auth/account-routes.ts";
 import { registerAuthRoutes } from "./auth/auth-routes.ts";
-import type { IdentityClient } from "./auth/identity-client.ts";
 import { registerIdentityLinkRoutes } from "./auth/identity-link-routes.ts";
-import type { MfaClient } from "./auth/mfa-client.ts";
+import { registerLinkRoutes } from "./auth/link-routes.ts";
 import { registerMfaRoutes } from "./auth/mfa-routes.ts";
-import type { OAuthClient } from "./auth/oauth-client.ts";
-import type { TokenDelivery } from "./auth/oauth-redirect.ts";
-import { registerOAuthRoutes } from "./auth/oauth-routes.ts";
-import type { SessionClient } from "./auth/session-client.ts";
+import { type OAuthDeps, registerOAuthRoutes } from "./auth/oauth-routes.ts";
 import { registerSessionRoutes } from "./auth/session-routes.ts";
+import type { Backends } from "./backends/backends.ts";
 import { createRecordOutcome } from "./edge/audit.ts";
 import { answerClientError } from "./edge/client-error.ts";
 import { createCompletion } from "./edge/completion.ts";
@@ -34,7 +28,6 @@ import type { GatewayApp } from "./edge/request-state.ts";
 import { StallWatch } from "./edge/stall-watch.ts";
 import type { IsTrustedProxy } from "./edge/trusted-proxies.ts";
 import { validateRequest } from "./edge/validate.ts";
-import { limitClassOf } from "./limits/limit-class.ts";
 import type { DocumentedRoute } from "./openapi/documented-route.ts";
 import { noteRoutes, registerOpenApiRoutes } from "./openapi/openapi-routes.ts";
 import { OpenExchanges } from "./proxy/open-exchanges.ts";
@@ -48,16 +41,11 @@ import type { JwksCache } from "./services/jwks-cache.ts";
 import { registerJwksRoute } from "./services/jwks-route.ts";
 
 /** What the gateway is made of. */
-export interface GatewayDeps extends Pick<IntrospectionDeps, "introspectionClients">, RateLimitDeps {
-  identity: IdentityClient;
-  accounts: AccountClient;
-  mfa: MfaClient;
-  oauth: OAuthClient;
-  /** How tokens come back from a login at an identity provider. */
-  tokenDelivery: TokenDelivery;
-  users: UserAdminClient;
-  sessions: SessionClient;
-  auditQuery: AuditQueryClient;
+export interface GatewayDeps
+  extends Omit<Backends, "tokens">,
+    Pick<IntrospectionDeps, "introspectionClients">,
+    Pick<OAuthDeps, "tokenDelivery">,
+    RateLimitDeps {
   jwks: Pick<JwksCache, "get">;
   verifier: TokenVerifier;
   recorder: AuditRecorder;
@@ -80,7 +68,7 @@ const BODY_LIMIT_BYTES = 16 * 1024;
  * The gateway's HTTP side, not yet listening. A request passes: guard, rate limits, authentication and permission,
  * validation, audit intent, handler; and leaves through `error-handler.ts` if one of them refuses.
  *
- * @throws if a route does not say who may call it, or lacks the name its audit entries need.
+ * @throws if a route does not say who may call it and what its calls are counted with, or lacks the name its audit entries need.
  */
 export function buildApp(deps: GatewayDeps): GatewayApp {
   const handleError = createErrorHandler(deps.logger);
@@ -119,9 +107,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   app.setNotFoundHandler(notFound);
   app.addHook("onRoute", assertRoutePolicy);
   app.addHook("onRoute", (route) => {
-    if (route.config?.isProxy) return;
-    paths.add(route.url, [route.method].flat());
-    route.config = { ...route.config, limitClass: limitClassOf(route.url) };
+    if (!route.config?.isProxy) paths.add(route.url, [route.method].flat());
   });
   const stalls = new StallWatch();
   const completion = createCompletion(createOnCompleted(deps));
@@ -162,10 +148,11 @@ function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps, paths: KnownPaths
   registerAuthRoutes(app, deps);
   registerSessionRoutes(app, deps);
   registerMfaRoutes(app, deps);
+  registerLinkRoutes(app, deps);
   registerAccountRoutes(app, deps);
   registerOAuthRoutes(app, deps, paths);
   registerIdentityLinkRoutes(app, deps);
-  registerAdminRoutes(app, deps);
+  registerAuditRoutes(app, deps);
   registerUserAdminRoutes(app, deps);
   registerJwksRoute(app, deps.jwks);
   registerIntrospectionRoutes(app, deps);

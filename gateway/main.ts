@@ -6,14 +6,8 @@ import { bufferedOutput } from "../service-kit/logger.ts";
 import { startProcess } from "../service-kit/service-process.ts";
 import { openSharedRedis } from "../service-kit/shared-redis.ts";
 import { createTokenVerifier } from "../token-client/token-verifier.ts";
-import { createAuditQueryClient } from "./admin/audit-query-client.ts";
-import { createUserAdminClient } from "./admin/user-admin-client.ts";
 import { buildApp } from "./app.ts";
-import { createAccountClient } from "./auth/account-client.ts";
-import { createIdentityClient } from "./auth/identity-client.ts";
-import { createMfaClient } from "./auth/mfa-client.ts";
-import { createOAuthClient } from "./auth/oauth-client.ts";
-import { createSessionClient } from "./auth/session-client.ts";
+import { openBackends } from "./backends/backends.ts";
 import { configSchema } from "./config.ts";
 import { limitConnections } from "./edge/connection-limit.ts";
 import { createNoteReading } from "./edge/note-reading.ts";
@@ -25,7 +19,6 @@ import { oncePassed } from "./readiness.ts";
 import { ProxyTable } from "./routing/proxy-table.ts";
 import { watchRoutesFile } from "./routing/watch-routes-file.ts";
 import { createJwksCache } from "./services/jwks-cache.ts";
-import { createJwksClient } from "./services/jwks-client.ts";
 
 /** Time to close the rest after the audit recorder. The recorder has all other time: its spool may have no other sender. */
 const CLOSE_RESERVE_MS = 1_000;
@@ -43,32 +36,32 @@ const recorder = createAuditRecorder({ address: AUDIT_SERVICE_ADDRESS, certifica
 lifecycle.onStop("audit recorder", () => recorder.close(lifecycle.remainingStopMs - CLOSE_RESERVE_MS));
 // Each replica has a spool of its own. Without one, audit-service away is told by calls.
 if (spool !== undefined) lifecycle.addReadinessCheck("audit spool", () => recorder.assertReady());
-const jwks = createJwksClient(TOKEN_SERVICE_ADDRESS, certificate);
-const jwksCache = createJwksCache(jwks.fetch, () => performance.now());
+const { backends, close: closeBackends } = openBackends(
+  { identity: IDENTITY_SERVICE_ADDRESS, token: TOKEN_SERVICE_ADDRESS, audit: AUDIT_SERVICE_ADDRESS },
+  certificate,
+);
+const jwks = createJwksCache(
+  async (context) => {
+    const { jwksJson, maxAgeS } = await backends.tokens.getJwks({}, context);
+    return { json: jwksJson, maxAgeS };
+  },
+  () => performance.now(),
+);
 const verifier = createTokenVerifier({
   address: TOKEN_SERVICE_ADDRESS,
   certificate,
   logger,
   metrics,
   maxCachedTokens: config.VERIFIED_TOKENS_MAX,
-  onKeyBanned: (keyId) => jwksCache.refuseKey(keyId),
-  onKeys: (keyIds) => jwksCache.expectKeys(keyIds),
+  onKeyBanned: (keyId) => jwks.refuseKey(keyId),
+  onKeys: (keyIds) => jwks.expectKeys(keyIds),
 });
 lifecycle.onStop("token verifier", () => verifier.close());
 lifecycle.addReadinessCheck(
   "revocations",
   oncePassed(() => verifier.assertReady()),
 );
-const identity = createIdentityClient(IDENTITY_SERVICE_ADDRESS, certificate);
-const accounts = createAccountClient(IDENTITY_SERVICE_ADDRESS, certificate);
-const mfa = createMfaClient(IDENTITY_SERVICE_ADDRESS, certificate);
-const oauth = createOAuthClient(IDENTITY_SERVICE_ADDRESS, certificate);
-const users = createUserAdminClient(IDENTITY_SERVICE_ADDRESS, certificate);
-const sessions = createSessionClient(TOKEN_SERVICE_ADDRESS, certificate);
-const auditQuery = createAuditQueryClient(AUDIT_SERVICE_ADDRESS, certificate);
-lifecycle.onStop("service clients", () => {
-  for (const client of [identity, accounts, mfa, oauth, users, sessions, auditQuery, jwks]) client.close();
-});
+lifecycle.onStop("service clients", closeBackends);
 
 if (config.OAUTH_TOKEN_DELIVERY === "query") {
   logger.warn(
@@ -104,15 +97,9 @@ const routesWatch = watchRoutesFile({ ...config.ROUTES_FILE, proxies, logger, me
 process.on("SIGHUP", () => routesWatch.runSoon());
 lifecycle.onStop("routes file", () => routesWatch.stop());
 const app = buildApp({
-  identity,
-  accounts,
-  mfa,
-  oauth,
+  ...backends,
   tokenDelivery: config.OAUTH_TOKEN_DELIVERY,
-  users,
-  sessions,
-  auditQuery,
-  jwks: jwksCache,
+  jwks,
   verifier,
   recorder,
   noteReading: createNoteReading(recorder, () => new Date()),

@@ -84,7 +84,8 @@ function serviceConfig(idempotentMethods: readonly string[]) {
   };
 }
 
-type UnaryMethod<Q, R> = (
+/** A unary method of a generated client, in its longest form. */
+export type UnaryMethod<Q, R> = (
   request: Q,
   metadata: Metadata,
   options: Partial<CallOptions>,

@@ -1,19 +1,36 @@
 import { expect, test, vi } from "vitest";
+import {
+  type SetUserAccessRequest,
+  UserStatus,
+} from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { absentUsers, ada, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
+import type { Backends } from "../backends/backends.ts";
+import { ada, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
-const managed = { ...ada, status: "active" as const, mustChangePassword: false };
+const managed = { user: ada, status: UserStatus.ACTIVE, firstLoginAt: undefined, mustChangePassword: false };
 const OTHER = "0199a000-0000-7000-8000-0000000000aa";
 
-function gateway(overrides: Partial<typeof absentUsers> = {}) {
-  const list = vi.fn(async () => ({ users: [managed], nextCursor: null }));
-  const get = vi.fn(async () => managed);
-  const setAccess = vi.fn(async () => ({ user: managed, endedSessionIds: ["s1", "s2"] }));
-  const remove = vi.fn(async () => ["s3"]);
-  const endSessions = vi.fn(async () => ["s4"]);
-  const resetMfa = vi.fn(async () => ["s5"]);
+function gateway(overrides: Partial<Backends["users"]> = {}) {
+  const list = vi.fn(async () => ({ users: [managed], nextCursor: "" }));
+  const get = vi.fn(async () => ({ user: managed }));
+  const setAccess = vi.fn(async ({ mustChangePassword }: SetUserAccessRequest) => ({
+    user: { ...managed, mustChangePassword },
+    endedSessionIds: ["s1", "s2"],
+  }));
+  const remove = vi.fn(async () => ({ endedSessionIds: ["s3"] }));
+  const endSessions = vi.fn(async () => ({ endedSessionIds: ["s4"] }));
+  const resetMfa = vi.fn(async () => ({ endedSessionIds: ["s5"] }));
   const built = testGateway({
-    users: { ...absentUsers, list, get, setAccess, delete: remove, resetMfa, endSessions, ...overrides },
+    users: {
+      listUsers: list,
+      getManagedUser: get,
+      setUserAccess: setAccess,
+      deleteUser: remove,
+      resetUserMfa: resetMfa,
+      endUserSessions: endSessions,
+      ...overrides,
+    },
   });
   return { ...built, list, get, setAccess, remove, endSessions, resetMfa };
 }
@@ -46,10 +63,19 @@ test("the list passes its filters on, and is fifty unless told", async () => {
   const query = "query=ada&role=ADMIN&status=disabled&cursor=c&limit=100";
   const answer = await send(app, { url: `/admin/users?${query}`, token: "admin-token" });
   expect(answer.json().data).toMatchObject({ users: [{ id: USER_ID, status: "active" }], nextCursor: null });
-  const filter = { query: "ada", role: "ADMIN", status: "disabled", cursor: "c", limit: 100 };
+  const filter = {
+    query: "ada",
+    role: Role.ADMIN,
+    status: UserStatus.DISABLED,
+    cursor: "c",
+    limit: 100,
+  };
   expect(list).toHaveBeenLastCalledWith(filter, expect.anything());
   await send(app, { url: "/admin/users", token: "admin-token" });
-  expect(list).toHaveBeenLastCalledWith({ limit: 50 }, expect.anything());
+  expect(list).toHaveBeenLastCalledWith(
+    { query: "", role: Role.UNSPECIFIED, status: UserStatus.UNSPECIFIED, cursor: "", limit: 50 },
+    expect.anything(),
+  );
 });
 
 test.each(["limit=0", "limit=101", "role=OWNER", "status=locked", "sort=asc", "query="])(
@@ -99,12 +125,12 @@ test("what administrators do is audited by name and with the user's id; reading 
 
 test("the last administrator is 409 last_admin, nobody is 404 not_found", async () => {
   const fails = (code: "last_admin" | "not_found") => () => Promise.reject(new DomainError(code));
-  const last = gateway({ setAccess: fails("last_admin"), delete: fails("last_admin") });
+  const last = gateway({ setUserAccess: fails("last_admin"), deleteUser: fails("last_admin") });
   for (const route of ROUTES.slice(2, 4)) {
     const answer = await send(last.app, { ...route, token: "admin-token" });
     expect([answer.statusCode, answer.json().error.code]).toEqual([409, "last_admin"]);
   }
-  const nobody = gateway({ get: fails("not_found"), endSessions: fails("not_found") });
+  const nobody = gateway({ getManagedUser: fails("not_found"), endUserSessions: fails("not_found") });
   for (const route of [ROUTES[1], ROUTES[4]]) {
     const answer = await send(nobody.app, { ...route, token: "admin-token" });
     expect([answer.statusCode, answer.json().error.code]).toEqual([404, "not_found"]);
@@ -117,8 +143,9 @@ test("an administrator asks for another password, and takes that back", async ()
   for (const mustChangePassword of [true, false]) {
     const body = { mustChangePassword };
     const answer = await send(app, { method: "PATCH", url, token: "admin-token", body });
-    expect(answer.json().data.user).toMatchObject({ mustChangePassword: false });
-    expect(setAccess).toHaveBeenLastCalledWith({ userId: OTHER, ...body }, expect.anything());
+    expect(answer.json().data.user).toMatchObject({ mustChangePassword });
+    const rest = { role: Role.UNSPECIFIED, status: UserStatus.UNSPECIFIED };
+    expect(setAccess).toHaveBeenLastCalledWith({ userId: OTHER, ...rest, ...body }, expect.anything());
   }
   expect(refused).toEqual(["s1", "s2", "s1", "s2"]);
   for (const mustChangePassword of ["true", 1, null]) {
@@ -126,6 +153,23 @@ test("an administrator asks for another password, and takes that back", async ()
     const answer = await send(app, { method: "PATCH", url, token: "admin-token", body });
     expect(answer.json().error.code).toBe("validation_failed");
   }
+});
+
+test("a version of identity-service that overlooks a change of the password's state is a defect, not a success", async () => {
+  const { app } = gateway({ setUserAccess: async () => ({ user: managed, endedSessionIds: [] }) });
+  const call = { method: "PATCH", url: `/admin/users/${OTHER}`, token: "admin-token" } as const;
+  expect((await send(app, { ...call, body: { mustChangePassword: true } })).statusCode).toBe(500);
+  expect((await send(app, { ...call, body: { mustChangePassword: false } })).statusCode).toBe(200);
+});
+
+test.each([
+  ["no user", { ...managed, user: undefined }],
+  ["a status that is not known", { ...managed, status: UserStatus.UNSPECIFIED }],
+  ["a role that is not known", { ...managed, user: { ...ada, role: Role.UNSPECIFIED } }],
+])("%s is a defect, not a user", async (_what, user) => {
+  const { app } = gateway({ getManagedUser: async () => ({ user }) });
+  const answer = await send(app, { url: `/admin/users/${OTHER}`, token: "admin-token" });
+  expect(answer.json().error.code).toBe("internal_error");
 });
 
 test.each([

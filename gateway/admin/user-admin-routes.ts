@@ -1,15 +1,17 @@
 import { z } from "zod";
 import { filterText, lookedFor } from "../../audit-client/record-reading.ts";
+import { type ManagedUser, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
+import { managedUserAnswer, nextCursorField, roleField, statusField, toUser } from "../auth/answer-fields.ts";
+import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/envelope.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
+import { answersWith } from "../routing/route-docs.ts";
+import type { RoutePolicy } from "../routing/route-policy.ts";
 import { pageQuery } from "./page-query.ts";
-import type { UserAdminClient } from "./user-admin-client.ts";
-import { userAdminDocs } from "./user-admin-docs.ts";
-
-const role = z.enum(["USER", "ADMIN", "AUDITOR"]);
-const status = z.enum(["active", "disabled"]);
 
 const UserQuery = z.strictObject({
   query: z
@@ -18,107 +20,160 @@ const UserQuery = z.strictObject({
     .max(254)
     .optional()
     .meta({ description: "Three characters or more of a name or an address.", examples: ["ada"] }),
-  role: role.optional(),
-  status: status.optional(),
+  role: roleField.optional(),
+  status: statusField.optional(),
   ...pageQuery,
 });
 const UserParams = z.strictObject({ id: z.uuid().toLowerCase() });
 const UserChange = z
   .strictObject({
-    role: role.optional(),
-    status: status.optional(),
+    role: roleField.optional(),
+    status: statusField.optional(),
     mustChangePassword: z.boolean().optional(),
   })
   .refine((body) => Object.values(body).some((value) => value !== undefined), "must change something")
   .meta({ minProperties: 1 });
 
-export interface UserAdminBackends {
-  users: UserAdminClient;
+const managed = z.strictObject({ user: managedUserAnswer });
+const policy: RoutePolicy = { auth: { roles: ["ADMIN"] }, limitClass: "admin" };
+
+interface UserAdminDeps extends Pick<Backends, "users"> {
   noteReading: NoteReading;
   verifier: Pick<TokenVerifier, "refuseSession">;
 }
 
 /** Administration of users. Sessions that a change ends are refused here at once, ahead of the stream. */
-export function registerUserAdminRoutes(app: GatewayApp, backends: UserAdminBackends): void {
-  const { users, noteReading, verifier } = backends;
-  const auth = { roles: ["ADMIN"] } as const;
-  const refuse = (sessionIds: readonly string[]) => {
-    for (const id of sessionIds) verifier.refuseSession(id);
+export function registerUserAdminRoutes(
+  app: GatewayApp,
+  { users, noteReading, verifier }: UserAdminDeps,
+): void {
+  const route = routeIn(app, "Administration");
+  const refuse = ({ endedSessionIds }: { endedSessionIds: readonly string[] }) => {
+    for (const id of endedSessionIds) verifier.refuseSession(id);
   };
 
-  app.get(
-    "/admin/users",
-    { config: { auth, docs: userAdminDocs.listUsers }, schema: { querystring: UserQuery } },
-    async (request) => {
-      const { query = "", cursor: _position, ...filter } = request.query;
+  route("GET", "/admin/users", {
+    operationId: "listUsers",
+    summary: "List users",
+    policy,
+    schema: { querystring: UserQuery },
+    answers: answersWith(
+      "A page of users, newest first.",
+      z.strictObject({ users: z.array(managedUserAnswer), nextCursor: nextCursorField }),
+    ),
+    codes: ["audit_unavailable"],
+    handler: async (request) => {
+      const { query = "", cursor = "", ...filter } = request.query;
       const { address, ...typed } = lookedFor(query);
       await noteReading(request, {
         action: "user.listed",
         filter: filterText({ ...filter, ...typed }),
         ...(address !== undefined && { address }),
       });
-      return success(await users.list(request.query, request.call), "Users, newest first.");
+      const wanted = { query, cursor, limit: filter.limit, ...accessOf(filter) };
+      const page = await users.listUsers(wanted, request.call);
+      const list = { users: page.users.map(toManagedUser), nextCursor: page.nextCursor || null };
+      return success(list, "Users, newest first.");
     },
-  );
+  });
 
-  app.get(
-    "/admin/users/:id",
-    { config: { auth, docs: userAdminDocs.getUser }, schema: { params: UserParams } },
-    async (request) => {
+  route("GET", "/admin/users/:id", {
+    operationId: "getUser",
+    summary: "Show a user",
+    policy,
+    schema: { params: UserParams },
+    answers: answersWith("The user.", managed),
+    codes: ["not_found", "audit_unavailable"],
+    handler: async (request) => {
       await noteReading(request, { action: "user.read" });
-      const user = await users.get(request.params.id, request.call);
-      return success({ user }, "The user.");
+      const { user } = await users.getManagedUser({ userId: request.params.id }, request.call);
+      return success({ user: toManagedUser(user) }, "The user.");
     },
-  );
+  });
 
-  app.patch(
-    "/admin/users/:id",
-    {
-      config: { auth, action: "admin.users.update", docs: userAdminDocs.updateUser },
-      schema: { params: UserParams, body: UserChange },
-    },
-    async (request) => {
-      const access = { userId: request.params.id, ...request.body };
-      const { user, endedSessionIds } = await users.setAccess(access, request.call);
-      refuse(endedSessionIds);
+  route("PATCH", "/admin/users/:id", {
+    operationId: "updateUser",
+    summary: "Change what a user may do",
+    description:
+      "What is absent stays. A new role, a disabled account and a password that must be changed end the user's " +
+      "sessions.",
+    policy: { ...policy, action: "admin.users.update" },
+    schema: { params: UserParams, body: UserChange },
+    answers: answersWith("The user as it is now.", managed),
+    codes: ["not_found", "last_admin"],
+    handler: async (request) => {
+      const { mustChangePassword } = request.body;
+      const access = { userId: request.params.id, ...accessOf(request.body), mustChangePassword };
+      const changed = await users.setUserAccess(access, request.call);
+      const user = toManagedUser(changed.user);
+      if ((mustChangePassword ?? user.mustChangePassword) !== user.mustChangePassword) {
+        throw new Error("identity-service overlooked that the password must be changed");
+      }
+      refuse(changed);
       return success({ user }, "The user was changed.");
     },
-  );
+  });
 
-  app.delete(
-    "/admin/users/:id",
-    {
-      config: { auth, action: "admin.users.delete", docs: userAdminDocs.deleteUser },
-      schema: { params: UserParams },
-    },
-    async (request) => {
-      refuse(await users.delete(request.params.id, request.call));
+  route("DELETE", "/admin/users/:id", {
+    operationId: "deleteUser",
+    summary: "Delete a user",
+    policy: { ...policy, action: "admin.users.delete" },
+    schema: { params: UserParams },
+    answers: answersWith("The account is gone."),
+    codes: ["not_found", "last_admin"],
+    handler: async (request) => {
+      refuse(await users.deleteUser({ userId: request.params.id }, request.call));
       return success({}, "The account is gone.");
     },
-  );
+  });
 
-  app.post(
-    "/admin/users/:id/sessions/revoke",
-    {
-      config: { auth, action: "admin.users.revoke_sessions", docs: userAdminDocs.endUserSessions },
-      schema: { params: UserParams },
-    },
-    async (request) => {
-      const ended = await users.endSessions(request.params.id, request.call);
+  route("POST", "/admin/users/:id/sessions/revoke", {
+    operationId: "endUserSessions",
+    summary: "End a user's sessions",
+    policy: { ...policy, action: "admin.users.revoke_sessions" },
+    schema: { params: UserParams },
+    answers: answersWith(
+      "They have ended.",
+      z.strictObject({ ended: z.int().meta({ description: "How many.", examples: [2] }) }),
+    ),
+    codes: ["not_found"],
+    handler: async (request) => {
+      const ended = await users.endUserSessions({ userId: request.params.id }, request.call);
       refuse(ended);
-      return success({ ended: ended.length }, "The user's sessions have ended.");
+      return success({ ended: ended.endedSessionIds.length }, "The user's sessions have ended.");
     },
-  );
+  });
 
-  app.post(
-    "/admin/users/:id/mfa/reset",
-    {
-      config: { auth, action: "admin.users.reset_mfa", docs: userAdminDocs.resetUserMfa },
-      schema: { params: UserParams },
-    },
-    async (request) => {
-      refuse(await users.resetMfa(request.params.id, request.call));
+  route("POST", "/admin/users/:id/mfa/reset", {
+    operationId: "resetUserMfa",
+    summary: "Take a user's second factor away",
+    description: "The user's sessions end.",
+    policy: { ...policy, action: "admin.users.reset_mfa" },
+    schema: { params: UserParams },
+    answers: answersWith("The user has none any more."),
+    codes: ["not_found"],
+    handler: async (request) => {
+      refuse(await users.resetUserMfa({ userId: request.params.id }, request.call));
       return success({}, "The user has no second factor any more.");
     },
-  );
+  });
+}
+
+const STATUSES = { active: UserStatus.ACTIVE, disabled: UserStatus.DISABLED } as const;
+
+function accessOf({ role, status }: Pick<z.output<typeof UserChange>, "role" | "status">) {
+  return {
+    role: role === undefined ? Role.UNSPECIFIED : Role[role],
+    status: status === undefined ? UserStatus.UNSPECIFIED : STATUSES[status],
+  };
+}
+
+function toManagedUser(message: ManagedUser | undefined): z.output<typeof managedUserAnswer> {
+  const status = statusField.options.find((name) => STATUSES[name] === message?.status);
+  if (message === undefined || status === undefined) {
+    throw new Error("identity-service sent a user or a status that is not known");
+  }
+  // Absent from a version that asks nobody to.
+  const { mustChangePassword = false } = message;
+  return { ...toUser(message.user), status, mustChangePassword };
 }

@@ -1,14 +1,13 @@
 import { expect, test } from "vitest";
 import { DomainError } from "../../service-kit/errors.ts";
-import { absentAccounts, ada, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
-import type { AccountClient } from "./account-client.ts";
+import type { Backends } from "../backends/backends.ts";
+import { ada, adaJson, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
-const userJson = { ...ada, createdAt: "2026-01-02T03:04:05.678Z" };
 const ended = { userId: USER_ID, endedSessionIds: ["s1", "s2"] };
 const password = "correct horse";
 
 /** A gateway whose accounts answer as told, and what they were asked. */
-function withAccounts(accounts: Partial<AccountClient>) {
+function withAccounts(accounts: Partial<Backends["identity"]>) {
   const asked: unknown[][] = [];
   const noted = Object.fromEntries(
     Object.entries(accounts).map(([name, answer]) => [
@@ -19,7 +18,7 @@ function withAccounts(accounts: Partial<AccountClient>) {
       },
     ]),
   );
-  return { ...testGateway({ accounts: { ...absentAccounts, ...noted } }), asked };
+  return { ...testGateway({ identity: noted }), asked };
 }
 
 test.each([
@@ -28,7 +27,7 @@ test.each([
 ] as const)(
   "%s has one answer, and the audit log the address that was claimed",
   async (url, method, action) => {
-    const { app, asked, entries } = withAccounts({ [method]: async () => undefined });
+    const { app, asked, entries } = withAccounts({ [method]: async () => ({}) });
     const answers = await Promise.all(
       ["ada@example.com", "nobody@example.com"].map((email) =>
         send(app, {
@@ -107,10 +106,10 @@ test("the last administrator is a conflict", async () => {
 });
 
 test("a profile changes by what is named, and an empty change is none", async () => {
-  const { app, asked } = withAccounts({ updateProfile: async () => ada });
+  const { app, asked } = withAccounts({ updateProfile: async () => ({ user: ada }) });
   for (const body of [{ firstName: "Ada" }, {}]) {
     const response = await send(app, { method: "PATCH", url: "/auth/me", token: "user-token", body });
-    expect(response.json().data).toEqual({ user: userJson });
+    expect(response.json().data).toEqual({ user: adaJson });
   }
   expect(asked).toEqual([
     ["updateProfile", { firstName: "Ada", userId: USER_ID }],
@@ -131,7 +130,7 @@ test("an e-mail or a role is no part of a profile", async () => {
 });
 
 test("a change of address says the same whatever becomes of it", async () => {
-  const { app, asked } = withAccounts({ changeEmail: async () => undefined });
+  const { app, asked } = withAccounts({ changeEmail: async () => ({}) });
   const body = { newEmail: "new@example.com", password };
   const response = await send(app, { method: "POST", url: "/auth/change-email", token: "user-token", body });
   expect([response.statusCode, response.json().data]).toEqual([200, {}]);

@@ -1,139 +1,152 @@
+import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { TokenVerifier } from "../../token-client/principal.ts";
+import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/client-ip.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
-import type { AccountClient, EndedSessions } from "./account-client.ts";
-import { accountDocs } from "./account-docs.ts";
-import { emailField, nameField, newPasswordField, passwordField, tempTokenField } from "./body-fields.ts";
-import { registerLinkRoutes } from "./link-routes.ts";
+import { routeIn } from "../edge/route.ts";
+import { answersWith } from "../routing/route-docs.ts";
+import { accountAnswer, deviceHeader, loginAnswers, loginHeaders, toUser } from "./answer-fields.ts";
+import {
+  emailField,
+  nameField,
+  newPasswordCodes,
+  newPasswordField,
+  passwordField,
+  tempTokenField,
+} from "./body-fields.ts";
 import { loginAnswer } from "./login-answer.ts";
 
 const EmailBody = z.strictObject({ email: emailField });
 const ChangePasswordBody = z.strictObject({ currentPassword: passwordField, newPassword: newPasswordField });
-const ChangeAtLoginBody = z.strictObject({
-  tempToken: tempTokenField,
-  newPassword: newPasswordField,
-});
+const ChangeAtLoginBody = z.strictObject({ tempToken: tempTokenField, newPassword: newPasswordField });
 const ProfileBody = z.strictObject({ firstName: nameField.optional(), lastName: nameField.optional() });
 const DeleteBody = z.strictObject({ password: passwordField });
 const ChangeEmailBody = z.strictObject({ newEmail: emailField, password: passwordField });
 
-export interface AccountBackends {
-  accounts: AccountClient;
-  verifier: Pick<TokenVerifier, "verify" | "refuseSession">;
-}
+const mailAnswer = answersWith("Always the same answer, whether there is such an account or not.");
 
 /** What the owner of an account does with it. Sessions that a call ends are refused here at once. */
-export function registerAccountRoutes(app: GatewayApp, { accounts, verifier }: AccountBackends): void {
-  const refuse = ({ endedSessionIds }: EndedSessions) => {
-    for (const id of endedSessionIds) verifier.refuseSession(id);
-  };
-  registerLinkRoutes(app, accounts, verifier);
+export function registerAccountRoutes(
+  app: GatewayApp,
+  { identity, verifier }: Pick<Backends, "identity"> & { verifier: Pick<TokenVerifier, "refuseSession"> },
+): void {
+  const route = routeIn(app, "Accounts");
+  const asking = (request: FastifyRequest) => ({
+    clientIp: clientIp(request),
+    deviceToken: deviceTokenOf(request),
+  });
 
-  app.post(
-    "/auth/resend-verification",
-    {
-      config: { auth: "public", action: "auth.resend_verification", docs: accountDocs.resendVerification },
-      schema: { body: EmailBody },
-    },
-    async (request) => {
-      const asked = { clientIp: clientIp(request), deviceToken: deviceTokenOf(request) };
-      await accounts.resendVerification({ ...request.body, ...asked }, request.call);
+  route("POST", "/auth/resend-verification", {
+    operationId: "resendVerification",
+    summary: "Ask for another mail that proves the address",
+    policy: { auth: "public", limitClass: "login", action: "auth.resend_verification" },
+    headers: deviceHeader,
+    schema: { body: EmailBody },
+    answers: mailAnswer,
+    codes: ["busy"],
+    handler: async (request) => {
+      await identity.resendVerification({ ...request.body, ...asking(request) }, request.call);
       return success({}, "If the address has an account and is not confirmed, a mail is on its way.");
     },
-  );
+  });
 
-  app.post(
-    "/auth/forgot-password",
-    {
-      config: { auth: "public", action: "auth.forgot_password", docs: accountDocs.forgotPassword },
-      schema: { body: EmailBody },
-    },
-    async (request) => {
-      const asked = { clientIp: clientIp(request), deviceToken: deviceTokenOf(request) };
-      await accounts.forgotPassword({ ...request.body, ...asked }, request.call);
+  route("POST", "/auth/forgot-password", {
+    operationId: "forgotPassword",
+    summary: "Ask for a mail with a link to a new password",
+    policy: { auth: "public", limitClass: "login", action: "auth.forgot_password" },
+    headers: deviceHeader,
+    schema: { body: EmailBody },
+    answers: mailAnswer,
+    codes: ["busy"],
+    handler: async (request) => {
+      await identity.forgotPassword({ ...request.body, ...asking(request) }, request.call);
       return success({}, "If the address has an account, a mail is on its way.");
     },
-  );
+  });
 
-  app.post(
-    "/auth/change-password",
-    {
-      config: { auth: "authenticated", action: "auth.change_password", docs: accountDocs.changePassword },
-      schema: { body: ChangePasswordBody },
-    },
-    async (request) => {
-      const { userId, sessionId } = principalOf(request);
-      refuse(
-        await accounts.changePassword(
-          { ...request.body, userId, sessionId, clientIp: clientIp(request) },
-          request.call,
-        ),
-      );
-      return success({}, "The password was changed; your other sessions have ended.");
-    },
-  );
-
-  app.post(
-    "/auth/login/change-password",
-    {
-      config: {
-        auth: "public",
-        action: "auth.login.change_password",
-        docs: accountDocs.changePasswordAtLogin,
-      },
-      schema: { body: ChangeAtLoginBody },
-    },
-    async (request, reply) => {
-      const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      return loginAnswer(request, reply, await accounts.changePasswordAtLogin(attempt, request.call));
-    },
-  );
-
-  app.patch(
-    "/auth/me",
-    {
-      config: { auth: "authenticated", action: "auth.update_profile", docs: accountDocs.updateAccount },
-      schema: { body: ProfileBody },
-    },
-    async (request) => {
-      const { userId } = principalOf(request);
-      const user = await accounts.updateProfile({ ...request.body, userId }, request.call);
-      return success({ user }, "Your account.");
-    },
-  );
-
-  app.delete(
-    "/auth/me",
-    {
-      config: { auth: "authenticated", action: "auth.delete_account", docs: accountDocs.deleteAccount },
-      schema: { body: DeleteBody },
-    },
-    async (request) => {
-      const { userId, sessionId } = principalOf(request);
-      refuse(
-        await accounts.deleteAccount({ ...request.body, userId, clientIp: clientIp(request) }, request.call),
-      );
-      verifier.refuseSession(sessionId);
-      return success({}, "The account was deleted.");
-    },
-  );
-
-  app.post(
-    "/auth/change-email",
-    {
-      config: { auth: "authenticated", action: "auth.change_email", docs: accountDocs.changeEmail },
-      schema: { body: ChangeEmailBody },
-    },
-    async (request) => {
+  route("POST", "/auth/change-password", {
+    operationId: "changePassword",
+    summary: "Change one's password",
+    description: "Every other session ends.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.change_password" },
+    schema: { body: ChangePasswordBody },
+    answers: answersWith("It was changed."),
+    codes: ["invalid_credentials", ...newPasswordCodes, "busy"],
+    handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
       const change = { ...request.body, userId, sessionId, clientIp: clientIp(request) };
-      await accounts.changeEmail(change, request.call);
+      const { endedSessionIds } = await identity.changePassword(change, request.call);
+      for (const id of endedSessionIds) verifier.refuseSession(id);
+      return success({}, "The password was changed; your other sessions have ended.");
+    },
+  });
+
+  routeIn(app, "Logins")("POST", "/auth/login/change-password", {
+    operationId: "changePasswordAtLogin",
+    summary: "Log in: the new password",
+    description: "For a login that answered `requirePasswordChange`.",
+    policy: { auth: "public", limitClass: "login", action: "auth.login.change_password" },
+    headers: deviceHeader,
+    schema: { body: ChangeAtLoginBody },
+    answers: answersWith("A session.", loginAnswers.afterPasswordChange, loginHeaders),
+    codes: ["password_change_token_invalid", "password_unchanged", ...newPasswordCodes, "busy"],
+    handler: async (request, reply) => {
+      const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
+      const { completed } = await identity.changePasswordAtLogin(attempt, request.call);
+      return loginAnswer(request, reply, completed && { $case: "completed", value: completed });
+    },
+  });
+
+  route("PATCH", "/auth/me", {
+    operationId: "updateAccount",
+    summary: "Change one's names",
+    description: "What is absent stays.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.update_profile" },
+    schema: { body: ProfileBody },
+    answers: answersWith("The account as it is now.", accountAnswer),
+    codes: ["not_found"],
+    handler: async (request) => {
+      const { userId } = principalOf(request);
+      const { user } = await identity.updateProfile({ ...request.body, userId }, request.call);
+      return success({ user: toUser(user) }, "Your account.");
+    },
+  });
+
+  route("DELETE", "/auth/me", {
+    operationId: "deleteAccount",
+    summary: "Delete one's account",
+    description: "Its sessions end.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.delete_account" },
+    schema: { body: DeleteBody },
+    answers: answersWith("It is gone."),
+    codes: ["invalid_credentials", "last_admin", "busy"],
+    handler: async (request) => {
+      const { userId, sessionId } = principalOf(request);
+      const deletion = { ...request.body, userId, clientIp: clientIp(request) };
+      const { endedSessionIds } = await identity.deleteAccount(deletion, request.call);
+      for (const id of [...endedSessionIds, sessionId]) verifier.refuseSession(id);
+      return success({}, "The account was deleted.");
+    },
+  });
+
+  route("POST", "/auth/change-email", {
+    operationId: "changeEmail",
+    summary: "Ask for another address",
+    description: "A mail goes to the new address; it changes when that is confirmed.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.change_email" },
+    schema: { body: ChangeEmailBody },
+    answers: answersWith("A mail is on its way."),
+    codes: ["invalid_credentials", "busy"],
+    handler: async (request) => {
+      const { userId, sessionId } = principalOf(request);
+      const change = { ...request.body, userId, sessionId, clientIp: clientIp(request) };
+      await identity.changeEmail(change, request.call);
       return success({}, "A mail is on its way to the new address; it changes when it is confirmed.");
     },
-  );
+  });
 }

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
+import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 
 // What the answers of several routes have in common, as it is on the wire.
 
@@ -8,6 +10,7 @@ export const idField = z.uuid().meta({ examples: [ID] });
 /** RFC 3339, UTC. */
 export const timeField = z.iso.datetime().meta({ examples: ["2026-01-02T03:04:05.678Z"] });
 export const roleField = z.enum(["USER", "ADMIN", "AUDITOR"]);
+export const statusField = z.enum(["active", "disabled"]);
 /** Null on the last page. */
 export const nextCursorField = z
   .string()
@@ -26,9 +29,29 @@ const userFields = {
 };
 
 export const userAnswer = z.strictObject(userFields).meta({ id: "User" });
+export const accountAnswer = z.strictObject({ user: userAnswer });
+
+/** @throws if the message has no user, or a role that this version does not know. */
+export function toUser(message: User | undefined): z.output<typeof userAnswer> {
+  const role = roleField.options.find((name) => Role[name] === message?.role);
+  if (message?.createdAt === undefined || role === undefined) {
+    throw new Error("identity-service sent a user that this gateway cannot read");
+  }
+  const { id, email, firstName, lastName, emailVerified, mfaEnabled, createdAt } = message;
+  return {
+    id,
+    email,
+    firstName,
+    lastName,
+    role,
+    emailVerified,
+    mfaEnabled,
+    createdAt: createdAt.toISOString(),
+  };
+}
 
 export const managedUserAnswer = z
-  .strictObject({ ...userFields, status: z.enum(["active", "disabled"]), mustChangePassword: z.boolean() })
+  .strictObject({ ...userFields, status: statusField, mustChangePassword: z.boolean() })
   .meta({ id: "ManagedUser", description: "A user as administrators see one." });
 
 const jwt = z
@@ -69,4 +92,17 @@ export const loginAnswers = {
   afterProvider: z.union([completedAnswer, mfaAnswer]),
   afterCode: z.union([completedAnswer, passwordChangeAnswer]),
   afterPasswordChange: completedAnswer,
+};
+
+/** What a login that ends with a session may set. */
+export const loginHeaders = {
+  "Set-Cookie": "`gatehouse_device`: the device is known at the next login. It opens nothing.",
+  "Gatehouse-Device": "The same in place of the cookie, for a client that sent this header.",
+};
+
+/** Optional header of every step of a login, and of requests for mails. */
+export const deviceHeader = {
+  "Gatehouse-Device":
+    "For clients without cookies: the value that the last login answered in this header, or `new`. A known device gets " +
+    "in while strangers guess at the account, or use up what strangers share.",
 };

@@ -1,32 +1,24 @@
 import { expect, test } from "vitest";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
+import type { Backends } from "../backends/backends.ts";
 import {
-  absentAccounts,
   ada,
+  adaJson,
+  completedLogin,
   SESSION_ID,
   send,
   testGateway,
   tokens,
   USER_ID,
 } from "../testing/test-gateway.ts";
-import type { AccountClient } from "./account-client.ts";
-import type { IdentityClient } from "./identity-client.ts";
-import type { SessionClient } from "./session-client.ts";
 
-const absent = () => Promise.reject(new Error("not part of this test"));
-
-function withIdentity(identity: Partial<IdentityClient>) {
-  const close = () => undefined;
-  return testGateway({ identity: { register: absent, login: absent, getUser: absent, close, ...identity } });
+function withIdentity(identity: Partial<Backends["identity"]>) {
+  return testGateway({ identity });
 }
 
-function withSessions(sessions: Partial<SessionClient>, accounts: Partial<AccountClient> = {}) {
-  const close = () => undefined;
-  return testGateway({
-    accounts: { ...absentAccounts, ...accounts },
-    sessions: { refresh: absent, prove: absent, revoke: absent, list: absent, close, ...sessions },
-  });
+function withSessions(sessions: Partial<Backends["sessions"]>, identity: Partial<Backends["identity"]> = {}) {
+  return testGateway({ identity, sessions });
 }
 
 const account = {
@@ -35,20 +27,19 @@ const account = {
   firstName: "Ada",
   lastName: "Lovelace",
 };
-const userJson = { ...ada, createdAt: "2026-01-02T03:04:05.678Z" };
 
 test("registering gives 201 and the user, and hands on what was typed", async () => {
   const asked: unknown[] = [];
   const { app } = withIdentity({
     register: async (registration) => {
       asked.push(registration);
-      return ada;
+      return { user: ada };
     },
   });
   for (const url of ["/auth/register", "/v1/auth/register"]) {
     const response = await send(app, { method: "POST", url, body: account });
     expect(response.statusCode).toBe(201);
-    expect(response.json()).toEqual({ success: true, data: { user: userJson }, message: expect.any(String) });
+    expect(response.json()).toEqual({ success: true, data: { user: adaJson }, message: expect.any(String) });
     expect(response.headers["cache-control"]).toBe("no-store");
   }
   const registration = { ...account, clientIp: "127.0.0.1" };
@@ -56,7 +47,7 @@ test("registering gives 201 and the user, and hands on what was typed", async ()
 });
 
 test("logging in gives the tokens and the user", async () => {
-  const { app } = withIdentity({ login: async () => ({ tokens, user: ada }) });
+  const { app } = withIdentity({ login: async () => completedLogin() });
   const body = { email: ada.email, password: "correct horse" };
   const response = await send(app, { method: "POST", url: "/auth/login", body });
   expect(response.statusCode).toBe(200);
@@ -65,12 +56,12 @@ test("logging in gives the tokens and the user", async () => {
     refreshToken: tokens.refreshToken,
     tokenType: "Bearer",
     expiresIn: 900,
-    user: userJson,
+    user: adaJson,
   });
 });
 
 test("refreshing gives the next tokens", async () => {
-  const { app } = withSessions({ refresh: async () => tokens });
+  const { app } = withSessions({ refreshSession: async () => ({ tokens }) });
   const body = { refreshToken: "old" };
   const response = await send(app, { method: "POST", url: "/auth/refresh", body });
   expect(response.json().data).toEqual({
@@ -84,14 +75,14 @@ test("refreshing gives the next tokens", async () => {
 test("me is the caller's own account, asked for in the caller's name and within a second", async () => {
   let asked: { userId: string; context: CallContext } | undefined;
   const { app } = withIdentity({
-    getUser: async (userId, context) => {
+    getUser: async ({ userId }, context) => {
       asked = { userId, context };
-      return ada;
+      return { user: ada };
     },
   });
   const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   const response = await send(app, { url: "/auth/me", token: "user-token", headers: { traceparent } });
-  expect(response.json().data).toEqual({ user: userJson });
+  expect(response.json().data).toEqual({ user: adaJson });
   expect(asked?.userId).toBe(USER_ID);
   expect(asked?.context).toMatchObject({
     requestId: response.headers["x-request-id"],
@@ -102,7 +93,7 @@ test("me is the caller's own account, asked for in the caller's name and within 
 });
 
 test("a token that outlived its account is no token", async () => {
-  const { app } = withIdentity({ getUser: async () => undefined });
+  const { app } = withIdentity({ getUser: () => Promise.reject(new DomainError("not_found")) });
   const response = await send(app, { url: "/auth/me", token: "user-token" });
   expect(response.json().error.code).toBe("token_invalid");
 });
@@ -160,7 +151,7 @@ test.each([
   "jörg@bücher.example",
   "a@xn--bcher-kva.example",
 ])("%s may be an e-mail address", async (email) => {
-  const { app } = withIdentity({ register: async () => ada });
+  const { app } = withIdentity({ register: async () => ({ user: ada }) });
   const response = await send(app, { method: "POST", url: "/auth/register", body: { ...account, email } });
   expect(response.statusCode).toBe(201);
 });
@@ -191,14 +182,14 @@ test.each([
   { what: "almost JSON", type: "application/json-patch+json", status: 415 },
   { what: "JSON in UTF-8", type: "application/json; charset=UTF-8", status: 200 },
 ])("$what as body: $status", async ({ type, status }) => {
-  const { app } = withIdentity({ login: async () => ({ tokens, user: ada }) });
+  const { app } = withIdentity({ login: async () => completedLogin() });
   const body = { email: ada.email, password: "x" };
   const headers = { "content-type": type };
   expect((await send(app, { method: "POST", url: "/auth/login", body, headers })).statusCode).toBe(status);
 });
 
 test("a body of 16 KiB is read, one byte more is too large", async () => {
-  const { app } = withIdentity({ login: async () => ({ tokens, user: ada }) });
+  const { app } = withIdentity({ login: async () => completedLogin() });
   const json = JSON.stringify({ email: ada.email, password: "x" });
   const call = { method: "POST", url: "/auth/login" } as const;
   expect((await send(app, { ...call, body: json.padEnd(16_384) })).statusCode).toBe(200);
@@ -222,7 +213,7 @@ test.each([
   { body: { scope: "all" }, ended: ["s1", "s2", SESSION_ID] },
 ])("logging out with $body is known here at once", async ({ body, ended }) => {
   const { app, refused } = withSessions(
-    { revoke: async () => undefined },
+    { revokeSession: async () => ({ sequence: 1 }) },
     { endOwnSessions: async () => ({ userId: USER_ID, endedSessionIds: ["s1", "s2"] }) },
   );
   const response = await send(app, { method: "POST", url: "/auth/logout", token: "user-token", body });
@@ -247,7 +238,7 @@ test("logging out others keeps the caller's session", async () => {
 
 test("a session that could not be ended is not refused here alone", async () => {
   const { app, refused } = withSessions({
-    revoke: () => Promise.reject(new DomainError("service_unavailable")),
+    revokeSession: () => Promise.reject(new DomainError("service_unavailable")),
   });
   const response = await send(app, { method: "POST", url: "/auth/logout", token: "user-token" });
   expect(response.statusCode).toBe(503);
@@ -258,10 +249,12 @@ test("the list of sessions shows which one is the caller's", async () => {
   const at = new Date(0);
   const session = { createdAt: at, lastUsedAt: at, expiresAt: at, ip: "::1", userAgent: "x", amr: ["pwd"] };
   const { app } = withSessions({
-    list: async () => [
-      { id: "s1", ...session },
-      { id: SESSION_ID, ...session },
-    ],
+    listSessions: async () => ({
+      sessions: [
+        { id: "s1", ...session },
+        { id: SESSION_ID, ...session },
+      ],
+    }),
   });
   const response = await send(app, { url: "/auth/sessions", token: "user-token" });
   const { sessions } = response.json().data;
@@ -280,8 +273,9 @@ test("the list of sessions shows which one is the caller's", async () => {
 
 test("one session can be ended; someone else's is not there", async () => {
   const { app, refused } = withSessions({
-    revoke: async ({ sessionId }) => {
+    revokeSession: async ({ sessionId }) => {
       if (sessionId !== SESSION_ID) throw new DomainError("not_found");
+      return { sequence: 1 };
     },
   });
   const end = (id: string) =>
@@ -296,11 +290,11 @@ test("a client whose access token has expired logs out with its refresh token", 
   const ended: unknown[] = [];
   const { app, entries, refused } = withSessions(
     {
-      prove: async (token) => {
-        if (token !== "newest") throw new DomainError("refresh_token_invalid");
+      proveRefreshToken: async ({ refreshToken }) => {
+        if (refreshToken !== "newest") throw new DomainError("refresh_token_invalid");
         return { userId: USER_ID, sessionId: SESSION_ID };
       },
-      revoke: async (which) => void ended.push(which),
+      revokeSession: async (which) => ({ sequence: ended.push(which) }),
     },
     {
       endOwnSessions: async (which) => {
@@ -314,7 +308,10 @@ test("a client whose access token has expired logs out with its refresh token", 
 
   expect((await logOut({ refreshToken: "newest" })).statusCode).toBe(200);
   expect((await logOut({ refreshToken: "newest", scope: "all" }, "expired-token")).statusCode).toBe(200);
-  expect(ended).toEqual([{ sessionId: SESSION_ID, userId: USER_ID, reason: "logout" }, { userId: USER_ID }]);
+  expect(ended).toEqual([
+    { sessionId: SESSION_ID, userId: USER_ID, reason: "logout" },
+    { userId: USER_ID, exceptSessionId: "" },
+  ]);
   expect(refused).toContain(SESSION_ID);
   expect(entries.map(({ kind }) => kind)).toEqual(["intent", "outcome", "intent", "outcome"]);
   for (const { actor } of entries) expect(actor).toEqual({ userId: USER_ID, sessionId: SESSION_ID });

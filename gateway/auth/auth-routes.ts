@@ -1,17 +1,26 @@
 import { z } from "zod";
 import { DomainError } from "../../service-kit/errors.ts";
+import type { Backends } from "../backends/backends.ts";
+import { clientIp } from "../edge/client-ip.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import { HTTP_CREATED } from "../edge/http-errors.ts";
 import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
-import { authDocs } from "./auth-docs.ts";
-import { emailField, nameField, newPasswordField, passwordField } from "./body-fields.ts";
-import type { IdentityClient } from "./identity-client.ts";
-import { loginAnswer } from "./login-answer.ts";
-import type { SessionClient } from "./session-client.ts";
-import { tokenResponse } from "./token-response.ts";
+import { routeIn } from "../edge/route.ts";
+import { answer, answersWith } from "../routing/route-docs.ts";
+import {
+  accountAnswer,
+  deviceHeader,
+  loginAnswers,
+  loginHeaders,
+  tokenFields,
+  toUser,
+  userAnswer,
+} from "./answer-fields.ts";
+import { emailField, nameField, newPasswordCodes, newPasswordField, passwordField } from "./body-fields.ts";
+import { loginAnswer, tokenResponse } from "./login-answer.ts";
 
 const RegisterBody = z.strictObject({
   email: emailField,
@@ -29,58 +38,94 @@ const RefreshBody = z.strictObject({
     .meta({ examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
 });
 
-export interface AuthBackends {
-  identity: IdentityClient;
-  sessions: SessionClient;
-}
-
 /** Accounts and tokens: register, log in, refresh, and who one is. */
-export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: AuthBackends): void {
-  app.post(
-    "/auth/register",
-    {
-      config: { auth: "public", action: "auth.register", docs: authDocs.register },
-      schema: { body: RegisterBody },
-    },
-    async (request, reply) => {
-      const user = await identity.register(
-        { ...request.body, clientIp: clientOf(request).clientIp },
-        request.call,
-      );
+export function registerAuthRoutes(
+  app: GatewayApp,
+  { identity, sessions }: Pick<Backends, "identity" | "sessions">,
+): void {
+  const accountRoute = routeIn(app, "Accounts");
+  const loginRoute = routeIn(app, "Logins");
+
+  accountRoute("POST", "/auth/register", {
+    operationId: "register",
+    summary: "Register",
+    description:
+      "A mail with a link that proves the address is on its way. A gateway that does not tell whether an address " +
+      "has an account answers 201 for one that has, and mails its owner.",
+    policy: { auth: "public", limitClass: "login", action: "auth.register" },
+    schema: { body: RegisterBody },
+    answers: { 201: answer("The new account.", accountAnswer) },
+    codes: ["email_already_registered", ...newPasswordCodes, "busy"],
+    handler: async (request, reply) => {
+      const registration = { ...request.body, clientIp: clientIp(request) };
+      const user = toUser((await identity.register(registration, request.call)).user);
       request.provenActor = { userId: user.id };
       reply.code(HTTP_CREATED);
       return success({ user }, "Registered.");
     },
-  );
+  });
 
-  app.post(
-    "/auth/login",
-    { config: { auth: "public", action: "auth.login", docs: authDocs.logIn }, schema: { body: LoginBody } },
-    async (request, reply) => {
+  loginRoute("POST", "/auth/login", {
+    operationId: "logIn",
+    summary: "Log in",
+    description:
+      "An unknown address, a wrong password, a disabled and a locked account get the same answer. A right password " +
+      "may need a second step: `requireMfa` or `requirePasswordChange`.",
+    policy: { auth: "public", limitClass: "login", action: "auth.login" },
+    headers: deviceHeader,
+    schema: { body: LoginBody },
+    answers: answersWith("A session, or what is missing to one.", loginAnswers.afterPassword, loginHeaders),
+    codes: ["invalid_credentials", "email_not_verified", "busy"],
+    handler: async (request, reply) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      const result = await identity.login(attempt, request.call);
+      const { result } = await identity.login(attempt, request.call);
       return loginAnswer(request, reply, result);
     },
-  );
+  });
 
-  app.post(
-    "/auth/refresh",
-    {
-      config: { auth: "public", action: "auth.refresh", docs: authDocs.refresh },
-      schema: { body: RefreshBody },
-    },
-    async (request) => {
-      const tokens = await sessions.refresh({ ...request.body, ...clientOf(request) }, request.call);
+  loginRoute("POST", "/auth/refresh", {
+    operationId: "refresh",
+    summary: "Refresh the tokens",
+    description:
+      "Gives a new pair; the refresh token that was sent is used up. If its answer was lost, the same call gives " +
+      "the same successor; a token that was used before its successor was ends the session.",
+    policy: { auth: "public", limitClass: "refresh", action: "auth.refresh" },
+    schema: { body: RefreshBody },
+    answers: answersWith("A new pair of tokens.", z.strictObject(tokenFields).meta({ id: "Tokens" })),
+    codes: ["refresh_token_invalid", "refresh_token_reused"],
+    handler: async (request) => {
+      const { clientIp: ip, userAgent } = clientOf(request);
+      const { tokens } = await sessions.refreshSession({ ...request.body, ip, userAgent }, request.call);
+      if (tokens === undefined) throw new Error("token-service sent a refresh without tokens");
       request.provenActor = { userId: tokens.userId, sessionId: tokens.sessionId };
       return success(tokenResponse(tokens), "Refreshed.");
     },
-  );
+  });
 
-  app.get("/auth/me", { config: { auth: "authenticated", docs: authDocs.getAccount } }, async (request) => {
-    const account = await identity.getUser(principalOf(request).userId, request.call);
-    // The account is gone; its sessions are about to be.
-    if (account === undefined) throw new DomainError("token_invalid");
-    const { recoveryCodesLeft, ...user } = account;
-    return success({ user, ...(user.mfaEnabled && { recoveryCodesLeft }) }, "Your account.");
+  accountRoute("GET", "/auth/me", {
+    operationId: "getAccount",
+    summary: "Who am I?",
+    policy: { auth: "authenticated", limitClass: "account" },
+    answers: answersWith(
+      "The caller's account; `recoveryCodesLeft` only with a second factor.",
+      z.strictObject({
+        user: userAnswer,
+        recoveryCodesLeft: z
+          .int()
+          .optional()
+          .meta({ examples: [10] }),
+      }),
+    ),
+    handler: async (request) => {
+      const { userId } = principalOf(request);
+      const account = await identity.getUser({ userId }, request.call).catch((error: unknown) => {
+        // The account is gone; its sessions are about to be.
+        const isGone = error instanceof DomainError && error.code === "not_found";
+        throw isGone ? new DomainError("token_invalid", undefined, { cause: error }) : error;
+      });
+      const user = toUser(account.user);
+      const { recoveryCodesLeft } = account;
+      return success({ user, ...(user.mfaEnabled && { recoveryCodesLeft }) }, "Your account.");
+    },
   });
 }

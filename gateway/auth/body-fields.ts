@@ -25,6 +25,12 @@ export const newPasswordField = z
     issues.push({ code: "too_big", origin: "string", maximum: MAX_NEW_PASSWORD_CODE_POINTS, input: value });
   })
   .meta({ format: "password", maxLength: MAX_NEW_PASSWORD_CODE_POINTS, examples: ["Correct-Horse-42"] });
+/** What the password policy refuses. */
+export const newPasswordCodes = [
+  "password_too_short",
+  "password_too_common",
+  "password_contains_email",
+] as const;
 export const nameField = z
   .string()
   .min(1)

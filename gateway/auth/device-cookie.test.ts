@@ -1,19 +1,17 @@
 import { expect, test } from "vitest";
+import type { LoginRequest } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { deviceKeyOf } from "../edge/device-cookie.ts";
-import { ada, send, testGateway, tokens } from "../testing/test-gateway.ts";
-import type { LoginAttempt } from "./identity-client.ts";
+import { completedLogin, send, testGateway } from "../testing/test-gateway.ts";
 
 const BODY = { email: "ada@example.com", password: "correct horse battery" };
 
 function gateway(isTrustedProxy = () => false) {
-  const asked: LoginAttempt[] = [];
-  const absent = () => Promise.reject(new Error("not part of this test"));
-  const login = async (attempt: LoginAttempt) => {
+  const asked: LoginRequest[] = [];
+  const login = async (attempt: LoginRequest) => {
     asked.push(attempt);
-    return { tokens, user: ada, deviceToken: "1.user.device.123.proof_-" };
+    return completedLogin("1.user.device.123.proof_-");
   };
-  const identity = { register: absent, login, getUser: absent, close: () => undefined };
-  return { asked, app: testGateway({ identity, isTrustedProxy }).app };
+  return { asked, app: testGateway({ identity: { login }, isTrustedProxy }).app };
 }
 
 test.each([

@@ -1,13 +1,19 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
+import type {
+  IdentityOwner,
+  LinkedIdentity,
+} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
+import type { Backends } from "../backends/backends.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { success } from "../edge/envelope.ts";
 import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
+import { answersWith } from "../routing/route-docs.ts";
+import { timeField } from "./answer-fields.ts";
 import { passwordField, returnToField } from "./body-fields.ts";
-import { identityLinkDocs } from "./identity-link-docs.ts";
-import type { IdentityOwner, OAuthClient } from "./oauth-client.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
 import { ProviderParams } from "./oauth-routes.ts";
 
@@ -16,67 +22,99 @@ const password = passwordField.optional();
 const LinkBody = z.strictObject({ password, returnTo: returnToField.optional() });
 const UnlinkBody = z.strictObject({ password }).optional();
 
-export interface IdentityLinkBackends {
-  oauth: OAuthClient;
-  verifier: Pick<TokenVerifier, "refuseSession">;
-}
+const identityAnswer = z
+  .strictObject({
+    provider: z.string().meta({ examples: ["google"] }),
+    email: z
+      .string()
+      .optional()
+      .meta({ description: "As the provider told it.", examples: ["ada@example.com"] }),
+    linkedAt: timeField,
+  })
+  .meta({
+    id: "LinkedIdentity",
+    description: "An account at an identity provider that opens the user's own.",
+  });
+const departureAnswer = z.strictObject({
+  url: z.string().meta({ examples: ["https://accounts.example.com/authorize?state=x"] }),
+});
+
+/** What `proveOwner` of identity-service refuses. */
+const ownerCodes = ["reauthentication_required", "invalid_credentials", "busy"] as const;
 
 /** The accounts at identity providers that a user can log in with: see them, link one, take one away. */
-export function registerIdentityLinkRoutes(app: GatewayApp, { oauth, verifier }: IdentityLinkBackends): void {
-  app.get(
-    "/auth/me/identities",
-    { config: { auth: "authenticated", docs: identityLinkDocs.listIdentities } },
-    async (request) => {
-      const identities = await oauth.listIdentities(principalOf(request).userId, request.call);
-      return success({ identities }, "The ways to log in beside a password.");
-    },
-  );
+export function registerIdentityLinkRoutes(
+  app: GatewayApp,
+  { identity, verifier }: Pick<Backends, "identity"> & { verifier: Pick<TokenVerifier, "refuseSession"> },
+): void {
+  const route = routeIn(app, "Identity providers");
 
-  app.post(
-    "/auth/me/identities/:provider",
-    {
-      config: { auth: "authenticated", action: "auth.identity.link", docs: identityLinkDocs.linkIdentity },
-      schema: { params: ProviderParams, body: LinkBody },
+  route("GET", "/auth/me/identities", {
+    operationId: "listIdentities",
+    summary: "List the accounts at identity providers that one can log in with",
+    policy: { auth: "authenticated", limitClass: "account" },
+    answers: answersWith(
+      "One of each provider at most.",
+      z.strictObject({ identities: z.array(identityAnswer) }),
+    ),
+    handler: async (request) => {
+      const { userId } = principalOf(request);
+      const { identities } = await identity.listLinkedIdentities({ userId }, request.call);
+      return success({ identities: identities.map(toIdentity) }, "The ways to log in beside a password.");
     },
-    async (request, reply) => {
+  });
+
+  route("POST", "/auth/me/identities/:provider", {
+    operationId: "linkIdentity",
+    summary: "Link an account at an identity provider",
+    description:
+      "Needs the password; of an account without one, a login in the last ten minutes. Send the browser to `url`: it " +
+      "comes back to `returnTo` with `#linked=` and the provider, or with `#error=` and a code. 403 `email_not_verified` " +
+      "while the account's credentials are not proven: see `POST /auth/verify-email`.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.identity.link" },
+    schema: { params: ProviderParams, body: LinkBody },
+    answers: answersWith("Where to send the browser.", departureAnswer, {
+      "Set-Cookie":
+        "`gatehouse_oauth` (over HTTPS `__Host-gatehouse_oauth`): only this browser can finish it.",
+    }),
+    codes: ["provider_not_found", "not_found", "already_linked", "email_not_verified", ...ownerCodes],
+    handler: async (request, reply) => {
       const { password = "", returnTo = "" } = request.body;
       const linkTo = ownerOf(request, password);
-      const beginning = {
-        ...request.params,
-        returnTo,
-        codeChallenge: "",
-        ...browserTokenOf(request),
-        linkTo,
-        clientIp: linkTo.clientIp,
-        // The session identifies the caller.
-        deviceToken: "",
-      };
-      const departure = await oauth.begin(beginning, request.call);
+      const { clientIp } = linkTo;
+      // The session identifies the caller: no device is needed.
+      const asked = { ...request.params, returnTo, codeChallenge: "", clientIp, deviceToken: "" };
+      const beginning = { ...asked, ...browserTokenOf(request), linkTo };
+      const departure = await identity.beginOAuthLogin(beginning, request.call);
       keepBrowserToken(reply, departure);
       return success({ url: departure.authorizationUrl }, "Send the browser there.");
     },
-  );
+  });
 
-  app.delete(
-    "/auth/me/identities/:provider",
-    {
-      config: {
-        auth: "authenticated",
-        action: "auth.identity.unlink",
-        docs: identityLinkDocs.unlinkIdentity,
-      },
-      schema: { params: ProviderParams, body: UnlinkBody },
-    },
-    async (request) => {
+  route("DELETE", "/auth/me/identities/:provider", {
+    operationId: "unlinkIdentity",
+    summary: "Take an account at an identity provider away",
+    description:
+      "Needs the password; of an account without one, a login in the last ten minutes. Every other session ends.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.identity.unlink" },
+    schema: { params: ProviderParams, body: UnlinkBody },
+    answers: answersWith("It opens the account no more."),
+    codes: ["not_found", "last_credential", ...ownerCodes],
+    handler: async (request) => {
       const owner = ownerOf(request, request.body?.password ?? "");
-      const ended = await oauth.unlink({ owner, ...request.params }, request.call);
-      for (const id of ended) verifier.refuseSession(id);
+      const { endedSessionIds } = await identity.unlinkIdentity({ owner, ...request.params }, request.call);
+      for (const id of endedSessionIds) verifier.refuseSession(id);
       return success({}, "Unlinked; your other sessions have ended.");
     },
-  );
+  });
 }
 
 function ownerOf(request: FastifyRequest, password: string): IdentityOwner {
   const { userId, sessionId, authTime } = principalOf(request);
   return { userId, sessionId, authTime, password, ...clientOf(request) };
+}
+
+function toIdentity({ provider, email, linkedAt }: LinkedIdentity) {
+  if (linkedAt === undefined) throw new Error("identity-service sent an identity without a time");
+  return { provider, ...(email !== "" && { email }), linkedAt };
 }

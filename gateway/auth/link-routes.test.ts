@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
 import { DomainError } from "../../service-kit/errors.ts";
-import { absentAccounts, ada, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
-import type { AccountClient } from "./account-client.ts";
+import type { Backends } from "../backends/backends.ts";
+import { ada, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
 const TOKEN = "t".repeat(43);
 const ended = { userId: USER_ID, endedSessionIds: ["s1"] };
@@ -17,14 +17,13 @@ const PAGES = [
 const BROWSER = { accept: "text/html,application/xhtml+xml,*/*;q=0.8" };
 const FORM = { ...BROWSER, "content-type": "application/x-www-form-urlencoded" };
 
-function withAccounts(accounts: Partial<AccountClient> = {}) {
+function withAccounts(accounts: Partial<Backends["identity"]> = {}) {
   return testGateway({
-    accounts: {
-      ...absentAccounts,
-      verifyEmail: async () => ada,
+    identity: {
+      verifyEmail: async () => ({ user: ada }),
       disownAccount: async () => ended,
       resetPassword: async () => ended,
-      confirmEmailChange: async () => ada,
+      confirmEmailChange: async () => ({ user: ada }),
       undoAccessChange: async () => ended,
       undoEmailChange: async () => ended,
       ...accounts,
@@ -198,7 +197,7 @@ describe.each([
   ["confirm-email-change", "confirmEmailChange"],
 ] as const)("what comes along with the link of %s", (page, method) => {
   const use = async (body: object, headers: Record<string, string> = {}) => {
-    const client = vi.fn(async () => ada);
+    const client = vi.fn(async () => ({ user: ada }));
     const { app } = withAccounts({ [method]: client });
     const response = await send(app, { method: "POST", url: `/auth/${page}`, body, headers });
     const link = client.mock.lastCall as unknown as [object] | undefined;

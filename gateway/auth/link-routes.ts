@@ -1,9 +1,10 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { bearerToken, principalOf } from "../../token-client/bearer-token.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
+import type { Backends } from "../backends/backends.ts";
+import { clientIp } from "../edge/client-ip.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { success } from "../edge/envelope.ts";
 import { addFormParser, isForm } from "../edge/form-parser.ts";
@@ -16,9 +17,10 @@ import {
   PAGE_HEADERS,
 } from "../edge/link-pages.ts";
 import type { FailurePage, GatewayApp } from "../edge/request-state.ts";
-import type { AccountClient, EndedSessions } from "./account-client.ts";
-import { linkTokenField, newPasswordField } from "./body-fields.ts";
-import { linkDocs } from "./link-docs.ts";
+import { type Route, routeIn } from "../edge/route.ts";
+import { answer, FORM_TYPE, HTML_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
+import { accountAnswer, toUser } from "./answer-fields.ts";
+import { linkTokenField, newPasswordCodes, newPasswordField } from "./body-fields.ts";
 
 const TokenBody = z.strictObject({ token: linkTokenField });
 /** A form sends an empty field for a password that was not typed. */
@@ -50,33 +52,8 @@ const REFUSED_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_missing", "token_
 /** Not strict: mail programs add parameters of their own to links. */
 const LinkQuery = z.object({ token: linkTokenField });
 
-const BODIES: Record<LinkPage, z.ZodType<UsedFields>> = {
-  "verify-email": ProofBody,
-  "disown-account": TokenBody,
-  "reset-password": ResetBody,
-  "confirm-email-change": ProofBody,
-  "undo-email-change": TokenBody,
-  "undo-access-change": TokenBody,
-};
-
-/** What the bodies have, each for its page. */
-interface UsedFields {
-  token: string;
-  password?: string | undefined;
-  newPassword?: string | undefined;
-  keepRecentLogins?: boolean | undefined;
-}
-
-/** A link that is used, and from where. */
-interface UsedLink {
-  token: string;
-  password: string;
-  newPassword: string;
-  keepRecentLogins: boolean;
-  clientIp: string;
-  userAgent: string;
-  request: FastifyRequest;
-}
+const PAGE = z.string().meta({ examples: ["<!doctype html>"] });
+const pageAnswers = { 200: { description: "A page whose button posts.", content: { [HTML_TYPE]: PAGE } } };
 
 /** What using a link came to. */
 interface Used {
@@ -86,89 +63,172 @@ interface Used {
   message: string;
 }
 
+/** What the button of a page does, and what the document says about it. */
+interface Link<B extends z.ZodType>
+  extends Pick<Route<object>, "operationId" | "summary" | "description" | "codes" | "takesSession"> {
+  /** What `GET` is called in the document. */
+  pageSummary: string;
+  body: B;
+  answer: Parameters<typeof answer>;
+  use(body: z.output<B>, request: FastifyRequest): Promise<Used>;
+}
+
 /**
  * The links of mails: `GET` shows a page and changes nothing, because mail scanners open links; the page's button
  * posts. `POST` takes JSON and answers in JSON, or a form, for which the answer is a page.
  */
 export function registerLinkRoutes(
   app: GatewayApp,
-  accounts: AccountClient,
-  verifier: Pick<TokenVerifier, "verify" | "refuseSession">,
+  {
+    identity,
+    verifier,
+  }: Pick<Backends, "identity"> & { verifier: Pick<TokenVerifier, "verify" | "refuseSession"> },
 ): void {
-  const refuse = ({ endedSessionIds }: EndedSessions) => {
-    for (const id of endedSessionIds) verifier.refuseSession(id);
-  };
-  const proven = async ({ token, password, clientIp, request }: UsedLink) => {
-    return { token, password, clientIp, sessionUserId: await sessionUserOf(request, verifier) };
-  };
-  const use: Record<LinkPage, (link: UsedLink, context: CallContext) => Promise<Used>> = {
-    "verify-email": async (link, context) => {
-      const user = await accounts.verifyEmail(await proven(link), context);
-      return { userId: user.id, data: { user }, message: "The address is confirmed." };
-    },
-    "disown-account": async ({ token, clientIp, userAgent }, context) => {
-      const ended = await accounts.disownAccount({ token, clientIp, userAgent }, context);
-      refuse(ended);
-      return { userId: ended.userId, data: {}, message: "Nothing opens the account any more." };
-    },
-    "reset-password": async ({ token, newPassword, clientIp, keepRecentLogins }, context) => {
-      const ended = await accounts.resetPassword({ token, newPassword, clientIp, keepRecentLogins }, context);
-      refuse(ended);
-      return { userId: ended.userId, data: {}, message: "The password was set; every session has ended." };
-    },
-    "confirm-email-change": async (link, context) => {
-      const user = await accounts.confirmEmailChange(await proven(link), context);
-      return { userId: user.id, data: { user }, message: "The address was changed." };
-    },
-    "undo-email-change": async ({ token }, context) => {
-      const ended = await accounts.undoEmailChange(token, context);
-      refuse(ended);
-      return { userId: ended.userId, data: {}, message: "The old address is back; every session has ended." };
-    },
-    "undo-access-change": async ({ token }, context) => {
-      const ended = await accounts.undoAccessChange(token, context);
-      refuse(ended);
-      return {
-        userId: ended.userId,
-        data: {},
-        message: "Every session has ended, and the password is gone.",
-      };
-    },
+  const proven = async ({ token, password = "" }: z.output<typeof ProofBody>, request: FastifyRequest) => ({
+    token,
+    password,
+    clientIp: clientIp(request),
+    sessionUserId: await sessionUserOf(request, verifier),
+  });
+  const refuse = (ended: { userId: string; endedSessionIds: readonly string[] }, message: string): Used => {
+    for (const id of ended.endedSessionIds) verifier.refuseSession(id);
+    return { userId: ended.userId, data: {}, message };
   };
 
   app.register(async (scope: GatewayApp) => {
     addFormParser(scope);
-    for (const page of Object.keys(LINK_PAGES) as LinkPage[]) {
-      const url = `/auth/${page}`;
-      const onFailure: FailurePage = (...failed) => failurePage(page, ...failed);
-      scope.get(
-        url,
-        {
-          config: { auth: "public", failurePage: onFailure, docs: linkDocs[page].get },
-          schema: { querystring: LinkQuery },
-        },
-        async (request, reply) => sendPage(reply, linkPage(page, request.query.token)),
-      );
-      scope.post(
-        url,
-        {
-          config: {
-            auth: "public",
-            action: LINK_PAGES[page].action,
-            failurePage: onFailure,
-            docs: linkDocs[page].post,
-          },
-          schema: { body: BODIES[page] },
-        },
-        async (request, reply) => {
-          const { token, password = "", newPassword = "", keepRecentLogins = false } = request.body;
-          const link = { token, password, newPassword, keepRecentLogins, ...clientOf(request), request };
-          const { userId, data, message } = await use[page](link, request.call);
-          request.provenActor = { userId };
-          return isForm(request) ? sendPage(reply, donePage(page)) : success(data, message);
-        },
-      );
-    }
+
+    addLink(scope, "verify-email", {
+      operationId: "verifyEmail",
+      pageSummary: "Page: prove an address",
+      summary: "Verify an address by the mailed token",
+      description:
+        "With the account's access token or password, its credentials count as proven: a second factor and logins at " +
+        "identity providers can be set up then. With the token alone only the address is verified.",
+      body: ProofBody,
+      answer: ["The address is verified.", accountAnswer],
+      codes: ["verification_token_invalid", "invalid_credentials", "busy"],
+      takesSession: true,
+      use: async (body, request) => {
+        const user = toUser((await identity.verifyEmail(await proven(body, request), request.call)).user);
+        return { userId: user.id, data: { user }, message: "The address is confirmed." };
+      },
+    });
+
+    addLink(scope, "disown-account", {
+      operationId: "disownAccount",
+      pageSummary: "Page: I did not make this account",
+      summary: "Say by the token of a verification mail that somebody else made the account",
+      description:
+        "Password, logins at identity providers, links and sessions of whoever made it are gone. A reset gives the account a " +
+        "new password. Not for an account whose credentials were proven.",
+      body: TokenBody,
+      answer: ["Nothing opens the account any more."],
+      codes: ["verification_token_invalid"],
+      use: async ({ token }, request) => {
+        const ended = await identity.disownAccount({ token, ...clientOf(request) }, request.call);
+        return refuse(ended, "Nothing opens the account any more.");
+      },
+    });
+
+    addLink(scope, "reset-password", {
+      operationId: "resetPassword",
+      pageSummary: "Page: a new password",
+      summary: "Set a new password by the mailed token",
+      description:
+        "Every session of the user ends. If the account's credentials were never proven together with its mailbox, " +
+        "everything else that opens it goes, too: a mail says what.",
+      body: ResetBody,
+      answer: ["It was set."],
+      codes: ["reset_token_invalid", ...newPasswordCodes, "password_unchanged", "busy"],
+      use: async ({ token, newPassword, keepRecentLogins = false }, request) => {
+        const reset = { token, newPassword, keepRecentLogins, clientIp: clientIp(request) };
+        const ended = await identity.resetPassword(reset, request.call);
+        return refuse(ended, "The password was set; every session has ended.");
+      },
+    });
+
+    addLink(scope, "confirm-email-change", {
+      operationId: "confirmEmailChange",
+      pageSummary: "Page: use another address",
+      summary: "Confirm another address by the token mailed to it",
+      description: "Needs the account's access token or its password.",
+      body: ProofBody,
+      answer: ["The address was changed.", accountAnswer],
+      codes: ["verification_token_invalid", "reauthentication_required", "invalid_credentials", "busy"],
+      takesSession: true,
+      use: async (body, request) => {
+        const { user } = await identity.confirmEmailChange(await proven(body, request), request.call);
+        const changed = toUser(user);
+        return { userId: changed.id, data: { user: changed }, message: "The address was changed." };
+      },
+    });
+
+    addLink(scope, "undo-email-change", {
+      operationId: "undoEmailChange",
+      pageSummary: "Page: take an address back",
+      summary: "Take a change of address back by the token mailed to the old one",
+      description: "For seven days. Every session of the user ends, and the password is gone.",
+      body: TokenBody,
+      answer: ["The old address is back."],
+      codes: ["verification_token_invalid"],
+      use: async ({ token }, request) => {
+        const ended = await identity.undoEmailChange({ token }, request.call);
+        return refuse(ended, "The old address is back; every session has ended.");
+      },
+    });
+
+    addLink(scope, "undo-access-change", {
+      operationId: "undoAccessChange",
+      pageSummary: "Page: take a new way to log in back",
+      summary: "Take a new second factor or login at a provider back by the token mailed when it was set up",
+      description:
+        "For seven days. Removes a second factor of the last 7 days and logins at providers of the last 30 days. Every session " +
+        "of the user ends, the password is gone, and a link to set a new one is mailed.",
+      body: TokenBody,
+      answer: ["Nobody is in the account any more."],
+      codes: ["verification_token_invalid"],
+      use: async ({ token }, request) => {
+        const ended = await identity.undoAccessChange({ token }, request.call);
+        return refuse(ended, "Every session has ended, and the password is gone.");
+      },
+    });
+  });
+}
+
+/** Adds the page of a link, and what its button posts to. */
+function addLink<B extends z.ZodType>(
+  app: GatewayApp,
+  page: LinkPage,
+  { pageSummary, body, answer: said, use, ...docs }: Link<B>,
+): void {
+  const route = routeIn(app, "Accounts");
+  const url = `/auth/${page}`;
+  const onFailure: FailurePage = (...failed) => failurePage(page, ...failed);
+  const { description, content } = answer(...said);
+
+  route("GET", url, {
+    operationId: `${docs.operationId}Page`,
+    summary: pageSummary,
+    policy: { auth: "public", limitClass: "link" },
+    schema: { querystring: LinkQuery },
+    answers: pageAnswers,
+    failurePage: onFailure,
+    handler: async (request, reply) => sendPage(reply, linkPage(page, request.query.token)),
+  });
+
+  route("POST", url, {
+    ...docs,
+    policy: { auth: "public", limitClass: "link", action: LINK_PAGES[page].action },
+    schema: { body },
+    bodyTypes: [JSON_TYPE, FORM_TYPE],
+    answers: { 200: { description, content: { ...content, [HTML_TYPE]: PAGE } } },
+    failurePage: onFailure,
+    handler: async (request, reply) => {
+      const { userId, data, message } = await use(request.body as z.output<B>, request);
+      request.provenActor = { userId };
+      return isForm(request) ? sendPage(reply, donePage(page)) : success(data, message);
+    },
   });
 }
 

@@ -1,27 +1,43 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import type {
+  CompletedLogin,
+  LoginResponse,
+} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { TokenPair } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { keepDeviceToken } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
-import type { CompletedLogin, UnfinishedLogin } from "./identity-client.ts";
-import { tokenResponse } from "./token-response.ts";
+import { toUser } from "./answer-fields.ts";
 
 /** The answer of every step of a login: the session, or what is missing. Who it is goes into the audit log. */
-export function loginAnswer(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  result: CompletedLogin | UnfinishedLogin,
-) {
-  if ("pending" in result) {
-    const { tempToken, methods, userId } = result.pending;
+export function loginAnswer(request: FastifyRequest, reply: FastifyReply, result: LoginResponse["result"]) {
+  if (result?.$case === "mfaChallenge") {
+    const { tempToken, methods, userId } = result.value;
     request.provenActor = { userId };
     return success({ requireMfa: true, tempToken, methods }, "A code of the second factor is needed.");
   }
-  if ("passwordChange" in result) {
-    const { tempToken, userId } = result.passwordChange;
+  if (result?.$case === "passwordChange") {
+    const { tempToken, userId } = result.value;
     request.provenActor = { userId };
     return success({ requirePasswordChange: true, tempToken }, "The password has to be changed.");
   }
-  const { tokens, user, deviceToken } = result;
+  const { tokens, user, actor, deviceToken } = toCompletedLogin(result?.value);
   keepDeviceToken(request, reply, deviceToken);
-  request.provenActor = { userId: user.id, role: user.role, sessionId: tokens.sessionId };
+  request.provenActor = actor;
   return success({ ...tokenResponse(tokens), user }, "Logged in.");
+}
+
+/** @throws if there is no session in it: a result that this version does not know does not log in. */
+export function toCompletedLogin(message: CompletedLogin | undefined) {
+  if (message?.tokens === undefined) {
+    throw new Error("identity-service sent a login result that this gateway cannot read");
+  }
+  const { tokens, deviceToken } = message;
+  const user = toUser(message.user);
+  const actor = { userId: user.id, role: user.role, sessionId: tokens.sessionId };
+  return { tokens, user, actor, deviceToken };
+}
+
+/** The tokens of a session as clients get them (RFC 6749 §5.1, in camelCase). */
+export function tokenResponse({ accessToken, refreshToken, expiresInS }: TokenPair) {
+  return { accessToken, refreshToken, tokenType: "Bearer", expiresIn: expiresInS };
 }

@@ -11,14 +11,9 @@ const ended: string[] = [];
 
 beforeEach(async () => {
   ended.length = 0;
-  const absent = () => Promise.reject(new Error("not part of this test"));
   gateway = testGateway({
     sessions: {
-      refresh: absent,
-      prove: absent,
-      revoke: async ({ sessionId }) => void ended.push(sessionId),
-      list: absent,
-      close: () => undefined,
+      revokeSession: async ({ sessionId }) => ({ sequence: ended.push(sessionId) }),
     },
   });
   await gateway.app.listen({ port: 0, host: "127.0.0.1" });

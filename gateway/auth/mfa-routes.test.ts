@@ -1,38 +1,49 @@
 import { expect, test } from "vitest";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { ada, SESSION_ID, send, testGateway, tokens, USER_ID } from "../testing/test-gateway.ts";
-import type { MfaClient } from "./mfa-client.ts";
+import type { Backends } from "../backends/backends.ts";
+import {
+  ada,
+  adaJson,
+  completedLogin,
+  SESSION_ID,
+  send,
+  testGateway,
+  tokens,
+  USER_ID,
+} from "../testing/test-gateway.ts";
 
-const absent = () => Promise.reject(new Error("not part of this test"));
 const TEMP_TOKEN = "t".repeat(43);
 const CODE = "123456";
 const RECOVERY_CODES = ["ABCD-EFGH-IJKL-MNOP"];
 
-/** A gateway whose `mfa` notes what it is asked for. */
-function withMfa(answers: Partial<Record<keyof MfaClient, unknown>>) {
+const METHODS = [
+  "completeMfaLogin",
+  "beginTotpEnrollment",
+  "confirmTotpEnrollment",
+  "disableTotp",
+  "regenerateRecoveryCodes",
+] as const;
+
+/** A gateway whose identity-service notes what it is asked for. */
+function withMfa(answers: Partial<Record<(typeof METHODS)[number], unknown>>) {
   const asked: unknown[] = [];
-  const answer = (name: keyof MfaClient) => async (request: unknown, _context: CallContext) => {
+  const answer = (name: (typeof METHODS)[number]) => async (request: unknown, _context: CallContext) => {
     asked.push(request);
-    if (!(name in answers)) return absent();
+    if (!(name in answers)) throw new Error("not part of this test");
     if (answers[name] instanceof Error) throw answers[name];
     return answers[name] as never;
   };
-  const mfa: MfaClient = {
-    completeLogin: answer("completeLogin"),
-    beginEnrollment: answer("beginEnrollment"),
-    confirmEnrollment: answer("confirmEnrollment"),
-    disable: answer("disable"),
-    regenerateRecoveryCodes: answer("regenerateRecoveryCodes"),
-    close: () => undefined,
-  };
-  return { ...testGateway({ mfa }), asked };
+  const identity: Partial<Backends["identity"]> = Object.fromEntries(
+    METHODS.map((name) => [name, answer(name)]),
+  );
+  return { ...testGateway({ identity }), asked };
 }
 
 test("a right password of a user with a second factor gives a tempToken and no tokens", async () => {
   const pending = { tempToken: TEMP_TOKEN, methods: ["totp", "recovery_code"], userId: USER_ID };
   const { app, entries } = testGateway({
-    identity: { register: absent, getUser: absent, close: () => undefined, login: async () => ({ pending }) },
+    identity: { login: async () => ({ result: { $case: "mfaChallenge", value: pending } }) },
   });
   const body = { email: ada.email, password: "correct horse" };
   const response = await send(app, { method: "POST", url: "/auth/login", body });
@@ -52,7 +63,9 @@ test("a right password of a user with a second factor gives a tempToken and no t
 });
 
 test("a right code completes the login, and the audit log has who it was and neither token nor code", async () => {
-  const { app, entries, asked } = withMfa({ completeLogin: { tokens, user: ada, deviceToken: "d" } });
+  const { app, entries, asked } = withMfa({
+    completeMfaLogin: { completed: completedLogin("d").result.value },
+  });
   const body = { tempToken: TEMP_TOKEN, code: CODE };
   const response = await send(app, { method: "POST", url: "/v1/auth/mfa/verify", body });
   expect(response.json().data).toEqual({
@@ -60,7 +73,7 @@ test("a right code completes the login, and the audit log has who it was and nei
     refreshToken: tokens.refreshToken,
     tokenType: "Bearer",
     expiresIn: 900,
-    user: { ...ada, createdAt: "2026-01-02T03:04:05.678Z" },
+    user: adaJson,
   });
   expect(response.headers["cache-control"]).toBe("no-store");
   expect(asked).toMatchObject([{ ...body, clientIp: "127.0.0.1" }]);
@@ -76,7 +89,7 @@ test.each([
   { code: "mfa_token_invalid", status: 401 },
   { code: "too_many_requests", status: 429 },
 ] as const)("$code is $status", async ({ code, status }) => {
-  const { app } = withMfa({ completeLogin: new DomainError(code, undefined, { retryAfterMs: 61_000 }) });
+  const { app } = withMfa({ completeMfaLogin: new DomainError(code, undefined, { retryAfterMs: 61_000 }) });
   const body = { tempToken: TEMP_TOKEN, code: CODE };
   const response = await send(app, { method: "POST", url: "/auth/mfa/verify", body });
   expect(response.statusCode).toBe(status);
@@ -87,7 +100,7 @@ test.each([
 
 test("setting up is for the caller's own account", async () => {
   const enrollment = { secret: "S", otpauthUrl: "otpauth://totp/x", qrCode: "data:image/svg+xml;base64,x" };
-  const { app, entries, asked } = withMfa({ beginEnrollment: enrollment });
+  const { app, entries, asked } = withMfa({ beginTotpEnrollment: enrollment });
   const call = { method: "POST", url: "/auth/mfa/setup", body: { password: "p" } } as const;
   expect((await send(app, { ...call, token: "user-token" })).json().data).toEqual(enrollment);
   expect(asked).toEqual([{ userId: USER_ID, password: "p", clientIp: "127.0.0.1" }]);
@@ -97,8 +110,8 @@ test("setting up is for the caller's own account", async () => {
 test("what enabling and disabling ends is refused here at once, and the caller's session is not among it", async () => {
   const endedSessionIds = ["s1", "s2"];
   const { app, asked, refused } = withMfa({
-    confirmEnrollment: { recoveryCodes: RECOVERY_CODES, endedSessionIds },
-    disable: ["s3"],
+    confirmTotpEnrollment: { recoveryCodes: RECOVERY_CODES, endedSessionIds },
+    disableTotp: { endedSessionIds: ["s3"] },
   });
   const token = "user-token";
   const enabled = await send(app, { method: "POST", url: "/auth/mfa/enable", token, body: { code: CODE } });
@@ -112,7 +125,7 @@ test("what enabling and disabling ends is refused here at once, and the caller's
 });
 
 test("new recovery codes for a code", async () => {
-  const { app, entries } = withMfa({ regenerateRecoveryCodes: RECOVERY_CODES });
+  const { app, entries } = withMfa({ regenerateRecoveryCodes: { recoveryCodes: RECOVERY_CODES } });
   const call = { method: "POST", url: "/auth/mfa/recovery-codes", token: "user-token" } as const;
   const response = await send(app, { ...call, body: { code: CODE } });
   expect(response.json().data).toEqual({ recoveryCodes: RECOVERY_CODES });
@@ -165,7 +178,7 @@ test.each<{ path: string; body: unknown; fields: string[] }>([
 test.each(["000000", "abcd efgh-ijkl - mnop", "ABCDEFGHIJKLMNOP"])(
   "%s has the form of a code",
   async (code) => {
-    const { app, asked } = withMfa({ completeLogin: new DomainError("mfa_code_invalid") });
+    const { app, asked } = withMfa({ completeMfaLogin: new DomainError("mfa_code_invalid") });
     const body = { tempToken: TEMP_TOKEN, code };
     const response = await send(app, { method: "POST", url: "/auth/mfa/verify", body });
     expect(response.statusCode).toBe(401);
@@ -174,9 +187,8 @@ test.each(["000000", "abcd efgh-ijkl - mnop", "ABCDEFGHIJKLMNOP"])(
 );
 
 test("me says how many recovery codes are left, only with a second factor", async () => {
-  const account = { ...ada, mfaEnabled: true, recoveryCodesLeft: 9 };
-  const identity = { register: absent, login: absent, close: () => undefined };
-  const { app } = testGateway({ identity: { ...identity, getUser: async () => account } });
+  const account = { user: { ...ada, mfaEnabled: true }, recoveryCodesLeft: 9 };
+  const { app } = testGateway({ identity: { getUser: async () => account } });
   const { data } = (await send(app, { url: "/auth/me", token: "user-token" })).json();
   expect(data.recoveryCodesLeft).toBe(9);
   expect(data.user).not.toHaveProperty("recoveryCodesLeft");

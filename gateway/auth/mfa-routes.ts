@@ -1,14 +1,17 @@
 import { z } from "zod";
 import type { TokenVerifier } from "../../token-client/principal.ts";
+import type { Backends } from "../backends/backends.ts";
+import { clientIp } from "../edge/client-ip.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
+import { answersWith } from "../routing/route-docs.ts";
+import { deviceHeader, loginAnswers, loginHeaders } from "./answer-fields.ts";
 import { passwordField, tempTokenField } from "./body-fields.ts";
 import { loginAnswer } from "./login-answer.ts";
-import type { MfaClient } from "./mfa-client.ts";
-import { mfaDocs } from "./mfa-docs.ts";
 
 /** Six digits, or a recovery code: 16 letters and digits, between which may be spaces and dashes. */
 const CODE = /^(?:[0-9]{6}|[A-Za-z2-7](?:[ \p{Pd}]{0,3}[A-Za-z2-7]){15})$/u;
@@ -22,82 +25,115 @@ const SetupBody = z.strictObject({ password: passwordField });
 const CodeBody = z.strictObject({ code: codeField });
 const DisableBody = z.strictObject({ password: passwordField, code: codeField });
 
-export interface MfaBackends {
-  mfa: MfaClient;
-  verifier: Pick<TokenVerifier, "refuseSession">;
-}
+const enrollmentAnswer = z.strictObject({
+  secret: z.string().meta({ description: "Base32.", examples: ["JBSWY3DPEHPK3PXP"] }),
+  otpauthUrl: z.string().meta({ examples: ["otpauth://totp/Gatehouse:ada?secret=JBSWY3DPEHPK3PXP"] }),
+  qrCode: z
+    .string()
+    .meta({ description: "An SVG as a data URL.", examples: ["data:image/svg+xml;base64,AA=="] }),
+});
+const recoveryCodesAnswer = z.strictObject({
+  recoveryCodes: z
+    .array(z.string().meta({ examples: ["4kzq-8m2p-xw7c"] }))
+    .meta({ description: "Ten, each good once, and shown only here." }),
+});
 
 /** The second factor: complete a login with it, set it up, turn it on and off, renew its recovery codes. */
-export function registerMfaRoutes(app: GatewayApp, { mfa, verifier }: MfaBackends): void {
-  app.post(
-    "/auth/mfa/verify",
-    {
-      config: { auth: "public", action: "auth.mfa.verify", docs: mfaDocs.completeMfaLogin },
-      schema: { body: VerifyBody },
-    },
-    async (request, reply) => {
+export function registerMfaRoutes(
+  app: GatewayApp,
+  { identity, verifier }: Pick<Backends, "identity"> & { verifier: Pick<TokenVerifier, "refuseSession"> },
+): void {
+  const route = routeIn(app, "Second factor");
+
+  route("POST", "/auth/mfa/verify", {
+    operationId: "completeMfaLogin",
+    summary: "Log in: the code",
+    description: "For a login that answered `requireMfa`. The code is a TOTP code or a recovery code.",
+    policy: { auth: "public", limitClass: "login", action: "auth.mfa.verify" },
+    headers: deviceHeader,
+    schema: { body: VerifyBody },
+    answers: answersWith(
+      "A session, or a password that has to be changed first.",
+      loginAnswers.afterCode,
+      loginHeaders,
+    ),
+    codes: ["mfa_code_invalid", "mfa_token_invalid"],
+    handler: async (request, reply) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      return loginAnswer(request, reply, await mfa.completeLogin(attempt, request.call));
+      const { completed, passwordChange } = await identity.completeMfaLogin(attempt, request.call);
+      const result =
+        passwordChange === undefined
+          ? completed && { $case: "completed" as const, value: completed }
+          : { $case: "passwordChange" as const, value: passwordChange };
+      return loginAnswer(request, reply, result);
     },
-  );
+  });
 
-  app.post(
-    "/auth/mfa/setup",
-    {
-      config: { auth: "authenticated", action: "auth.mfa.setup", docs: mfaDocs.setUpMfa },
-      schema: { body: SetupBody },
-    },
-    async (request) => {
+  route("POST", "/auth/mfa/setup", {
+    operationId: "setUpMfa",
+    summary: "Begin to set up a second factor",
+    description:
+      "403 `email_not_verified` while the account's credentials are not proven: see `POST /auth/verify-email`.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.setup" },
+    schema: { body: SetupBody },
+    answers: answersWith("For an authenticator app. Nothing is on yet.", enrollmentAnswer),
+    codes: ["invalid_credentials", "email_not_verified", "mfa_already_enabled", "busy"],
+    handler: async (request) => {
       const { userId } = principalOf(request);
-      const enrollment = await mfa.beginEnrollment(
-        { userId, ...request.body, clientIp: clientOf(request).clientIp },
-        request.call,
-      );
-      return success({ ...enrollment }, "Confirm with a code of your authenticator app.");
+      const enrollment = { userId, ...request.body, clientIp: clientIp(request) };
+      const begun = await identity.beginTotpEnrollment(enrollment, request.call);
+      const { secret, otpauthUrl, qrCode } = begun;
+      return success({ secret, otpauthUrl, qrCode }, "Confirm with a code of your authenticator app.");
     },
-  );
+  });
 
-  app.post(
-    "/auth/mfa/enable",
-    {
-      config: { auth: "authenticated", action: "auth.mfa.enable", docs: mfaDocs.enableMfa },
-      schema: { body: CodeBody },
-    },
-    async (request) => {
+  route("POST", "/auth/mfa/enable", {
+    operationId: "enableMfa",
+    summary: "Turn the second factor on",
+    description: "Every other session ends.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.enable" },
+    schema: { body: CodeBody },
+    answers: answersWith("It is on.", recoveryCodesAnswer),
+    codes: ["mfa_code_invalid", "email_not_verified", "mfa_already_enabled"],
+    handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
       const confirmation = { userId, sessionId, ...request.body, ...clientOf(request) };
-      const { recoveryCodes, endedSessionIds } = await mfa.confirmEnrollment(confirmation, request.call);
-      for (const id of endedSessionIds) verifier.refuseSession(id);
+      const confirmed = await identity.confirmTotpEnrollment(confirmation, request.call);
+      for (const id of confirmed.endedSessionIds) verifier.refuseSession(id);
+      const { recoveryCodes } = confirmed;
       return success({ recoveryCodes }, "The second factor is on. Keep the recovery codes.");
     },
-  );
+  });
 
-  app.post(
-    "/auth/mfa/disable",
-    {
-      config: { auth: "authenticated", action: "auth.mfa.disable", docs: mfaDocs.disableMfa },
-      schema: { body: DisableBody },
-    },
-    async (request) => {
+  route("POST", "/auth/mfa/disable", {
+    operationId: "disableMfa",
+    summary: "Turn the second factor off",
+    description: "Every other session ends.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.disable" },
+    schema: { body: DisableBody },
+    answers: answersWith("It is off."),
+    codes: ["invalid_credentials", "mfa_code_invalid", "busy"],
+    handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
       const proof = { userId, sessionId, ...request.body, ...clientOf(request) };
-      const ended = await mfa.disable(proof, request.call);
-      for (const id of ended) verifier.refuseSession(id);
+      const { endedSessionIds } = await identity.disableTotp(proof, request.call);
+      for (const id of endedSessionIds) verifier.refuseSession(id);
       return success({}, "The second factor is off.");
     },
-  );
+  });
 
-  app.post(
-    "/auth/mfa/recovery-codes",
-    {
-      config: { auth: "authenticated", action: "auth.mfa.recovery_codes", docs: mfaDocs.renewRecoveryCodes },
-      schema: { body: CodeBody },
-    },
-    async (request) => {
+  route("POST", "/auth/mfa/recovery-codes", {
+    operationId: "renewRecoveryCodes",
+    summary: "Get new recovery codes",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.recovery_codes" },
+    schema: { body: CodeBody },
+    answers: answersWith("The old ones are not good any more.", recoveryCodesAnswer),
+    codes: ["mfa_code_invalid"],
+    handler: async (request) => {
       const { userId } = principalOf(request);
       const proof = { userId, ...request.body, ...clientOf(request) };
-      const recoveryCodes = await mfa.regenerateRecoveryCodes(proof, request.call);
+      const { recoveryCodes } = await identity.regenerateRecoveryCodes(proof, request.call);
       return success({ recoveryCodes }, "Keep the recovery codes.");
     },
-  );
+  });
 }

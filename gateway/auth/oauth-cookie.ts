@@ -1,6 +1,9 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import type {
+  BeginOAuthLoginRequest,
+  BeginOAuthLoginResponse,
+} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { cookieOf } from "../edge/cookies.ts";
-import type { BrowserToken, OAuthDeparture } from "./oauth-client.ts";
 
 const NAME = "gatehouse_oauth";
 /** Browsers take a cookie of such a name from this origin only, over HTTPS (RFC 6265bis §4.1.3.2). */
@@ -9,7 +12,9 @@ const SECURE_NAME = `__Host-${NAME}`;
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 
 /** What a browser has kept since it left for a provider. Empty if nothing. */
-export function browserTokenOf(request: FastifyRequest): BrowserToken {
+export function browserTokenOf(
+  request: FastifyRequest,
+): Pick<BeginOAuthLoginRequest, "browserToken" | "isBrowserTokenSecure"> {
   const secure = tokenIn(request, SECURE_NAME);
   if (secure !== "") return { browserToken: secure, isBrowserTokenSecure: true };
   return { browserToken: tokenIn(request, NAME), isBrowserTokenSecure: false };
@@ -19,7 +24,7 @@ export function browserTokenOf(request: FastifyRequest): BrowserToken {
  * Has a browser keep what binds a flow to it. `Lax`: the way back from the provider is a navigation from elsewhere,
  * which `Strict` cookies do not go with. It is a GET for every provider: see the POST of `oauth-routes.ts`.
  */
-export function keepBrowserToken(reply: FastifyReply, departure: OAuthDeparture): void {
+export function keepBrowserToken(reply: FastifyReply, departure: BeginOAuthLoginResponse): void {
   const { browserToken, expiresInS, isSecure } = departure;
   if (!TOKEN.test(browserToken)) throw new Error("identity-service sent a token that is none");
   const name = isSecure ? `${SECURE_NAME}=${browserToken}; Secure` : `${NAME}=${browserToken}`;

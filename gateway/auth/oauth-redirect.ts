@@ -1,24 +1,54 @@
-import type { OAuthResult } from "./oauth-client.ts";
-import { tokenResponse } from "./token-response.ts";
+import type { AuditActor } from "../../audit-client/audit-entry.ts";
+import type { CompleteOAuthLoginResponse } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import { type ErrorCode, isErrorCode } from "../../service-kit/errors.ts";
+import { toCompletedLogin, tokenResponse } from "./login-answer.ts";
 
 /** How a browser brings the tokens to the client: in the fragment, which goes to no server, or in the query, which does. */
 export const TOKEN_DELIVERIES = ["fragment", "query"] as const;
 export type TokenDelivery = (typeof TOKEN_DELIVERIES)[number];
 
+/** Where the browser goes on, who it turned out to be, and why it was refused, if it was. */
+export interface OAuthEnd {
+  location: string;
+  actor: AuditActor | null;
+  refused?: ErrorCode;
+  /** For the next login on this device. */
+  deviceToken?: string;
+}
+
 /**
- * Where to send a browser at the end of a flow. Of what the provider wrote nothing is in it.
+ * The end of a flow for the browser. Of what the provider wrote nothing is in it.
  *
- * @param returnTo from the list in the configuration; without a fragment.
+ * @param completion its `returnTo` is from the list in the configuration, without a fragment.
  */
-export function oauthRedirect(returnTo: string, result: OAuthResult, delivery: TokenDelivery): string {
-  if ("refused" in result) return withFragment(returnTo, { error: result.refused });
-  if ("linked" in result) return withFragment(returnTo, { linked: result.linked.provider });
-  if ("code" in result) return withQuery(returnTo, { code: result.code });
-  const parameters =
-    "pending" in result
-      ? { requireMfa: "true", tempToken: result.pending.tempToken }
-      : tokenResponse(result.tokens);
-  return delivery === "query" ? withQuery(returnTo, parameters) : withFragment(returnTo, parameters);
+export function oauthEnd(
+  { returnTo, result }: Pick<CompleteOAuthLoginResponse, "returnTo" | "result">,
+  delivery: TokenDelivery,
+): OAuthEnd {
+  const deliver = delivery === "query" ? withQuery : withFragment;
+  switch (result?.$case) {
+    case "completed": {
+      const { tokens, actor, deviceToken } = toCompletedLogin(result.value);
+      return { location: deliver(returnTo, tokenResponse(tokens)), actor, deviceToken };
+    }
+    case "mfaChallenge": {
+      const { tempToken, userId } = result.value;
+      return { location: deliver(returnTo, { requireMfa: "true", tempToken }), actor: { userId } };
+    }
+    case "oneTimeCode": {
+      const { code, userId } = result.value;
+      return { location: withQuery(returnTo, { code }), actor: { userId } };
+    }
+    case "linked": {
+      const { provider, userId } = result.value;
+      return { location: withFragment(returnTo, { linked: provider }), actor: { userId } };
+    }
+    default: {
+      const code = result?.value ?? "";
+      const refused = isErrorCode(code) ? code : "oauth_failed";
+      return { location: withFragment(returnTo, { error: refused }), actor: null, refused };
+    }
+  }
 }
 
 function withFragment(url: string, parameters: Record<string, string | number>): string {

@@ -1,17 +1,11 @@
 import { expect, test, vi } from "vitest";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import {
-  absentOAuth,
-  ada,
-  HOST,
-  SESSION_ID,
-  send,
-  testGateway,
-  tokens,
-  USER_ID,
-} from "../testing/test-gateway.ts";
-import type { OAuthBeginning, OAuthClient, OAuthResult } from "./oauth-client.ts";
+import type { Backends } from "../backends/backends.ts";
+import { completedLogin, HOST, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 import type { TokenDelivery } from "./oauth-redirect.ts";
+
+type Identity = Backends["identity"];
+type OAuthResult = Awaited<ReturnType<Identity["completeOAuthLogin"]>>["result"];
 
 const STATE = "s".repeat(43);
 const BROWSER = "b".repeat(43);
@@ -21,23 +15,28 @@ const COOKIE = `__Host-gatehouse_oauth=${BROWSER}`;
 function gateway(
   result: OAuthResult,
   tokenDelivery: TokenDelivery = "fragment",
-  overrides: Partial<OAuthClient> = {},
+  overrides: Partial<Identity> = {},
 ) {
-  const complete = vi.fn<OAuthClient["complete"]>(async () => ({
+  const complete = vi.fn<Identity["completeOAuthLogin"]>(async () => ({
     returnTo: RETURN_TO,
     result,
     endedSessionIds: [],
   }));
-  const begin = vi.fn(async (_beginning: OAuthBeginning) => ({
+  const begin = vi.fn<Identity["beginOAuthLogin"]>(async () => ({
     authorizationUrl: "https://id.example/authorize?x=y",
     browserToken: BROWSER,
     expiresInS: 600,
     isSecure: true,
   }));
-  const oauth = { ...absentOAuth, complete, begin, ...overrides };
-  return { ...testGateway({ oauth, tokenDelivery }), complete, begin };
+  const identity = { completeOAuthLogin: complete, beginOAuthLogin: begin, ...overrides };
+  return { ...testGateway({ identity, tokenDelivery }), complete, begin };
 }
-const completed = { tokens, user: ada, deviceToken: "1.device" };
+const { result: completed } = completedLogin("1.device");
+const mfaChallenge = {
+  $case: "mfaChallenge" as const,
+  value: { tempToken: "t", methods: ["totp"], userId: USER_ID },
+};
+const refusedAs = (value: string) => ({ $case: "errorCode" as const, value });
 const callback = (app: ReturnType<typeof gateway>["app"], query = `code=c&state=${STATE}`, headers = {}) =>
   send(app, { url: `/auth/google/callback?${query}`, headers: { cookie: COOKIE, ...headers } });
 
@@ -75,20 +74,22 @@ test.each<[string, OAuthResult, TokenDelivery, string]>([
     "query",
     `${RETURN_TO}&accessToken=access.jwt.text&refreshToken=refresh.jwt.text&tokenType=Bearer&expiresIn=900`,
   ],
+  ["a second factor", mfaChallenge, "fragment", `${RETURN_TO}#requireMfa=true&tempToken=t`],
   [
-    "a second factor",
-    { pending: { tempToken: "t", methods: ["totp"], userId: USER_ID } },
+    "a code",
+    { $case: "oneTimeCode", value: { code: "one-time", userId: USER_ID } },
     "fragment",
-    `${RETURN_TO}#requireMfa=true&tempToken=t`,
+    `${RETURN_TO}&code=one-time`,
   ],
-  ["a code", { code: "one-time", userId: USER_ID }, "fragment", `${RETURN_TO}&code=one-time`],
   [
     "a link",
-    { linked: { provider: "google", linkedAt: new Date(0) }, userId: USER_ID },
+    { $case: "linked", value: { provider: "google", email: "", linkedAt: new Date(0), userId: USER_ID } },
     "fragment",
     `${RETURN_TO}#linked=google`,
   ],
-  ["a failure", { refused: "link_required" }, "query", `${RETURN_TO}#error=link_required`],
+  ["a failure", refusedAs("link_required"), "query", `${RETURN_TO}#error=link_required`],
+  ["a failure that this version does not know", refusedAs("new"), "query", `${RETURN_TO}#error=oauth_failed`],
+  ["a result that this version does not know", undefined, "query", `${RETURN_TO}#error=oauth_failed`],
 ])("it ends with a redirect that carries %s", async (_name, result, delivery, location) => {
   const { app } = gateway(result, delivery);
   const response = await callback(app);
@@ -107,7 +108,7 @@ test("the callback is a GET, and in the audit log all the same: before, and with
     { kind: "intent", action: "auth.oauth_login", method: "GET", resource: "google" },
     { kind: "outcome", outcome: "success", actor: { userId: USER_ID, sessionId: SESSION_ID } },
   ]);
-  const refused = gateway({ refused: "oauth_failed" });
+  const refused = gateway(refusedAs("oauth_failed"));
   await callback(refused.app);
   expect(refused.entries[1]).toMatchObject({
     kind: "outcome",
@@ -115,7 +116,7 @@ test("the callback is a GET, and in the audit log all the same: before, and with
     errorCode: "oauth_failed",
     httpStatus: 302,
   });
-  const away = gateway({ refused: "service_unavailable" });
+  const away = gateway(refusedAs("service_unavailable"));
   await callback(away.app);
   expect(away.entries[1]).toMatchObject({ outcome: "unknown" });
   const written = JSON.stringify(entries) + log();
@@ -126,7 +127,7 @@ test("the callback is a GET, and in the audit log all the same: before, and with
 test("without an audit log nobody gets in", async () => {
   const { complete, ...made } = gateway(completed);
   const { app } = testGateway({
-    oauth: { ...absentOAuth, complete },
+    identity: { completeOAuthLogin: complete },
     recorder: {
       record: () => Promise.reject(new DomainError("audit_unavailable")),
       enqueue: () => undefined,
@@ -228,7 +229,9 @@ test.each<[string, ErrorCode, number]>([
   ["/auth/nobody", "provider_not_found", 404],
   ["/auth/google", "service_unavailable", 503],
 ])("%s: %s", async (url, code, status) => {
-  const { app } = gateway(completed, "fragment", { begin: () => Promise.reject(new DomainError(code)) });
+  const { app } = gateway(completed, "fragment", {
+    beginOAuthLogin: () => Promise.reject(new DomainError(code)),
+  });
   const response = await send(app, { url });
   expect([response.statusCode, response.json().error.code]).toEqual([status, code]);
 });
@@ -245,23 +248,29 @@ test.each([
 
 test("a code is exchanged for tokens and the user, or for a second factor", async () => {
   const body = { code: "c", codeVerifier: "v" };
-  const done = gateway(completed, "fragment", { exchange: async () => completed });
+  const done = gateway(completed, "fragment", {
+    exchangeOAuthCode: async () => ({ result: completed }),
+  });
   const response = await send(done.app, { method: "POST", url: "/auth/oauth/exchange", body });
   expect(response.json().data).toMatchObject({ accessToken: "access.jwt.text", user: { id: USER_ID } });
   expect(done.entries).toMatchObject([
     { action: "auth.oauth_exchange", kind: "intent" },
     { kind: "outcome", outcome: "success", actor: { userId: USER_ID } },
   ]);
-  const pending = { pending: { tempToken: "t", methods: ["totp"], userId: USER_ID } };
-  const waiting = gateway(completed, "fragment", { exchange: async () => pending });
+  const waiting = gateway(completed, "fragment", {
+    exchangeOAuthCode: async () => ({ result: mfaChallenge }),
+  });
   const second = await send(waiting.app, { method: "POST", url: "/auth/oauth/exchange", body });
   expect(second.json().data).toEqual({ requireMfa: true, tempToken: "t", methods: ["totp"] });
 });
 
 test("who is logged in sees, links and unlinks; what unlinking ends is refused here at once", async () => {
-  const unlink = vi.fn<OAuthClient["unlink"]>(async () => ["s1"]);
-  const listIdentities = async () => [{ provider: "google", email: "a@example.com", linkedAt: new Date(0) }];
-  const { app, begin, refused, entries } = gateway(completed, "fragment", { unlink, listIdentities });
+  const unlink = vi.fn<Identity["unlinkIdentity"]>(async () => ({ endedSessionIds: ["s1"] }));
+  const linked = { provider: "google", email: "a@example.com", linkedAt: new Date(0), userId: USER_ID };
+  const { app, begin, refused, entries } = gateway(completed, "fragment", {
+    unlinkIdentity: unlink,
+    listLinkedIdentities: async () => ({ identities: [linked] }),
+  });
   const token = "user-token";
   const listed = await send(app, { url: "/auth/me/identities", token });
   expect(listed.json().data.identities).toEqual([

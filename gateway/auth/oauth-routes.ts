@@ -1,9 +1,10 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { AuditActor } from "../../audit-client/audit-entry.ts";
 import type { CallContext } from "../../service-kit/call-context.ts";
-import { DomainError } from "../../service-kit/errors.ts";
+import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
+import type { Backends } from "../backends/backends.ts";
+import { clientIp } from "../edge/client-ip.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { deviceTokenOf, keepDeviceToken } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
@@ -11,13 +12,14 @@ import { addFormParser } from "../edge/form-parser.ts";
 import { HTTP_FOUND, HTTP_SEE_OTHER } from "../edge/http-errors.ts";
 import { messagePage } from "../edge/link-pages.ts";
 import type { FailurePage, GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
 import type { KnownPaths } from "../routing/known-paths.ts";
+import { answersWith, FORM_TYPE } from "../routing/route-docs.ts";
+import { deviceHeader, loginAnswers, loginHeaders } from "./answer-fields.ts";
 import { returnToField } from "./body-fields.ts";
 import { loginAnswer } from "./login-answer.ts";
-import type { OAuthClient, OAuthResult } from "./oauth-client.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
-import { oauthDocs } from "./oauth-docs.ts";
-import { oauthRedirect, type TokenDelivery } from "./oauth-redirect.ts";
+import { oauthEnd, type TokenDelivery } from "./oauth-redirect.ts";
 
 /** Asking a provider takes 5 s at most; then there is a session to begin. */
 const CALLBACK_BUDGET_MS = 8_000;
@@ -76,8 +78,30 @@ const ExchangeBody = z.strictObject({
     }),
 });
 
-export interface OAuthBackends {
-  oauth: OAuthClient;
+const providersAnswer = z.strictObject({
+  providers: z.array(
+    z
+      .strictObject({
+        name: z.string().meta({ examples: ["google"] }),
+        displayName: z.string().meta({ examples: ["Google"] }),
+      })
+      .meta({ id: "IdentityProvider" }),
+  ),
+});
+
+/** Failures that go to `returnTo`, and are no status of the callback. identity-service chooses them. */
+export const REDIRECTED_CODES = [
+  "oauth_failed",
+  "oauth_denied",
+  "link_required",
+  "already_linked",
+  "email_not_verified",
+  "busy",
+  "service_unavailable",
+] as const satisfies readonly ErrorCode[];
+
+export interface OAuthDeps extends Pick<Backends, "identity"> {
+  /** How tokens come back from a login at an identity provider. */
   tokenDelivery: TokenDelivery;
   verifier: Pick<TokenVerifier, "refuseSession">;
 }
@@ -88,9 +112,10 @@ export interface OAuthBackends {
  */
 export function registerOAuthRoutes(
   app: GatewayApp,
-  { oauth, tokenDelivery, verifier }: OAuthBackends,
+  { identity, tokenDelivery, verifier }: OAuthDeps,
   paths: KnownPaths,
 ): void {
+  const route = routeIn(app, "Identity providers");
   const notOurs = async (request: FastifyRequest, reply: FastifyReply) => {
     const [path = ""] = (request.raw.url ?? "").split("?", 1);
     if (!paths.isLiteral(path)) return;
@@ -98,47 +123,79 @@ export function registerOAuthRoutes(
     return reply;
   };
 
-  app.get("/auth/providers", { config: { auth: "public", docs: oauthDocs.listProviders } }, async (request) =>
-    success({ providers: await oauth.listProviders(request.call) }, "The identity providers."),
-  );
-
-  app.get(
-    "/auth/:provider",
-    {
-      config: { auth: "public", failurePage, docs: oauthDocs.beginOAuthLogin },
-      exposeHeadRoute: false,
-      onRequest: notOurs,
-      schema: { params: ProviderParams, querystring: BeginQuery },
+  route("GET", "/auth/providers", {
+    operationId: "listProviders",
+    summary: "List the identity providers",
+    policy: { auth: "public", limitClass: "provider" },
+    answers: answersWith("Those that one can log in at; none, if none is configured.", providersAnswer),
+    handler: async (request) => {
+      const { providers } = await identity.listProviders({}, request.call);
+      const named = providers.map(({ name, displayName }) => ({ name, displayName }));
+      return success({ providers: named }, "The identity providers.");
     },
-    async (request, reply) => {
+  });
+
+  route("GET", "/auth/:provider", {
+    operationId: "beginOAuthLogin",
+    summary: "Page: log in at an identity provider",
+    description:
+      "For browsers: navigate there, do not fetch it. With `codeChallenge` the client gets a one-time code, which " +
+      "`POST /auth/oauth/exchange` turns into tokens; without, the tokens themselves. No `HEAD`: it begins something.",
+    policy: { auth: "public", limitClass: "provider" },
+    schema: { params: ProviderParams, querystring: BeginQuery },
+    answers: {
+      302: {
+        description: "To the identity provider.",
+        headers: {
+          Location: "The provider's page.",
+          "Set-Cookie":
+            "`gatehouse_oauth` (over HTTPS `__Host-gatehouse_oauth`): the login is this browser's.",
+        },
+      },
+    },
+    codes: ["provider_not_found", "not_found"],
+    failurePage,
+    options: { exposeHeadRoute: false, onRequest: notOurs },
+    handler: async (request, reply) => {
       const { returnTo = "", codeChallenge = "" } = request.query;
-      const browser = browserTokenOf(request);
-      const { clientIp } = clientOf(request);
-      const deviceToken = deviceTokenOf(request);
-      const asked = { ...request.params, returnTo, codeChallenge, clientIp, deviceToken };
-      const beginning = { ...asked, ...browser, linkTo: undefined };
-      const departure = await oauth.begin(beginning, request.call);
+      const from = { clientIp: clientIp(request), deviceToken: deviceTokenOf(request) };
+      const asked = { ...request.params, returnTo, codeChallenge, ...from, ...browserTokenOf(request) };
+      const departure = await identity.beginOAuthLogin({ ...asked, linkTo: undefined }, request.call);
       keepBrowserToken(reply, departure);
       return reply.code(HTTP_FOUND).header("location", departure.authorizationUrl).send();
     },
-  );
+  });
 
-  app.get(
-    "/auth/:provider/callback",
-    {
-      // It makes users and sessions: the audit log has it, although it is a GET.
-      config: {
-        auth: "public",
-        action: "auth.oauth_login",
-        hasEffect: true,
-        failurePage,
-        docs: oauthDocs.completeOAuthLogin,
-      },
-      exposeHeadRoute: false,
-      preValidation: refuseStrangers,
-      schema: { params: ProviderParams, querystring: Answer },
+  route("GET", "/auth/:provider/callback", {
+    operationId: "completeOAuthLogin",
+    summary: "Page: back from an identity provider",
+    description:
+      "For the browser that `GET /auth/{provider}` sent away, with its cookie. The tokens come in the fragment of " +
+      "`returnTo`, unless the operator has them put into the query. A failure that the client can be told goes to " +
+      "`returnTo` as well, as `#error=` with its code: " +
+      `${REDIRECTED_CODES.map((code) => `\`${code}\``).join(", ")}. No \`HEAD\`: it has an effect.`,
+    // It makes users and sessions: the audit log has it, although it is a GET.
+    policy: { auth: "public", limitClass: "provider", action: "auth.oauth_login", hasEffect: true },
+    schema: { params: ProviderParams, querystring: Answer },
+    cookies: {
+      gatehouse_oauth: "From `GET /auth/{provider}`; over HTTPS it is `__Host-gatehouse_oauth`.",
     },
-    async (request, reply) => {
+    answers: {
+      302: {
+        description: "To `returnTo`.",
+        headers: {
+          Location:
+            "`returnTo` with `accessToken`, `refreshToken`, `tokenType` and `expiresIn`; with `?code=` if it began " +
+            "with a `codeChallenge`; with `requireMfa` and `tempToken`, for `POST /auth/mfa/verify`; with `#linked=` " +
+            "and the provider; or with `#error=`.",
+          ...loginHeaders,
+        },
+      },
+    },
+    codes: ["oauth_state_invalid", "provider_not_found", "not_found"],
+    failurePage,
+    options: { exposeHeadRoute: false, preValidation: refuseStrangers },
+    handler: async (request, reply) => {
       const arrival = {
         ...request.params,
         ...request.query,
@@ -146,34 +203,35 @@ export function registerOAuthRoutes(
         ...clientOf(request),
         deviceToken: deviceTokenOf(request),
       };
-      const completion = await oauth.complete(arrival, withLongBudget(request.call));
-      const { returnTo, result, endedSessionIds } = completion;
-      for (const id of endedSessionIds) verifier.refuseSession(id);
-      request.provenActor = actorOf(result);
-      if ("refused" in result) request.errorCode = result.refused;
-      if ("tokens" in result) keepDeviceToken(request, reply, result.deviceToken);
-      return reply
-        .code(HTTP_FOUND)
-        .header("location", oauthRedirect(returnTo, result, tokenDelivery))
-        .send();
+      const completion = await identity.completeOAuthLogin(arrival, withLongBudget(request.call));
+      for (const id of completion.endedSessionIds) verifier.refuseSession(id);
+      const { location, actor, refused, deviceToken } = oauthEnd(completion, tokenDelivery);
+      request.provenActor = actor;
+      if (refused !== undefined) request.errorCode = refused;
+      if (deviceToken !== undefined) keepDeviceToken(request, reply, deviceToken);
+      return reply.code(HTTP_FOUND).header("location", location).send();
     },
-  );
+  });
 
   app.register(async (scope: GatewayApp) => {
     addFormParser(scope);
     // `response_mode=form_post` (Apple): a POST from elsewhere brings no `Lax` cookie, the GET that it becomes does.
-    scope.post(
-      "/auth/:provider/callback",
-      {
-        config: {
-          auth: "public",
-          action: "auth.oauth_form_post",
-          failurePage,
-          docs: oauthDocs.receiveOAuthForm,
+    routeIn(scope, "Identity providers")("POST", "/auth/:provider/callback", {
+      operationId: "receiveOAuthForm",
+      summary: "Form: back from an identity provider",
+      description: "For providers that answer by a form (`response_mode=form_post`).",
+      policy: { auth: "public", limitClass: "provider", action: "auth.oauth_form_post" },
+      schema: { params: ProviderParams, body: Answer },
+      bodyTypes: [FORM_TYPE],
+      answers: {
+        303: {
+          description: "To the same path, which takes it from there.",
+          headers: { Location: "The same path with the form's members as a query." },
         },
-        schema: { params: ProviderParams, body: Answer },
       },
-      async (request, reply) => {
+      codes: ["not_found"],
+      failurePage,
+      handler: async (request, reply) => {
         const given = Object.entries(request.body).filter(([, value]) => value !== "");
         const [path = ""] = (request.raw.url ?? "").split("?", 1);
         return reply
@@ -181,20 +239,24 @@ export function registerOAuthRoutes(
           .header("location", `${path}?${new URLSearchParams(given)}`)
           .send();
       },
-    );
+    });
   });
 
-  app.post(
-    "/auth/oauth/exchange",
-    {
-      config: { auth: "public", action: "auth.oauth_exchange", docs: oauthDocs.exchangeOAuthCode },
-      schema: { body: ExchangeBody },
-    },
-    async (request, reply) => {
+  route("POST", "/auth/oauth/exchange", {
+    operationId: "exchangeOAuthCode",
+    summary: "Turn the one-time code of a login into tokens",
+    description: "Any try uses the code up.",
+    policy: { auth: "public", limitClass: "provider", action: "auth.oauth_exchange" },
+    headers: deviceHeader,
+    schema: { body: ExchangeBody },
+    answers: answersWith("A session, or what is missing to one.", loginAnswers.afterProvider, loginHeaders),
+    codes: ["oauth_code_invalid", "email_not_verified"],
+    handler: async (request, reply) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      return loginAnswer(request, reply, await oauth.exchange(attempt, request.call));
+      const { result } = await identity.exchangeOAuthCode(attempt, request.call);
+      return loginAnswer(request, reply, result);
     },
-  );
+  });
 }
 
 /** Before anything is asked or written down: whoever brings no state, or no cookie, has no flow with us. */
@@ -208,13 +270,6 @@ async function refuseStrangers(request: FastifyRequest): Promise<void> {
 
 function withLongBudget(call: CallContext): CallContext {
   return { ...call, deadlineMs: Date.now() + CALLBACK_BUDGET_MS };
-}
-
-function actorOf(result: OAuthResult): AuditActor | null {
-  if ("refused" in result) return null;
-  if ("pending" in result) return { userId: result.pending.userId };
-  if (!("tokens" in result)) return { userId: result.userId };
-  return { userId: result.user.id, role: result.user.role, sessionId: result.tokens.sessionId };
 }
 
 /** For browsers, which are what comes here. */

@@ -1,12 +1,14 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
+import type { Session } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
+import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/envelope.ts";
 import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
-import type { AccountClient } from "./account-client.ts";
-import type { SessionClient } from "./session-client.ts";
-import { sessionDocs } from "./session-docs.ts";
+import { routeIn } from "../edge/route.ts";
+import { answersWith } from "../routing/route-docs.ts";
+import { idField, timeField } from "./answer-fields.ts";
 
 const LogoutBody = z
   .strictObject({
@@ -21,81 +23,112 @@ const LogoutBody = z
   .default({ scope: "session" });
 const SessionParams = z.strictObject({ id: z.uuid().toLowerCase() });
 
-export interface SessionBackends {
-  sessions: SessionClient;
-  accounts: Pick<AccountClient, "endOwnSessions">;
+const sessionAnswer = z
+  .strictObject({
+    id: idField,
+    current: z.boolean().meta({ description: "Whether it is the one that asks." }),
+    createdAt: timeField,
+    lastUsedAt: timeField,
+    expiresAt: timeField,
+    ip: z.string().meta({ examples: ["192.0.2.7"] }),
+    userAgent: z.string().meta({ examples: ["Mozilla/5.0"] }),
+    amr: z
+      .array(z.string().meta({ examples: ["pwd"] }))
+      .meta({ description: "How its user was authenticated (RFC 8176)." }),
+  })
+  .meta({ id: "Session" });
+
+interface SessionDeps extends Pick<Backends, "identity" | "sessions"> {
   verifier: Pick<TokenVerifier, "refuseSession">;
 }
 
 /** A user's sessions: log out, list, end one. What has ended is refused here at once, ahead of the stream. */
-export function registerSessionRoutes(
-  app: GatewayApp,
-  { sessions, accounts, verifier }: SessionBackends,
-): void {
-  app.post(
-    "/auth/logout",
-    {
-      config: {
-        auth: "authenticated",
-        action: "auth.logout",
-        orRefreshToken: true,
-        docs: sessionDocs.logOut,
-      },
-      schema: { body: LogoutBody },
+export function registerSessionRoutes(app: GatewayApp, { identity, sessions, verifier }: SessionDeps): void {
+  const route = routeIn(app, "Logins");
+
+  route("POST", "/auth/logout", {
+    operationId: "logOut",
+    summary: "Log out",
+    description:
+      "Ends this session, all others, or all. Their access tokens are refused at once, and what was begun in them (a change " +
+      "of address, the linking of a provider) does not happen. With `others` and `all` logins that are under way end too. " +
+      "Where the access token has expired, the newest refresh token in the body proves the session.",
+    policy: { auth: "authenticated", limitClass: "logout", action: "auth.logout", orRefreshToken: true },
+    schema: { body: LogoutBody },
+    answers: answersWith("Logged out."),
+    codes: ["refresh_token_invalid"],
+    options: {
       // Before the audit intent, and after the body has been checked.
       preValidation: async (request) => {
         const { tokenFailure, call } = request;
         if (tokenFailure === null) return;
         const { refreshToken } = request.body as z.output<typeof LogoutBody>;
         if (refreshToken === undefined) throw tokenFailure;
-        request.provenActor = await sessions.prove(refreshToken, call);
+        const { userId, sessionId } = await sessions.proveRefreshToken({ refreshToken }, call);
+        if (userId === "" || sessionId === "")
+          throw new Error("token-service sent a proof without a session");
+        request.provenActor = { userId, sessionId };
       },
     },
-    async (request) => {
+    handler: async (request) => {
       const { userId, sessionId } = callerOf(request);
       const { scope } = request.body;
       if (scope === "session") {
-        await sessions.revoke({ sessionId, userId, reason: "logout" }, request.call);
+        await sessions.revokeSession({ sessionId, userId, reason: "logout" }, request.call);
       } else {
-        const kept = scope === "others" ? { exceptSessionId: sessionId } : {};
+        const exceptSessionId = scope === "others" ? sessionId : "";
         // By identity-service: logins that are under way end with the sessions.
-        const { endedSessionIds } = await accounts.endOwnSessions({ userId, ...kept }, request.call);
+        const { endedSessionIds } = await identity.endOwnSessions({ userId, exceptSessionId }, request.call);
         for (const id of endedSessionIds) verifier.refuseSession(id);
       }
       if (scope !== "others") verifier.refuseSession(sessionId);
       return success({}, "Logged out.");
     },
-  );
+  });
 
-  app.get(
-    "/auth/sessions",
-    { config: { auth: "authenticated", docs: sessionDocs.listSessions } },
-    async (request) => {
+  route("GET", "/auth/sessions", {
+    operationId: "listSessions",
+    summary: "List one's sessions",
+    policy: { auth: "authenticated", limitClass: "account" },
+    answers: answersWith(
+      "The live sessions, newest first.",
+      z.strictObject({ sessions: z.array(sessionAnswer) }),
+    ),
+    handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
-      const found = await sessions.list(userId, request.call);
-      const list = found.map(({ id, ...rest }) => ({ id, current: id === sessionId, ...rest }));
+      const found = await sessions.listSessions({ userId }, request.call);
+      const list = found.sessions.map((session) => toSession(session, sessionId));
       return success({ sessions: list }, "Your sessions.");
     },
-  );
+  });
 
-  app.delete(
-    "/auth/sessions/:id",
-    {
-      config: { auth: "authenticated", action: "auth.session_end", docs: sessionDocs.endSession },
-      schema: { params: SessionParams },
-    },
-    async (request) => {
+  route("DELETE", "/auth/sessions/:id", {
+    operationId: "endSession",
+    summary: "End a session",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.session_end" },
+    schema: { params: SessionParams },
+    answers: answersWith("It has ended."),
+    codes: ["not_found"],
+    handler: async (request) => {
       const { userId } = principalOf(request);
       const { id: sessionId } = request.params;
-      await sessions.revoke({ sessionId, userId, reason: "session_ended" }, request.call);
+      await sessions.revokeSession({ sessionId, userId, reason: "session_ended" }, request.call);
       verifier.refuseSession(sessionId);
       return success({}, "The session has ended.");
     },
-  );
+  });
 }
 
 /** Whom the access token names, or the refresh token. */
 function callerOf(request: FastifyRequest): { userId: string; sessionId: string } {
   const { userId, sessionId } = request.provenActor ?? {};
   return userId === undefined || sessionId === undefined ? principalOf(request) : { userId, sessionId };
+}
+
+function toSession(session: Session, currentId: string) {
+  const { id, createdAt, lastUsedAt, expiresAt, ip, userAgent, amr } = session;
+  if (createdAt === undefined || lastUsedAt === undefined || expiresAt === undefined) {
+    throw new Error("token-service sent a session without times");
+  }
+  return { id, current: id === currentId, createdAt, lastUsedAt, expiresAt, ip, userAgent, amr };
 }

@@ -2,15 +2,16 @@ import { expect, test } from "vitest";
 import type { AuditOutcome, AuditRecorder } from "../../audit-client/audit-entry.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { GatewayDeps } from "../app.ts";
-import { ada, SESSION_ID, send, testGateway, tokens, USER_ID } from "../testing/test-gateway.ts";
+import { ada, completedLogin, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
-const absent = () => Promise.reject(new Error("not part of this test"));
-const close = () => undefined;
 const body = { email: ada.email, password: "correct horse" };
 const call = { method: "POST", url: "/auth/login", body } as const;
 
-function gatewayWithLogin(login: GatewayDeps["identity"]["login"], overrides: Partial<GatewayDeps> = {}) {
-  return testGateway({ identity: { register: absent, getUser: absent, close, login }, ...overrides });
+function gatewayWithLogin(
+  login: GatewayDeps["identity"]["login"],
+  overrides: Parameters<typeof testGateway>[0] = {},
+) {
+  return testGateway({ identity: { login }, ...overrides });
 }
 
 function recorderWith(record: AuditRecorder["record"]): AuditRecorder {
@@ -21,7 +22,7 @@ test("a mutating call leaves an intent before the work and an outcome after it",
   let known: number | undefined;
   const { app, entries } = gatewayWithLogin(async () => {
     known = entries.length;
-    return { tokens, user: ada };
+    return completedLogin();
   });
   const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   const headers = { "user-agent": "test/1", traceparent };
@@ -79,7 +80,7 @@ test("what cannot be recorded is not carried out", async () => {
   const { app } = gatewayWithLogin(
     async () => {
       isCalled = true;
-      return { tokens, user: ada };
+      return completedLogin();
     },
     {
       recorder: {
@@ -101,7 +102,7 @@ test("what cannot be recorded is not carried out", async () => {
 test("an answer is held back until its outcome is durable", async () => {
   const isTold = Promise.withResolvers<void>();
   const durable = Promise.withResolvers<void>();
-  const { app } = gatewayWithLogin(async () => ({ tokens, user: ada }), {
+  const { app } = gatewayWithLogin(async () => completedLogin(), {
     recorder: recorderWith(async (entry) => {
       if (entry.kind !== "outcome") return;
       isTold.resolve();
@@ -121,7 +122,7 @@ test("an answer is held back until its outcome is durable", async () => {
 });
 
 test("a lost outcome does not fail the answer, and is logged", async () => {
-  const { app, log } = gatewayWithLogin(async () => ({ tokens, user: ada }), {
+  const { app, log } = gatewayWithLogin(async () => completedLogin(), {
     recorder: recorderWith((entry) =>
       entry.kind === "outcome" ? Promise.reject(new DomainError("audit_unavailable")) : Promise.resolve(),
     ),
@@ -132,7 +133,7 @@ test("a lost outcome does not fail the answer, and is logged", async () => {
 
 test("what is refused before it is carried out leaves no entry, and neither does reading", async () => {
   const { app, entries } = testGateway({
-    identity: { register: absent, login: absent, close, getUser: async () => ada },
+    identity: { getUser: async () => ({ user: ada }) },
   });
   await send(app, { method: "POST", url: "/auth/logout" });
   await send(app, { method: "POST", url: "/auth/login", body: {} });
@@ -144,7 +145,7 @@ test("what is refused before it is carried out leaves no entry, and neither does
 
 test("the entry of a caller with a token says who, and names what was acted on", async () => {
   const { app, entries } = testGateway({
-    sessions: { refresh: absent, prove: absent, revoke: async () => undefined, list: absent, close },
+    sessions: { revokeSession: async () => ({ sequence: 1 }) },
   });
   await send(app, { method: "DELETE", url: `/v1/auth/sessions/${SESSION_ID}`, token: "admin-token" });
   expect(entries[0]).toMatchObject({

@@ -4,11 +4,13 @@ import { createServer, request as httpRequest, type ServerResponse } from "node:
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { AuditOutcome } from "../../audit-client/audit-entry.ts";
+import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { parseIntrospectionClients } from "../services/introspection-clients.ts";
 import {
   ada,
+  completedLogin,
   HOST,
   principalWith,
   routesOf,
@@ -79,19 +81,21 @@ const SAMPLES: Record<string, Sample> = {
 const FORM_POST = "POST /auth/:provider/callback";
 
 /** Answers whatever any handler asks of its service. */
-const ANYTHING = Object.assign([SESSION_ID], {
-  ...ada,
-  ...tokens,
+const ANYTHING = {
+  ...completedLogin(),
+  completed: completedLogin().result.value,
   tokens,
   user: ada,
-  endedSessionIds: [],
+  userId: USER_ID,
+  endedSessionIds: [SESSION_ID],
   recoveryCodes: [],
   kind: "active",
   principal: principalWith("USER"),
   authorizationUrl: "https://provider.test/authorize",
   browserToken: "b".repeat(43),
   expiresInS: 600,
-});
+};
+const MANAGED = { user: { user: ada, status: UserStatus.ACTIVE }, endedSessionIds: [SESSION_ID] };
 
 /** How the services behind the gateway, and the upstream, take the call. */
 interface Behaviour {
@@ -149,6 +153,7 @@ const BEHAVIOURS: Record<string, Behaviour> = {
 
 let behaviour: Behaviour = BEHAVIOURS["2xx"] as Behaviour;
 const backend = new Proxy({}, { get: () => () => behaviour.service() }) as never;
+const users = { setUserAccess: async () => ((await behaviour.service()) === ANYTHING ? MANAGED : undefined) };
 const upstream = createServer((request, response) => {
   request.resume();
   behaviour.upstream(response);
@@ -162,10 +167,9 @@ beforeAll(async () => {
   const changing = { roles: ["USER" as const], action: "payments.change" };
   gateway = testGateway({
     identity: backend,
-    accounts: backend,
-    mfa: backend,
-    oauth: backend,
-    users: backend,
+    users: new Proxy(users, {
+      get: (own, name) => Reflect.get(own, name) ?? Reflect.get(backend, name),
+    }) as never,
     sessions: backend,
     verifier: {
       verify: (token) =>

@@ -1,21 +1,16 @@
 import type { FastifyRequest } from "fastify";
 import { expect, test } from "vitest";
-import { ada, send, testGateway, tokens } from "../testing/test-gateway.ts";
+import { ada, completedLogin, send, testGateway } from "../testing/test-gateway.ts";
 import { clientIp } from "./client-ip.ts";
-
-const absent = () => Promise.reject(new Error("not part of this test"));
 
 async function addressSeen(trusted: readonly string[], forwardedFor?: string): Promise<string> {
   let seen = "";
   const { app } = testGateway({
     isTrustedProxy: (address) => trusted.includes(address ?? ""),
     identity: {
-      register: absent,
-      getUser: absent,
-      close: () => undefined,
       login: async ({ clientIp }) => {
         seen = clientIp;
-        return { tokens, user: ada };
+        return completedLogin();
       },
     },
   });

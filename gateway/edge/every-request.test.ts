@@ -2,12 +2,11 @@ import { METHODS } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exchange, statuses } from "../testing/raw-socket.ts";
-import { ada, HOST, routesOf, testGateway, tokens } from "../testing/test-gateway.ts";
+import { ada, completedLogin, HOST, routesOf, testGateway } from "../testing/test-gateway.ts";
 
 // Whatever the parser takes is answered by the gateway itself: with a request id, in the documented shape, and never as a
 // defect. Fallbacks of the framework have neither.
 
-const absent = () => Promise.reject(new Error("not part of this test"));
 let upstreamCalls = 0;
 const upstream = (await import("node:http")).createServer((_request, response) => {
   upstreamCalls += 1;
@@ -21,10 +20,8 @@ beforeAll(async () => {
   const origin = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
   gateway = testGateway({
     identity: {
-      register: absent,
-      getUser: async () => ada,
-      login: async () => ({ tokens, user: ada }),
-      close: () => undefined,
+      getUser: async () => ({ user: ada }),
+      login: async () => completedLogin(),
     },
     routes: routesOf([
       { prefix: "/open", upstream: origin, methods: { GET: { auth: "public" } } },

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { IdentityClient } from "../auth/identity-client.ts";
+import type { Backends } from "../backends/backends.ts";
 import { defaultLimitClasses } from "../limits/limit-class.ts";
 import { statuses } from "../testing/raw-socket.ts";
-import { ada, HOST, testGateway, tokens } from "../testing/test-gateway.ts";
+import { completedLogin, HOST, testGateway } from "../testing/test-gateway.ts";
 
 const BODY = JSON.stringify({ email: "a@example.com", password: "x" });
 const LOGIN_LIMIT = defaultLimitClasses().login.address.calls;
@@ -19,14 +19,13 @@ const sockets: Socket[] = [];
 beforeEach(async () => {
   waiting.length = 0;
   mostWaiting = 0;
-  const login: IdentityClient["login"] = () =>
+  const login: Backends["identity"]["login"] = () =>
     new Promise((resolve) => {
-      waiting.push(() => resolve({ tokens, user: ada }));
+      waiting.push(() => resolve(completedLogin()));
       mostWaiting = Math.max(mostWaiting, waiting.length);
     });
-  const absent = () => Promise.reject(new Error("not part of this test"));
   gateway = testGateway({
-    identity: { register: absent, login, getUser: absent, close: () => undefined },
+    identity: { login },
     isTrustedProxy: () => true,
   });
   await gateway.app.listen({ port: 0, host: "127.0.0.1" });

@@ -11,6 +11,7 @@ import { ProxyTable } from "../routing/proxy-table.ts";
 import { parseIntrospectionClients } from "../services/introspection-clients.ts";
 import {
   ada,
+  completedLogin,
   testGateway as gatewayWithClock,
   principalWith,
   routesOf,
@@ -58,13 +59,10 @@ describe("our own routes", () => {
     const gateway = testGateway({
       limitClasses: classes,
       identity: {
-        register: () => Promise.reject(new Error("not part of this test")),
         login: () => {
           logins += 1;
           return Promise.reject(new Error("down"));
         },
-        getUser: () => Promise.reject(new Error("not part of this test")),
-        close: () => undefined,
       },
     });
     ({ app } = gateway);
@@ -121,10 +119,7 @@ describe("our own routes", () => {
       limitClasses: limited({ account: { address: many, user: once } }),
       isTrustedProxy: (address) => address === "127.0.0.1",
       identity: {
-        register: () => Promise.reject(new Error("not part of this test")),
-        login: () => Promise.reject(new Error("not part of this test")),
-        getUser: async () => ada,
-        close: () => undefined,
+        getUser: async () => ({ user: ada }),
       },
     }));
     const me = (token: string | undefined, ip: string) => ({
@@ -236,17 +231,13 @@ describe("calls under way", () => {
       limitClasses: limited(changes),
       isTrustedProxy: (address) => address === "127.0.0.1",
       identity: {
-        register: () => Promise.reject(new Error("not part of this test")),
-        login: () => wait().then(() => ({ tokens, user: ada })),
-        getUser: () => wait().then(() => ada),
-        close: () => undefined,
+        login: () => wait().then(() => completedLogin()),
+        getUser: () => wait().then(() => ({ user: ada })),
       },
       sessions: {
-        refresh: () => Promise.reject(new Error("not part of this test")),
-        prove: async () => ({ userId: "u", sessionId: "s" }),
-        revoke: wait,
-        list: async () => [],
-        close: () => undefined,
+        proveRefreshToken: async () => ({ userId: "u", sessionId: "s" }),
+        revokeSession: () => wait().then(() => ({ sequence: 1 })),
+        listSessions: async () => ({ sessions: [] }),
       },
     }));
     return { waiting, metrics };
@@ -326,20 +317,17 @@ describe("nobody uses up what others need", () => {
       limitClasses: small,
       isTrustedProxy: (address) => address === "127.0.0.1",
       identity: {
-        register: () => Promise.reject(new Error("not part of this test")),
-        login: async () => ({ tokens, user: ada, deviceToken: `${DEVICE}.0.1.proof` }),
-        getUser: async () => ada,
-        close: () => undefined,
+        login: async () => completedLogin(`${DEVICE}.0.1.proof`),
+        getUser: async () => ({ user: ada }),
       },
       sessions: {
-        refresh: async ({ refreshToken }) => {
+        refreshSession: async ({ refreshToken }) => {
           if (refreshToken !== "good") throw new DomainError("refresh_token_invalid");
-          return tokens;
+          return { tokens };
         },
-        prove: async () => ({ userId: "u", sessionId: "s" }),
-        revoke: async () => undefined,
-        list: async () => [],
-        close: () => undefined,
+        proveRefreshToken: async () => ({ userId: "u", sessionId: "s" }),
+        revokeSession: async () => ({ sequence: 1 }),
+        listSessions: async () => ({ sessions: [] }),
       },
       verifier: {
         ...verifierOfUsers(),
@@ -450,11 +438,10 @@ describe("nobody uses up what others need", () => {
     ({ app } = testGateway({
       callLimiter: { ...limiter, remember: async (letIn) => void remembered.push(letIn) },
       sessions: {
-        refresh: () => Promise.reject(new DomainError("refresh_token_invalid")),
-        prove: async () => ({ userId: "u", sessionId: "s" }),
-        revoke: async () => undefined,
-        list: async () => [],
-        close: () => undefined,
+        refreshSession: () => Promise.reject(new DomainError("refresh_token_invalid")),
+        proveRefreshToken: async () => ({ userId: "u", sessionId: "s" }),
+        revokeSession: async () => ({ sequence: 1 }),
+        listSessions: async () => ({ sessions: [] }),
       },
     }));
     expect((await refresh("192.0.2.1")).statusCode).toBe(401);

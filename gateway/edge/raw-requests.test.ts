@@ -1,17 +1,14 @@
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { exchange, statuses } from "../testing/raw-socket.ts";
-import { ada, HOST, testGateway, tokens } from "../testing/test-gateway.ts";
+import { ada, completedLogin, HOST, testGateway } from "../testing/test-gateway.ts";
 
-const absent = () => Promise.reject(new Error("not part of this test"));
 let isDraining = false;
 const gateway = testGateway({
   isDraining: () => isDraining,
   identity: {
-    register: absent,
-    getUser: async () => ada,
-    login: async () => ({ tokens, user: ada }),
-    close: () => undefined,
+    getUser: async () => ({ user: ada }),
+    login: async () => completedLogin(),
   },
 });
 let port = 0;

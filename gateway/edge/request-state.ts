@@ -28,7 +28,7 @@ declare module "fastify" {
     docs?: RouteDocs;
     /** How a refusal looks to a browser that shows a page; without it a refusal is JSON. */
     failurePage?: FailurePage;
-    /** What its calls are counted with; set as routes are registered. */
+    /** What its calls are counted with. Required on every route of our own. */
     limitClass?: LimitClass;
     /** The route that takes what the routes file forwards; policies are in the file. */
     isProxy?: true;

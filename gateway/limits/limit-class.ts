@@ -48,26 +48,6 @@ const DEFAULT_CLASSES = {
 export type LimitClass = keyof typeof DEFAULT_CLASSES;
 export type LimitClasses = Record<LimitClass, ClassLimits>;
 
-const PATTERNS: readonly [RegExp, LimitClass][] = [
-  [/^\/auth\/refresh$/, "refresh"],
-  [/^\/auth\/logout$/, "logout"],
-  [
-    /^\/auth\/(?:verify-email|disown-account|reset-password|confirm-email-change|undo-email-change|undo-access-change)$/,
-    "link",
-  ],
-  [/^\/auth\/(?:providers|:provider|:provider\/callback|oauth\/exchange)$/, "provider"],
-  [/^\/auth\/(?:login|register|mfa\/verify|forgot-password|resend-verification)(?:\/|$)/, "login"],
-  [/^\/auth\//, "account"],
-  [/^\/admin\//, "admin"],
-  [/^\/oauth\/introspect$/, "introspection"],
-];
-
-/** @param pattern of the route, as it is registered. */
-export function limitClassOf(pattern: string): LimitClass {
-  const path = pattern.replace(/^\/v1(?=\/)/, "");
-  return PATTERNS.find(([route]) => route.test(path))?.[1] ?? "document";
-}
-
 const ENTRY = /^([a-z]+)\.([a-z]+)=(\d{1,10})\/(\d{1,4})$/;
 
 /**

@@ -1,11 +1,17 @@
 import type { RouteOptions } from "fastify";
+import { z } from "zod";
 import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
 import { validateRequest } from "../edge/validate.ts";
+import { CACHE_HEADERS, HTML_TYPE, JSON_TYPE, type RouteDocs, UNCHANGED } from "../routing/route-docs.ts";
+import type { RoutePolicy } from "../routing/route-policy.ts";
 import { type Cacheable, cacheable, sendCacheable } from "./cacheable.ts";
 import { DOCS_CONTENT_SECURITY_POLICY, loadDocsAssets } from "./docs-assets.ts";
 import { type DocumentedRoute, documentedRoute } from "./documented-route.ts";
-import { openApiDocs } from "./openapi-docs.ts";
 import { createOpenApiDocument } from "./openapi-document.ts";
+
+const policy: RoutePolicy = { auth: "public", limitClass: "document" };
+const DocumentAnswer = z.looseObject({ openapi: z.string().meta({ examples: ["3.1.1"] }) });
 
 /** Has the document name every route that is registered in `app` from here on. HEAD goes with GET. */
 export function noteRoutes(app: GatewayApp, routes: DocumentedRoute[]): void {
@@ -24,28 +30,38 @@ export async function registerOpenApiRoutes(app: GatewayApp, routes: DocumentedR
   let document: Cacheable | undefined;
   app.addHook("preValidation", validateRequest);
   for (const [name, file] of files) {
-    app.get(`/docs/${name}`, { config: { auth: "public" } }, async (request, reply) =>
+    app.get(`/docs/${name}`, { config: policy }, async (request, reply) =>
       sendCacheable(request, reply, file),
     );
   }
   app.register(async (scope: GatewayApp) => {
     noteRoutes(scope, routes);
-    scope.get(
-      "/openapi.json",
-      { config: { auth: "public", docs: openApiDocs.getOpenApiDocument } },
-      async (request, reply) => {
+    const route = routeIn(scope, "This document");
+    route("GET", "/openapi.json", {
+      operationId: "getOpenApiDocument",
+      summary: "The API as an OpenAPI 3.1 document",
+      policy,
+      answers: kept("This document.", JSON_TYPE, DocumentAnswer),
+      handler: async (request, reply) => {
         document ??= cacheable(
           JSON.stringify(createOpenApiDocument(routes)),
           "application/json; charset=utf-8",
         );
         return sendCacheable(request, reply, document);
       },
-    );
-    scope.get(
-      "/docs",
-      { config: { auth: "public", docs: openApiDocs.getDocumentationPage } },
-      async (request, reply) =>
+    });
+    route("GET", "/docs", {
+      operationId: "getDocumentationPage",
+      summary: "The API as a page for people",
+      policy,
+      answers: kept("A page.", HTML_TYPE, z.string().meta({ examples: ["<!doctype html>"] })),
+      handler: async (request, reply) =>
         sendCacheable(request, reply.header("content-security-policy", DOCS_CONTENT_SECURITY_POLICY), page),
-    );
+    });
   });
+}
+
+/** The answers of something that a client may keep. */
+function kept(description: string, mediaType: string, schema: z.ZodType): RouteDocs["answers"] {
+  return { 200: { description, content: { [mediaType]: schema }, headers: CACHE_HEADERS }, 304: UNCHANGED };
 }

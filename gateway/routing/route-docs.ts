@@ -45,17 +45,6 @@ export interface RouteDocs {
   isForClients?: boolean;
 }
 
-/** Documentation of the routes of one file; each is named after its operation. */
-export function describeRoutes<Name extends string>(
-  tag: keyof typeof TAGS,
-  routes: Record<Name, Omit<RouteDocs, "operationId" | "tag">>,
-): Record<Name, RouteDocs> {
-  const entries = Object.entries<Omit<RouteDocs, "operationId" | "tag">>(routes);
-  return Object.fromEntries(
-    entries.map(([operationId, docs]) => [operationId, { operationId, tag, ...docs }]),
-  ) as Record<Name, RouteDocs>;
-}
-
 export const JSON_TYPE = "application/json";
 export const FORM_TYPE = "application/x-www-form-urlencoded";
 export const HTML_TYPE = "text/html";
@@ -69,9 +58,18 @@ export function enveloped(data: z.ZodType): z.ZodType {
   });
 }
 
+/** A success in JSON. @param data what is in the envelope. @param headers what the answer says in headers, by name. */
+export function answer(
+  description: string,
+  data: z.ZodType = z.strictObject({}),
+  headers: Readonly<Record<string, string>> = {},
+): Answer {
+  return { description, content: { [JSON_TYPE]: enveloped(data) }, headers };
+}
+
 /** The answers of a route whose only success is 200 in JSON. */
-export function answersWith(description: string, data: z.ZodType = z.strictObject({})): RouteDocs["answers"] {
-  return { 200: { description, content: { [JSON_TYPE]: enveloped(data) } } };
+export function answersWith(...success: Parameters<typeof answer>): RouteDocs["answers"] {
+  return { 200: answer(...success) };
 }
 
 /** Of what a client may keep. */

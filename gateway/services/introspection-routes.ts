@@ -3,11 +3,13 @@ import { z } from "zod";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
+import { idField, roleField } from "../auth/answer-fields.ts";
 import { registerFormParser } from "../edge/form-parser.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
+import { FORM_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
 import type { IntrospectionClients } from "./introspection-clients.ts";
 import { issuerOf } from "./issuer-of.ts";
-import { serviceDocs } from "./service-docs.ts";
 
 /** Not strict: other parameters are ignored, as OAuth asks (RFC 6749 §3.2). The body limit bounds them. */
 const IntrospectionBody = z.object({
@@ -24,6 +26,32 @@ const IntrospectionBody = z.object({
     .optional()
     .meta({ examples: ["access_token"] }),
 });
+
+const seconds = z
+  .int()
+  .optional()
+  .meta({ description: "Seconds since 1970.", examples: [1_767_322_800] });
+const introspectionAnswer = z
+  .strictObject({
+    active: z.boolean(),
+    iss: z
+      .string()
+      .optional()
+      .meta({ examples: ["https://gateway.example.com"] }),
+    sub: idField.optional(),
+    sid: idField.optional(),
+    exp: seconds,
+    iat: seconds,
+    jti: z
+      .string()
+      .optional()
+      .meta({ examples: ["0199a000-0000-7000-8000-000000000005"] }),
+    role: roleField.optional(),
+    amr: z.array(z.string().meta({ examples: ["pwd"] })).optional(),
+    auth_time: seconds,
+    token_type: z.literal("Bearer").optional(),
+  })
+  .meta({ id: "Introspection", description: "Of a token that is not active, nothing but that." });
 
 export interface IntrospectionDeps {
   /** Absent: there is no introspection, and its path is 404. */
@@ -47,15 +75,21 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
   };
   app.register(async (scope: GatewayApp) => {
     registerFormParser(scope);
-    scope.post(
-      "/oauth/introspect",
-      {
-        // Public to users: the callers are services, and prove themselves before their body is read.
-        config: { auth: "public", action: "token.introspect", docs: serviceDocs.introspectToken },
-        onRequest: authenticateClient,
-        schema: { body: IntrospectionBody },
+    routeIn(scope, "Services")("POST", "/oauth/introspect", {
+      operationId: "introspectToken",
+      summary: "Introspect an access token (RFC 7662)",
+      description: "For services that can neither speak gRPC nor verify signatures. The answer is the RFC's.",
+      // Public to users: the callers are services, and prove themselves before their body is read.
+      policy: { auth: "public", limitClass: "introspection", action: "token.introspect" },
+      isForClients: true,
+      schema: { body: IntrospectionBody },
+      bodyTypes: [FORM_TYPE],
+      answers: {
+        200: { description: "What is known of it.", content: { [JSON_TYPE]: introspectionAnswer } },
       },
-      async (request) => {
+      codes: ["invalid_client"],
+      options: { onRequest: authenticateClient },
+      handler: async (request) => {
         const { token } = request.body;
         const verification = await verifier.verify(token);
         // Why it is not is none of the client's business (RFC 7662 §2.2).
@@ -66,19 +100,19 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
           iss: issuerOf(token),
           sub: principal.userId,
           sid: principal.sessionId,
-          exp: seconds(principal.expiresAt),
-          iat: seconds(principal.issuedAt),
+          exp: secondsOf(principal.expiresAt),
+          iat: secondsOf(principal.issuedAt),
           jti: principal.tokenId,
           role: principal.role,
           amr: principal.amr,
-          auth_time: seconds(principal.authTime),
+          auth_time: secondsOf(principal.authTime),
           token_type: "Bearer",
         };
       },
-    );
+    });
   });
 }
 
-function seconds(date: Date): number {
+function secondsOf(date: Date): number {
   return Math.floor(date.getTime() / 1_000);
 }

@@ -1,20 +1,38 @@
+import { z } from "zod";
 import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
 import { type Cacheable, cacheable, sendCacheable } from "../openapi/cacheable.ts";
+import { CACHE_HEADERS, UNCHANGED } from "../routing/route-docs.ts";
 import type { JwksCache } from "./jwks-cache.ts";
-import { serviceDocs } from "./service-docs.ts";
 
-const MEDIA_TYPE = "application/jwk-set+json; charset=utf-8";
+const MEDIA_TYPE = "application/jwk-set+json";
+
+const keySetAnswer = z
+  .looseObject({
+    keys: z.array(
+      z.looseObject({
+        kty: z.string().meta({ examples: ["OKP"] }),
+        kid: z.string().meta({ examples: ["2026-01-a"] }),
+      }),
+    ),
+  })
+  .meta({ id: "JwkSet", description: "RFC 7517, section 5." });
 
 /** The public keys (RFC 7517 §5, RFC 8615), for services that verify signatures themselves. */
 export function registerJwksRoute(app: GatewayApp, jwks: Pick<JwksCache, "get">): void {
   let keySet: { json: string; file: Cacheable } | undefined;
-  app.get(
-    "/.well-known/jwks.json",
-    { config: { auth: "public", docs: serviceDocs.getKeys } },
-    async (request, reply) => {
+  routeIn(app, "Services")("GET", "/.well-known/jwks.json", {
+    operationId: "getKeys",
+    summary: "The public keys of access tokens",
+    policy: { auth: "public", limitClass: "document" },
+    answers: {
+      200: { description: "A JWK Set.", content: { [MEDIA_TYPE]: keySetAnswer }, headers: CACHE_HEADERS },
+      304: UNCHANGED,
+    },
+    handler: async (request, reply) => {
       const { json, maxAgeS } = await jwks.get(request.call);
-      if (keySet?.json !== json) keySet = { json, file: cacheable(json, MEDIA_TYPE) };
+      if (keySet?.json !== json) keySet = { json, file: cacheable(json, `${MEDIA_TYPE}; charset=utf-8`) };
       return sendCacheable(request, reply, keySet.file, maxAgeS);
     },
-  );
+  });
 }

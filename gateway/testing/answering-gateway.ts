@@ -1,9 +1,10 @@
+import { type Entry, EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import type { SetUserAccessRequest } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
-import type { ManagedUser } from "../admin/user-admin-client.ts";
-import type { GatewayDeps } from "../app.ts";
 import { defaultLimitClasses, type LimitClasses } from "../limits/limit-class.ts";
 import type { OpenApiDocument } from "../openapi/openapi-document.ts";
-import { ada, send, testGateway, tokens, USER_ID } from "./test-gateway.ts";
+import { ada, completedLogin, send, testGateway, tokens, USER_ID } from "./test-gateway.ts";
 
 /** `Authorization` of a service that may introspect. */
 export const SERVICE_CREDENTIALS = "Basic c2VydmljZTpzZWNyZXQ=";
@@ -12,18 +13,36 @@ const BROWSER_TOKEN = "b".repeat(43);
 /** `Cookie` of a browser that comes back from an identity provider. */
 export const BROWSER_COOKIE = `gatehouse_oauth=${BROWSER_TOKEN}`;
 
-const managed: ManagedUser = { ...ada, status: "active", mustChangePassword: false };
+const managed = {
+  user: ada,
+  status: UserStatus.ACTIVE,
+  firstLoginAt: undefined,
+  mustChangePassword: undefined as boolean | undefined,
+};
 const ended = { userId: USER_ID, endedSessionIds: [tokens.sessionId] };
+const noneEnded = { endedSessionIds: [] };
+const user = { user: ada };
+const mfaChallenge = { tempToken: "temp", methods: ["totp", "recovery_code"], userId: USER_ID };
+const passwordChange = { tempToken: "temp", userId: USER_ID };
+const { result } = completedLogin("device");
 const logins = [
-  { tokens, user: ada, deviceToken: "device" },
-  { pending: { tempToken: "temp", methods: ["totp", "recovery_code"], userId: USER_ID } },
-  { passwordChange: { tempToken: "temp", userId: USER_ID } },
-];
+  { result },
+  { result: { $case: "mfaChallenge", value: mfaChallenge } },
+  { result: { $case: "passwordChange", value: passwordChange } },
+] as const;
 const time = ada.createdAt;
-const call = {
+const intent: Entry = {
+  id: USER_ID,
+  kind: EntryKind.INTENT,
   callId: USER_ID,
   occurredAt: time,
-  actor: { userId: USER_ID, role: "USER", sessionId: tokens.sessionId, claimedEmail: ada.email },
+  actor: {
+    userId: USER_ID,
+    role: "USER",
+    sessionId: tokens.sessionId,
+    claimedEmail: ada.email,
+    claimedEmailHash: "ab",
+  },
   clientIp: "192.0.2.7",
   userAgent: "test",
   method: "POST",
@@ -32,134 +51,124 @@ const call = {
   action: "auth.login",
   requestId: USER_ID,
   traceId: "4bf92f3577b34da6a3ce929d0e0e4736",
+  outcome: Outcome.UNSPECIFIED,
+  errorCode: "",
+  httpStatus: 0,
+  latencyUs: 0,
+  reason: "",
   sequence: 7,
   receivedAt: time,
   producer: "gateway",
 };
-const entries = [
-  { id: USER_ID, kind: "intent", ...call },
-  {
-    id: USER_ID,
-    kind: "outcome",
-    ...call,
-    outcome: "failure",
-    errorCode: "busy",
-    httpStatus: 503,
-    latencyUs: 41,
-  },
-  { id: USER_ID, kind: "event", ...call, sequence: null, actor: {}, outcome: "success", reason: "said so" },
-] as const;
-const proof = { leafData: "{}", leafHash: "AA==", inclusionProof: ["AA=="], checkpoint: "log\n7\nAA==\n" };
-const identity = { provider: "demo", email: ada.email, linkedAt: time };
+const failed = { outcome: Outcome.FAILURE, errorCode: "busy", httpStatus: 503, latencyUs: 41 };
+const happened = { outcome: Outcome.SUCCESS, reason: "said so", sequence: 0, actor: undefined };
+const outcome: Entry = { ...intent, kind: EntryKind.OUTCOME, ...failed };
+const event: Entry = { ...intent, kind: EntryKind.EVENT, ...happened };
+const hash = Buffer.of(0);
+const proof = { leafData: Buffer.from("{}"), leafHash: hash, inclusionProof: [hash] };
+const unproven = { leafData: Buffer.of(), leafHash: Buffer.of(), inclusionProof: [], checkpoint: "" };
+const checkpoint = "log\n7\nAA==\n";
+const identity = { provider: "demo", email: ada.email, linkedAt: time, userId: USER_ID };
+const departure = { authorizationUrl: "https://idp.example/a", browserToken: BROWSER_TOKEN, expiresInS: 600 };
 const returnTo = "https://app.example/signed-in";
 
 /** A gateway whose services answer, in turn, all that they can answer; `overrides` are other parts of it. */
-export function answeringGateway(overrides: Partial<GatewayDeps> = {}) {
+export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = {}) {
   let failing: DomainError | undefined;
   let turn = 0;
   const give = (...answers: unknown[]) => {
     return async () => {
       if (failing !== undefined) throw failing;
       turn += 1;
-      // What each client's type asks for; the contract is checked on what the gateway makes of it.
+      // As each method's type asks for; the contract is checked on what the gateway makes of it.
       return answers[turn % answers.length] as never;
     };
   };
-  const close = () => undefined;
-  const services: Partial<GatewayDeps> = {
+  const services: Parameters<typeof testGateway>[0] = {
     limitClasses: withoutLimits(),
     identity: {
-      register: give(ada),
+      register: give(user),
       login: give(...logins),
-      getUser: give(ada, { ...ada, mfaEnabled: true, recoveryCodesLeft: 9 }),
-      close,
-    },
-    accounts: {
-      verifyEmail: give(ada),
+      getUser: give(user, { user: { ...ada, mfaEnabled: true }, recoveryCodesLeft: 9 }),
+      verifyEmail: give(user),
       disownAccount: give(ended),
-      resendVerification: give(undefined),
-      forgotPassword: give(undefined),
+      resendVerification: give({}),
+      forgotPassword: give({}),
       resetPassword: give(ended),
       changePassword: give(ended),
-      changePasswordAtLogin: give(logins[0]),
-      updateProfile: give(ada),
+      changePasswordAtLogin: give({ completed: result.value }),
+      updateProfile: give(user),
       deleteAccount: give(ended),
-      changeEmail: give(undefined),
-      confirmEmailChange: give(ada),
+      changeEmail: give({}),
+      confirmEmailChange: give(user),
       endOwnSessions: give(ended),
       undoAccessChange: give(ended),
       undoEmailChange: give(ended),
-      close,
-    },
-    mfa: {
-      completeLogin: give(logins[0], logins[2]),
-      beginEnrollment: give({ secret: "AB", otpauthUrl: "otpauth://totp/x", qrCode: "data:image/svg+xml,x" }),
-      confirmEnrollment: give({ recoveryCodes: ["a", "b"], endedSessionIds: [] }),
-      disable: give([]),
-      regenerateRecoveryCodes: give(["a", "b"]),
-      close,
+      completeMfaLogin: give({ completed: result.value }, { passwordChange }),
+      beginTotpEnrollment: give({
+        secret: "AB",
+        otpauthUrl: "otpauth://totp/x",
+        qrCode: "data:image/svg+xml,x",
+      }),
+      confirmTotpEnrollment: give({ recoveryCodes: ["a", "b"], ...noneEnded }),
+      disableTotp: give(noneEnded),
+      regenerateRecoveryCodes: give({ recoveryCodes: ["a", "b"] }),
+      listProviders: give({ providers: [{ name: "demo", displayName: "Demo" }] }, { providers: [] }),
+      beginOAuthLogin: give({ ...departure, isSecure: true }, { ...departure, isSecure: false }),
+      completeOAuthLogin: give(
+        { returnTo, ...logins[0], endedSessionIds: [tokens.sessionId] },
+        { returnTo, ...logins[1], ...noneEnded },
+        {
+          returnTo,
+          result: { $case: "oneTimeCode", value: { code: "code", userId: USER_ID } },
+          ...noneEnded,
+        },
+        { returnTo, result: { $case: "linked", value: identity }, ...noneEnded },
+        { returnTo, result: { $case: "errorCode", value: "link_required" }, ...noneEnded },
+      ),
+      exchangeOAuthCode: give(logins[0], logins[1]),
+      listLinkedIdentities: give(
+        { identities: [identity, { ...identity, provider: "other", email: "" }] },
+        { identities: [] },
+      ),
+      unlinkIdentity: give({ endedSessionIds: [tokens.sessionId] }),
     },
     users: {
-      list: give({ users: [managed], nextCursor: null }, { users: [], nextCursor: "next" }),
-      get: give(managed),
-      setAccess: give({ user: managed, endedSessionIds: [] }),
-      resetMfa: give([]),
-      endSessions: give([tokens.sessionId]),
-      delete: give([]),
-      close,
+      listUsers: give({ users: [managed], nextCursor: "" }, { users: [], nextCursor: "next" }),
+      getManagedUser: give({ user: managed }),
+      setUserAccess: async ({ mustChangePassword }: SetUserAccessRequest) =>
+        give({ user: { ...managed, mustChangePassword }, ...noneEnded })(),
+      resetUserMfa: give(noneEnded),
+      endUserSessions: give({ endedSessionIds: [tokens.sessionId] }),
+      deleteUser: give(noneEnded),
     },
     sessions: {
-      refresh: give(tokens),
-      prove: give({ userId: tokens.userId, sessionId: tokens.sessionId }),
-      revoke: give(undefined),
-      list: give([
-        {
-          id: tokens.sessionId,
-          createdAt: time,
-          lastUsedAt: time,
-          expiresAt: time,
-          ip: "::1",
-          userAgent: "",
-          amr: ["pwd"],
-        },
-      ]),
-      close,
-    },
-    oauth: {
-      listProviders: give([{ name: "demo", displayName: "Demo" }], []),
-      begin: give(
-        {
-          authorizationUrl: "https://idp.example/a",
-          browserToken: BROWSER_TOKEN,
-          expiresInS: 600,
-          isSecure: true,
-        },
-        {
-          authorizationUrl: "http://idp.example/a",
-          browserToken: BROWSER_TOKEN,
-          expiresInS: 600,
-          isSecure: false,
-        },
-      ),
-      complete: give(
-        { returnTo, result: logins[0], endedSessionIds: [tokens.sessionId] },
-        { returnTo, result: logins[1], endedSessionIds: [] },
-        { returnTo, result: { code: "code", userId: USER_ID }, endedSessionIds: [] },
-        { returnTo, result: { linked: identity, userId: USER_ID }, endedSessionIds: [] },
-        { returnTo, result: { refused: "link_required" }, endedSessionIds: [] },
-      ),
-      exchange: give(logins[0], logins[1]),
-      listIdentities: give([identity, { provider: "other", linkedAt: time }], []),
-      unlink: give([tokens.sessionId]),
-      close,
+      refreshSession: give({ tokens }),
+      proveRefreshToken: give({ userId: tokens.userId, sessionId: tokens.sessionId }),
+      revokeSession: give({ sequence: 1 }),
+      listSessions: give({
+        sessions: [
+          {
+            id: tokens.sessionId,
+            createdAt: time,
+            lastUsedAt: time,
+            expiresAt: time,
+            ip: "::1",
+            userAgent: "",
+            amr: ["pwd"],
+          },
+        ],
+      }),
     },
     auditQuery: {
-      search: give({ entries, nextCursor: null }, { entries: [], nextCursor: "next" }),
-      get: give({ entry: entries[1], proof }, { entry: entries[2], proof: null }),
-      checkpoint: give({ checkpoint: proof.checkpoint, verifierKey: "log+00000000+AA" }),
-      proveInclusion: give({ leafHash: "AA==", proof: ["AA=="] }, { leafHash: "AA==", proof: [] }),
-      proveConsistency: give([], ["AA=="]),
-      close,
+      searchEntries: give(
+        { entries: [intent, outcome, event], nextCursor: "" },
+        { entries: [], nextCursor: "next" },
+      ),
+      getEntry: give({ entry: outcome, ...proof, checkpoint }, { entry: event, ...unproven }),
+      getCheckpoint: give({ checkpoint, verifierKey: "log+00000000+AA" }),
+      proveInclusion: give({ leafHash: hash, proof: [hash] }, { leafHash: hash, proof: [] }),
+      proveConsistency: give({ proof: [] }, { proof: [hash] }),
     },
     jwks: { get: give({ json: '{"keys":[{"kty":"OKP","kid":"k","crv":"Ed25519","x":"AA"}]}', maxAgeS: 60 }) },
     introspectionClients: {

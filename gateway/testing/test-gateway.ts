@@ -1,15 +1,12 @@
 import type { AuditEntry, AuditEvent } from "../../audit-client/audit-entry.ts";
+import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
+import { Role as RoleMessage } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { parseRoutesFile, type UpstreamRoute } from "../../routes-file/routes-file.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { createLogger } from "../../service-kit/logger.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import type { Principal, Role, Verification } from "../../token-client/principal.ts";
-import type { AuditQueryClient } from "../admin/audit-query-client.ts";
-import type { UserAdminClient } from "../admin/user-admin-client.ts";
 import { buildApp, type GatewayDeps } from "../app.ts";
-import type { AccountClient } from "../auth/account-client.ts";
-import type { User } from "../auth/identity-client.ts";
-import type { OAuthClient } from "../auth/oauth-client.ts";
 import { createNoteReading } from "../edge/note-reading.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { createMemoryLimiter } from "../limits/call-limiter.ts";
@@ -26,11 +23,13 @@ export const ada: User = {
   email: "ada@example.com",
   firstName: "Ada",
   lastName: "Lovelace",
-  role: "USER",
+  role: RoleMessage.USER,
   emailVerified: false,
   mfaEnabled: false,
   createdAt: new Date("2026-01-02T03:04:05.678Z"),
 };
+/** The same as clients see her. */
+export const adaJson = { ...ada, role: "USER", createdAt: "2026-01-02T03:04:05.678Z" };
 
 export const tokens = {
   accessToken: "access.jwt.text",
@@ -39,6 +38,11 @@ export const tokens = {
   sessionId: SESSION_ID,
   userId: USER_ID,
 };
+
+/** What identity-service answers to a login that gives a session. */
+export function completedLogin(deviceToken = "") {
+  return { result: { $case: "completed" as const, value: { tokens, user: ada, deviceToken } } };
+}
 
 export function principalWith(role: Role): Principal {
   return {
@@ -76,58 +80,25 @@ export function verifierOfUsers(verdicts: ReadonlyMap<string, Verification | Err
   };
 }
 
-const absentAccount = () => Promise.reject(new Error("not part of this test"));
-
-/** Accounts that are no part of a test. */
-export const absentAccounts: AccountClient = {
-  verifyEmail: absentAccount,
-  disownAccount: absentAccount,
-  resendVerification: absentAccount,
-  forgotPassword: absentAccount,
-  resetPassword: absentAccount,
-  changePassword: absentAccount,
-  changePasswordAtLogin: absentAccount,
-  updateProfile: absentAccount,
-  deleteAccount: absentAccount,
-  changeEmail: absentAccount,
-  confirmEmailChange: absentAccount,
-  endOwnSessions: absentAccount,
-  undoAccessChange: absentAccount,
-  undoEmailChange: absentAccount,
-  close: () => undefined,
+/** The services that a test answers for. */
+type Services = Pick<GatewayDeps, "identity" | "users" | "sessions" | "auditQuery">;
+type TestParts = Partial<Omit<GatewayDeps, keyof Services>> & {
+  [S in keyof Services]?: Partial<Services[S]>;
 };
 
-/** An audit log that is no part of a test. */
-export const absentAuditQuery: AuditQueryClient = {
-  search: absentAccount,
-  get: absentAccount,
-  checkpoint: absentAccount,
-  proveInclusion: absentAccount,
-  proveConsistency: absentAccount,
-  close: () => undefined,
+/** A service with some methods. The others fail: they are no part of the test. */
+function serviceOf<S extends object>(methods: Partial<S> = {}, others: Partial<S> = {}): S {
+  const absent = () => Promise.reject(new Error("not part of this test"));
+  const find = (name: string | symbol) => Reflect.get(methods, name) ?? Reflect.get(others, name) ?? absent;
+  return new Proxy({}, { get: (_target, name) => find(name) }) as S;
+}
+
+/** The answers of a service that knows no identity provider. */
+const NO_PROVIDERS: Partial<Services["identity"]> = {
+  listProviders: async () => ({ providers: [] }),
+  beginOAuthLogin: () => Promise.reject(new DomainError("provider_not_found")),
 };
 
-/** Users whose administration is no part of a test. */
-export const absentUsers: UserAdminClient = {
-  list: absentAccount,
-  get: absentAccount,
-  setAccess: absentAccount,
-  resetMfa: absentAccount,
-  endSessions: absentAccount,
-  delete: absentAccount,
-  close: () => undefined,
-};
-
-/** A gateway of which no identity provider is known. */
-export const absentOAuth: OAuthClient = {
-  listProviders: async () => [],
-  begin: () => Promise.reject(new DomainError("provider_not_found")),
-  complete: absentAccount,
-  exchange: absentAccount,
-  listIdentities: absentAccount,
-  unlink: absentAccount,
-  close: () => undefined,
-};
 /** Routes as a routes file has them. */
 export function routesOf(routes: readonly object[]): UpstreamRoute[] {
   return parseRoutesFile(JSON.stringify({ routes }));
@@ -148,31 +119,24 @@ export interface TestGateway {
 /** A gateway whose tokens are words (`user-token`, `admin-token`, …) and whose services are what a test gives. */
 export function testGateway({
   routes = [],
+  identity,
+  users,
+  sessions,
+  auditQuery,
   ...overrides
-}: Partial<GatewayDeps> & { routes?: readonly UpstreamRoute[] } = {}): TestGateway {
+}: TestParts & { routes?: readonly UpstreamRoute[] } = {}): TestGateway {
   const entries: AuditEntry[] = [];
   const readings: AuditEvent[] = [];
   const refused: string[] = [];
   const lines: string[] = [];
   const metrics = overrides.metrics ?? createMetrics("gateway");
-  const absent = () => Promise.reject(new Error("not part of this test"));
   const app = buildApp({
-    identity: { register: absent, login: absent, getUser: absent, close: () => undefined },
-    accounts: absentAccounts,
-    mfa: {
-      completeLogin: absent,
-      beginEnrollment: absent,
-      confirmEnrollment: absent,
-      disable: absent,
-      regenerateRecoveryCodes: absent,
-      close: () => undefined,
-    },
-    oauth: absentOAuth,
+    identity: serviceOf(identity, NO_PROVIDERS),
+    users: serviceOf(users),
+    sessions: serviceOf(sessions),
+    auditQuery: serviceOf(auditQuery),
     tokenDelivery: "fragment",
-    users: absentUsers,
-    sessions: { refresh: absent, prove: absent, revoke: absent, list: absent, close: () => undefined },
-    auditQuery: absentAuditQuery,
-    jwks: { get: absent },
+    jwks: { get: () => Promise.reject(new Error("not part of this test")) },
     verifier: {
       verify: (token) => VERDICTS[token] ?? { kind: "inactive", reason: "invalid" },
       refuseSession: (id) => void refused.push(id),

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
-import { REDIRECTED_CODES } from "../../gateway/auth/oauth-docs.ts";
+import { REDIRECTED_CODES } from "../../gateway/auth/oauth-routes.ts";
 import { HTTP_STATUS, INTERNAL_ONLY } from "../../gateway/edge/http-errors.ts";
 import { answeringGateway } from "../../gateway/testing/answering-gateway.ts";
 import { TOLD } from "../../identity-service/oauth/complete-oauth-login.ts";

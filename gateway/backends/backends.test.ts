@@ -1,18 +1,25 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { createTestCertificates, type TestCertificates } from "../../tests/support/certificates.ts";
-import { createSessionClient, type SessionClient } from "./session-client.ts";
+import { type Backends, openBackends } from "./backends.ts";
 
 let certificates: TestCertificates;
-let sessions: SessionClient;
+let sessions: Backends["sessions"];
+let close: () => void;
 
 beforeAll(async () => {
   certificates = await createTestCertificates();
   // Nobody listens there: whatever is asked over the network fails as unavailable.
-  sessions = createSessionClient("127.0.0.1:1", certificates.of("gateway"));
+  const address = "127.0.0.1:1";
+  const opened = openBackends(
+    { identity: address, token: address, audit: address },
+    certificates.of("gateway"),
+  );
+  ({ sessions } = opened.backends);
+  close = opened.close;
 });
 afterAll(async () => {
-  sessions.close();
+  close();
   await certificates.remove();
 });
 
@@ -24,7 +31,7 @@ const plausible = [
   Buffer.alloc(64, 1).toString("base64url"),
 ].join(".");
 const refresh = (refreshToken: string) =>
-  sessions.refresh({ refreshToken, clientIp: "192.0.2.1", userAgent: "" }, context());
+  sessions.refreshSession({ refreshToken, ip: "192.0.2.1", userAgent: "" }, context());
 
 test("what cannot be a refresh token is refused without a call, what can be one is asked for", async () => {
   await expect(refresh("e30.e30.e30")).rejects.toMatchObject({ code: "refresh_token_invalid" });
@@ -32,8 +39,10 @@ test("what cannot be a refresh token is refused without a call, what can be one 
 });
 
 test("the same where a refresh token proves a logout", async () => {
-  await expect(sessions.prove("e30.e30.e30", context())).rejects.toMatchObject({
+  await expect(sessions.proveRefreshToken({ refreshToken: "e30.e30.e30" }, context())).rejects.toMatchObject({
     code: "refresh_token_invalid",
   });
-  await expect(sessions.prove(plausible, context())).rejects.toMatchObject({ code: "service_unavailable" });
+  await expect(sessions.proveRefreshToken({ refreshToken: plausible }, context())).rejects.toMatchObject({
+    code: "service_unavailable",
+  });
 });

@@ -1,18 +1,32 @@
 import { expect, test, vi } from "vitest";
 import type { AuditEvent } from "../../audit-client/audit-entry.ts";
+import type { SearchEntriesRequest } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import { DomainError } from "../../service-kit/errors.ts";
+import type { Backends } from "../backends/backends.ts";
 import { createNoteReading } from "../edge/note-reading.ts";
-import { absentAuditQuery, SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
-import type { AuditFilter, StoredAuditEntry } from "./audit-query-client.ts";
+import { SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
 function gateway() {
-  const asked: AuditFilter[] = [];
-  const search = async (filter: AuditFilter) => {
+  const asked: SearchEntriesRequest[] = [];
+  const searchEntries = async (filter: SearchEntriesRequest) => {
     asked.push(filter);
-    return { entries: [], nextCursor: null };
+    return { entries: [], nextCursor: "" };
   };
-  return { asked, app: testGateway({ auditQuery: { ...absentAuditQuery, search } }).app };
+  return { asked, app: testGateway({ auditQuery: { searchEntries } }).app };
 }
+
+const NO_FILTER: SearchEntriesRequest = {
+  actorUserId: "",
+  action: "",
+  resource: "",
+  outcome: Outcome.UNSPECIFIED,
+  requestId: "",
+  from: undefined,
+  to: undefined,
+  cursor: "",
+  limit: 50,
+};
 
 test.each([
   { token: "admin-token", status: 200 },
@@ -30,7 +44,7 @@ test("without filters it is the newest fifty", async () => {
   const { app, asked } = gateway();
   const response = await send(app, { url: "/admin/audit", token: "auditor-token" });
   expect(response.json().data).toEqual({ entries: [], nextCursor: null });
-  expect(asked).toEqual([{ limit: 50 }]);
+  expect(asked).toEqual([NO_FILTER]);
 });
 
 test("every filter is passed on", async () => {
@@ -49,10 +63,10 @@ test("every filter is passed on", async () => {
   await send(app, { url: `/admin/audit?${query}`, token: "admin-token" });
   expect(asked).toEqual([
     {
-      actor: USER_ID,
+      actorUserId: USER_ID,
       action: "auth.login",
       resource: "r",
-      outcome: "unknown",
+      outcome: Outcome.UNKNOWN,
       requestId: USER_ID,
       from: new Date("2026-01-01T00:00:00Z"),
       to: new Date("2026-01-01T22:00:00Z"),
@@ -67,7 +81,7 @@ test.each(["client:ledger", "operator:ada", "auditor:ada.l"])(
   async (actor) => {
     const { app, asked } = gateway();
     await send(app, { url: `/admin/audit?actor=${actor}`, token: "auditor-token" });
-    expect(asked).toEqual([{ actor, limit: 50 }]);
+    expect(asked).toEqual([{ ...NO_FILTER, actorUserId: actor }]);
   },
 );
 
@@ -78,15 +92,15 @@ test("who searched for what, and who read which entry, is in the log before the 
     readings.push(event);
     await durable.promise;
   };
-  const search = vi.fn(async () => ({ entries: [], nextCursor: null }));
+  const searchEntries = vi.fn(async () => ({ entries: [], nextCursor: "" }));
   const { app } = testGateway({
-    auditQuery: { ...PROOFS, search },
+    auditQuery: { ...PROOFS, searchEntries },
     noteReading: createNoteReading({ recordEvent }, () => new Date(1_000)),
   });
   const query = `actor=client:ledger&resource=pay_1&requestId=${SESSION_ID}&cursor=c&limit=7`;
   const answer = send(app, { url: `/admin/audit?${query}`, token: "auditor-token" });
   await expect.poll(() => readings).toHaveLength(1);
-  expect(search).not.toHaveBeenCalled();
+  expect(searchEntries).not.toHaveBeenCalled();
   durable.resolve();
   expect((await answer).statusCode).toBe(200);
   await send(app, { url: `/v1/admin/audit/${USER_ID}`, token: "admin-token" });
@@ -139,22 +153,98 @@ test.each([
   expect(response.json().error.details).toHaveLength(1);
 });
 
-const PROOFS = {
-  ...absentAuditQuery,
-  get: async (id: string) => ({ entry: { id } as StoredAuditEntry, proof: null }),
-  checkpoint: async () => ({ checkpoint: "note", verifierKey: "key" }),
-  proveInclusion: async (sequence: number, treeSize: number) => ({
-    leafHash: `${sequence}`,
-    proof: [`${treeSize}`],
+const ENTRY = {
+  id: USER_ID,
+  kind: EntryKind.OUTCOME,
+  callId: "call",
+  occurredAt: new Date(0),
+  actor: { userId: "u", role: "", sessionId: "", claimedEmail: "", claimedEmailHash: "hash" },
+  clientIp: "",
+  userAgent: "",
+  method: "POST",
+  route: "/r",
+  resource: "",
+  action: "a.b",
+  requestId: "r",
+  traceId: "t",
+  outcome: Outcome.SUCCESS,
+  errorCode: "",
+  httpStatus: 200,
+  latencyUs: 5,
+  reason: "",
+  sequence: 0,
+  receivedAt: undefined,
+  producer: "gateway",
+};
+const ENTRY_JSON = {
+  id: USER_ID,
+  kind: "outcome",
+  callId: "call",
+  occurredAt: "1970-01-01T00:00:00.000Z",
+  actor: { userId: "u" },
+  clientIp: "",
+  userAgent: "",
+  method: "POST",
+  route: "/r",
+  resource: "",
+  action: "a.b",
+  requestId: "r",
+  traceId: "t",
+  outcome: "success",
+  httpStatus: 200,
+  latencyUs: 5,
+  sequence: null,
+  receivedAt: "1970-01-01T00:00:00.000Z",
+  producer: "gateway",
+};
+const NO_PROOF = { leafData: Buffer.of(), leafHash: Buffer.of(), inclusionProof: [], checkpoint: "" };
+
+const PROOFS: Partial<Backends["auditQuery"]> = {
+  getEntry: async ({ id }) => ({ entry: { ...ENTRY, id }, ...NO_PROOF }),
+  getCheckpoint: async () => ({ checkpoint: "note", verifierKey: "key" }),
+  proveInclusion: async ({ sequence, treeSize }) => ({
+    leafHash: Buffer.of(sequence),
+    proof: [Buffer.of(treeSize)],
   }),
-  proveConsistency: async (first: number, second: number) => [`${first}`, `${second}`],
+  proveConsistency: async ({ firstSize, secondSize }) => ({
+    proof: [Buffer.of(firstSize), Buffer.of(secondSize)],
+  }),
 };
 
 test.each([
-  [`/admin/audit/${USER_ID}`, { entry: { id: USER_ID }, proof: null }],
+  ["an event", { kind: EntryKind.EVENT, reason: "why" }, { kind: "event", reason: "why" }],
+  ["a failure", { outcome: Outcome.FAILURE, errorCode: "busy" }, { outcome: "failure", errorCode: "busy" }],
+  ["an outcome of a later version", { outcome: 9 as Outcome }, { outcome: "unknown" }],
+  ["an entry with its place", { sequence: 7, receivedAt: new Date(1) }, { sequence: 7 }],
+])("%s is read as the document says", async (_what, message, json) => {
+  const entry = { ...ENTRY, ...message };
+  const { app } = testGateway({ auditQuery: { getEntry: async () => ({ entry, ...NO_PROOF }) } });
+  const response = await send(app, { url: `/admin/audit/${USER_ID}`, token: "admin-token" });
+  expect(response.json().data.entry).toMatchObject(json);
+});
+
+test("the proof of an entry is base64, its leaf the text that was hashed", async () => {
+  const proof = {
+    leafData: Buffer.from('{"a":"é"}'),
+    leafHash: Buffer.of(1),
+    inclusionProof: [Buffer.of(2)],
+  };
+  const getEntry = async () => ({ entry: ENTRY, ...proof, checkpoint: "note" });
+  const { app } = testGateway({ auditQuery: { getEntry } });
+  const response = await send(app, { url: `/admin/audit/${USER_ID}`, token: "admin-token" });
+  expect(response.json().data.proof).toEqual({
+    leafData: '{"a":"é"}',
+    leafHash: "AQ==",
+    inclusionProof: ["Ag=="],
+    checkpoint: "note",
+  });
+});
+
+test.each([
+  [`/admin/audit/${USER_ID}`, { entry: ENTRY_JSON, proof: null }],
   ["/admin/audit/checkpoint", { checkpoint: "note", verifierKey: "key" }],
-  ["/admin/audit/inclusion?sequence=3&treeSize=7", { leafHash: "3", proof: ["7"] }],
-  ["/admin/audit/consistency?from=3&to=7", { proof: ["3", "7"] }],
+  ["/admin/audit/inclusion?sequence=3&treeSize=7", { leafHash: "Aw==", proof: ["Bw=="] }],
+  ["/admin/audit/consistency?from=3&to=7", { proof: ["Aw==", "Bw=="] }],
 ])("%s is for administrators and auditors only", async (url, data) => {
   const { app } = testGateway({ auditQuery: PROOFS });
   for (const token of ["admin-token", "auditor-token"]) {

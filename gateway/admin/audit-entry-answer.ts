@@ -1,0 +1,106 @@
+import { z } from "zod";
+import {
+  EntryKind,
+  type Entry as EntryMessage,
+  Outcome as OutcomeMessage,
+} from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { idField, timeField } from "../auth/answer-fields.ts";
+
+const text = (example: string) => z.string().meta({ examples: [example] });
+
+const actor = z
+  .strictObject({
+    userId: text("0199a000-0000-7000-8000-000000000001")
+      .optional()
+      .meta({ description: "A user's id, or `client:`, `operator:` or `auditor:` and a name." }),
+    role: text("USER").optional(),
+    sessionId: idField.optional(),
+    claimedEmail: text("ada@example.com").optional(),
+  })
+  .meta({
+    description: "Who acted: from a verified token, or the address that an anonymous caller claimed.",
+  });
+
+export const outcomeField = z.enum(["success", "failure", "unknown"]);
+
+export const auditEntryAnswer = z
+  .strictObject({
+    id: idField,
+    kind: z
+      .enum(["intent", "outcome", "event"])
+      .meta({ description: "A call is an intent and its outcome; an event stands alone." }),
+    callId: text("0199a000-0000-7000-8000-000000000003").meta({
+      description: "Both entries of a call have it.",
+    }),
+    occurredAt: timeField,
+    actor,
+    clientIp: text("192.0.2.7"),
+    userAgent: text("Mozilla/5.0"),
+    method: text("POST"),
+    route: text("/auth/login"),
+    resource: text("0199a000-0000-7000-8000-000000000001"),
+    action: text("auth.login"),
+    requestId: text("0199a000-0000-7000-8000-000000000004"),
+    traceId: text("4bf92f3577b34da6a3ce929d0e0e4736"),
+    outcome: outcomeField.optional(),
+    errorCode: text("invalid_credentials").optional(),
+    httpStatus: z
+      .int()
+      .optional()
+      .meta({ examples: [200] }),
+    latencyUs: z
+      .int()
+      .optional()
+      .meta({ description: "Microseconds.", examples: [41_250] }),
+    reason: text("wrong_password").optional(),
+    sequence: z
+      .int()
+      .nullable()
+      .meta({ description: "Its place in the log, from 1; null while it has none yet.", examples: [1042] }),
+    receivedAt: timeField.meta({ description: "By the log's clock." }),
+    producer: text("gateway").meta({ description: "The service that sent it." }),
+  })
+  .meta({ id: "AuditEntry" });
+
+export const OUTCOMES: Record<z.output<typeof outcomeField>, OutcomeMessage> = {
+  success: OutcomeMessage.SUCCESS,
+  failure: OutcomeMessage.FAILURE,
+  unknown: OutcomeMessage.UNKNOWN,
+};
+
+/** @throws if the message has no entry. */
+export function toAuditEntry(message: EntryMessage | undefined): z.output<typeof auditEntryAnswer> {
+  if (message?.occurredAt === undefined) throw new Error("audit-service sent an entry without time");
+  const { callId, occurredAt, clientIp, userAgent, method, route, resource, action } = message;
+  const { id, requestId, traceId, sequence, producer } = message;
+  const { userId = "", role = "", sessionId = "", claimedEmail = "" } = message.actor ?? {};
+  const call = {
+    callId,
+    occurredAt: occurredAt.toISOString(),
+    actor: given({ userId, role, sessionId, claimedEmail }),
+    clientIp,
+    userAgent,
+    method,
+    route,
+    resource,
+    action,
+    requestId,
+    traceId,
+    sequence: sequence === 0 ? null : sequence,
+    receivedAt: (message.receivedAt ?? occurredAt).toISOString(), // a version before sends none
+    producer,
+  };
+  if (message.kind === EntryKind.INTENT) return { id, kind: "intent", ...call };
+  const { errorCode, httpStatus, latencyUs, reason } = message;
+  // A later version's outcome is not ours to interpret.
+  const outcome = outcomeField.options.find((name) => OUTCOMES[name] === message.outcome) ?? "unknown";
+  const result = { outcome, ...given({ errorCode }) };
+  if (message.kind === EntryKind.EVENT)
+    return { id, kind: "event", ...call, ...result, ...given({ reason }) };
+  return { id, kind: "outcome", ...call, ...result, httpStatus, latencyUs };
+}
+
+/** Without the members that are empty. */
+function given<T extends object>(members: T): Partial<T> {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== "")) as Partial<T>;
+}

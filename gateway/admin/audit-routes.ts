@@ -1,0 +1,212 @@
+import { z } from "zod";
+import { filterText } from "../../audit-client/record-reading.ts";
+import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { nextCursorField } from "../auth/answer-fields.ts";
+import type { Backends } from "../backends/backends.ts";
+import { success } from "../edge/envelope.ts";
+import type { NoteReading } from "../edge/note-reading.ts";
+import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
+import { answersWith } from "../routing/route-docs.ts";
+import type { RoutePolicy } from "../routing/route-policy.ts";
+import { auditEntryAnswer, OUTCOMES, outcomeField, toAuditEntry } from "./audit-entry-answer.ts";
+import { pageQuery } from "./page-query.ts";
+
+const text = z.string().min(1).max(200);
+const time = z.iso
+  .datetime({ offset: true, message: "must be an RFC 3339 time" })
+  .transform((value) => new Date(value));
+
+/** A user's id in its one spelling, or the name of a service or of a person's certificate. */
+const actor = z.union([
+  z.uuid().toLowerCase(),
+  z
+    .string()
+    .regex(
+      /^(client|operator|auditor):[A-Za-z0-9._-]{1,64}$/,
+      "must be a user's id, client:<id>, operator:<name> or auditor:<name>",
+    ),
+]);
+
+const AuditQuery = z.strictObject({
+  actor: actor.optional(),
+  action: text.optional(),
+  resource: text.optional(),
+  outcome: outcomeField.optional(),
+  requestId: z.uuid().toLowerCase().optional(),
+  from: time.optional(),
+  to: time.optional(),
+  ...pageQuery,
+});
+
+const EntryParams = z.strictObject({ id: z.uuid().toLowerCase() });
+
+const size = z
+  .string()
+  .regex(/^[1-9]\d{0,15}$/, "must be a whole number from 1")
+  .transform(Number)
+  .pipe(z.int())
+  // As a client sees it: a number, although a query is text.
+  .meta({ type: "integer", pattern: undefined, minimum: 1, maximum: Number.MAX_SAFE_INTEGER });
+const InclusionQuery = z.strictObject({ sequence: size, treeSize: size });
+const ConsistencyQuery = z.strictObject({ from: size, to: size });
+
+const HASH = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
+const hash = z.string().meta({ description: "Base64.", examples: [HASH] });
+const hashes = z.array(hash).meta({ description: "From the leaf up (RFC 9162, section 2.1)." });
+const checkpoint = z.string().meta({
+  description: "A signed note (C2SP tlog-checkpoint).",
+  examples: [`gatehouse.example/audit\n1042\n${HASH}\n\n— gatehouse.example/audit AAAAAA==\n`],
+});
+
+const provenEntry = z.strictObject({
+  entry: auditEntryAnswer,
+  proof: z
+    .strictObject({
+      leafData: z
+        .string()
+        .meta({ description: "Canonical JSON whose hash is the leaf's.", examples: ["{}"] }),
+      leafHash: hash,
+      inclusionProof: hashes,
+      checkpoint,
+    })
+    .nullable()
+    .meta({ description: "Null while no checkpoint covers the entry: about a second." }),
+});
+
+const policy: RoutePolicy = { auth: { roles: ["ADMIN", "AUDITOR"] }, limitClass: "admin" };
+
+/** Reading the audit log, and what proves it. */
+export function registerAuditRoutes(
+  app: GatewayApp,
+  { auditQuery, noteReading }: Pick<Backends, "auditQuery"> & { noteReading: NoteReading },
+): void {
+  const route = routeIn(app, "Audit log");
+
+  route("GET", "/admin/audit", {
+    operationId: "searchAuditLog",
+    summary: "Search the audit log",
+    description:
+      "`from` is inclusive, `to` exclusive. `actor` is a user's id, `client:<id>` of a service that introspects tokens, or " +
+      "`operator:<name>` or `auditor:<name>` of a certificate. Each call leaves one entry, `audit.searched`, with its filter.",
+    policy,
+    schema: { querystring: AuditQuery },
+    answers: answersWith(
+      "A page of entries, newest first.",
+      z.strictObject({ entries: z.array(auditEntryAnswer), nextCursor: nextCursorField }),
+    ),
+    codes: ["audit_unavailable"],
+    handler: async (request) => {
+      const { requestId: call, cursor: _position, ...filter } = request.query;
+      await noteReading(request, {
+        action: "audit.searched",
+        filter: filterText({ ...filter, request: call }),
+      });
+      const page = await auditQuery.searchEntries(toSearch(request.query), request.call);
+      const entries = page.entries.map(toAuditEntry);
+      return success({ entries, nextCursor: page.nextCursor || null }, "Audit entries, newest first.");
+    },
+  });
+
+  route("GET", "/admin/audit/:id", {
+    operationId: "getAuditEntry",
+    summary: "Read one entry, with the proof that it is in the log",
+    policy,
+    schema: { params: EntryParams },
+    answers: answersWith("The entry.", provenEntry),
+    codes: ["not_found", "audit_unavailable"],
+    handler: async (request) => {
+      await noteReading(request, { action: "audit.entry_read" });
+      const found = await auditQuery.getEntry({ ...request.params, sequence: 0 }, request.call);
+      const { leafData, leafHash, inclusionProof, checkpoint } = found;
+      const proof = {
+        leafData: Buffer.from(leafData).toString("utf8"),
+        leafHash: base64(leafHash),
+        inclusionProof: inclusionProof.map(base64),
+        checkpoint,
+      };
+      const entry = toAuditEntry(found.entry);
+      return success(
+        { entry, proof: checkpoint === "" ? null : proof },
+        "The entry, with the proof that it is in the log.",
+      );
+    },
+  });
+
+  route("GET", "/admin/audit/checkpoint", {
+    operationId: "getAuditCheckpoint",
+    summary: "Read the latest signed checkpoint",
+    description: "404 while there is none yet.",
+    policy,
+    answers: answersWith(
+      "The checkpoint, and the key to verify it with.",
+      z.strictObject({
+        checkpoint,
+        verifierKey: z.string().meta({ examples: ["gatehouse.example/audit+00000000+AAAA"] }),
+      }),
+    ),
+    codes: ["not_found"],
+    handler: async (request) => {
+      const { checkpoint, verifierKey } = await auditQuery.getCheckpoint({ atLeastSize: 0 }, request.call);
+      return success({ checkpoint, verifierKey }, "The latest signed checkpoint.");
+    },
+  });
+
+  route("GET", "/admin/audit/inclusion", {
+    operationId: "proveAuditInclusion",
+    summary: "Prove that an entry is in the log",
+    description: "404 for a tree that is larger than the log.",
+    policy,
+    schema: { querystring: InclusionQuery },
+    answers: answersWith("The proof.", z.strictObject({ leafHash: hash, proof: hashes })),
+    codes: ["not_found"],
+    handler: async (request) => {
+      const { leafHash, proof } = await auditQuery.proveInclusion(request.query, request.call);
+      return success({ leafHash: base64(leafHash), proof: proof.map(base64) }, "The inclusion proof.");
+    },
+  });
+
+  route("GET", "/admin/audit/consistency", {
+    operationId: "proveAuditConsistency",
+    summary: "Prove that the log has only grown",
+    description: "404 for a tree that is larger than the log.",
+    policy,
+    schema: { querystring: ConsistencyQuery },
+    answers: answersWith("The proof.", z.strictObject({ proof: hashes })),
+    codes: ["not_found"],
+    handler: async (request) => {
+      const { from: firstSize, to: secondSize } = request.query;
+      const { proof } = await auditQuery.proveConsistency({ firstSize, secondSize }, request.call);
+      return success({ proof: proof.map(base64) }, "The consistency proof.");
+    },
+  });
+}
+
+function toSearch(query: z.output<typeof AuditQuery>) {
+  const {
+    actor = "",
+    action = "",
+    resource = "",
+    outcome,
+    requestId = "",
+    from,
+    to,
+    cursor = "",
+    limit,
+  } = query;
+  return {
+    actorUserId: actor,
+    action,
+    resource,
+    outcome: outcome === undefined ? Outcome.UNSPECIFIED : OUTCOMES[outcome],
+    requestId,
+    from,
+    to,
+    cursor,
+    limit,
+  };
+}
+
+function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("base64");
+}

@@ -1,0 +1,91 @@
+import { AuditQueryServiceService } from "../../proto/gen/gatehouse/audit/v1/audit_query_service.ts";
+import { IdentityServiceService } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import { UserAdminServiceService } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { SessionServiceService } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
+import { TokenServiceService } from "../../proto/gen/gatehouse/token/v1/token_service.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { openRpcChannel, type RpcMethods } from "../../service-kit/rpc-methods.ts";
+import type { ProcessCertificate } from "../../service-kit/rpc-tls.ts";
+import { isRefreshTokenForm } from "../../token-client/token-rules.ts";
+
+/** The services behind the gateway. Each method throws what the service says, as a DomainError. */
+export interface Backends {
+  identity: RpcMethods<typeof IdentityServiceService>;
+  users: RpcMethods<typeof UserAdminServiceService>;
+  sessions: RpcMethods<typeof SessionServiceService>;
+  tokens: Pick<RpcMethods<typeof TokenServiceService>, "getJwks">;
+  auditQuery: RpcMethods<typeof AuditQueryServiceService>;
+}
+
+/** `host:port` of each service. */
+export interface BackendAddresses {
+  identity: string;
+  token: string;
+  audit: string;
+}
+
+const idempotentIn = {
+  identity: [
+    IdentityServiceService.getUser,
+    IdentityServiceService.listProviders,
+    UserAdminServiceService.listUsers,
+    UserAdminServiceService.getManagedUser,
+  ],
+  token: [
+    SessionServiceService.listSessions,
+    SessionServiceService.proveRefreshToken,
+    TokenServiceService.getJwks,
+  ],
+  audit: [
+    AuditQueryServiceService.searchEntries,
+    AuditQueryServiceService.getEntry,
+    AuditQueryServiceService.getCheckpoint,
+    AuditQueryServiceService.proveInclusion,
+    AuditQueryServiceService.proveConsistency,
+  ],
+} as const;
+
+/** Opens one channel to each process. It connects when it is first used. */
+export function openBackends(
+  addresses: BackendAddresses,
+  certificate: ProcessCertificate,
+): { backends: Backends; close: () => void } {
+  const open = (name: keyof BackendAddresses) =>
+    openRpcChannel({
+      address: addresses[name],
+      service: `${name}-service`,
+      certificate,
+      idempotentMethods: idempotentIn[name].map(({ path }) => path.slice(1)),
+    });
+  const [identity, token, audit] = [open("identity"), open("token"), open("audit")];
+  return {
+    backends: {
+      identity: identity.methodsOf(IdentityServiceService),
+      users: identity.methodsOf(UserAdminServiceService),
+      sessions: refusingMalformedTokens(token.methodsOf(SessionServiceService)),
+      tokens: token.methodsOf(TokenServiceService),
+      auditQuery: audit.methodsOf(AuditQueryServiceService),
+    },
+    close: () => {
+      for (const channel of [identity, token, audit]) channel.close();
+    },
+  };
+}
+
+/** token-service is not asked about a text that cannot be a refresh token. */
+function refusingMalformedTokens(sessions: Backends["sessions"]): Backends["sessions"] {
+  const assertForm = ({ refreshToken }: { refreshToken: string }) => {
+    if (!isRefreshTokenForm(refreshToken)) throw new DomainError("refresh_token_invalid");
+  };
+  return {
+    ...sessions,
+    async refreshSession(request, context) {
+      assertForm(request);
+      return sessions.refreshSession(request, context);
+    },
+    async proveRefreshToken(request, context) {
+      assertForm(request);
+      return sessions.proveRefreshToken(request, context);
+    },
+  };
+}
