@@ -7,7 +7,6 @@ import type {
   IdentityOwner as ProtoOwner,
 } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { type LinkedIdentity, listIdentities } from "./identities/external-identity-store.ts";
 import type { CompletedLogin } from "./login/login.ts";
@@ -89,7 +88,7 @@ export function createOAuthRpc(
       };
     },
     listLinkedIdentities: async ({ userId }) => ({
-      identities: (await orUnavailable(listIdentities(deps.sql, userId))).map(encodeIdentity),
+      identities: (await listIdentities(deps.sql, userId)).map(encodeIdentity),
     }),
     unlinkIdentity: async ({ owner, provider }, context) => ({
       endedSessionIds: [...(await unlinkIdentity(deps, { owner: decodeOwner(owner), provider }, context))],

@@ -1,10 +1,10 @@
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, expect, test, vi } from "vitest";
-import { type FakePostgres, startFakePostgres } from "../tests/support/fake-postgres.ts";
+import { type FakePostgres, SELECTED, startFakePostgres } from "../tests/support/fake-postgres.ts";
 import { withCallDeadline } from "./call-deadline.ts";
-import type { ConnectionPoolOptions, PooledConnection } from "./connection-pool.ts";
-import { openConnections, openPool, type Sql, transaction } from "./postgres.ts";
+import type { PooledConnection } from "./connection-pool.ts";
+import { openConnections, openPool, type PoolOptions, type Sql, transaction } from "./postgres.ts";
 
 let server: FakePostgres;
 let sql: Sql;
@@ -19,7 +19,7 @@ afterEach(async () => {
 
 /** A pool, of one connection if nothing else is said, whose clock stands but for `vi.advanceTimersByTimeAsync`. */
 async function start(
-  options: Partial<ConnectionPoolOptions> = {},
+  options: Partial<PoolOptions> = {},
   answer?: Parameters<typeof startFakePostgres>[0],
 ): Promise<void> {
   server = await startFakePostgres(answer);
@@ -69,12 +69,12 @@ async function turns(): Promise<void> {
   await until(() => left-- === 0);
 }
 
-/** `answered`, or the code of the failure. */
+/** `answered`, or the code of the failure behind `service_unavailable`. */
 function ask(text = "select 1"): Promise<string> {
   return soon(
     sql.unsafe(text).then(
       () => "answered",
-      (error: { code?: string }) => error.code ?? "no code",
+      (error: { cause?: { code?: string } }) => error.cause?.code ?? "no code",
     ),
   );
 }
@@ -96,6 +96,7 @@ function hold() {
   return { over, letGo: resolve, connection: () => held as PooledConnection };
 }
 
+const unavailable = (cause: { code: string; message?: string }) => ({ code: "service_unavailable", cause });
 const CLOSED = { code: "CONNECTION_CLOSED", message: "the database closed the connection" };
 const TOO_LATE = { code: "CONNECTION_TOO_LATE", message: "no connection to the database in time" };
 
@@ -107,7 +108,7 @@ test("a server that lets nobody in is asked again after 50 ms, then after twice 
     return "nothing";
   });
   for (const pauseMs of [50, 100, 200, 400, 800, 1_000, 1_000]) {
-    await expect(soon(sql`select 1`)).rejects.toMatchObject(CLOSED);
+    await expect(soon(sql`select 1`)).rejects.toMatchObject(unavailable(CLOSED));
     await vi.advanceTimersByTimeAsync(pauseMs - 1);
     expect(await ask()).toBe("CONNECTION_BUSY");
     await vi.advanceTimersByTimeAsync(1);
@@ -237,7 +238,7 @@ test("one waits as long as the pool says, and in a call no longer than its calle
   await vi.advanceTimersByTimeAsync(899);
   expect(states()).toEqual(["waiting", "rejected", "waiting"]);
   await vi.advanceTimersByTimeAsync(1);
-  expect(waiting).toMatchObject(waiting.map(() => ({ state: "rejected", error: TOO_LATE })));
+  expect(waiting).toMatchObject(waiting.map(() => ({ state: "rejected", error: unavailable(TOO_LATE) })));
   expect(sql.pool.waitingCount).toBe(0);
 });
 
@@ -248,7 +249,7 @@ test("a connection that comes free in the moment in which a wait is over is not 
   const late = watch(sql`insert late`);
   await turns();
   await vi.advanceTimersByTimeAsync(1_000);
-  expect(late).toMatchObject({ state: "rejected", error: TOO_LATE });
+  expect(late).toMatchObject({ state: "rejected", error: unavailable(TOO_LATE) });
   expect(await ask()).toBe("answered");
   expect(connectionOf("insert late")).toBeUndefined();
 });
@@ -260,7 +261,7 @@ test.each([
   await start();
   await ask();
   const late = withCallDeadline(Date.now() - lateMs, async () => sql`insert late`);
-  await expect(soon(late)).rejects.toMatchObject(TOO_LATE);
+  await expect(soon(late)).rejects.toMatchObject(unavailable(TOO_LATE));
 });
 
 test("of more than may wait, the next is told so", async () => {
@@ -269,7 +270,46 @@ test("of more than may wait, the next is told so", async () => {
   watch(sql`select waits`);
   await turns();
   const busy = { code: "CONNECTION_BUSY", message: "too many wait for a connection" };
-  await expect(soon(sql`select surplus`)).rejects.toMatchObject(busy);
+  await expect(soon(sql`select surplus`)).rejects.toMatchObject(unavailable(busy));
+});
+
+test("a statement that is not answered in time fails; its connection is not used before it is answered", async () => {
+  let answer = () => {};
+  await start({ answerTimeoutMs: 1_000 }, ({ text, socket }) => {
+    if (text !== "select slow") return undefined;
+    answer = () => void socket.write(SELECTED);
+    return "nothing";
+  });
+  const slow = watch(sql.unsafe("select slow"));
+  await until(() => connectionOf("select slow") !== undefined);
+  await vi.advanceTimersByTimeAsync(999);
+  expect(slow.state).toBe("waiting");
+  await vi.advanceTimersByTimeAsync(1);
+  expect(slow).toMatchObject({
+    state: "rejected",
+    error: { code: "service_unavailable", retryAfterMs: 1_000 },
+  });
+  const next = watch(sql.unsafe("select next"));
+  await turns();
+  expect(connectionOf("select next")).toBeUndefined();
+  answer();
+  await until(() => next.state === "resolved");
+});
+
+test("a transaction that has not ended in time fails, and its work goes on", async () => {
+  await start({ answerTimeoutMs: 1_000 });
+  const goOn = Promise.withResolvers<void>();
+  const work = watch(
+    transaction(sql, async (tx) => {
+      await goOn.promise;
+      await tx.unsafe("select late");
+    }),
+  );
+  await until(() => connectionOf("begin ") !== undefined);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(work).toMatchObject({ state: "rejected", error: { code: "service_unavailable" } });
+  goOn.resolve();
+  await until(() => connectionOf("commit") !== undefined);
 });
 
 test("a connection is replaced once it has its age, not before", async () => {
@@ -332,7 +372,7 @@ test("a server that says nothing at the start of a session is given up in time",
   expect(asked.state).toBe("waiting");
   await vi.advanceTimersByTimeAsync(1);
   await until(() => asked.state !== "waiting");
-  expect(asked.error).toMatchObject({ code: "CONNECT_TIMEOUT" });
+  expect(asked.error).toMatchObject(unavailable({ code: "CONNECT_TIMEOUT" }));
 });
 
 test("an end waits for nobody if nothing is under way, and else until the last work is done", async () => {
@@ -344,8 +384,8 @@ test("an end waits for nobody if nothing is under way, and else until the last w
   const ended = watch(sql.end({ timeout: 600 }));
   const closing = { code: "CONNECTION_ENDED", message: "the pool is closing" };
   await until(() => waiting.state === "rejected");
-  expect(waiting.error).toMatchObject(closing);
-  await expect(soon(sql`select refused`)).rejects.toMatchObject(closing);
+  expect(waiting.error).toMatchObject(unavailable(closing));
+  await expect(soon(sql`select refused`)).rejects.toMatchObject(unavailable(closing));
   first.letGo();
   await until(() => openConnections(sql) === 1);
   await turns();

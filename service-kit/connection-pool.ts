@@ -36,6 +36,7 @@ type PoolFailure = "CONNECTION_BUSY" | "CONNECTION_TOO_LATE" | "CONNECTION_CLOSE
 /** A statement as the driver makes it: once somebody waits for it, it is given to its handler. */
 export interface DriverQuery extends Promise<unknown> {
   handler: Handler;
+  resolve: (result: unknown) => void;
   reject: (error: unknown) => void;
 }
 export type Handler = (query: DriverQuery) => void;

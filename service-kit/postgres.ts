@@ -10,13 +10,17 @@ import {
   handlerOf,
   type PooledConnection,
 } from "./connection-pool.ts";
-import { DomainError } from "./errors.ts";
+import { nameFailures } from "./database-failure.ts";
 import type { Logger } from "./logger.ts";
-import { withinDeadline } from "./within-deadline.ts";
 
-/** Statements outside of a transaction: each has a connection of the pool for itself. */
+/**
+ * Statements outside of a transaction: each has a connection of the pool for itself. They, `transaction` and
+ * `onOneConnection` fail with the `DomainError` `service_unavailable` if the database is away, overloaded or does not
+ * answer in time; its `cause` is the error of the driver. Every other error is the driver's own.
+ */
 export interface Sql extends postgres.ISql {
   readonly pool: ConnectionPool;
+  readonly answerTimeoutMs: number | undefined;
   /** Lets what is under way end for `timeout` seconds (5 if absent), then cuts it. */
   end(options?: { timeout?: number }): Promise<void>;
 }
@@ -42,8 +46,9 @@ const IDLE_TIMEOUT_MS = 10_000;
  * for this long is a connection whose other end is gone.
  */
 const SILENT_CONNECTION_MS = 15_000;
-/** Longer than any statement may take at the server, for when no server answers. */
-const ANSWER_TIMEOUT_MS = 2_500;
+const STATEMENT_TIMEOUT_MS = 2_000;
+/** Added to what a statement may take at the server, for when no server answers. */
+const ANSWER_GRACE_MS = 500;
 const MAX_WAIT_MS = 2_000;
 /** Statements take a few milliseconds: who is further back in the queue would not be served in time. */
 const MAX_WAITING_PER_CONNECTION = 100;
@@ -61,6 +66,13 @@ export function connectPostgres(
   logger: Logger,
   session: Readonly<Record<string, string | number>> = {},
 ): Sql {
+  const connection = {
+    application_name: name,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    lock_timeout: 1_000,
+    idle_in_transaction_session_timeout: 5_000,
+    ...session,
+  };
   return openPool({
     url: config.DATABASE_URL,
     ca: config.DATABASE_CA_FILE === undefined ? undefined : readFileSync(config.DATABASE_CA_FILE),
@@ -71,29 +83,33 @@ export function connectPostgres(
     lifetimeMs: CONNECTION_LIFETIME_MS,
     maxWaitMs: MAX_WAIT_MS,
     maxWaiting: MAX_WAITING_PER_CONNECTION * config.DATABASE_POOL_SIZE,
+    answerTimeoutMs: Number(connection.statement_timeout) + ANSWER_GRACE_MS,
     driver: {
       password: config.DATABASE_PASSWORD_FILE.reveal(),
-      connection: {
-        application_name: name,
-        statement_timeout: 2_000,
-        lock_timeout: 1_000,
-        idle_in_transaction_session_timeout: 5_000,
-        ...session,
-      },
+      connection,
       onnotice: (notice) => logger.debug({ notice: notice.message }, "database notice"),
     },
   });
 }
 
+export interface PoolOptions extends ConnectionPoolOptions {
+  /** How long a statement or a transaction may take, the wait for a connection included. No limit if absent. */
+  answerTimeoutMs?: number;
+}
+
 /** A pool with limits of its own. Services use `connectPostgres`. */
-export function openPool(options: ConnectionPoolOptions): Sql {
+export function openPool(options: PoolOptions): Sql {
+  const { answerTimeoutMs } = options;
   const pool = new ConnectionPool(options);
   const builder = createDriver(options); // makes statements and their parts; never connects
   const run: Handler = (query) => {
-    pool.hold((connection) => settled(query, connection)).catch((error: unknown) => query.reject(error));
+    const { resolve, reject } = query;
+    const work = pool.hold((connection) => runOn(connection, query));
+    nameFailures(work, answerTimeoutMs).then(resolve, reject);
   };
   return Object.assign(redirected(builder, run), {
     pool,
+    answerTimeoutMs,
     end: ({ timeout = END_TIMEOUT_S } = {}) => pool.end(timeout * 1_000),
   }) as Sql;
 }
@@ -101,20 +117,25 @@ export function openPool(options: ConnectionPoolOptions): Sql {
 /**
  * Does work in a transaction: commits what it did, or rolls it back when it throws.
  *
- * @param work must send its statements through what it is given. Statements after the connection was lost fail.
- * @throws what the work threw; an error with a code that `isUnavailable` knows if the connection was lost, or if there
- *   was none in time: then nothing was sent. A commit under way when the connection was lost may have happened.
+ * @param work must send its statements through what it is given. Statements after the connection was lost fail. Their
+ *   errors are the driver's own.
+ * @throws what the work threw; {DomainError} `service_unavailable` if the connection was lost, if there was none in
+ *   time (then nothing was sent), or if the work has not ended in time (it goes on). A commit under way may have happened.
  */
 export function transaction<T>(sql: Sql, work: (tx: TransactionSql) => Promise<T>): Promise<T> {
   // The cast undoes the driver's unwrapping of arrays of promises, which work never returns.
-  return sql.pool.hold((connection) =>
+  const done = sql.pool.hold((connection) =>
     connection.driver.begin((tx) => unlessLost(connection, tx, work)),
   ) as Promise<T>;
+  return nameFailures(done, sql.answerTimeoutMs);
 }
 
-/** Uses one connection alone, for what belongs to a session: its settings and its locks. */
+/** Uses one connection alone, for as long as it takes, for what belongs to a session: its settings and its locks. */
 export function onOneConnection<T>(sql: Sql, work: (session: Session) => Promise<T>): Promise<T> {
-  return sql.pool.hold((connection) => work(checked(connection, connection.driver)));
+  return nameFailures(
+    sql.pool.hold((connection) => work(checked(connection, connection.driver))),
+    undefined,
+  );
 }
 
 /** How many connections a pool holds open now. */
@@ -164,13 +185,12 @@ function checked(connection: PooledConnection, driver: postgres.ISql): postgres.
   });
 }
 
-/** Runs a statement on a connection. Resolves once it has ended, either way. */
-function settled(query: DriverQuery, connection: PooledConnection): Promise<void> {
-  connection.run(query);
-  return query.then(
-    () => undefined,
-    () => undefined,
-  );
+/** Runs a statement on a connection. What the driver says of it settles this promise, not yet the statement's own. */
+function runOn(connection: PooledConnection, query: DriverQuery): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    Object.assign(query, { resolve, reject });
+    connection.run(query);
+  });
 }
 
 /** What the driver offers for statements, with another way to run them. */
@@ -181,32 +201,6 @@ function redirected(driver: postgres.ISql, handler: Handler): postgres.ISql {
   const unsafe: postgres.ISql["unsafe"] = (...parameters) => redirect(driver.unsafe(...parameters));
   const { array, json, typed, types } = driver;
   return Object.assign(sql, { array, json, typed, types, unsafe }) as unknown as postgres.ISql;
-}
-
-/** SQLSTATE classes and driver codes that say "not now" rather than "wrong". */
-const UNAVAILABLE =
-  /^(08...|28000|28P01|3D000|53...|57P0.|57014|55P03|40001|40P01|25006|CONNECTION_.*|CONNECT_TIMEOUT|E(CONNREFUSED|CONNRESET|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN))$/;
-
-/**
- * Gives a failure of the database the name the caller can handle.
- *
- * @throws {DomainError} `service_unavailable` if the database is away, overloaded, or silent for 2.5 s; everything
- *   else as it came.
- */
-export async function orUnavailable<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await withinDeadline(work, ANSWER_TIMEOUT_MS);
-  } catch (error) {
-    if (isUnavailable(error)) {
-      throw new DomainError("service_unavailable", undefined, { cause: error, retryAfterMs: 1_000 });
-    }
-    throw error;
-  }
-}
-
-export function isUnavailable(error: unknown): boolean {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === "string" && UNAVAILABLE.test(code);
 }
 
 /** True for a violated unique constraint of this name (SQLSTATE 23505). */

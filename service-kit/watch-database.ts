@@ -3,7 +3,7 @@ import { DomainError } from "./errors.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 import type { Logger } from "./logger.ts";
 import type { Metrics } from "./metrics.ts";
-import { openConnections, orUnavailable, type Sql } from "./postgres.ts";
+import { openConnections, type Sql } from "./postgres.ts";
 import { repeat } from "./repeat.ts";
 
 const LOOK_INTERVAL_MS = 5_000;
@@ -71,7 +71,7 @@ export function watchDatabase(options: WatchDatabaseOptions): DatabaseWatch {
   const look = async () => {
     const startedMs = performance.now();
     try {
-      const clock = await orUnavailable(readDatabaseClock(sql));
+      const clock = await readDatabaseClock(sql);
       const tookMs = performance.now() - startedMs;
       duration.observe(tookMs / 1_000);
       newest = { aheadMs: clock.getTime() - startedMs - tookMs / 2, uncertaintyMs: tookMs / 2 };

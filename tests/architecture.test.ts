@@ -214,6 +214,22 @@ test("the database driver is used by the kit's pool alone: its own transactions 
   expect(beginning.map(({ path }) => path)).toEqual([]);
 });
 
+test("failures of the database are named by its handle alone: no other file wraps its calls or looks at a connection's codes", () => {
+  const codes =
+    /orUnavailable|isUnavailable|nameFailures|"(CONNECTION_[A-Z]+|08\d{3}|53\d{3}|57\w{3}|55P03|40001|40P01|25006)"/;
+  const mayName = [
+    "service-kit/database-failure.ts",
+    "service-kit/postgres.ts",
+    "service-kit/connection-pool.ts",
+    "service-kit/database-socket.ts",
+    "deploy/local/postgres/embedded-postgres.ts", // has a driver of its own
+  ];
+  const naming = sourceFiles(...SOURCE_FOLDERS, "tests", "bench").filter(
+    ({ path, text }) => codes.test(text) && !mayName.includes(path),
+  );
+  expect(naming.map(({ path }) => path)).toEqual([]);
+});
+
 test("a process's environment is read in main.ts and in launchers only", () => {
   const isAllowed = (path: string) => baseName(path) === "main.ts" || topFolder(path) === "deploy";
   const found = sourceFiles(...SOURCE_FOLDERS).filter(

@@ -1,5 +1,5 @@
 import { decrypt, type EncryptionKey, encrypt } from "../service-kit/key-cipher.ts";
-import { orUnavailable, type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import type { Algorithm } from "./jws-signature.ts";
 import {
   deleteNextKey,
@@ -29,16 +29,14 @@ export interface SigningKeyDeps {
  * token has died.
  */
 export async function ensureSigningKeys(deps: SigningKeyDeps): Promise<void> {
-  await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      await lockKeys(tx);
-      const keys = await listKeys(tx);
-      for (const key of keys) await encryptAnew(tx, deps, key);
-      if (!keys.some((key) => key.state === "active")) await addKey(tx, deps, "active");
-      await ensureNextKey(tx, deps, keys);
-      await deleteRetiredKeys(tx, deps.longestTokenS);
-    }),
-  );
+  await transaction(deps.sql, async (tx) => {
+    await lockKeys(tx);
+    const keys = await listKeys(tx);
+    for (const key of keys) await encryptAnew(tx, deps, key);
+    if (!keys.some((key) => key.state === "active")) await addKey(tx, deps, "active");
+    await ensureNextKey(tx, deps, keys);
+    await deleteRetiredKeys(tx, deps.longestTokenS);
+  });
 }
 
 /** Makes sure that a next key of the configured algorithm exists. Under `lockKeys`. */

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
-import { orUnavailable, type Sql, transaction } from "../service-kit/postgres.ts";
+import { type Sql, transaction } from "../service-kit/postgres.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
 import {
@@ -28,22 +28,18 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
   assertMaySign(deps);
   const now = deps.now();
   const session = newSession(deps, request, now);
-  const ended = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      await lockUser(tx, session.userId);
-      const live = await lockLiveSessions(tx, session.userId);
-      const surplus = live
-        .slice(0, Math.max(live.length + 1 - deps.maxSessionsPerUser, 0))
-        .map(({ id }) => id);
-      await insertSession(tx, session);
-      if (surplus.length > 0) {
-        await markSessionsRevoked(tx, surplus, "session_limit", now);
-        const targets = surplus.map((sessionId) => ({ sessionId }));
-        await appendRevocations(tx, targets, accessTokenLifeS(deps.lifetimes.accessTtlS));
-      }
-      return surplus.length;
-    }),
-  );
+  const ended = await transaction(deps.sql, async (tx) => {
+    await lockUser(tx, session.userId);
+    const live = await lockLiveSessions(tx, session.userId);
+    const surplus = live.slice(0, Math.max(live.length + 1 - deps.maxSessionsPerUser, 0)).map(({ id }) => id);
+    await insertSession(tx, session);
+    if (surplus.length > 0) {
+      await markSessionsRevoked(tx, surplus, "session_limit", now);
+      const targets = surplus.map((sessionId) => ({ sessionId }));
+      await appendRevocations(tx, targets, accessTokenLifeS(deps.lifetimes.accessTtlS));
+    }
+    return surplus.length;
+  });
   if (ended > 0) deps.revocations.announce();
   return signPair(deps, session, now);
 }

@@ -4,7 +4,7 @@ import type { JWK } from "jose";
 import { DomainError } from "../service-kit/errors.ts";
 import { decrypt, type EncryptionKey } from "../service-kit/key-cipher.ts";
 import type { Logger } from "../service-kit/logger.ts";
-import { orUnavailable, type Sql } from "../service-kit/postgres.ts";
+import type { Sql } from "../service-kit/postgres.ts";
 import { listKeys, type SigningKeyRow } from "./key-store.ts";
 import { importPrivateKey, importPublicKey, type SigningKey } from "./signing-key.ts";
 
@@ -95,7 +95,7 @@ export class KeyRing {
     await this.#reloading?.catch(() => undefined); // it may have begun before the key was made
     this.#nextLook = undefined; // callers from now on wait for another one, which begins later
     this.#lookedAtMs = performance.now();
-    await orUnavailable(this.reload());
+    await this.reload();
   }
 
   /** Stops using a key at once, ahead of the next reload. */
@@ -122,7 +122,7 @@ export class KeyRing {
   }
 
   async #load(): Promise<void> {
-    const rows = await orUnavailable(listKeys(this.#options.sql));
+    const rows = await listKeys(this.#options.sql);
     this.#keys = new Map(rows.map((row) => [row.id, this.#import(row)]));
   }
 

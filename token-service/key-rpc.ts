@@ -5,7 +5,6 @@ import {
   SigningKeyState,
 } from "../proto/gen/gatehouse/token/v1/key_service.ts";
 import { traceIdOf } from "../service-kit/call-context.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
 import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
 import type { KeyEventCause } from "./key-event.ts";
 import type { KeyRing } from "./key-ring.ts";
@@ -38,16 +37,16 @@ export function createKeyRpc(
   return {
     async listSigningKeys(_request, context) {
       await recordReading(context, { action: "key.listed" });
-      return { keys: (await orUnavailable(listKeys(deps.sql))).map(toMessage) };
+      return { keys: (await listKeys(deps.sql)).map(toMessage) };
     },
     async rotateSigningKey({ force }, context) {
       const active = await rotateSigningKey(deps, { force }, causeOf(context, ""));
-      await orUnavailable(deps.keys.reload());
+      await deps.keys.reload();
       return { active: toMessage(active) };
     },
     async revokeSigningKey({ keyId, reason }, context) {
       const sequence = await revokeSigningKey(deps, keyId, causeOf(context, reason));
-      await orUnavailable(deps.keys.reload());
+      await deps.keys.reload();
       return { sequence };
     },
   };

@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../service-kit/postgres.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { type RefreshSessionDeps, verifyRefreshToken } from "./refresh-session.ts";
 import { lockSession } from "./session-store.ts";
 import { refreshPurpose } from "./sign-pair.ts";
@@ -17,7 +17,7 @@ export async function proveRefreshToken(
 ): Promise<{ userId: string; sessionId: string }> {
   const claims = await verifyRefreshToken(deps, presented);
   if (claims === undefined) throw new DomainError("refresh_token_invalid");
-  const session = await orUnavailable(transaction(deps.sql, (tx) => lockSession(tx, claims.sid)));
+  const session = await transaction(deps.sql, (tx) => lockSession(tx, claims.sid));
   const isProof =
     session?.userId === claims.sub &&
     isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen)) &&

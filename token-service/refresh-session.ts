@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from "uuid";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
-import { orUnavailable, type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
 import { REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import type { KeyRing } from "./key-ring.ts";
@@ -63,7 +63,7 @@ export async function refreshSession(
   const outcome: Outcome =
     claims === undefined
       ? { kind: "invalid" }
-      : await orUnavailable(transaction(deps.sql, (tx) => rotateOrEnd(tx, deps, claims, origin)));
+      : await transaction(deps.sql, (tx) => rotateOrEnd(tx, deps, claims, origin));
   deps.countRefresh(outcome.kind);
   if (outcome.kind === "invalid") throw new DomainError("refresh_token_invalid");
   if (outcome.kind === "reused") {

@@ -1,6 +1,6 @@
 import { readDatabaseClock } from "../service-kit/clock-store.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../service-kit/postgres.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import type { KeyRing } from "./key-ring.ts";
 import { listKeys } from "./key-store.ts";
 import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
@@ -54,7 +54,7 @@ export async function revokeAllSessions(
   if (request.issuedBefore.getTime() > deps.now().getTime() + CLOCK_ROOM_MS) {
     throw new DomainError("validation_failed", "issued_before is in the future");
   }
-  const beganAt = request.cursor?.beganAt ?? (await orUnavailable(readDatabaseClock(deps.sql)));
+  const beganAt = request.cursor?.beganAt ?? (await readDatabaseClock(deps.sql));
   const bannedKeyIds = request.cursor === undefined ? await banEveryKey(deps, request.reason, cause) : [];
   let sessionId = request.cursor?.sessionId;
   let ended = 0;
@@ -73,12 +73,10 @@ async function banEveryKey(
   reason: string,
   cause: RevocationCause,
 ): Promise<string[]> {
-  const keys = (await orUnavailable(listKeys(deps.sql))).filter(({ state }) => state !== "revoked");
+  const keys = (await listKeys(deps.sql)).filter(({ state }) => state !== "revoked");
   keys.sort((a, b) => Number(b.state === "next") - Number(a.state === "next"));
-  await orUnavailable(
-    transaction(deps.sql, (tx) =>
-      insertRevocationEvent(tx, "all_sessions_revoked", { ...cause, reason }, deps.now()),
-    ),
+  await transaction(deps.sql, (tx) =>
+    insertRevocationEvent(tx, "all_sessions_revoked", { ...cause, reason }, deps.now()),
   );
   for (const { id } of keys) await revokeSigningKey(deps, id, { ...cause, reason });
   deps.onSecurityEvent();
@@ -90,16 +88,14 @@ async function endNext(
   deps: RevokeAllSessionsDeps,
   { issuedBefore, beganAt, cursor }: { issuedBefore: Date; beganAt: Date; cursor: string | undefined },
 ): Promise<{ ended: number; cursor: string | undefined }> {
-  return orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const signedSince = new Date(beganAt.getTime() - SIGNING_ROOM_MS);
-      const which = { issuedBefore, signedSince, cursor, limit: BATCH };
-      const result = await revokeNextSessions(tx, which, REVOKED_REASON);
-      const targets = result.ended
-        .filter(({ maybeSignedSince }) => maybeSignedSince)
-        .map(({ id }) => ({ sessionId: id }));
-      await appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
-      return { ended: result.ended.length, cursor: result.cursor };
-    }),
-  );
+  return transaction(deps.sql, async (tx) => {
+    const signedSince = new Date(beganAt.getTime() - SIGNING_ROOM_MS);
+    const which = { issuedBefore, signedSince, cursor, limit: BATCH };
+    const result = await revokeNextSessions(tx, which, REVOKED_REASON);
+    const targets = result.ended
+      .filter(({ maybeSignedSince }) => maybeSignedSince)
+      .map(({ id }) => ({ sessionId: id }));
+    await appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
+    return { ended: result.ended.length, cursor: result.cursor };
+  });
 }

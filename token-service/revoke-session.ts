@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, type Sql, transaction } from "../service-kit/postgres.ts";
+import { type Sql, transaction } from "../service-kit/postgres.ts";
 import { insertRevocationEvent, type RevocationCause } from "./revocation-event.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import { appendRevocations } from "./revocation-store.ts";
@@ -53,19 +53,17 @@ export async function revokeSession(
   deps: RevokeSessionDeps,
   request: { sessionId: string; userId: string; reason: string; recordedAs?: RevocationCause },
 ): Promise<number> {
-  const sequence = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const session = await lockSession(tx, request.sessionId);
-      const now = deps.now();
-      if (session?.userId !== request.userId) throw new DomainError("not_found");
-      if (request.reason === ERASED) await eraseOrigins(tx, session.userId);
-      if (session.revokedAt !== null) return appendRevocations(tx, [], 0);
-      await markSessionsRevoked(tx, [session.id], request.reason, now);
-      if (request.recordedAs)
-        await insertRevocationEvent(tx, "session_revoked", { ...request, ...request.recordedAs }, now);
-      return appendRevocations(tx, [{ sessionId: session.id }], accessTokenLifeS(deps.lifetimes.accessTtlS));
-    }),
-  );
+  const sequence = await transaction(deps.sql, async (tx) => {
+    const session = await lockSession(tx, request.sessionId);
+    const now = deps.now();
+    if (session?.userId !== request.userId) throw new DomainError("not_found");
+    if (request.reason === ERASED) await eraseOrigins(tx, session.userId);
+    if (session.revokedAt !== null) return appendRevocations(tx, [], 0);
+    await markSessionsRevoked(tx, [session.id], request.reason, now);
+    if (request.recordedAs)
+      await insertRevocationEvent(tx, "session_revoked", { ...request, ...request.recordedAs }, now);
+    return appendRevocations(tx, [{ sessionId: session.id }], accessTokenLifeS(deps.lifetimes.accessTtlS));
+  });
   deps.revocations.announce();
   if (request.recordedAs) deps.onSecurityEvent();
   return sequence;
@@ -80,19 +78,17 @@ export async function revokeUserSessions(
   deps: RevokeSessionDeps,
   request: UserSessionsEnd,
 ): Promise<{ sessionIds: string[]; sequence: number }> {
-  const result = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      await lockUser(tx, request.userId);
-      const live = await lockLiveSessions(tx, request.userId);
-      const now = deps.now();
-      const sessionIds = live.filter((session) => isToEnd(session, request)).map(({ id }) => id);
-      if (sessionIds.length > 0) await markSessionsRevoked(tx, sessionIds, request.reason, now);
-      if (request.reason === ERASED) await eraseOrigins(tx, request.userId);
-      const targets = sessionIds.map((sessionId) => ({ sessionId }));
-      const lifeS = accessTokenLifeS(deps.lifetimes.accessTtlS);
-      return { sessionIds, sequence: await appendRevocations(tx, targets, lifeS) };
-    }),
-  );
+  const result = await transaction(deps.sql, async (tx) => {
+    await lockUser(tx, request.userId);
+    const live = await lockLiveSessions(tx, request.userId);
+    const now = deps.now();
+    const sessionIds = live.filter((session) => isToEnd(session, request)).map(({ id }) => id);
+    if (sessionIds.length > 0) await markSessionsRevoked(tx, sessionIds, request.reason, now);
+    if (request.reason === ERASED) await eraseOrigins(tx, request.userId);
+    const targets = sessionIds.map((sessionId) => ({ sessionId }));
+    const lifeS = accessTokenLifeS(deps.lifetimes.accessTtlS);
+    return { sessionIds, sequence: await appendRevocations(tx, targets, lifeS) };
+  });
   deps.revocations.announce();
   return result;
 }

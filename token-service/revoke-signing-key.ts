@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../service-kit/postgres.ts";
+import { transaction } from "../service-kit/postgres.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
 import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { listKeys, lockKeys, markKeyRevoked } from "./key-store.ts";
@@ -26,21 +26,19 @@ export async function revokeSigningKey(
   keyId: string,
   cause: KeyEventCause,
 ): Promise<number> {
-  const sequence = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      await lockKeys(tx);
-      const keys = await listKeys(tx);
-      const key = keys.find(({ id }) => id === keyId);
-      if (key === undefined) throw new DomainError("not_found", "There is no such signing key");
-      if (key.state === "active") await promoteNextKey(tx, deps, keys, cause);
-      const now = deps.now();
-      await markKeyRevoked(tx, keyId);
-      if (key.state === "next") await ensureNextKey(tx, deps, []);
-      if (key.state !== "revoked") await insertKeyEvent(tx, "signing_key_revoked", keyId, cause, now);
-      const targets = key.state === "revoked" ? [] : [{ keyId }];
-      return appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
-    }),
-  );
+  const sequence = await transaction(deps.sql, async (tx) => {
+    await lockKeys(tx);
+    const keys = await listKeys(tx);
+    const key = keys.find(({ id }) => id === keyId);
+    if (key === undefined) throw new DomainError("not_found", "There is no such signing key");
+    if (key.state === "active") await promoteNextKey(tx, deps, keys, cause);
+    const now = deps.now();
+    await markKeyRevoked(tx, keyId);
+    if (key.state === "next") await ensureNextKey(tx, deps, []);
+    if (key.state !== "revoked") await insertKeyEvent(tx, "signing_key_revoked", keyId, cause, now);
+    const targets = key.state === "revoked" ? [] : [{ keyId }];
+    return appendRevocations(tx, targets, accessTokenLifeS(deps.accessTtlS));
+  });
   deps.revocations.announce();
   return sequence;
 }

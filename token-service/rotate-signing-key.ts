@@ -1,5 +1,5 @@
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql, transaction } from "../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../service-kit/postgres.ts";
 import { ensureNextKey, type SigningKeyDeps } from "./ensure-signing-keys.ts";
 import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { activateNextKey, listKeys, lockKeys, retireActiveKey, type SigningKeyRow } from "./key-store.ts";
@@ -25,34 +25,30 @@ export async function rotateSigningKey(
   options: { force: boolean },
   cause: KeyEventCause,
 ): Promise<SigningKeyRow> {
-  return orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      await lockKeys(tx);
-      const keys = await listKeys(tx);
-      if (!options.force && !isPublishedLongEnough(deps, keys)) {
-        throw new DomainError(
-          "conflict",
-          `The next key has been published for less than ${2 * deps.jwksMaxAgeS} s; wait, or force the rotation`,
-        );
-      }
-      return promoteNextKey(tx, deps, keys, cause);
-    }),
-  );
+  return transaction(deps.sql, async (tx) => {
+    await lockKeys(tx);
+    const keys = await listKeys(tx);
+    if (!options.force && !isPublishedLongEnough(deps, keys)) {
+      throw new DomainError(
+        "conflict",
+        `The next key has been published for less than ${2 * deps.jwksMaxAgeS} s; wait, or force the rotation`,
+      );
+    }
+    return promoteNextKey(tx, deps, keys, cause);
+  });
 }
 
 /** Rotates if the active key is due and the next one can take over. @returns whether it did. */
 export async function rotateSigningKeyWhenDue(deps: RotateSigningKeyDeps): Promise<boolean> {
-  return orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      await lockKeys(tx);
-      const keys = await listKeys(tx);
-      const active = keys.find((key) => key.state === "active");
-      const activeForS = active?.activeForS ?? Number.POSITIVE_INFINITY;
-      if (activeForS < deps.maxAgeS || !isPublishedLongEnough(deps, keys)) return false;
-      await promoteNextKey(tx, deps, keys, BY_AGE);
-      return true;
-    }),
-  );
+  return transaction(deps.sql, async (tx) => {
+    await lockKeys(tx);
+    const keys = await listKeys(tx);
+    const active = keys.find((key) => key.state === "active");
+    const activeForS = active?.activeForS ?? Number.POSITIVE_INFINITY;
+    if (activeForS < deps.maxAgeS || !isPublishedLongEnough(deps, keys)) return false;
+    await promoteNextKey(tx, deps, keys, BY_AGE);
+    return true;
+  });
 }
 
 function isPublishedLongEnough(deps: RotateSigningKeyDeps, keys: readonly SigningKeyRow[]): boolean {

@@ -4,7 +4,6 @@ import type { TokenPair as TokenPairMessage } from "../proto/gen/gatehouse/token
 import type { Session, SessionServiceServer } from "../proto/gen/gatehouse/token/v1/session_service.ts";
 import { traceIdOf } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
-import { orUnavailable } from "../service-kit/postgres.ts";
 import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
 import { type IssueSessionDeps, issueSession } from "./issue-session.ts";
 import { proveRefreshToken } from "./prove-refresh-token.ts";
@@ -112,7 +111,7 @@ export function createSessionRpc(
     async listSessions(request, context) {
       const { userId } = decode(z.object({ userId: uuid }), request);
       await recordReading(context, { action: "session.listed", resource: userId });
-      const sessions = await orUnavailable(listLiveSessions(deps.sql, userId));
+      const sessions = await listLiveSessions(deps.sql, userId);
       return { sessions: sessions.map(toSessionMessage) };
     },
   };

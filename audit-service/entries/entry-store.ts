@@ -1,4 +1,4 @@
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import { dayOf } from "./clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "./entry.ts";
 import type { PageEnd } from "./search-cursor.ts";
@@ -51,7 +51,7 @@ export interface InsertedEntry extends ProducedEntry {
  * @throws {DomainError} `service_unavailable`; then they may or may not be committed.
  */
 export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[]): Promise<number> {
-  const [row] = await orUnavailable(sql<{ stored: number }[]>`
+  const [row] = await sql<{ stored: number }[]>`
     with source as materialized (
       select * from json_to_recordset(${JSON.stringify(entries.map(toRow))}::text::json) as entry (
         place integer, day date, id uuid, producer_id uuid, producer_sequence bigint, producer_name text, occurred_at timestamptz, kind text,
@@ -92,7 +92,7 @@ export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[])
       delete from open_intents where call_id = any(array(select call_id from source where kind = 'outcome'))
     )
     select count(*)::int as stored from keys
-  `);
+  `;
   return row?.stored ?? 0;
 }
 
@@ -104,7 +104,7 @@ export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[])
 export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number): Promise<StoredEntry[]> {
   const { actorUserId, action, resource, requestId, outcome, from, to, after } = filter;
   // An index that leaves out what is empty is used where the query says that it is not.
-  const rows = await orUnavailable(sql<EntryRow[]>`
+  const rows = await sql<EntryRow[]>`
     select ${columns(sql)} from (
       select * from log_entries
       where true
@@ -120,7 +120,7 @@ export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number
       limit ${limit}
     ) as e
     order by occurred_at desc, position desc
-  `);
+  `;
   return rows.map(fromRow);
 }
 
@@ -130,9 +130,9 @@ export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number
  * @throws {DomainError} `service_unavailable`.
  */
 export async function selectEntriesById(sql: Sql, ids: readonly string[]): Promise<LogEntry[]> {
-  const rows = await orUnavailable(sql<EntryRow[]>`
+  const rows = await sql<EntryRow[]>`
     select ${columns(sql)} from log_entries as e where id = any(${ids as string[]}::uuid[])
-  `);
+  `;
   return rows.map((row) => fromRow(row).entry);
 }
 
@@ -153,7 +153,7 @@ export async function selectProvenEntries(
   sql: Sql,
   { first, last }: { first: number; last: number },
 ): Promise<ProvenEntry[]> {
-  const rows = await orUnavailable(sql<ProvenRow[]>`
+  const rows = await sql<ProvenRow[]>`
     select ${columns(sql)}, l.leaf_hash, l.chain_hash,
       (select c.salt from claimed_emails as c where c.position = e.position) as claimed_email_salt
     from leaves as l
@@ -162,7 +162,7 @@ export async function selectProvenEntries(
     ) as e on true
     where l.sequence between ${first} and ${last}
     order by l.sequence
-  `);
+  `;
   return rows.map((row) => ({
     entry: fromRow(row).entry,
     leafHash: row.leaf_hash,
@@ -178,9 +178,7 @@ export async function selectProvenEntries(
  * @throws {DomainError} `service_unavailable`.
  */
 export async function deleteClaimedEmail(sql: Sql, address: string): Promise<number> {
-  const { count } = await orUnavailable(
-    sql`delete from claimed_emails where lower(address) = lower(${address})`,
-  );
+  const { count } = await sql`delete from claimed_emails where lower(address) = lower(${address})`;
   return count;
 }
 

@@ -1,4 +1,4 @@
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import { columns, type EntryRow, fromRow, type StoredEntry } from "../entries/entry-store.ts";
 
 /**
@@ -8,7 +8,7 @@ import { columns, type EntryRow, fromRow, type StoredEntry } from "../entries/en
  * @throws {DomainError} `service_unavailable`.
  */
 export async function upsertProducers(sql: Sql, producerIds: readonly string[]): Promise<Date> {
-  const [row] = await orUnavailable(sql<{ now: Date }[]>`
+  const [row] = await sql<{ now: Date }[]>`
     with noted as (
       insert into producers (producer_id, last_seen_at)
       select id, now() from unnest(${producerIds as string[]}::uuid[]) as id
@@ -16,7 +16,7 @@ export async function upsertProducers(sql: Sql, producerIds: readonly string[]):
       on conflict (producer_id) do update set last_seen_at = excluded.last_seen_at
     )
     select now() as now
-  `);
+  `;
   return row?.now ?? new Date(Number.NaN);
 }
 
@@ -36,7 +36,7 @@ export async function selectAbandonedIntents(
   afterS: number,
   limit: number,
 ): Promise<AbandonedIntent[]> {
-  const rows = await orUnavailable(sql<(EntryRow & { has_outcome: boolean })[]>`
+  const rows = await sql<(EntryRow & { has_outcome: boolean })[]>`
     select ${columns(sql)}, exists (
       select from log_entries as other
       where other.request_id = e.request_id and other.request_id <> '' and other.call_id = e.call_id
@@ -51,20 +51,20 @@ export async function selectAbandonedIntents(
       select * from log_entries as stored where stored.position = o.position and stored.received_at = o.received_at
     ) as e on true
     order by e.position
-  `);
+  `;
   return rows.map((row) => ({ ...fromRow(row), hasOutcome: row.has_outcome }));
 }
 
 /** @throws {DomainError} `service_unavailable`. */
 export async function deleteOpenIntents(sql: Sql, callIds: readonly string[]): Promise<void> {
   if (callIds.length === 0) return;
-  await orUnavailable(sql`delete from open_intents where call_id = any(${callIds as string[]})`);
+  await sql`delete from open_intents where call_id = any(${callIds as string[]})`;
 }
 
 /** Forgets producers that are long gone. */
 export async function deleteOldProducers(sql: Sql): Promise<void> {
-  await orUnavailable(sql`
+  await sql`
     delete from producers as p where last_seen_at < now() - interval '1 day'
       and not exists (select from open_intents as o where o.producer_id = p.producer_id)
-  `);
+  `;
 }

@@ -1,4 +1,4 @@
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 
 export interface StoredCheckpoint {
   size: number;
@@ -19,9 +19,9 @@ interface CheckpointRow {
 
 /** The last checkpoint of an origin. @throws {DomainError} `service_unavailable`. */
 export async function selectLastCheckpoint(sql: Sql, origin: string): Promise<StoredCheckpoint | undefined> {
-  const rows = await orUnavailable(sql<CheckpointRow[]>`
+  const rows = await sql<CheckpointRow[]>`
     select * from checkpoints where origin = ${origin} order by size desc limit 1
-  `);
+  `;
   return rows.map(fromRow)[0];
 }
 
@@ -31,9 +31,9 @@ export async function selectCheckpointCovering(
   origin: string,
   size: number,
 ): Promise<StoredCheckpoint | undefined> {
-  const rows = await orUnavailable(sql<CheckpointRow[]>`
+  const rows = await sql<CheckpointRow[]>`
     select * from checkpoints where origin = ${origin} and size >= ${size} order by size limit 1
-  `);
+  `;
   return rows.map(fromRow)[0];
 }
 
@@ -43,17 +43,17 @@ export async function selectCheckpoints(
   origin: string,
   { after, last, limit }: { after: number; last: number; limit: number },
 ): Promise<StoredCheckpoint[]> {
-  const rows = await orUnavailable(sql<CheckpointRow[]>`
+  const rows = await sql<CheckpointRow[]>`
     select * from checkpoints where origin = ${origin} and size > ${after} and size <= ${last} order by size limit ${limit}
-  `);
+  `;
   return rows.map(fromRow);
 }
 
 /** A position up to which every entry has its number, as a late checkpoint says, of whatever origin. */
 export async function selectFloor(sql: Sql): Promise<bigint> {
-  const [row] = await orUnavailable(sql<{ floor: string }[]>`
+  const [row] = await sql<{ floor: string }[]>`
     select floor_position as floor from checkpoints order by created_at desc limit 1
-  `);
+  `;
   return BigInt(row?.floor ?? 0);
 }
 

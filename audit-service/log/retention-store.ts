@@ -1,4 +1,4 @@
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 
 /** A range of entries that retention has taken away. */
 export interface Removal {
@@ -10,7 +10,7 @@ export interface Removal {
 
 /** In the order of sequences. @throws {DomainError} `service_unavailable`. */
 export async function selectRemovals(sql: Sql): Promise<Removal[]> {
-  return removalsOf(await orUnavailable(sql<RemovalRow[]>`select * from removals order by first_sequence`));
+  return removalsOf(await sql<RemovalRow[]>`select * from removals order by first_sequence`);
 }
 
 interface RemovalRow {
@@ -31,19 +31,19 @@ function removalsOf(rows: readonly RemovalRow[]): Removal[] {
 
 /** @throws {DomainError} `service_unavailable`. */
 export async function insertRemoval(sql: Sql, removal: Removal): Promise<void> {
-  await orUnavailable(sql`
+  await sql`
     insert into removals (first_sequence, last_sequence, partition_name, note)
     values (${removal.firstSequence}, ${removal.lastSequence}, ${removal.partitionName}, ${removal.note})
-  `);
+  `;
 }
 
 /** Names of the log's monthly partitions, oldest first: `log_entries_2026_11`. */
 export async function selectPartitions(sql: Sql): Promise<string[]> {
-  const rows = await orUnavailable(sql<{ name: string }[]>`
+  const rows = await sql<{ name: string }[]>`
     select c.relname as name from pg_inherits as i join pg_class as c on c.oid = i.inhrelid
     where i.inhparent = 'log_entries'::regclass and c.relname ~ '^log_entries_\\d{4}_\\d{2}$'
     order by c.relname
-  `);
+  `;
   return rows.map(({ name }) => name);
 }
 
@@ -133,8 +133,8 @@ export async function deleteForgottenIntents(sql: Sql, before: Date, limit: numb
 
 /** Whether entries lie in the partition that should not be needed. */
 export async function hasStrayEntries(sql: Sql): Promise<boolean> {
-  const [row] = await orUnavailable(sql<{ stray: boolean }[]>`
+  const [row] = await sql<{ stray: boolean }[]>`
     select exists (select from log_entries_default) as stray
-  `);
+  `;
   return row?.stray === true;
 }

@@ -1,4 +1,4 @@
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import { columns, type EntryRow, fromRow, type StoredEntry, sequenceOf } from "../entries/entry-store.ts";
 import type { TreeNode } from "./merkle-tree.ts";
 
@@ -25,15 +25,15 @@ export interface SequencedBatch {
 
 /** Tries to become the sequencer, for as long as this connection lives. @throws {DomainError} `service_unavailable`. */
 export async function tryLock(sql: Sql): Promise<boolean> {
-  const [row] = await orUnavailable(sql<{ locked: boolean }[]>`
+  const [row] = await sql<{ locked: boolean }[]>`
     select pg_try_advisory_lock(${ADVISORY_LOCK}) as locked
-  `);
+  `;
   return row?.locked === true;
 }
 
 /** Stops being the sequencer, however often the lock was taken. @throws {DomainError} `service_unavailable`. */
 export async function unlock(sql: Sql): Promise<void> {
-  await orUnavailable(sql`select pg_advisory_unlock_all()`);
+  await sql`select pg_advisory_unlock_all()`;
 }
 
 /** What the sequencer looks at before it reads entries. */
@@ -52,13 +52,13 @@ export interface Surroundings {
  * @throws {DomainError} `service_unavailable`.
  */
 export async function selectSurroundings(sql: Sql): Promise<Surroundings> {
-  const rows = await orUnavailable(sql<{ writer: string | null }[]>`
+  const rows = await sql<{ writer: string | null }[]>`
     select case when locktype = 'relation' then virtualtransaction end as writer from pg_locks
     where database = (select oid from pg_database where datname = current_database()) and granted and (
       locktype = 'relation' and relation = 'log_entries'::regclass and mode = 'RowExclusiveLock'
       or locktype = 'advisory' and objid = ${ADVISORY_LOCK} and pid = pg_backend_pid()
     )
-  `);
+  `;
   const writers = rows.flatMap(({ writer }) => (writer === null ? [] : [writer]));
   return { isSequencer: rows.some(({ writer }) => writer === null), writers: new Set(writers) };
 }
@@ -82,33 +82,33 @@ export async function selectUnnumbered(
   limit: number,
   before: Date | undefined,
 ): Promise<StoredEntry[]> {
-  const rows = await orUnavailable(sql<EntryRow[]>`
+  const rows = await sql<EntryRow[]>`
     select ${columns(sql, sql`null::bigint`)} from log_entries as e
     where e.position > ${floor.position.toString()}
       and ${sequenceOf(sql, floor.sequence)} is null
       ${before === undefined ? sql`` : sql`and e.received_at < ${before}`}
     order by e.position
     limit ${limit}
-  `);
+  `;
   return rows.map(fromRow);
 }
 
 /** The highest position that is visible now. @throws {DomainError} `service_unavailable`. */
 export async function selectLastPosition(sql: Sql): Promise<bigint> {
-  const [row] = await orUnavailable(sql<{ position: string | null }[]>`
+  const [row] = await sql<{ position: string | null }[]>`
     select max(position) as position from log_entries
-  `);
+  `;
   return BigInt(row?.position ?? 0);
 }
 
 /** Whether another transaction of ours that began before this time is open: it may still store entries of that time. */
 export async function hasTransactionFromBefore(sql: Sql, time: Date): Promise<boolean> {
-  const [row] = await orUnavailable(sql<{ open: boolean }[]>`
+  const [row] = await sql<{ open: boolean }[]>`
     select exists (
       select from pg_stat_activity
       where datname = current_database() and usename = current_user and pid <> pg_backend_pid() and xact_start < ${time}
     ) as open
-  `);
+  `;
   return row?.open === true;
 }
 
@@ -144,7 +144,7 @@ export async function insertBatch(sql: Sql, { leaves, subtrees, checkpoint }: Se
           },
         ],
   );
-  await orUnavailable(sql`
+  await sql`
     with numbered as (
       insert into leaves (sequence, position, received_at, leaf_hash, chain_hash)
       select sequence, position, received_at, decode(leaf_hash, 'hex'), decode(chain_hash, 'hex')
@@ -159,5 +159,5 @@ export async function insertBatch(sql: Sql, { leaves, subtrees, checkpoint }: Se
     select origin, size, decode(root_hash, 'hex'), note, floor_position
     from json_to_recordset(${checkpointRows}::text::json)
       as c (origin text, size bigint, root_hash text, note text, floor_position bigint)
-  `);
+  `;
 }

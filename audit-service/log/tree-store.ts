@@ -1,4 +1,4 @@
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import { hashRange, type TreeNode } from "./merkle-tree.ts";
 
 /** The tree keeps the hashes of every eighth level. */
@@ -23,7 +23,7 @@ export async function selectNodes(sql: Sql, nodes: readonly TreeNode[]): Promise
   });
   const onLeaves = JSON.stringify(parts.filter(({ level }) => level === 0));
   const above = JSON.stringify(parts.filter(({ level }) => level > 0));
-  const rows = await orUnavailable(sql<HashRow[]>`
+  const rows = await sql<HashRow[]>`
     select p.wanted, t.hash from json_to_recordset(${onLeaves}::text::json)
       as p (wanted integer, level smallint, begin bigint, width bigint)
     cross join lateral (
@@ -37,7 +37,7 @@ export async function selectNodes(sql: Sql, nodes: readonly TreeNode[]): Promise
       select s.index as place, s.hash from subtrees as s
       where s.level = p.level and s.index >= p.begin and s.index < p.begin + p.width order by s.index limit 256
     ) as t
-  `);
+  `;
   const found = Map.groupBy(rows, ({ wanted }) => wanted);
   return parts.map(({ wanted, width }) => {
     const hashes = found.get(wanted)?.map(({ hash }) => hash) ?? [];
@@ -61,15 +61,15 @@ export async function selectLeaf(
   sql: Sql,
   sequence: number,
 ): Promise<{ leafHash: Buffer; chainHash: Buffer; receivedAt: Date } | undefined> {
-  const [row] = await orUnavailable(sql<{ leafHash: Buffer; chainHash: Buffer; receivedAt: Date }[]>`
+  const [row] = await sql<{ leafHash: Buffer; chainHash: Buffer; receivedAt: Date }[]>`
     select leaf_hash as "leafHash", chain_hash as "chainHash", received_at as "receivedAt"
     from leaves where sequence = ${sequence}
-  `);
+  `;
   return row;
 }
 
 /** How many leaves there are. @throws {DomainError} `service_unavailable`. */
 export async function selectSize(sql: Sql): Promise<number> {
-  const [row] = await orUnavailable(sql<{ size: string | null }[]>`select max(sequence) as size from leaves`);
+  const [row] = await sql<{ size: string | null }[]>`select max(sequence) as size from leaves`;
   return Number(row?.size ?? 0);
 }

@@ -46,7 +46,8 @@ test("the wait has an end", async () => {
     log: () => undefined,
   });
   await expect(waiting).rejects.toMatchObject({
-    code: expect.stringMatching(/^(ECONNREFUSED|CONNECTION_TOO_LATE)$/),
+    code: "service_unavailable",
+    cause: { code: expect.stringMatching(/^(ECONNREFUSED|CONNECTION_TOO_LATE)$/) },
   });
 });
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { isUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import { causeOfUnavailable } from "../../service-kit/database-failure.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 
 const INTERVAL_MS = 1_000;
 
@@ -19,8 +20,9 @@ export async function awaitDatabase(
       await sql`select 1`;
       return;
     } catch (error) {
-      if (!isUnavailable(error) || performance.now() >= deadlineMs) throw error;
-      const reason = (error as Error).message;
+      const cause = causeOfUnavailable(error);
+      if (cause === undefined || performance.now() >= deadlineMs) throw error;
+      const reason = cause.message;
       if (reason !== told) options.log(reason);
       told = reason;
       await sleep(options.intervalMs ?? INTERVAL_MS);

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { causeOfUnavailable } from "../../service-kit/database-failure.ts";
 import { pendingMigrations } from "../../service-kit/migrate.ts";
 import { ROOT, schemaCommand } from "./schema-config.ts";
 import { connectForSchema } from "./schema-connection.ts";
@@ -18,7 +19,8 @@ async function obstacle(): Promise<string | undefined> {
   try {
     const pending = await pendingMigrations({ sql, directory });
     return pending.length === 0 ? undefined : `not run yet: ${pending.join(", ")}`;
-  } catch (error) {
+  } catch (thrown) {
+    const error = causeOfUnavailable(thrown) ?? thrown;
     return error instanceof Error ? error.message || error.name : String(error);
   }
 }

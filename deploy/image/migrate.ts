@@ -1,4 +1,4 @@
-import { isUnavailable } from "../../service-kit/postgres.ts";
+import { causeOfUnavailable } from "../../service-kit/database-failure.ts";
 import { migrateSchema } from "../migrate-schema.ts";
 import { awaitDatabase } from "./await-database.ts";
 import { ROOT, schemaCommand } from "./schema-config.ts";
@@ -15,7 +15,8 @@ try {
   const ran = await migrateSchema({ owner, wanted, root: ROOT, log: console.log });
   console.log(`${wanted.database}: ${ran.length === 0 ? "up to date" : `${ran.length} migrations ran`}`);
 } catch (error) {
-  console.error(isUnavailable(error) ? `${wanted.database}: ${(error as Error).message}` : error);
+  const cause = causeOfUnavailable(error);
+  console.error(cause === undefined ? error : `${wanted.database}: ${cause.message}`);
   process.exitCode = 1;
 } finally {
   await owner.end({ timeout: 1 });

@@ -1,3 +1,5 @@
+import { causeOfUnavailable } from "../../service-kit/database-failure.ts";
+
 /**
  * A reason not to start (or to go on) which the person at the terminal can act on: shown as it is, without a stack.
  * Exit codes: 1 something in the way, 64 wrong usage, 78 wrong configuration (sysexits.h).
@@ -21,5 +23,6 @@ export function errorCode(error: unknown): string | undefined {
 /** What a thrown value says about itself, in words. */
 export function errorText(error: unknown): string {
   if (error instanceof AggregateError && error.message === "") return error.errors.map(errorText).join("; ");
-  return error instanceof Error ? error.message : String(error);
+  const cause = causeOfUnavailable(error) ?? error;
+  return cause instanceof Error ? cause.message : String(cause);
 }

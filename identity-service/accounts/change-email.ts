@@ -1,6 +1,6 @@
 import { canonicalEmail, isLookAlike } from "../../service-kit/canonical-email.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { enqueueStrangersMail, type MailBudgetDeps } from "../mail/mail-budget.ts";
@@ -41,28 +41,26 @@ export async function changeEmail(
   }
   const checked = await reauthenticate(deps, request, deadlineMs);
   const work = async () => {
-    const isMade = await orUnavailable(
-      transaction(deps.sql, async (tx) => {
-        const now = deps.now();
-        const account = await lockAccount(tx, userId);
-        const sessionId = request.sessionId || null;
-        const wanted = { userId, purpose: "confirm_email_change" as const, newEmail, sessionId };
-        if (!isStill(checked, account) || account.email === newEmail) return false;
-        // Also for an address that is taken: what is made and counted must not tell.
-        if (await hasHadEnough(tx, deps, wanted)) return false;
-        const link = await makeLink(tx, deps, wanted);
-        if (await isAddressTaken(tx, { userId, email: newEmail, now })) {
-          const owner = await findAccount(tx, newEmail);
-          if (owner === undefined || owner.status !== "active") return false;
-          const { id, email: recipient } = owner.user;
-          const notice = { id: noticeId("address-in-use", id, now), userId: id, recipient };
-          const data = { occurredAt: inUtc(now) };
-          return enqueueStrangersMail(tx, deps, { ...notice, template: "address-in-use", data });
-        }
-        const mail = { id: deps.newId(), userId, recipient: newEmail };
-        return enqueueStrangersMail(tx, deps, { ...mail, template: "confirm-email-change", data: { link } });
-      }),
-    );
+    const isMade = await transaction(deps.sql, async (tx) => {
+      const now = deps.now();
+      const account = await lockAccount(tx, userId);
+      const sessionId = request.sessionId || null;
+      const wanted = { userId, purpose: "confirm_email_change" as const, newEmail, sessionId };
+      if (!isStill(checked, account) || account.email === newEmail) return false;
+      // Also for an address that is taken: what is made and counted must not tell.
+      if (await hasHadEnough(tx, deps, wanted)) return false;
+      const link = await makeLink(tx, deps, wanted);
+      if (await isAddressTaken(tx, { userId, email: newEmail, now })) {
+        const owner = await findAccount(tx, newEmail);
+        if (owner === undefined || owner.status !== "active") return false;
+        const { id, email: recipient } = owner.user;
+        const notice = { id: noticeId("address-in-use", id, now), userId: id, recipient };
+        const data = { occurredAt: inUtc(now) };
+        return enqueueStrangersMail(tx, deps, { ...notice, template: "address-in-use", data });
+      }
+      const mail = { id: deps.newId(), userId, recipient: newEmail };
+      return enqueueStrangersMail(tx, deps, { ...mail, template: "confirm-email-change", data: { link } });
+    });
     if (isMade) deps.wakeMailWorker();
   };
   // The session identifies the caller.

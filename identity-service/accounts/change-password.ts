@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import { hashNewPassword } from "../passwords/hash-new-password.ts";
 import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
 import { isStill, type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
@@ -36,16 +36,14 @@ export async function changePassword(
   await refuseBreached(deps.passwordPolicy, newPassword);
   const next = { ...checked, userId, newPassword, clientIp: request.clientIp };
   const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
-  const end = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const account = await lockAccount(tx, userId);
-      if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
-      const reason = "password_changed";
-      const { clientIp } = request;
-      const change = { passwordHash, exceptSessionId, reason, clientIp } as const;
-      return replacePassword(tx, deps, account, change, context);
-    }),
-  );
+  const end = await transaction(deps.sql, async (tx) => {
+    const account = await lockAccount(tx, userId);
+    if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
+    const reason = "password_changed";
+    const { clientIp } = request;
+    const change = { passwordHash, exceptSessionId, reason, clientIp } as const;
+    return replacePassword(tx, deps, account, change, context);
+  });
   deps.wakeMailWorker();
   return { userId, sessionIds: await endSessions(deps, end, context) };
 }

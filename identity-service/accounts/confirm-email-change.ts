@@ -1,6 +1,5 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { findOwnUndo, killLinks } from "../mail/link-store.ts";
@@ -39,43 +38,41 @@ export async function confirmEmailChange(
   request: ProvenLink,
   context: CallContext,
 ): Promise<User> {
-  const link = await orUnavailable(openLink(deps, "confirm_email_change", request.token));
+  const link = await openLink(deps, "confirm_email_change", request.token);
   // Whoever ended that session has ended what was begun in it.
   if (!(await isStillLoggedIn(deps, link, context))) throw linkRefused("confirm_email_change");
   const shown = await showCredentials(deps, link, request, context.deadlineMs);
   if (shown === undefined) throw new DomainError("reauthentication_required");
-  await orUnavailable(
-    useLink(deps, "confirm_email_change", link, async (tx, account) => {
-      assertStillShown(shown, account);
-      const { id: userId, email: oldEmail } = account;
-      const now = deps.now();
-      const { newEmail } = link;
-      await lockAddresses(tx, [oldEmail, newEmail ?? oldEmail]);
-      const isFree = newEmail !== null && (await setEmail(tx, { userId, email: newEmail, at: now }));
-      if (!isFree) throw linkRefused("confirm_email_change");
-      await setCredentialsProven(tx, userId, now);
-      await killLinks(tx, {
-        userId,
-        purposes: ["verify_email", "reset_password", "confirm_email_change", "undo_access_change"],
-        now,
-      });
-      await tellAudit(tx, deps, { type: "email_changed", userId, byOwner: true }, context);
-      // Back to an address that was left: what was changed since is undone, and nobody gets a way back to it.
-      const leftAt = await findOwnUndo(tx, { userId, email: newEmail, now });
-      if (leftAt !== undefined) {
-        await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from: leftAt });
-        return;
-      }
-      // Nobody has shown to read the old address: there is nobody to give it back to.
-      if (!account.emailVerified) return;
-      const areCredentialsProven = account.credentialsProvenAt !== null;
-      const way = { userId, purpose: "undo_email_change", newEmail: oldEmail, areCredentialsProven } as const;
-      const undo = await makeLink(tx, deps, way);
-      const data = { link: undo, occurredAt: inUtc(now) };
-      const mail = { id: deps.newId(), userId, recipient: oldEmail };
-      await enqueueMail(tx, { ...mail, template: "email-changed", data }, now);
-    }),
-  );
+  await useLink(deps, "confirm_email_change", link, async (tx, account) => {
+    assertStillShown(shown, account);
+    const { id: userId, email: oldEmail } = account;
+    const now = deps.now();
+    const { newEmail } = link;
+    await lockAddresses(tx, [oldEmail, newEmail ?? oldEmail]);
+    const isFree = newEmail !== null && (await setEmail(tx, { userId, email: newEmail, at: now }));
+    if (!isFree) throw linkRefused("confirm_email_change");
+    await setCredentialsProven(tx, userId, now);
+    await killLinks(tx, {
+      userId,
+      purposes: ["verify_email", "reset_password", "confirm_email_change", "undo_access_change"],
+      now,
+    });
+    await tellAudit(tx, deps, { type: "email_changed", userId, byOwner: true }, context);
+    // Back to an address that was left: what was changed since is undone, and nobody gets a way back to it.
+    const leftAt = await findOwnUndo(tx, { userId, email: newEmail, now });
+    if (leftAt !== undefined) {
+      await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from: leftAt });
+      return;
+    }
+    // Nobody has shown to read the old address: there is nobody to give it back to.
+    if (!account.emailVerified) return;
+    const areCredentialsProven = account.credentialsProvenAt !== null;
+    const way = { userId, purpose: "undo_email_change", newEmail: oldEmail, areCredentialsProven } as const;
+    const undo = await makeLink(tx, deps, way);
+    const data = { link: undo, occurredAt: inUtc(now) };
+    const mail = { id: deps.newId(), userId, recipient: oldEmail };
+    await enqueueMail(tx, { ...mail, template: "email-changed", data }, now);
+  });
   deps.wakeMailWorker();
   return getUser(deps, link.userId);
 }

@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { releaseAddress } from "../mail/mail-budget-store.ts";
 import {
   isStill,
@@ -35,24 +35,22 @@ export async function deleteAccount(
 ): Promise<EndedSessions> {
   const { userId } = request;
   const checked = await reauthenticate(deps, request, context.deadlineMs);
-  const end = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      if (checked.isAdmin) {
-        const admins = await lockActiveAdmins(tx);
-        if (admins.length === 1 && admins[0] === userId) throw new DomainError("last_admin");
-      }
-      const account = await lockAccount(tx, userId);
-      // A role that changed since is one that was not counted above.
-      if (!isStill(checked, account) || account.isAdmin !== checked.isAdmin) {
-        throw new DomainError("invalid_credentials");
-      }
-      await tellErasure(tx, deps, account, { byOwner: true }, context);
-      if (!account.emailVerified) await keepFromRegistration(tx, account.email, deps.now());
-      const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });
-      await eraseUser(tx, userId);
-      return owed;
-    }),
-  );
+  const end = await transaction(deps.sql, async (tx) => {
+    if (checked.isAdmin) {
+      const admins = await lockActiveAdmins(tx);
+      if (admins.length === 1 && admins[0] === userId) throw new DomainError("last_admin");
+    }
+    const account = await lockAccount(tx, userId);
+    // A role that changed since is one that was not counted above.
+    if (!isStill(checked, account) || account.isAdmin !== checked.isAdmin) {
+      throw new DomainError("invalid_credentials");
+    }
+    await tellErasure(tx, deps, account, { byOwner: true }, context);
+    if (!account.emailVerified) await keepFromRegistration(tx, account.email, deps.now());
+    const owed = await owesSessionEnd(tx, deps, { userId, reason: "account_deleted" });
+    await eraseUser(tx, userId);
+    return owed;
+  });
   await forgetGuesses(deps.throttle, { userId, email: checked.email });
   return { userId, sessionIds: await endSessions(deps, end, context) };
 }

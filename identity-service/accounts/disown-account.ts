@@ -1,5 +1,4 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
-import { orUnavailable } from "../../service-kit/postgres.ts";
 import { linkRefused, openLink, type UseLinkDeps, useLink } from "../mail/use-link.ts";
 import { claimAccount } from "../ownership/claim-account.ts";
 import { type EndSessionsDeps, endSessions } from "../sessions/end-sessions.ts";
@@ -23,13 +22,11 @@ export async function disownAccount(
   context: CallContext,
 ): Promise<EndedSessions> {
   const { token, clientIp, userAgent } = request;
-  const link = await orUnavailable(openLink(deps, "verify_email", token));
-  const { end } = await orUnavailable(
-    useLink(deps, "verify_email", link, (tx, account) => {
-      if (account.credentialsProvenAt !== null) throw linkRefused("verify_email");
-      return claimAccount(tx, deps, account, { by: "account_disowned", clientIp, userAgent }, context);
-    }),
-  );
+  const link = await openLink(deps, "verify_email", token);
+  const { end } = await useLink(deps, "verify_email", link, (tx, account) => {
+    if (account.credentialsProvenAt !== null) throw linkRefused("verify_email");
+    return claimAccount(tx, deps, account, { by: "account_disowned", clientIp, userAgent }, context);
+  });
   deps.wakeMailWorker();
   return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
 }

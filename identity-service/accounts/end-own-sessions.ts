@@ -1,5 +1,5 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
-import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
@@ -15,8 +15,8 @@ export async function endOwnSessions(
   context: CallContext,
 ): Promise<EndedSessions> {
   const kept = exceptSessionId === "" ? {} : { exceptSessionId };
-  const end = await orUnavailable(
-    transaction(deps.sql, (tx) => owesSessionEnd(tx, deps, { userId, reason: "logout", ...kept })),
+  const end = await transaction(deps.sql, (tx) =>
+    owesSessionEnd(tx, deps, { userId, reason: "logout", ...kept }),
   );
   return { userId, sessionIds: await endSessions(deps, end, context) };
 }

@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import { orUnavailable, type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { hasMail, insertMail } from "../mail/mail-outbox-store.ts";
@@ -35,7 +35,7 @@ export function createGuessNotices(deps: GuessNoticeDeps): (email: string) => vo
     try {
       deps.afterAnswer.run(TEMPLATE, async () => {
         if (done.has(today)) return;
-        const isMade = await orUnavailable(transaction(deps.sql, (tx) => mailOwner(tx, deps, email)));
+        const isMade = await transaction(deps.sql, (tx) => mailOwner(tx, deps, email));
         done.set(today, true);
         if (isMade) deps.wakeMailWorker();
       });

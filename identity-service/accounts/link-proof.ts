@@ -1,5 +1,4 @@
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable } from "../../service-kit/postgres.ts";
 import type { OpenLink } from "../mail/link-store.ts";
 import { isStill, type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
 import { findAccountById, type LockedAccount } from "../users/account-store.ts";
@@ -33,7 +32,7 @@ export async function showCredentials(
 ): Promise<ShownCredentials> {
   if (sessionUserId !== "" && sessionUserId !== userId) throw new DomainError("invalid_credentials");
   if (password !== "") return reauthenticate(deps, { userId, password, clientIp }, deadlineMs);
-  return sessionUserId === "" ? undefined : orUnavailable(findAccountById(deps.sql, userId));
+  return sessionUserId === "" ? undefined : findAccountById(deps.sql, userId);
 }
 
 /** @throws {DomainError} `invalid_credentials` if the credentials have changed since they were shown. */

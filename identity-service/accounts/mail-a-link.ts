@@ -1,5 +1,5 @@
 import { canonicalEmail } from "../../service-kit/canonical-email.ts";
-import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
 import {
   enqueueResetMail,
@@ -48,15 +48,13 @@ export async function mailALink(
   const work = async () => {
     const email = canonicalEmail(asked.email);
     if (email === undefined) return;
-    const isMade = await orUnavailable(
-      transaction(deps.sql, async (tx) => {
-        const account = await lockAccountOf(tx, email);
-        if (account === undefined || !account.isActive || !isDue(account)) return false;
-        return kind.purpose === "reset_password"
-          ? mailReset(tx, deps, account)
-          : mailVerification(tx, deps, account);
-      }),
-    );
+    const isMade = await transaction(deps.sql, async (tx) => {
+      const account = await lockAccountOf(tx, email);
+      if (account === undefined || !account.isActive || !isDue(account)) return false;
+      return kind.purpose === "reset_password"
+        ? mailReset(tx, deps, account)
+        : mailVerification(tx, deps, account);
+    });
     if (isMade) deps.wakeMailWorker();
   };
   deps.afterAnswer.run(kind.template, work, isKnown);

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type CallContext, newCallContext } from "../../service-kit/call-context.ts";
 import { canonicalEmail, isLookAlike } from "../../service-kit/canonical-email.ts";
 import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { enqueueStrangersMail, type MailBudgetDeps } from "../mail/mail-budget.ts";
@@ -77,20 +77,18 @@ export async function register(
     createdAt: deps.now(),
   };
   const evenOut = deps.registrationDiscloses ? undefined : sleep(LEAST_WRITING_MS);
-  const isNew = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      await lockAddresses(tx, [user.email]);
-      const isFree = !(await isReleasedLately(tx, user.email, user.createdAt));
-      const isInserted = isFree && (await insertUser(tx, { ...user, passwordHash }));
-      if (isInserted) {
-        await mailLink(tx, deps, user);
-        const { clientIp = "" } = typed;
-        // No actor: the address is not proven.
-        await tellAudit(tx, deps, { type: "user_registered", userId: user.id, clientIp }, context);
-      } else if (!deps.registrationDiscloses) await mailOwner(tx, deps, user);
-      return isInserted;
-    }),
-  );
+  const isNew = await transaction(deps.sql, async (tx) => {
+    await lockAddresses(tx, [user.email]);
+    const isFree = !(await isReleasedLately(tx, user.email, user.createdAt));
+    const isInserted = isFree && (await insertUser(tx, { ...user, passwordHash }));
+    if (isInserted) {
+      await mailLink(tx, deps, user);
+      const { clientIp = "" } = typed;
+      // No actor: the address is not proven.
+      await tellAudit(tx, deps, { type: "user_registered", userId: user.id, clientIp }, context);
+    } else if (!deps.registrationDiscloses) await mailOwner(tx, deps, user);
+    return isInserted;
+  });
   if (!isNew && deps.registrationDiscloses) throw new DomainError("email_already_registered");
   deps.wakeMailWorker();
   await evenOut;

@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql } from "../../service-kit/postgres.ts";
+import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { deleteIdentitiesSince, listIdentities } from "../identities/external-identity-store.ts";
 import { inUtc } from "../mail/in-utc.ts";
@@ -56,30 +56,28 @@ export async function resetPassword(
   context: CallContext,
 ): Promise<EndedSessions> {
   const link = await linkOf(deps, request);
-  const account = await orUnavailable(findAccountById(deps.sql, link.userId));
+  const account = await findAccountById(deps.sql, link.userId);
   if (account === undefined) throw linkRefused("reset_password");
   checkPassword(deps.passwordPolicy, request.newPassword, account.email, "newPassword");
   await refuseBreached(deps.passwordPolicy, request.newPassword);
   const { newPassword, clientIp = "" } = request;
   const next = { ...account, userId: account.id, newPassword, clientIp };
   const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
-  const end = await orUnavailable(
-    useLink(deps, "reset_password", link, async (tx, locked) => {
-      const change = { passwordHash, reason: "password_reset", clientIp } as const;
-      const end =
-        locked.credentialsProvenAt === null
-          ? await claimByReset(tx, deps, locked, change, context)
-          : await replacePassword(
-              tx,
-              deps,
-              locked,
-              { ...change, ways: await reviewWays(tx, deps, locked.id, request, context) },
-              context,
-            );
-      await setCredentialsProven(tx, locked.id, deps.now());
-      return end;
-    }),
-  );
+  const end = await useLink(deps, "reset_password", link, async (tx, locked) => {
+    const change = { passwordHash, reason: "password_reset", clientIp } as const;
+    const end =
+      locked.credentialsProvenAt === null
+        ? await claimByReset(tx, deps, locked, change, context)
+        : await replacePassword(
+            tx,
+            deps,
+            locked,
+            { ...change, ways: await reviewWays(tx, deps, locked.id, request, context) },
+            context,
+          );
+    await setCredentialsProven(tx, locked.id, deps.now());
+    return end;
+  });
   deps.wakeMailWorker();
   await clearGuesses(deps.throttle, { userId: account.id, email: account.email });
   return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
@@ -104,7 +102,7 @@ async function linkOf(
   deps: ResetPasswordDeps,
   { token, clientIp }: { token: string; clientIp?: string },
 ): Promise<OpenLink> {
-  const found = await orUnavailable(openLink(deps, "reset_password", token)).catch(ifLinkRefused);
+  const found = await openLink(deps, "reset_password", token).catch(ifLinkRefused);
   await spendOrRefuse(deps, { kind: "reset_password", clientIp, isKnown: found !== undefined });
   if (found === undefined) throw linkRefused("reset_password");
   return found;

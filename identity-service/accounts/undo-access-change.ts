@@ -1,5 +1,5 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
-import { orUnavailable, type TransactionSql } from "../../service-kit/postgres.ts";
+import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { deleteFlowsOfUser } from "../identities/oauth-store.ts";
 import { deletePasswordChangesOfUser } from "../login/password-change-store.ts";
@@ -32,18 +32,16 @@ export async function undoAccessChange(
   context: CallContext,
 ): Promise<EndedSessions> {
   const purpose = "undo_access_change";
-  const link = await orUnavailable(openLink(deps, purpose, token));
-  const end = await orUnavailable(
-    useLink(deps, purpose, link, async (tx, account) => {
-      const owed = await removeAccess(tx, deps, account, link, context);
-      const { id: userId, email: recipient } = account;
-      const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
-      const mail = { id: deps.newId(), userId, recipient };
-      await enqueueMail(tx, { ...mail, template: "reset-password", data }, deps.now());
-      await tellAudit(tx, deps, { type: REASON, userId, byOwner: true }, context);
-      return owed;
-    }),
-  );
+  const link = await openLink(deps, purpose, token);
+  const end = await useLink(deps, purpose, link, async (tx, account) => {
+    const owed = await removeAccess(tx, deps, account, link, context);
+    const { id: userId, email: recipient } = account;
+    const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
+    const mail = { id: deps.newId(), userId, recipient };
+    await enqueueMail(tx, { ...mail, template: "reset-password", data }, deps.now());
+    await tellAudit(tx, deps, { type: REASON, userId, byOwner: true }, context);
+    return owed;
+  });
   deps.wakeMailWorker();
   return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
 }

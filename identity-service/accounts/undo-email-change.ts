@@ -1,5 +1,5 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
-import { orUnavailable, type TransactionSql } from "../../service-kit/postgres.ts";
+import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { deleteFlowsOfUser } from "../identities/oauth-store.ts";
 import { killLinks } from "../mail/link-store.ts";
@@ -37,32 +37,30 @@ export async function undoEmailChange(
   context: CallContext,
 ): Promise<EndedSessions> {
   const purpose = "undo_email_change";
-  const link = await orUnavailable(openLink(deps, purpose, token));
-  const end = await orUnavailable(
-    useLink(deps, purpose, link, async (tx, account) => {
-      const { id: userId, email: presentEmail } = account;
-      const now = deps.now();
-      const oldEmail = link.newEmail ?? presentEmail;
-      await lockAddresses(tx, [presentEmail, oldEmail]);
-      if (!(await setEmail(tx, { userId, email: oldEmail, at: now }))) throw linkRefused(purpose);
-      const owed = link.areCredentialsProven
-        ? await removeSince(tx, deps, userId, link.createdAt, context)
-        : (
-            await evictCredentials(
-              tx,
-              deps,
-              account,
-              { reason: REASON, undoLinksFrom: link.createdAt },
-              context,
-            )
-          ).end;
-      const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
-      const mail = { id: deps.newId(), userId, recipient: oldEmail };
-      await enqueueMail(tx, { ...mail, template: "reset-password", data }, now);
-      await tellAudit(tx, deps, { type: "email_change_undone", userId, byOwner: true }, context);
-      return owed;
-    }),
-  );
+  const link = await openLink(deps, purpose, token);
+  const end = await useLink(deps, purpose, link, async (tx, account) => {
+    const { id: userId, email: presentEmail } = account;
+    const now = deps.now();
+    const oldEmail = link.newEmail ?? presentEmail;
+    await lockAddresses(tx, [presentEmail, oldEmail]);
+    if (!(await setEmail(tx, { userId, email: oldEmail, at: now }))) throw linkRefused(purpose);
+    const owed = link.areCredentialsProven
+      ? await removeSince(tx, deps, userId, link.createdAt, context)
+      : (
+          await evictCredentials(
+            tx,
+            deps,
+            account,
+            { reason: REASON, undoLinksFrom: link.createdAt },
+            context,
+          )
+        ).end;
+    const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
+    const mail = { id: deps.newId(), userId, recipient: oldEmail };
+    await enqueueMail(tx, { ...mail, template: "reset-password", data }, now);
+    await tellAudit(tx, deps, { type: "email_change_undone", userId, byOwner: true }, context);
+    return owed;
+  });
   deps.wakeMailWorker();
   return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
 }

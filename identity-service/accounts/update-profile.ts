@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, type Sql, transaction } from "../../service-kit/postgres.ts";
+import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
 import { setNames } from "../users/account-store.ts";
 import { getUser } from "../users/get-user.ts";
@@ -23,11 +23,9 @@ export async function updateProfile(
   const fields = [first?.problem, last?.problem].filter((problem) => problem !== undefined);
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
   const names = { userId, firstName: first?.name, lastName: last?.name, at: deps.now() };
-  await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      if (!(await setNames(tx, names))) throw new DomainError("not_found");
-      await tellAudit(tx, deps, { type: "profile_updated", userId, byOwner: true }, context);
-    }),
-  );
+  await transaction(deps.sql, async (tx) => {
+    if (!(await setNames(tx, names))) throw new DomainError("not_found");
+    await tellAudit(tx, deps, { type: "profile_updated", userId, byOwner: true }, context);
+  });
   return getUser(deps, userId);
 }

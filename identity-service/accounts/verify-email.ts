@@ -1,5 +1,4 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
-import { orUnavailable } from "../../service-kit/postgres.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
 import { openLink, type UseLinkDeps, useLink } from "../mail/use-link.ts";
 import type { ReauthenticateDeps } from "../passwords/reauthenticate.ts";
@@ -26,22 +25,20 @@ export async function verifyEmail(
   request: ProvenLink,
   context: CallContext,
 ): Promise<User> {
-  const link = await orUnavailable(openLink(deps, "verify_email", request.token));
+  const link = await openLink(deps, "verify_email", request.token);
   const shown = await showCredentials(deps, link, request, context.deadlineMs);
-  await orUnavailable(
-    useLink(deps, "verify_email", link, async (tx, account) => {
-      const { id: userId } = account;
-      if (shown === undefined) {
-        await setEmailVerified(tx, userId, deps.now());
-      } else {
-        assertStillShown(shown, account);
-        await setCredentialsProven(tx, userId, deps.now());
-      }
-      const reason = shown === undefined ? "by the link alone" : "with the credentials";
-      const { clientIp } = request;
-      await tellAudit(tx, deps, { type: "email_verified", userId, byOwner: true, reason, clientIp }, context);
-    }),
-  );
+  await useLink(deps, "verify_email", link, async (tx, account) => {
+    const { id: userId } = account;
+    if (shown === undefined) {
+      await setEmailVerified(tx, userId, deps.now());
+    } else {
+      assertStillShown(shown, account);
+      await setCredentialsProven(tx, userId, deps.now());
+    }
+    const reason = shown === undefined ? "by the link alone" : "with the credentials";
+    const { clientIp } = request;
+    await tellAudit(tx, deps, { type: "email_verified", userId, byOwner: true, reason, clientIp }, context);
+  });
   const user = await getUser(deps, link.userId);
   await clearGuesses(deps.throttle, { userId: user.id, email: user.email });
   return user;

@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { forgetGuesses, type Throttle } from "../throttle/throttle.ts";
 import { eraseUser, lockAccount } from "../users/account-store.ts";
@@ -23,19 +23,17 @@ export async function deleteUser(
   context: CallContext,
 ): Promise<readonly string[]> {
   if (!isUuid(userId)) throw new DomainError("not_found");
-  const { end, erased } = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const admins = await lockAdminsFor(tx, userId);
-      const account = await lockAccount(tx, userId);
-      if (account === undefined) throw new DomainError("not_found");
-      // By the stored id: a UUID has more than one spelling.
-      if (account.isAdmin) assertOtherAdmin(admins, account.id);
-      await tellErasure(tx, deps, account, {}, context);
-      const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
-      await eraseUser(tx, account.id);
-      return { end: owed, erased: { userId: account.id, email: account.email } };
-    }),
-  );
+  const { end, erased } = await transaction(deps.sql, async (tx) => {
+    const admins = await lockAdminsFor(tx, userId);
+    const account = await lockAccount(tx, userId);
+    if (account === undefined) throw new DomainError("not_found");
+    // By the stored id: a UUID has more than one spelling.
+    if (account.isAdmin) assertOtherAdmin(admins, account.id);
+    await tellErasure(tx, deps, account, {}, context);
+    const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
+    await eraseUser(tx, account.id);
+    return { end: owed, erased: { userId: account.id, email: account.email } };
+  });
   await forgetGuesses(deps.throttle, erased);
   return endSessions(deps, end, context);
 }

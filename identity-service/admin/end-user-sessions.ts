@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { lockAccount } from "../users/account-store.ts";
@@ -18,13 +18,11 @@ export async function endUserSessions(
   context: CallContext,
 ): Promise<readonly string[]> {
   if (!isUuid(userId)) throw new DomainError("not_found");
-  const end = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const account = await lockAccount(tx, userId);
-      if (account === undefined) throw new DomainError("not_found");
-      await tellAudit(tx, deps, { type: "sessions_ended", userId: account.id }, context);
-      return owesSessionEnd(tx, deps, { userId: account.id, reason: "ended_by_admin" });
-    }),
-  );
+  const end = await transaction(deps.sql, async (tx) => {
+    const account = await lockAccount(tx, userId);
+    if (account === undefined) throw new DomainError("not_found");
+    await tellAudit(tx, deps, { type: "sessions_ended", userId: account.id }, context);
+    return owesSessionEnd(tx, deps, { userId: account.id, reason: "ended_by_admin" });
+  });
   return endSessions(deps, end, context);
 }

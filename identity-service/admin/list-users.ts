@@ -1,6 +1,6 @@
 import { validate as isUuid } from "uuid";
 import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import type { ManagedUser } from "../users/user.ts";
 import { selectUsers, type UserFilter } from "./user-admin-store.ts";
 
@@ -30,7 +30,7 @@ export async function listUsers(deps: { sql: Sql }, request: ListUsersRequest): 
   const { cursor, limit, ...filter } = request;
   const problems = problemsOf(request);
   if (problems.length > 0) throw new DomainError("validation_failed", undefined, { fields: problems });
-  const users = await orUnavailable(selectUsers(deps.sql, { ...filter, before: cursor, limit: limit + 1 }));
+  const users = await selectUsers(deps.sql, { ...filter, before: cursor, limit: limit + 1 });
   const page = users.slice(0, limit);
   return { users: page, nextCursor: users.length > limit ? page.at(-1)?.user.id : undefined };
 }

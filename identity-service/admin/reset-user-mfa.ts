@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
 import { deleteSecondFactor, lockUserForMfa } from "../mfa/mfa-store.ts";
@@ -25,16 +25,14 @@ export async function resetUserMfa(
   context: CallContext,
 ): Promise<readonly string[]> {
   if (!isUuid(userId)) throw new DomainError("not_found");
-  const end = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const user = await lockUserForMfa(tx, userId);
-      if (user === undefined) throw new DomainError("not_found");
-      if (!(await deleteSecondFactor(tx, userId))) return undefined;
-      await enqueueMfaNotice(tx, deps, user, "mfa-disabled", { clientIp: "", userAgent: "" });
-      await tellAudit(tx, deps, { type: "mfa_reset", userId: user.id }, context);
-      return owesSessionEnd(tx, deps, { userId, reason: "mfa_reset" });
-    }),
-  );
+  const end = await transaction(deps.sql, async (tx) => {
+    const user = await lockUserForMfa(tx, userId);
+    if (user === undefined) throw new DomainError("not_found");
+    if (!(await deleteSecondFactor(tx, userId))) return undefined;
+    await enqueueMfaNotice(tx, deps, user, "mfa-disabled", { clientIp: "", userAgent: "" });
+    await tellAudit(tx, deps, { type: "mfa_reset", userId: user.id }, context);
+    return owesSessionEnd(tx, deps, { userId, reason: "mfa_reset" });
+  });
   if (end === undefined) return [];
   deps.wakeMailWorker();
   return endSessions(deps, end, context);

@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import { type AccountEvent, tellAudit } from "../audit/tell-audit.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { Throttle } from "../throttle/throttle.ts";
@@ -39,27 +39,24 @@ export async function setUserAccess(
 ): Promise<{ user: ManagedUser; sessionIds: readonly string[] }> {
   const { userId } = access;
   if (!isUuid(userId)) throw new DomainError("not_found");
-  const { user, end } = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const admins = await lockAdminsFor(tx, userId);
-      const before = await lockManagedUser(tx, userId);
-      if (before === undefined) throw new DomainError("not_found");
-      const role = access.role ?? before.user.role;
-      const status = access.status ?? before.status;
-      const staysAdmin = role === "ADMIN" && status === "active";
-      if (before.user.role === "ADMIN" && !staysAdmin) assertOtherAdmin(admins, before.user.id);
-      const mustChangePassword = access.mustChangePassword ?? before.mustChangePassword;
-      const after = { ...before, user: { ...before.user, role }, status, mustChangePassword };
-      const events = changesOf(before, after);
-      if (events.length > 0)
-        await setAccess(tx, { userId, role, status, mustChangePassword, at: deps.now() });
-      for (const event of events) await tellAudit(tx, deps, { ...event, userId: before.user.id }, context);
-      const reason = reasonToEnd(access, events);
-      const owed =
-        reason === undefined ? undefined : await owesSessionEnd(tx, deps, { userId: before.user.id, reason });
-      return { user: after, end: owed };
-    }),
-  );
+  const { user, end } = await transaction(deps.sql, async (tx) => {
+    const admins = await lockAdminsFor(tx, userId);
+    const before = await lockManagedUser(tx, userId);
+    if (before === undefined) throw new DomainError("not_found");
+    const role = access.role ?? before.user.role;
+    const status = access.status ?? before.status;
+    const staysAdmin = role === "ADMIN" && status === "active";
+    if (before.user.role === "ADMIN" && !staysAdmin) assertOtherAdmin(admins, before.user.id);
+    const mustChangePassword = access.mustChangePassword ?? before.mustChangePassword;
+    const after = { ...before, user: { ...before.user, role }, status, mustChangePassword };
+    const events = changesOf(before, after);
+    if (events.length > 0) await setAccess(tx, { userId, role, status, mustChangePassword, at: deps.now() });
+    for (const event of events) await tellAudit(tx, deps, { ...event, userId: before.user.id }, context);
+    const reason = reasonToEnd(access, events);
+    const owed =
+      reason === undefined ? undefined : await owesSessionEnd(tx, deps, { userId: before.user.id, reason });
+    return { user: after, end: owed };
+  });
   if (access.status === "active")
     await clearGuesses(deps.throttle, { userId: user.user.id, email: user.user.email });
   return { user, sessionIds: end === undefined ? [] : await endSessions(deps, end, context) };

@@ -1,7 +1,7 @@
 import { validate as isUuid } from "uuid";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, type Sql, transaction } from "../../service-kit/postgres.ts";
+import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
 import { clearGuesses, type Throttle } from "../throttle/throttle.ts";
 import { lockAccount } from "../users/account-store.ts";
@@ -18,13 +18,11 @@ export interface UnlockUserDeps extends TellAuditDeps {
  */
 export async function unlockUser(deps: UnlockUserDeps, userId: string, context: CallContext): Promise<void> {
   if (!isUuid(userId)) throw new DomainError("not_found");
-  const account = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const locked = await lockAccount(tx, userId);
-      if (locked === undefined) throw new DomainError("not_found");
-      await tellAudit(tx, deps, { type: "unlocked", userId: locked.id }, context);
-      return locked;
-    }),
-  );
+  const account = await transaction(deps.sql, async (tx) => {
+    const locked = await lockAccount(tx, userId);
+    if (locked === undefined) throw new DomainError("not_found");
+    await tellAudit(tx, deps, { type: "unlocked", userId: locked.id }, context);
+    return locked;
+  });
   await clearGuesses(deps.throttle, { userId: account.id, email: account.email });
 }

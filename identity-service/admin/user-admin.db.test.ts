@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
+import { Secret } from "../../service-kit/config.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
-import { transaction } from "../../service-kit/postgres.ts";
+import { connectPostgres, transaction } from "../../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { login } from "../login/login.ts";
@@ -293,16 +294,22 @@ test("a change of a user waits for no administrator; one of an administrator cou
   await plant("ADMIN", 902);
   const user = await plant("USER", 903);
   const other = await plant("USER", 904);
-  const refused = { code: "service_unavailable" };
+  const config = {
+    DATABASE_URL: database.url,
+    DATABASE_PASSWORD_FILE: new Secret(database.password),
+    DATABASE_POOL_SIZE: 1,
+  };
+  const service = connectPostgres(config, "test", deps.logger); // waits for a lock no longer than a service does
+  const refused = { code: "service_unavailable", cause: { code: "55P03" } };
   await transaction(database.sql, async (tx) => {
     await lockActiveAdmins(tx);
     await setUserAccess(deps, { userId: user, status: "disabled" }, context());
     await setUserAccess(deps, { userId: user, role: "AUDITOR" }, context());
     await deleteUser(deps, other, context());
-    await expect(setUserAccess(deps, { userId: admin, status: "disabled" }, context())).rejects.toMatchObject(
-      refused,
-    );
+    const change = setUserAccess({ ...deps, sql: service }, { userId: admin, status: "disabled" }, context());
+    await expect(change).rejects.toMatchObject(refused);
   });
+  await service.end();
   await setUserAccess(deps, { userId: admin, status: "disabled" }, context());
 });
 

@@ -1,4 +1,4 @@
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import { MFA_METHODS, type MfaMethod } from "../mfa/check-mfa-code.ts";
 import { deleteEndedChallenges, type FirstFactor, insertMfaChallenge } from "../mfa/mfa-store.ts";
 import { newMfaToken } from "./mfa-token.ts";
@@ -48,7 +48,7 @@ export async function beginMfaChallenge(
   const ip = login.clientIp.slice(0, MAX_IP_CHARACTERS);
   const userAgent = login.userAgent.replaceAll("\0", "").slice(0, MAX_USER_AGENT_CHARACTERS).toWellFormed();
   const challenge = { tokenHash, userId, firstFactor, sessionEpoch, createdAt, expiresAt, ip, userAgent };
-  await orUnavailable(insertMfaChallenge(deps.sql, challenge));
-  await orUnavailable(deleteEndedChallenges(deps.sql, new Date(createdAt.getTime() - KEPT_MS), MAX_DELETED));
+  await insertMfaChallenge(deps.sql, challenge);
+  await deleteEndedChallenges(deps.sql, new Date(createdAt.getTime() - KEPT_MS), MAX_DELETED);
   return { tempToken, methods: MFA_METHODS, userId };
 }

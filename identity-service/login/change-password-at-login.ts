@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import { type HashNewPasswordDeps, hashNewPassword } from "../passwords/hash-new-password.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";
 import { replacePassword } from "../passwords/replace-password.ts";
@@ -63,10 +63,10 @@ export async function changePasswordAtLogin(
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw refused();
   const which = { tokenHash, now: deps.now(), maxTries: MAX_TRIES };
-  const open = await orUnavailable(findOpenPasswordChange(deps.sql, which));
+  const open = await findOpenPasswordChange(deps.sql, which);
   if (open === undefined) throw refused();
   checkPassword(deps.passwordPolicy, newPassword, open.email, "newPassword");
-  if (!(await orUnavailable(countPasswordChangeTry(deps.sql, which)))) throw refused();
+  if (!(await countPasswordChangeTry(deps.sql, which))) throw refused();
   await refuseBreached(deps.passwordPolicy, newPassword);
   const next = { ...open, newPassword, mustChangePassword: true, clientIp };
   const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
@@ -92,22 +92,20 @@ async function change(
 ): Promise<Changed> {
   const { tokenHash, open, passwordHash, attempt } = step;
   const { userId } = open;
-  return orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const account = await lockAccount(tx, userId);
-      const isUsed = await consumePasswordChange(tx, { tokenHash, now: deps.now() });
-      // The policy and the old password were looked at for this address and this hash.
-      const isSame = account?.email === open.email && account.passwordHash === open.passwordHash;
-      if (account === undefined || !isUsed || !isSame) throw refused();
-      const origin = { clientIp: attempt.clientIp, userAgent: attempt.userAgent };
-      const reason = "password_changed";
-      const end = await replacePassword(tx, deps, account, { passwordHash, reason, ...origin }, context);
-      const user = await findUser(tx, userId);
-      const sessionEpoch = await findSessionEpoch(tx, userId);
-      if (user === undefined || sessionEpoch === undefined) throw refused();
-      return { user, end, sessionEpoch };
-    }),
-  );
+  return transaction(deps.sql, async (tx) => {
+    const account = await lockAccount(tx, userId);
+    const isUsed = await consumePasswordChange(tx, { tokenHash, now: deps.now() });
+    // The policy and the old password were looked at for this address and this hash.
+    const isSame = account?.email === open.email && account.passwordHash === open.passwordHash;
+    if (account === undefined || !isUsed || !isSame) throw refused();
+    const origin = { clientIp: attempt.clientIp, userAgent: attempt.userAgent };
+    const reason = "password_changed";
+    const end = await replacePassword(tx, deps, account, { passwordHash, reason, ...origin }, context);
+    const user = await findUser(tx, userId);
+    const sessionEpoch = await findSessionEpoch(tx, userId);
+    if (user === undefined || sessionEpoch === undefined) throw refused();
+    return { user, end, sessionEpoch };
+  });
 }
 
 function refused(cause?: unknown): DomainError {

@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { checkMfaCode, type DeviceShown, type MfaMethod, refuseWrongCode } from "../mfa/check-mfa-code.ts";
 import type { MfaDeps, TypedCode } from "../mfa/mfa-deps.ts";
@@ -55,9 +55,7 @@ export async function completeMfaLogin(
 ): Promise<CompletedLogin | { passwordChange: PendingPasswordChange }> {
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw new DomainError("mfa_token_invalid");
-  const passed = await orUnavailable(
-    transaction(deps.sql, (tx) => pass(tx, deps, { tokenHash, attempt, context })),
-  );
+  const passed = await transaction(deps.sql, (tx) => pass(tx, deps, { tokenHash, attempt, context }));
   // After the commit: the try is counted.
   if (passed === undefined) refuseWrongCode(deps);
   const { user, firstFactor, method, sessionEpoch, passwordChange } = passed;

@@ -2,7 +2,7 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import type { PasswordHasher, Verdict } from "../passwords/password-hasher.ts";
 import { beginSession } from "../sessions/begin-session.ts";
 import type { SessionTokens, TokenService } from "../sessions/token-service-client.ts";
@@ -68,7 +68,7 @@ export async function login(
   context: CallContext,
 ): Promise<CompletedLogin | UnfinishedLogin> {
   const email = canonicalEmail(attempt.email);
-  const account = email === undefined ? undefined : await orUnavailable(findAccountForLogin(deps.sql, email));
+  const account = email === undefined ? undefined : await findAccountForLogin(deps.sql, email);
   const verdict = await deps.passwords.verify(account, attempt.password, context.deadlineMs, {
     address: email ?? attempt.email,
   });
@@ -96,7 +96,7 @@ export async function login(
   }
   if (account.mustChangePassword) {
     const login = { userId: user.id, sessionEpoch, amr };
-    return { passwordChange: await orUnavailable(beginPasswordChange(deps.sql, deps, login)) };
+    return { passwordChange: await beginPasswordChange(deps.sql, deps, login) };
   }
   const tokens = await beginSession(
     deps,

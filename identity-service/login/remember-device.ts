@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { v5 as uuidv5 } from "uuid";
 import { networkOf } from "../../service-kit/network-of.ts";
-import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import { describeBrowser } from "../mail/describe-browser.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { knownAddress } from "../mail/known-address.ts";
@@ -41,34 +41,32 @@ export async function rememberDevice(deps: RememberDeviceDeps, origin: LoginOrig
   const { user } = origin;
   const known = deps.deviceTokens.read(origin.deviceToken);
   if (known?.userId === user.id) {
-    const account = await orUnavailable(findDeviceAccount(deps.sql, user.id));
+    const account = await findDeviceAccount(deps.sql, user.id);
     if (account?.passwordEpoch === known.passwordEpoch) {
       const { passwordEpoch, email } = account;
       const login = { userId: user.id, email, passwordEpoch, clientIp: origin.clientIp };
-      await orUnavailable(rememberNetwork(deps.sql, deps, login));
+      await rememberNetwork(deps.sql, deps, login);
       return deps.deviceTokens.issue(known);
     }
   }
   const browser = describeBrowser(origin.userAgent);
-  const remembered = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const owner = await lockDeviceOwner(tx, user.id);
-      // Erased meanwhile: its mails are gone, and none comes after.
-      if (owner === undefined) return undefined;
-      const { passwordEpoch, firstLoginAt } = owner;
-      const device = { id: deps.newId(), userId: user.id, passwordEpoch };
-      const { clientIp } = origin;
-      await rememberNetwork(tx, deps, { userId: user.id, email: user.email, passwordEpoch, clientIp });
-      if (firstLoginAt === null) {
-        await noteFirstLogin(tx, user.id, deps.now());
-        return { device, isNotified: false };
-      }
-      const data = { occurredAt: inUtc(deps.now()), ip: knownAddress(origin.clientIp), browser };
-      const id = noticeId(user.id, browser, networkOf(origin.clientIp));
-      const mail = { id, userId: user.id, recipient: user.email, template: "new-device", data } as const;
-      return { device, isNotified: await enqueueMail(tx, mail, deps.now()) };
-    }),
-  );
+  const remembered = await transaction(deps.sql, async (tx) => {
+    const owner = await lockDeviceOwner(tx, user.id);
+    // Erased meanwhile: its mails are gone, and none comes after.
+    if (owner === undefined) return undefined;
+    const { passwordEpoch, firstLoginAt } = owner;
+    const device = { id: deps.newId(), userId: user.id, passwordEpoch };
+    const { clientIp } = origin;
+    await rememberNetwork(tx, deps, { userId: user.id, email: user.email, passwordEpoch, clientIp });
+    if (firstLoginAt === null) {
+      await noteFirstLogin(tx, user.id, deps.now());
+      return { device, isNotified: false };
+    }
+    const data = { occurredAt: inUtc(deps.now()), ip: knownAddress(origin.clientIp), browser };
+    const id = noticeId(user.id, browser, networkOf(origin.clientIp));
+    const mail = { id, userId: user.id, recipient: user.email, template: "new-device", data } as const;
+    return { device, isNotified: await enqueueMail(tx, mail, deps.now()) };
+  });
   if (remembered?.isNotified) deps.wakeMailWorker();
   return remembered === undefined ? "" : deps.deviceTokens.issue(remembered.device);
 }

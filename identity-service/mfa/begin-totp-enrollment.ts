@@ -1,5 +1,5 @@
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import {
   isStill,
   type ReauthenticateDeps,
@@ -46,15 +46,13 @@ export async function beginTotpEnrollment(
   const checked = await reauthenticate(deps, request, deadlineMs);
   const secret = deps.randomBytes(TOTP_SECRET_BYTES);
   const sealed = sealTotpSecret(deps.mfaKeys, userId, secret);
-  await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const account = await lockAccount(tx, userId);
-      if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
-      if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
-      const isKept = await replaceUnconfirmedSecret(tx, { userId, createdAt: deps.now(), ...sealed });
-      if (!isKept) throw new DomainError("mfa_already_enabled");
-    }),
-  );
+  await transaction(deps.sql, async (tx) => {
+    const account = await lockAccount(tx, userId);
+    if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
+    if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
+    const isKept = await replaceUnconfirmedSecret(tx, { userId, createdAt: deps.now(), ...sealed });
+    if (!isKept) throw new DomainError("mfa_already_enabled");
+  });
   const url = otpauthUrl(secret, deps.mfaIssuer, checked.email);
   return { secret: totpSecretText(secret), otpauthUrl: url, qrCode: qrCodeDataUrl(url) };
 }

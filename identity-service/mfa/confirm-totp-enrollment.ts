@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import type { MakeLinkDeps } from "../mail/make-link.ts";
 import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.ts";
@@ -51,7 +51,7 @@ export async function confirmTotpEnrollment(
   request: EnrollmentConfirmation,
   context: CallContext,
 ): Promise<ConfirmedEnrollment> {
-  const enabled = await orUnavailable(transaction(deps.sql, (tx) => enable(tx, deps, request, context)));
+  const enabled = await transaction(deps.sql, (tx) => enable(tx, deps, request, context));
   // After the commit: the try is counted.
   if (enabled === undefined) throw new DomainError("mfa_code_invalid");
   deps.wakeMailWorker();

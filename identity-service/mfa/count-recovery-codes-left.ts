@@ -1,4 +1,4 @@
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import type { User } from "../users/user.ts";
 import { countRecoveryCodes } from "./mfa-store.ts";
 
@@ -8,5 +8,5 @@ import { countRecoveryCodes } from "./mfa-store.ts";
  * @throws {DomainError} `service_unavailable`.
  */
 export async function countRecoveryCodesLeft(deps: { sql: Sql }, user: User): Promise<number | undefined> {
-  return user.mfaEnabled ? orUnavailable(countRecoveryCodes(deps.sql, user.id)) : undefined;
+  return user.mfaEnabled ? countRecoveryCodes(deps.sql, user.id) : undefined;
 }

@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { isStill, type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
 import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.ts";
@@ -33,9 +33,7 @@ export async function disableTotp(
   context: CallContext,
 ): Promise<readonly string[]> {
   const checked = await reauthenticate(deps, request, context.deadlineMs);
-  const end = await orUnavailable(
-    transaction(deps.sql, (tx) => disable(tx, deps, { request, checked, context })),
-  );
+  const end = await transaction(deps.sql, (tx) => disable(tx, deps, { request, checked, context }));
   // After the commit: the try is counted.
   if (end === undefined) refuseWrongCode(deps);
   deps.wakeMailWorker();

@@ -1,5 +1,5 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
-import { orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
@@ -24,19 +24,17 @@ export async function regenerateRecoveryCodes(
   context: CallContext,
 ): Promise<string[]> {
   const { userId, clientIp, userAgent } = request;
-  const codes = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const user = await lockUserForMfa(tx, userId);
-      if (user === undefined || !user.isActive) return undefined;
-      const method = await checkMfaCode(tx, deps, user, request, "session", context);
-      if (method === undefined) return undefined;
-      const given = await giveRecoveryCodes(tx, deps, userId);
-      await enqueueMfaNotice(tx, deps, user, "recovery-codes-renewed", request);
-      const type = "recovery_codes_renewed";
-      await tellAudit(tx, deps, { type, userId, byOwner: true, clientIp, userAgent }, context);
-      return given;
-    }),
-  );
+  const codes = await transaction(deps.sql, async (tx) => {
+    const user = await lockUserForMfa(tx, userId);
+    if (user === undefined || !user.isActive) return undefined;
+    const method = await checkMfaCode(tx, deps, user, request, "session", context);
+    if (method === undefined) return undefined;
+    const given = await giveRecoveryCodes(tx, deps, userId);
+    await enqueueMfaNotice(tx, deps, user, "recovery-codes-renewed", request);
+    const type = "recovery_codes_renewed";
+    await tellAudit(tx, deps, { type, userId, byOwner: true, clientIp, userAgent }, context);
+    return given;
+  });
   // After the commit: the try is counted.
   if (codes === undefined) refuseWrongCode(deps);
   deps.wakeMailWorker();

@@ -1,6 +1,5 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable } from "../../service-kit/postgres.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { insertFlow, type OAuthFlow } from "../identities/oauth-store.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
@@ -77,18 +76,16 @@ export async function beginOAuthLogin(
   const createdAt = deps.now();
   const expiresAt = new Date(createdAt.getTime() + FLOW_LIFETIME_S * 1_000);
   const stateHash = hashOf(state);
-  await orUnavailable(
-    insertFlow(deps.sql, {
-      stateHash,
-      browserHash,
-      provider: party.name,
-      returnTo,
-      codeChallenge,
-      ...link,
-      createdAt,
-      expiresAt,
-    }),
-  );
+  await insertFlow(deps.sql, {
+    stateHash,
+    browserHash,
+    provider: party.name,
+    returnTo,
+    codeChallenge,
+    ...link,
+    createdAt,
+    expiresAt,
+  });
   const isSecure = deps.isPublicOriginSecure;
   return { authorizationUrl: authorizationUrl.href, browserToken, expiresInS: FLOW_LIFETIME_S, isSecure };
 }
@@ -114,11 +111,11 @@ async function linkOf(
 ): Promise<Pick<OAuthFlow, "linkUserId" | "linkSessionEpoch" | "linkSessionId">> {
   if (owner === undefined) return { linkUserId: null, linkSessionEpoch: null, linkSessionId: null };
   // Read before the proof: whatever ends sessions after it ends the flow too.
-  const linkSessionEpoch = await orUnavailable(findSessionEpoch(deps.sql, owner.userId));
+  const linkSessionEpoch = await findSessionEpoch(deps.sql, owner.userId);
   const account = await proveOwner(deps, owner, context.deadlineMs);
   if (linkSessionEpoch === undefined) throw new DomainError("invalid_credentials");
   if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
-  const linked = await orUnavailable(listIdentities(deps.sql, owner.userId));
+  const linked = await listIdentities(deps.sql, owner.userId);
   if (linked.some(({ provider }) => provider === party.name)) throw new DomainError("already_linked");
   return { linkUserId: owner.userId, linkSessionEpoch, linkSessionId: owner.sessionId || null };
 }

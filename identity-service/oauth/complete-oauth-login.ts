@@ -1,6 +1,5 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import { orUnavailable } from "../../service-kit/postgres.ts";
 import type { LinkedIdentity } from "../identities/external-identity-store.ts";
 import { insertCode, type OAuthFlow, takeFlow } from "../identities/oauth-store.ts";
 import type { PendingLogin } from "../login/begin-mfa-challenge.ts";
@@ -89,7 +88,7 @@ async function takeFlowOf(deps: OAuthDeps, arrival: OAuthArrival): Promise<OAuth
   const browserHash = isOurs ? handleHash(arrival.browserToken) : undefined;
   if (stateHash === undefined || browserHash === undefined) throw new DomainError("oauth_state_invalid");
   const wanted = { stateHash, browserHash, provider: arrival.provider, now: deps.now() };
-  const flow = await orUnavailable(takeFlow(deps.sql, wanted));
+  const flow = await takeFlow(deps.sql, wanted);
   if (flow === undefined) throw new DomainError("oauth_state_invalid");
   return flow;
 }
@@ -114,10 +113,10 @@ async function completeFlow(
     const owner = { userId: flow.linkUserId, sessionEpoch: flow.linkSessionEpoch };
     const began = { userId: flow.linkUserId, sessionId: flow.linkSessionId };
     if (!(await isStillLoggedIn(deps, began, context))) throw new DomainError("oauth_failed");
-    const identity = await orUnavailable(linkIdentity(deps, arrived, owner, context));
+    const identity = await linkIdentity(deps, arrived, owner, context);
     return { result: { kind: "linked", identity }, endedSessionIds: [] };
   }
-  const { account, end } = await orUnavailable(accountOfPerson(deps, arrived, context));
+  const { account, end } = await accountOfPerson(deps, arrived, context);
   deps.wakeMailWorker();
   // Before the new session, which must not be among them.
   const endedSessionIds = end === undefined ? [] : await endSessions(deps, end, context);
@@ -147,6 +146,6 @@ async function makeCode(deps: OAuthDeps, account: Account, codeChallenge: string
   const authTime = deps.now();
   const expiresAt = new Date(authTime.getTime() + CODE_LIFETIME_MS);
   const facts = { codeHash, codeChallenge, userId: user.id, sessionEpoch, authTime, expiresAt };
-  await orUnavailable(insertCode(deps.sql, facts));
+  await insertCode(deps.sql, facts);
   return { kind: "code", code, userId: user.id };
 }

@@ -1,6 +1,5 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable } from "../../service-kit/postgres.ts";
 import { takeCode } from "../identities/oauth-store.ts";
 import type { PendingLogin } from "../login/begin-mfa-challenge.ts";
 import type { CompletedLogin } from "../login/login.ts";
@@ -24,11 +23,11 @@ export async function exchangeOAuthCode(
   context: CallContext,
 ): Promise<CompletedLogin | { pending: PendingLogin }> {
   const codeHash = handleHash(request.code);
-  const taken = codeHash && (await orUnavailable(takeCode(deps.sql, { codeHash, now: deps.now() })));
+  const taken = codeHash && (await takeCode(deps.sql, { codeHash, now: deps.now() }));
   const isBound =
     VERIFIER.test(request.codeVerifier) && taken?.codeChallenge === challengeOf(request.codeVerifier);
   if (taken === undefined || !isBound) throw new DomainError("oauth_code_invalid");
-  const account = await orUnavailable(findAccountOfUser(deps.sql, taken.userId));
+  const account = await findAccountOfUser(deps.sql, taken.userId);
   if (account?.status !== "active" || account.sessionEpoch !== taken.sessionEpoch) {
     throw new DomainError("oauth_code_invalid");
   }

@@ -1,5 +1,4 @@
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable } from "../../service-kit/postgres.ts";
 import { type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
 import { findAccountById, type LockedAccount } from "../users/account-store.ts";
 
@@ -37,7 +36,7 @@ export async function proveOwner(
   owner: IdentityOwner,
   deadlineMs: number,
 ): Promise<LockedAccount> {
-  const account = await orUnavailable(findAccountById(deps.sql, owner.userId));
+  const account = await findAccountById(deps.sql, owner.userId);
   if (account?.isActive !== true) throw new DomainError("invalid_credentials");
   if (account.passwordHash !== null) {
     if (owner.password === "") throw new DomainError("reauthentication_required");

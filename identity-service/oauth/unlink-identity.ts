@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { deleteIdentity, listIdentities } from "../identities/external-identity-store.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
@@ -25,9 +25,7 @@ export async function unlinkIdentity(
   context: CallContext,
 ): Promise<readonly string[]> {
   const checked = await proveOwner(deps, owner, context.deadlineMs);
-  const end = await orUnavailable(
-    transaction(deps.sql, (tx) => unlink(tx, deps, { owner, provider, checked }, context)),
-  );
+  const end = await transaction(deps.sql, (tx) => unlink(tx, deps, { owner, provider, checked }, context));
   deps.wakeMailWorker();
   return endSessions(deps, end, context);
 }

@@ -1,5 +1,5 @@
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import { countGuess } from "../throttle/count-guess.ts";
 import { reauthenticationOf, type Throttle } from "../throttle/throttle.ts";
 import { findAccountById, type LockedAccount } from "../users/account-store.ts";
@@ -41,7 +41,7 @@ export async function reauthenticate(
     deadlineMs,
     () => undefined,
     async (isLocked) => {
-      const account = await orUnavailable(findAccountById(deps.sql, claim.userId));
+      const account = await findAccountById(deps.sql, claim.userId);
       const isKnown = account?.isActive === true && !isLocked;
       const credential = isKnown
         ? { user: { id: account.id }, passwordHash: account.passwordHash }

@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import { findUser } from "../users/user-store.ts";
 import { findSessionEpoch } from "./session-end-store.ts";
 import type { NewSession, SessionTokens, TokenService } from "./token-service-client.ts";
@@ -24,10 +24,10 @@ export async function beginSession(
 ): Promise<SessionTokens> {
   const tokens = await deps.tokenService.issueSession(session, context);
   // Read after the session is there: whoever raises the epoch later ends it with the others.
-  if ((await orUnavailable(findSessionEpoch(deps.sql, session.userId))) === epoch) return tokens;
+  if ((await findSessionEpoch(deps.sql, session.userId)) === epoch) return tokens;
   const { userId } = session;
   // Of an account that was erased meanwhile, token-service forgets where this login came from.
-  const isGone = (await orUnavailable(findUser(deps.sql, userId))) === undefined;
+  const isGone = (await findUser(deps.sql, userId)) === undefined;
   const reason = isGone ? "account_deleted" : "credentials_changed";
   await deps.tokenService.revokeSession({ sessionId: tokens.sessionId, userId, reason }, context);
   throw new DomainError("invalid_credentials");

@@ -1,6 +1,6 @@
 import { validate as isUuid } from "uuid";
 import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
-import { orUnavailable, type Sql, transaction } from "../../service-kit/postgres.ts";
+import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import { describeBrowser } from "../mail/describe-browser.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { knownAddress } from "../mail/known-address.ts";
@@ -42,14 +42,12 @@ export async function notifyRefreshReuse(deps: NotifyDeps, event: RefreshReuse):
     ip: knownAddress(event.ip),
     browser: describeBrowser(event.userAgent),
   };
-  const isNew = await orUnavailable(
-    transaction(deps.sql, async (tx) => {
-      const user = await findUser(tx, userId);
-      if (user === undefined) return false;
-      const mail: NewMail = { id: eventId, userId, recipient: user.email, template: "refresh-reuse", data };
-      return enqueueMail(tx, mail, deps.now());
-    }),
-  );
+  const isNew = await transaction(deps.sql, async (tx) => {
+    const user = await findUser(tx, userId);
+    if (user === undefined) return false;
+    const mail: NewMail = { id: eventId, userId, recipient: user.email, template: "refresh-reuse", data };
+    return enqueueMail(tx, mail, deps.now());
+  });
   if (isNew) deps.wakeMailWorker();
 }
 

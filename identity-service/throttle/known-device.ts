@@ -1,4 +1,4 @@
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import { findDeviceAccount } from "../users/user-store.ts";
 import type { DeviceTokens, KnownDevice } from "./device-token.ts";
 
@@ -32,6 +32,6 @@ export async function deviceOfAnyone(
 ): Promise<{ device: KnownDevice; email: string } | undefined> {
   const device = deps.deviceTokens.read(token);
   if (device === undefined) return undefined;
-  const owner = await orUnavailable(findDeviceAccount(deps.sql, device.userId));
+  const owner = await findDeviceAccount(deps.sql, device.userId);
   return owner?.passwordEpoch === device.passwordEpoch ? { device, email: owner.email } : undefined;
 }

@@ -1,4 +1,4 @@
-import { orUnavailable, type Sql, type TransactionSql } from "../../service-kit/postgres.ts";
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import { deleteOldNetworks, findNetworkOfAccount, insertKnownNetwork } from "./known-network-store.ts";
 import type { DigestNetwork } from "./network-digests.ts";
 import type { Standing } from "./throttle.ts";
@@ -24,7 +24,7 @@ export async function networkStanding(
 ): Promise<Standing | undefined> {
   const digests = deps.digestNetwork(account, clientIp);
   if (digests === undefined) return undefined;
-  const found = await orUnavailable(findNetworkOfAccount(deps.sql, { ...digests, email: account }));
+  const found = await findNetworkOfAccount(deps.sql, { ...digests, email: account });
   if (found.isOwn) return "own_network";
   return found.isUsed ? "used_network" : undefined;
 }

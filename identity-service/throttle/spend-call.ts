@@ -1,4 +1,3 @@
-import { orUnavailable } from "../../service-kit/postgres.ts";
 import { deviceOfAnyone, type KnownDeviceDeps } from "./known-device.ts";
 import type { KnownNetworkDeps } from "./known-network.ts";
 import { isNetworkUsed } from "./known-network-store.ts";
@@ -48,7 +47,6 @@ export async function spendAsKnown(
   // A network's own budget is shared with nobody, so being known does not help.
   if (call.isKnown || refusal?.limit !== undefined) return undefined;
   const digests = deps.digestNetwork("", clientIp);
-  const isKnown =
-    digests !== undefined && (await orUnavailable(isNetworkUsed(deps.sql, digests.networkDigest)));
+  const isKnown = digests !== undefined && (await isNetworkUsed(deps.sql, digests.networkDigest));
   return isKnown ? deps.throttle.spend({ kind, clientIp, isKnown }) : undefined;
 }

@@ -1,6 +1,6 @@
 import { validate as isUuid } from "uuid";
 import { DomainError } from "../../service-kit/errors.ts";
-import { orUnavailable, type Sql } from "../../service-kit/postgres.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
 import type { User } from "./user.ts";
 import { findUser } from "./user-store.ts";
 
@@ -10,7 +10,7 @@ import { findUser } from "./user-store.ts";
  * @throws {DomainError} `not_found`, also for an id that is no UUID; `service_unavailable`.
  */
 export async function getUser(deps: { sql: Sql }, userId: string): Promise<User> {
-  const user = isUuid(userId) ? await orUnavailable(findUser(deps.sql, userId)) : undefined;
+  const user = isUuid(userId) ? await findUser(deps.sql, userId) : undefined;
   if (user === undefined) throw new DomainError("not_found");
   return user;
 }

@@ -108,6 +108,8 @@ function serveConnection(socket: Socket, hear: (text: string) => FakeAnswer): vo
   });
 }
 
+/** The late answer to a simple statement that was answered with "nothing". */
+export const SELECTED = Buffer.concat([message("C", "SELECT\0"), message("Z", "I")]);
 const DENIED = message("E", "SERROR\0C42501\0Mpermission denied\0\0");
 
 function message(type: string, body: string): Buffer {

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { Secret } from "../../service-kit/config.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { connectPostgres, orUnavailable, transaction } from "../../service-kit/postgres.ts";
+import { connectPostgres, transaction } from "../../service-kit/postgres.ts";
 
 export interface TransactionCounts {
   acknowledged: number;
@@ -60,7 +60,7 @@ async function book(id: number): Promise<void> {
 async function attempt(id: number): Promise<void> {
   underWay += 1;
   try {
-    await orUnavailable(book(id));
+    await book(id);
     acknowledged.push(id);
   } catch (error) {
     if (error instanceof DomainError && error.code === "service_unavailable") unavailable += 1;
