@@ -14,10 +14,10 @@ import {
   type TestSequencer,
 } from "../../tests/support/audit-sequencer.ts";
 import type { TestDatabase } from "../../tests/support/postgres.ts";
+import { isConsistent, isIncluded } from "../../tests/support/verify-proof.ts";
 import { store } from "../entries/entry.fixture.ts";
 import { selectEntries, selectEntriesById, selectProvenEntries } from "../entries/entry-store.ts";
 import { proveConsistency, proveInclusion } from "../query/prove.ts";
-import { isConsistent, isIncluded } from "../verify-proof.fixture.ts";
 import { monthOf } from "./month.ts";
 import { createLeafPartitions } from "./retention-store.ts";
 import { selectUnnumbered } from "./sequencer-store.ts";

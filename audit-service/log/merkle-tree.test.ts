@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { corpusFolder, hasCorpus, readCorpus } from "../../tests/support/corpora.ts";
-import { isConsistent, isIncluded } from "../verify-proof.fixture.ts";
+import { isConsistent, isIncluded } from "../../tests/support/verify-proof.ts";
 import {
   consistencyRanges,
   growTree,
@@ -128,8 +128,43 @@ const vectorsOf = (kind: string) =>
     .map((name) => ({ name, vector: readCorpus<Vector>("merkle", join(kind, name)) }));
 const bytes = (text: string | null | undefined) => Buffer.from(text ?? "", "base64");
 
-// What accepts and refuses the vectors is what the proofs above are checked with: its word counts.
-describe.skipIf(!hasCorpus("merkle"))("the checks of these tests", () => {
+// The functions that check the proofs above are tested themselves: with changed proofs, and with vectors of others.
+test("an inclusion proof that is cut, longer, changed or of another place is refused", () => {
+  for (let size = 2; size <= 40; size += 1) {
+    const root = rootOf(size);
+    for (let index = 0; index < size; index += 1) {
+      const leafHash = LEAVES[index] as Buffer;
+      const proof = inclusionRanges(index, size).map(GROWN.hashOf);
+      for (const other of changesOf(proof)) {
+        expect(isIncluded({ index, size, leafHash, proof: other, root })).toBe(false);
+      }
+      for (const place of [{ index: index + 1 }, { index: -1 }, { size: index }]) {
+        expect(isIncluded({ index, size, leafHash, proof, root, ...place })).toBe(false);
+      }
+    }
+  }
+});
+
+test("a consistency proof that is cut, longer or changed is refused", () => {
+  for (let second = 2; second <= 40; second += 1) {
+    for (let first = 1; first < second; first += 1) {
+      const proof = consistencyRanges(first, second).map(GROWN.hashOf);
+      const roots = { firstRoot: rootOf(first), secondRoot: rootOf(second) };
+      for (const other of changesOf(proof)) {
+        expect(isConsistent({ first, second, proof: other, ...roots })).toBe(false);
+      }
+      expect(isConsistent({ first, second, proof, ...roots, secondRoot: LEAVES[0] as Buffer })).toBe(false);
+    }
+  }
+});
+
+function changesOf(proof: readonly Buffer[]): (readonly Buffer[])[] {
+  const stranger = hashLeaf("stranger");
+  const changed = proof.map((_, place) => proof.with(place, stranger));
+  return [proof.slice(1), proof.slice(0, -1), [...proof, stranger], [stranger, ...proof], ...changed];
+}
+
+describe.skipIf(!hasCorpus("merkle"))("vectors of others (skipped where there are none)", () => {
   test("accept and refuse inclusion proofs as the vectors say", () => {
     const vectors = vectorsOf("inclusion");
     expect(vectors.length).toBeGreaterThan(50);

@@ -11,12 +11,12 @@ import {
   type TestSequencer,
 } from "../../tests/support/audit-sequencer.ts";
 import type { TestDatabase } from "../../tests/support/postgres.ts";
+import { isConsistent, isIncluded } from "../../tests/support/verify-proof.ts";
 import { producedEntry, store } from "../entries/entry.fixture.ts";
 import type { EntryOrigin } from "../entries/entry.ts";
 import { isIdTaken, selectEntries } from "../entries/entry-store.ts";
 import { exportEntries } from "../query/export-entries.ts";
 import { proveConsistency, proveInclusion } from "../query/prove.ts";
-import { isConsistent, isIncluded } from "../verify-proof.fixture.ts";
 import { type CheckpointSigner, createCheckpointSigner } from "./checkpoint.ts";
 import { forgetOldKeys } from "./forget-old-keys.ts";
 import { runMaintenance } from "./maintain-log.ts";

@@ -15,12 +15,12 @@ import {
   testSequencer,
 } from "../../tests/support/audit-sequencer.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { isConsistent, isIncluded } from "../../tests/support/verify-proof.ts";
 import { producedEntry, store } from "../entries/entry.fixture.ts";
 import { selectEntries, selectProvenEntries } from "../entries/entry-store.ts";
 import { exportEntries } from "../query/export-entries.ts";
 import { getEntry } from "../query/get-entry.ts";
 import { proveConsistency, proveInclusion } from "../query/prove.ts";
-import { isConsistent, isIncluded } from "../verify-proof.fixture.ts";
 import { createCheckpointSigner } from "./checkpoint.ts";
 import { checkpointFile } from "./checkpoint-file.ts";
 import { growTree } from "./merkle-tree.ts";

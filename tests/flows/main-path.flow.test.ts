@@ -2,10 +2,10 @@ import { createHash, createPublicKey, randomUUID, verify } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { isConsistent, isIncluded } from "../../audit-service/verify-proof.fixture.ts";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
 import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
 import { databaseOfSystem } from "../support/system-database.ts";
+import { isConsistent, isIncluded } from "../support/verify-proof.ts";
 
 let system: System;
 let api: ApiClient;

@@ -45,6 +45,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "access-token",
       "housekeeping",
       "jws-corpora",
+      "jws-signature",
       "key-ring",
       "leaf-marker",
       "prove-refresh-token",

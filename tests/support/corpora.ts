@@ -1,10 +1,13 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 
-/** Test vectors written by others, beside the project and never part of it. */
+/**
+ * Test vectors of others, in a folder beside the repository. They are optional: the tests that use them are extras, and each promise
+ * also has a test without them.
+ */
 const CORPORA = resolve(import.meta.dirname, "..", "..", "..", "shared", "corpora");
 
-/** Whether the vectors are on this machine; without them their tests are skipped, visibly. */
+/** Whether these vectors are on this machine. Without them their tests are skipped and reported as such. */
 export function hasCorpus(name: string): boolean {
   return existsSync(join(CORPORA, name));
 }
