@@ -1,7 +1,7 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import type { BeginMfaChallengeDeps } from "./begin-mfa-challenge.ts";
 import { newMfaToken } from "./mfa-token.ts";
-import { deleteEndedPasswordChanges, insertPasswordChange } from "./password-change-store.ts";
+import { insertPasswordChange } from "./password-change-store.ts";
 
 export type BeginPasswordChangeDeps = Pick<BeginMfaChallengeDeps, "now" | "randomBytes" | "mfaChallengeTtlS">;
 
@@ -11,9 +11,6 @@ export interface PendingPasswordChange {
   tempToken: string;
   userId: string;
 }
-
-const KEPT_MS = 24 * 3_600_000;
-const MAX_DELETED = 100;
 
 /**
  * Begins the last part of a login to an account whose password must be changed. It is over after
@@ -31,6 +28,5 @@ export async function beginPasswordChange(
   const createdAt = deps.now();
   const expiresAt = new Date(createdAt.getTime() + deps.mfaChallengeTtlS * 1_000);
   await insertPasswordChange(sql, { ...login, tokenHash, createdAt, expiresAt });
-  await deleteEndedPasswordChanges(sql, new Date(createdAt.getTime() - KEPT_MS), MAX_DELETED);
   return { tempToken, userId: login.userId };
 }
