@@ -1,3 +1,4 @@
+import { fastifyCookie } from "@fastify/cookie";
 import fastify, { LogController } from "fastify";
 import type { AuditRecorder } from "../audit-client/audit-entry.ts";
 import type { Logger } from "../service-kit/logger.ts";
@@ -128,6 +129,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     app.register(
       async (scope: GatewayApp) => {
         if (prefix === "") noteRoutes(scope, documented);
+        await scope.register(fastifyCookie, { hook: false });
         registerOwnRoutes(scope, deps, paths);
       },
       { prefix },

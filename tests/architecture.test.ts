@@ -242,7 +242,7 @@ test("Fastify is imported in gateway, in examples and in token-client's plugin o
   const found = offences(
     sourceFiles(...SOURCE_FOLDERS),
     (target, { path }) =>
-      /^fastify(-plugin)?$/.test(target) &&
+      /^(@fastify\/.+|fastify(-plugin)?)$/.test(target) &&
       !["gateway", "examples"].includes(topFolder(path)) &&
       path !== "token-client/fastify-bearer-auth.ts",
   );

@@ -29,7 +29,9 @@ test("over HTTPS the cookie is Secure", async () => {
   const { app } = gateway(() => true);
   const headers = { "x-forwarded-proto": "https" };
   const answer = await send(app, { method: "POST", url: "/auth/login", body: BODY, headers });
-  expect(answer.headers["set-cookie"]).toMatch(/; Secure$/);
+  expect(answer.headers["set-cookie"]).toBe(
+    "gatehouse_device=1.user.device.123.proof_-; Max-Age=15552000; Path=/auth; HttpOnly; Secure; SameSite=Lax",
+  );
 });
 
 test.each([
@@ -39,6 +41,11 @@ test.each([
   ["gatehouse_device=a b", ""],
   [`gatehouse_device=${"x".repeat(257)}`, ""],
   ["other_gatehouse_device=1.a.b.c", ""],
+  ["gatehouse_device=1.a.b.c; gatehouse_device=2.x.y.z", "1.a.b.c"],
+  // A value is not decoded: what our tokens are not made of is no token.
+  ["gatehouse_device=%31.a.b.c", ""],
+  ['gatehouse_device="1.a.b.c"', ""],
+  ["gatehouse_device=1.a.b.c=d", ""],
 ])("with the cookie %s the device token is %j", async (cookie, expected) => {
   const { app, asked } = gateway();
   await send(app, { method: "POST", url: "/auth/login", body: BODY, headers: { cookie } });

@@ -25,10 +25,10 @@ export function browserTokenOf(
  * which `Strict` cookies do not go with. It is a GET for every provider: see the POST of `oauth-routes.ts`.
  */
 export function keepBrowserToken(reply: FastifyReply, departure: BeginOAuthLoginResponse): void {
-  const { browserToken, expiresInS, isSecure } = departure;
+  const { browserToken, expiresInS: maxAge, isSecure: secure } = departure;
   if (!TOKEN.test(browserToken)) throw new Error("identity-service sent a token that is none");
-  const name = isSecure ? `${SECURE_NAME}=${browserToken}; Secure` : `${NAME}=${browserToken}`;
-  reply.header("set-cookie", `${name}; Max-Age=${expiresInS}; Path=/; HttpOnly; SameSite=Lax`);
+  const options = { path: "/", maxAge, httpOnly: true, sameSite: "lax", secure } as const;
+  reply.setCookie(secure ? SECURE_NAME : NAME, browserToken, options);
 }
 
 function tokenIn(request: FastifyRequest, name: string): string {

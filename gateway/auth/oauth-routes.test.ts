@@ -47,7 +47,7 @@ test("a login begins with a redirect, and a cookie that only this origin can set
   expect(response.statusCode).toBe(302);
   expect(response.headers).toMatchObject({
     location: "https://id.example/authorize?x=y",
-    "set-cookie": `__Host-gatehouse_oauth=${BROWSER}; Secure; Max-Age=600; Path=/; HttpOnly; SameSite=Lax`,
+    "set-cookie": `__Host-gatehouse_oauth=${BROWSER}; Max-Age=600; Path=/; HttpOnly; Secure; SameSite=Lax`,
     "referrer-policy": "no-referrer",
     "cache-control": "no-store",
   });

@@ -51,9 +51,5 @@ export function keepDeviceToken(request: FastifyRequest, reply: FastifyReply, to
   }
   const { url = "" } = request.routeOptions;
   const path = `${url.slice(0, url.indexOf("/auth/"))}/auth`;
-  const secure = request.protocol === "https" ? "; Secure" : "";
-  reply.header(
-    "set-cookie",
-    `${NAME}=${token}; Max-Age=${MAX_AGE_S}; Path=${path}; HttpOnly; SameSite=Lax${secure}`,
-  );
+  reply.setCookie(NAME, token, { path, maxAge: MAX_AGE_S, httpOnly: true, sameSite: "lax", secure: "auto" });
 }
