@@ -6,8 +6,8 @@ import { expect, test } from "vitest";
 const ROOT = resolve(import.meta.dirname, "..");
 const SERVICES = ["gateway", "identity-service", "token-service", "audit-service"];
 const CLIENTS = ["token-client", "audit-client"];
-/** What the gateway and the operator's command line both read. */
-const SHARED = ["routes-file"];
+/** What some services share, besides the kit. */
+const SHARED = ["routes-file", "rate-limit"];
 const SOURCE_FOLDERS = ["service-kit", ...CLIENTS, ...SHARED, ...SERVICES, "cli", "examples", "deploy"];
 
 interface SourceFile {
@@ -158,9 +158,14 @@ test.each(CLIENTS)("%s imports service-kit and generated code only", (client) =>
   expect(offences(sourceFiles(client), (target) => ours.includes(topFolder(target)))).toEqual([]);
 });
 
-test("routes-file imports service-kit only; the command line imports no service", () => {
-  const ours = [...SERVICES, ...CLIENTS, "proto", "cli", "examples", "deploy", "tests"];
-  expect(offences(sourceFiles(...SHARED), (target) => ours.includes(topFolder(target)))).toEqual([]);
+test.each(SHARED)("%s imports service-kit only", (folder) => {
+  const ours = [...SERVICES, ...CLIENTS, ...SHARED, "proto", "cli", "examples", "deploy", "tests"].filter(
+    (other) => other !== folder,
+  );
+  expect(offences(sourceFiles(folder), (target) => ours.includes(topFolder(target)))).toEqual([]);
+});
+
+test("the command line imports no service", () => {
   expect(offences(sourceFiles("cli"), (target) => SERVICES.includes(topFolder(target)))).toEqual([]);
 });
 
@@ -185,29 +190,6 @@ test("generated code is imported by adapters only; of the gateway by its clients
     (target, { path }) => target.startsWith("proto/gen/") && !isAdapter(path),
   );
   expect(found).toEqual([]);
-});
-
-test("an RPC adapter of identity-service decodes, calls one use case and encodes", () => {
-  const adapters = sourceFiles("identity-service").filter(({ path }) =>
-    /^identity-service\/[\w-]+-rpc\.ts$/.test(path),
-  );
-  expect(adapters.length).toBeGreaterThan(4);
-  const isLogic = (target: string) => /-store\.ts$|\/metrics\.ts$|\/postgres\.ts$|\/throttle\//.test(target);
-  // A type of a store's row is what the adapter encodes.
-  const importing = adapters.flatMap(({ path, text }) =>
-    [...text.matchAll(/^import (?!type).*from "([^"]+)";$/gm)]
-      .map(([, target = ""]) => target)
-      .filter(isLogic)
-      .map((target) => `${path} imports ${target}`),
-  );
-  const calling = adapters.flatMap(({ path, text }) => {
-    const own = text.replaceAll(/^ {4}\.\.\.create.*$/gm, "");
-    const methods = own.split(/^ {4}(?=\w+: (?:async )?\()/m).slice(1);
-    return methods
-      .filter((method) => (method.split(/^ {2}\}/m)[0]?.match(/\b[a-z]\w+\(deps\b/g) ?? []).length !== 1)
-      .map((method) => `${path}: ${method.split(":")[0]}`);
-  });
-  expect([...importing, ...calling]).toEqual([]);
 });
 
 test("SQL is in stores only", () => {

@@ -44,8 +44,7 @@ export function oauthEnd(
       return { location: withFragment(returnTo, { linked: provider }), actor: { userId } };
     }
     default: {
-      // A result that this version does not know is refused too.
-      const code = result?.$case === "errorCode" ? result.value : "";
+      const code = result?.value ?? "";
       const refused = isErrorCode(code) ? code : "oauth_failed";
       return { location: withFragment(returnTo, { error: refused }), actor: null, refused };
     }

@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import type { RateLimit } from "../../routes-file/routes-file.ts";
+import { type Limit, limitTimes } from "../../rate-limit/gcra.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 import { type Network, networkOf, networksOf } from "../../service-kit/network-of.ts";
-import type { Bucket, LimitScope, Verdict } from "../limits/bucket.ts";
+import { type Bucket, type LimitScope, limitFrom, type Verdict } from "../limits/bucket.ts";
 import type { CallLimiter } from "../limits/call-limiter.ts";
 import type { LetInDevice } from "../limits/known-callers.ts";
 import type { LimitClass, LimitClasses } from "../limits/limit-class.ts";
@@ -66,7 +66,7 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
     if (refusedBy !== undefined) {
       refusals.inc({ limit: refusedBy.scope, route: request.policy?.pattern ?? "(none)" });
       // Do not reveal the limit that is shared.
-      const limit = refusedBy.scope === "total" ? {} : { limit: refusedBy.limit.calls };
+      const limit = refusedBy.scope === "total" ? {} : { limit: refusedBy.limit.burst };
       throw new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs), ...limit });
     }
     if (own === undefined || request.target !== null || request.policy === null) return;
@@ -103,7 +103,7 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
       const limit = isOpenToAll && request.target === null ? limitOf(request, deps, "address") : undefined;
       if (limit === undefined) return done();
       const kind = kindOf(request, "address");
-      const max = Math.max(Math.floor(limit.calls * AT_ONCE), 1);
+      const max = Math.max(Math.floor(limit.burst * AT_ONCE), 1);
       try {
         request.leave = underWay.enter({ kind, callers: networksOf(clientIp(request)), max });
       } catch (error) {
@@ -140,7 +140,7 @@ function bucketsBeforeLogin(request: FastifyRequest, deps: RateLimitDeps): Bucke
   const total = isPublic(request) ? limitOf(request, deps, "total") : undefined;
   if (total === undefined) return buckets;
   const [{ name: spares }] = networks;
-  const shared: Bucket = { kind: kindOf(request, "total"), name: "", scope: "total", limit: total, spares };
+  const shared: Bucket = { ...totalBucket(request, total), spares };
   const reserve = request.target === null ? deviceBucket(request, deps) : undefined;
   if (reserve !== undefined) buckets.push(reserve);
   // What is forwarded does not wait for Redis: this gateway's own memory has to do.
@@ -153,7 +153,7 @@ function deviceBucket(request: FastifyRequest, { limitClasses }: RateLimitDeps):
   const { device: limit } = limitClasses[limitClass];
   const name = deviceKeyOf(deviceTokenOf(request));
   if (limit === undefined || name === undefined) return undefined;
-  return { kind: `own ${limitClass} device`, name, scope: "device", limit };
+  return { kind: `own ${limitClass} device`, name, scope: "device", limit: limitFrom(limit) };
 }
 
 /** The device that this login was issued, else the one that the client sent. */
@@ -176,19 +176,23 @@ function bucketsAfterLogin(request: FastifyRequest, deps: RateLimitDeps): Bucket
       limit: user,
     });
   }
-  const total = request.target?.route.rateLimit.total;
-  if (total !== undefined)
-    buckets.push({ kind: kindOf(request, "total"), name: "", scope: "total", limit: total });
+  const total = request.target?.route.limits.total;
+  if (total !== undefined) buckets.push(totalBucket(request, total));
   return buckets;
+}
+
+function totalBucket(request: FastifyRequest, limit: Limit): Bucket {
+  return { kind: kindOf(request, "total"), name: "", scope: "total", limit };
 }
 
 /** What no route takes. */
 function unknownBuckets(request: FastifyRequest, { limitClasses }: RateLimitDeps): Bucket[] {
+  const limit = limitFrom(limitClasses.unknown.address);
   return networksOf(clientIp(request)).map(({ name, times }) => ({
     kind: "own unknown address",
     name,
     scope: "address",
-    limit: timesAsMuch(limitClasses.unknown.address, times),
+    limit: limitTimes(limit, times),
   }));
 }
 
@@ -200,11 +204,10 @@ function limitClassOfRequest(request: FastifyRequest): LimitClass {
   return request.policy === null ? "unknown" : (request.routeOptions.config.limitClass ?? "document");
 }
 
-function limitOf(request: FastifyRequest, deps: RateLimitDeps, scope: SharedScope): RateLimit | undefined {
-  const { target } = request;
-  if (target === null) return deps.limitClasses[limitClassOfRequest(request)][scope];
-  const { perAddress, perUser, total } = target.route.rateLimit;
-  return scope === "address" ? perAddress : scope === "user" ? perUser : total;
+function limitOf(request: FastifyRequest, deps: RateLimitDeps, scope: SharedScope): Limit | undefined {
+  if (request.target !== null) return request.target.route.limits[scope];
+  const limit = deps.limitClasses[limitClassOfRequest(request)][scope];
+  return limit && limitFrom(limit);
 }
 
 function kindOf(request: FastifyRequest, scope: SharedScope): string {
@@ -212,10 +215,6 @@ function kindOf(request: FastifyRequest, scope: SharedScope): string {
   return target === null ? `own ${limitClassOfRequest(request)} ${scope}` : target.route.limitKinds[scope];
 }
 
-function ofNetwork(request: FastifyRequest, { name, times }: Network, limit: RateLimit): Bucket {
-  return { kind: kindOf(request, "address"), name, scope: "address", limit: timesAsMuch(limit, times) };
-}
-
-function timesAsMuch(limit: RateLimit, times: number): RateLimit {
-  return times === 1 ? limit : { calls: limit.calls * times, perSeconds: limit.perSeconds };
+function ofNetwork(request: FastifyRequest, { name, times }: Network, limit: Limit): Bucket {
+  return { kind: kindOf(request, "address"), name, scope: "address", limit: limitTimes(limit, times) };
 }

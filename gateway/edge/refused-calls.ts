@@ -1,18 +1,19 @@
 import type { FastifyRequest } from "fastify";
 import type { AuditActor, AuditRecorder } from "../../audit-client/audit-entry.ts";
+import { limitOf } from "../../rate-limit/gcra.ts";
+import { MemorySource } from "../../rate-limit/memory-source.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 import { networkOf } from "../../service-kit/network-of.ts";
 import { type Bucket, verdictOf } from "../limits/bucket.ts";
-import { BucketTable } from "../limits/bucket-table.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { auditedCall } from "./audit.ts";
 import { clientIp } from "./client-ip.ts";
 
 /** A user's refusals are told at once up to here, and go on being told at this rate. */
-const PER_USER = { calls: 10, perSeconds: 60 };
-const PER_NETWORK = { calls: 60, perSeconds: 60 };
+const PER_USER = limitOf(10, 60_000);
+const PER_NETWORK = limitOf(60, 60_000);
 /** Of this gateway. */
-const IN_ALL = { calls: 600, perSeconds: 60 };
+const IN_ALL = limitOf(600, 60_000);
 const MAX_BUCKETS = 10_000;
 /** Where a route that only reads has no name for the audit log. */
 const READ_ACTION = "call.refused";
@@ -25,7 +26,7 @@ const READ_ACTION = "call.refused";
  * @param nowMs by a monotonic clock.
  */
 export function createRecordRefusal(recorder: AuditRecorder, metrics: Metrics, nowMs: () => number) {
-  const table = new BucketTable(MAX_BUCKETS);
+  const source = new MemorySource(MAX_BUCKETS);
   const leftOut = metrics.counter(
     "gatehouse_audit_refusals_left_out_total",
     "Refused calls of known users that the audit log has no entry of, because there were too many.",
@@ -34,7 +35,7 @@ export function createRecordRefusal(recorder: AuditRecorder, metrics: Metrics, n
     const { errorCode, policy } = request;
     if (errorCode === null || (errorCode !== "forbidden" && !isMutating(request.method))) return;
     const buckets = bucketsOf(actor, clientIp(request));
-    const verdict = verdictOf(buckets, table.take(buckets, nowMs(), 1), 1);
+    const verdict = verdictOf(buckets, source.spend(buckets, nowMs()));
     try {
       if (verdict.refusedBy !== undefined) throw new Error("too many");
       recorder.enqueue({

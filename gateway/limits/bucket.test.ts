@@ -1,24 +1,29 @@
 import { expect, test } from "vitest";
-import { type Bucket, intervalMs, overflowMs, verdictOf } from "./bucket.ts";
+import { decide } from "../../rate-limit/gcra.ts";
+import { type Bucket, limitFrom, sharesOf, verdictOf } from "./bucket.ts";
 
-const minute = (calls: number) => ({ calls, perSeconds: 60 });
+const minute = (calls: number) => limitFrom({ calls, perSeconds: 60 });
 const own = (name: string, calls: number): Bucket => ({
   kind: "own login address",
   name,
   scope: "address",
   limit: minute(calls),
 });
+/** @param aheadMs how far the TAT of each bucket is ahead of now before the call. */
+const verdict = (buckets: Bucket[], aheadMs: number[]) =>
+  verdictOf(
+    buckets,
+    buckets.map(({ limit }, index) => decide(limit, aheadMs[index] ?? 0, 0)),
+  );
 
 test("a call fills its part of the window, of a replica's share, and a share is one call at least", () => {
-  expect(intervalMs(minute(10), 1)).toBe(6_000);
-  expect(intervalMs(minute(10), 3)).toBe(20_000);
-  expect(intervalMs(minute(2), 3)).toBe(60_000);
-});
-
-test("a bucket is over its window by what does not fit, and not by a rounded decimal", () => {
-  expect(overflowMs(minute(10), 60_000)).toBe(0);
-  expect(overflowMs(minute(10), 60_000.001)).toBe(0);
-  expect(overflowMs(minute(10), 60_000.5)).toBe(0.5);
+  const intervalMs = (calls: number, replicas: number) =>
+    sharesOf([own("a", calls)], replicas)[0]?.limit.emissionIntervalMs;
+  expect(intervalMs(10, 1)).toBe(6_000);
+  expect(intervalMs(10, 3)).toBe(20_000);
+  expect(intervalMs(2, 3)).toBe(60_000);
+  const [share] = sharesOf([{ ...own("a", 10), spares: "192.0.2.1" }], 2);
+  expect(share).toEqual({ ...own("a", 5), spares: "192.0.2.1" });
 });
 
 test.each([
@@ -28,28 +33,25 @@ test.each([
   "of the $first and the $second bucket the caller learns of the one with the least room",
   (order) => {
     const buckets = { wide: own("wide", 60), narrow: own("narrow", 4) };
-    const debtsMs = { wide: 1_000, narrow: 15_000 };
     const names = [order.first, order.second];
-    const verdict = verdictOf(
+    const told = verdict(
       names.map((name) => buckets[name]),
-      names.map((name) => debtsMs[name]),
-      1,
+      [0, 0],
     );
-    expect(verdict).toEqual({ waitMs: 0, own: { limit: 4, remaining: 3, resetS: 15 } });
+    expect(told).toEqual({ waitMs: 0, own: { limit: 4, remaining: 3, resetS: 15 } });
   },
 );
 
 test("of two buckets with the same room the caller learns of the first, its smallest network", () => {
-  const { own: told } = verdictOf([own("/64", 4), own("/56", 16)], [45_000, 56_250], 1);
+  const { own: told } = verdict([own("/64", 4), own("/56", 16)], [30_000, 52_500]);
   expect(told).toEqual({ limit: 4, remaining: 1, resetS: 45 });
 });
 
-test("a bucket that is over its window has no room left, and the longest wait is told", () => {
+test("a bucket that is full has no room left, and the longest wait is told", () => {
   const buckets = [own("a", 4), own("b", 4), own("c", 4)];
-  const verdict = verdictOf(buckets, [61_000, 75_000, 62_000], 1);
-  expect(verdict).toEqual({
+  expect(verdict(buckets, [46_000, 60_000, 47_000])).toEqual({
     refusedBy: buckets[1],
     waitMs: 15_000,
-    own: { limit: 4, remaining: 0, resetS: 61 },
+    own: { limit: 4, remaining: 0, resetS: 46 },
   });
 });

@@ -1,3 +1,4 @@
+import { type Decision, type Limit, type LimitedBucket, limitOf } from "../../rate-limit/gcra.ts";
 import type { RateLimit } from "../../routes-file/routes-file.ts";
 
 /**
@@ -6,19 +7,14 @@ import type { RateLimit } from "../../routes-file/routes-file.ts";
  */
 export type LimitScope = "address" | "user" | "device" | "total";
 
-/** What calls are counted in. */
-export interface Bucket {
-  /** What calls it counts: few, and the same in every gateway. */
-  kind: string;
-  /** Depends on the scope: the address, user id or device key. Empty for `total`. */
-  name: string;
+/** What calls are counted in. Its name is the address, user id or device key; empty for `total`. */
+export interface Bucket extends LimitedBucket {
   scope: LimitScope;
-  limit: RateLimit;
   /** Counts only strangers: the call is not counted if this network is known for a recent success. */
   spares?: string;
 }
 
-/** What counting a call came to. */
+/** The result of counting a call. */
 export interface Verdict {
   /** The bucket that has no room, if there is one: then nothing was counted. */
   refusedBy?: Bucket;
@@ -28,41 +24,33 @@ export interface Verdict {
   own?: { limit: number; remaining: number; resetS: number };
 }
 
-/** Decimals are rounded on the way. */
-const HAIR_MS = 0.002;
-
-/** How long one call fills a bucket, for one of `replicas` that share it. No share is less than one call a window. */
-export function intervalMs({ calls, perSeconds }: RateLimit, replicas: number): number {
-  return (perSeconds * 1_000) / Math.max(1, Math.floor(calls / replicas));
+/** A limit of the configuration. */
+export function limitFrom({ calls, perSeconds }: RateLimit): Limit {
+  return limitOf(calls, perSeconds * 1_000);
 }
 
-/** @param debtMs until the bucket is empty, this call included. */
-export function overflowMs({ perSeconds }: RateLimit, debtMs: number): number {
-  const overMs = debtMs - perSeconds * 1_000;
-  return overMs > HAIR_MS ? overMs : 0;
+/** Buckets with the share of one of `replicas` that cannot count together. No share is less than one call a window. */
+export function sharesOf(buckets: readonly Bucket[], replicas: number): readonly Bucket[] {
+  if (replicas === 1) return buckets;
+  return buckets.map((bucket) => {
+    const { burst, burstOffsetMs } = bucket.limit;
+    return { ...bucket, limit: limitOf(Math.max(1, Math.floor(burst / replicas)), burstOffsetMs) };
+  });
 }
 
-/**
- * A bucket (GCRA, the leaky bucket as a meter of ATM Forum TM 4.0 §4.4) is one number: when it will be empty. A call
- * moves that on by one interval, and has no room if it would be further off than the window.
- *
- * @param debtsMs of each bucket in turn, until it is empty, this call included.
- */
-export function verdictOf(buckets: readonly Bucket[], debtsMs: readonly number[], replicas: number): Verdict {
+/** @param decisions about each of the buckets in turn. */
+export function verdictOf(buckets: readonly Bucket[], decisions: readonly Decision[]): Verdict {
   const verdict: Verdict = { waitMs: 0 };
-  for (const [index, bucket] of buckets.entries()) {
-    const { limit, scope } = bucket;
-    const debtMs = debtsMs[index] ?? 0;
-    const waitMs = overflowMs(limit, debtMs);
-    if (waitMs > verdict.waitMs) {
+  for (let index = 0; index < buckets.length; index += 1) {
+    const bucket = buckets[index] as Bucket;
+    const { remaining, retryInMs, resetInMs } = decisions[index] as Decision;
+    if (retryInMs > verdict.waitMs) {
       verdict.refusedBy = bucket;
-      verdict.waitMs = waitMs;
+      verdict.waitMs = retryInMs;
     }
-    if (scope === "total" || scope === "device") continue;
-    const room = (limit.perSeconds * 1_000 - debtMs + HAIR_MS) / intervalMs(limit, replicas);
-    const remaining = Math.max(0, Math.floor(room));
+    if (bucket.scope === "total" || bucket.scope === "device") continue;
     if (verdict.own !== undefined && verdict.own.remaining <= remaining) continue;
-    verdict.own = { limit: limit.calls, remaining, resetS: Math.ceil(debtMs / 1_000) };
+    verdict.own = { limit: bucket.limit.burst, remaining, resetS: Math.ceil(resetInMs / 1_000) };
   }
   return verdict;
 }

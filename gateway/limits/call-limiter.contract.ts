@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { networksOf } from "../../service-kit/network-of.ts";
-import type { Bucket } from "./bucket.ts";
+import { type Bucket, limitFrom } from "./bucket.ts";
 import type { CallLimiter } from "./call-limiter.ts";
 
 export interface LimiterUnderTest {
@@ -13,13 +13,13 @@ const address = (name: string, calls: number, perSeconds = 60): Bucket => ({
   kind: "own login address",
   name,
   scope: "address",
-  limit: { calls, perSeconds },
+  limit: limitFrom({ calls, perSeconds }),
 });
 const total = (calls: number): Bucket => ({
   kind: "own login total",
   name: "",
   scope: "total",
-  limit: { calls, perSeconds: 60 },
+  limit: limitFrom({ calls, perSeconds: 60 }),
 });
 
 const ofNetworks = (ip: string, calls: number): Bucket[] =>
@@ -30,7 +30,7 @@ const ofDevice = (name: string, calls = 3): Bucket => ({
   kind: "own login device",
   name,
   scope: "device",
-  limit: { calls, perSeconds: 60 },
+  limit: limitFrom({ calls, perSeconds: 60 }),
 });
 const DAY_MS = 86_400_000;
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { limitOf } from "../../rate-limit/gcra.ts";
 import type { Bucket } from "./bucket.ts";
 import { testLimiterContract } from "./call-limiter.contract.ts";
 import { createMemoryLimiter, createRedisLimiter, storedKey } from "./call-limiter.ts";
@@ -15,7 +16,7 @@ testLimiterContract("a limiter in memory", async () => ({
 test("a gateway that is one of three has a third of the limits, and never nothing", () => {
   const limiter = createMemoryLimiter({ replicas: 3, now: () => nowMs });
   const admitted = (calls: number) => {
-    const limit = { calls, perSeconds: 60 };
+    const limit = limitOf(calls, 60_000);
     const bucket: Bucket = { kind: "own login address", name: `${calls}`, scope: "address", limit };
     return Array.from({ length: 20 }, () => limiter.takeHere([bucket])).filter(
       ({ refusedBy }) => refusedBy === undefined,
@@ -30,7 +31,7 @@ test("a full memory has the bound that it was given, and says how much it holds"
     kind: "own login address",
     name,
     scope: "address",
-    limit: { calls: 5, perSeconds: 60 },
+    limit: limitOf(5, 60_000),
   });
   for (let index = 0; index < 20; index += 1) limiter.takeHere([bucketOf("a"), bucketOf(`${index % 2}`)]);
   // Two own buckets and a shared one.
@@ -49,7 +50,7 @@ describe("without Redis", () => {
     kind: "own login total",
     name: "",
     scope: "total",
-    limit: { calls: 9, perSeconds: 60 },
+    limit: limitOf(9, 60_000),
     spares: "192.0.2.1",
   };
 

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
+import { LUA_GCRA, LUA_NOW } from "../../rate-limit/gcra-lua.ts";
+import { MemorySource } from "../../rate-limit/memory-source.ts";
+import { decisionsOf, limitArguments } from "../../rate-limit/redis-source.ts";
 import { redisScript, type SharedRedis } from "../../service-kit/shared-redis.ts";
-import { type Bucket, intervalMs, type Verdict, verdictOf } from "./bucket.ts";
-import { BucketTable } from "./bucket-table.ts";
+import { type Bucket, sharesOf, type Verdict, verdictOf } from "./bucket.ts";
 import {
   DEVICE_FILTER,
   FILTERS,
@@ -41,10 +43,10 @@ export function createMemoryLimiter(
   { replicas, now, maxEntries }: CallLimiterOptions,
   known = new KnownCallers(replicas),
 ): CallLimiter {
-  const table = new BucketTable(maxEntries);
+  const source = new MemorySource(maxEntries);
   const isKnown = (network: string) => known.hasNetwork(network, now());
   const count = (buckets: readonly Bucket[]) =>
-    verdictOf(buckets, table.take(buckets, now(), replicas), replicas);
+    verdictOf(buckets, source.spend(sharesOf(buckets, replicas), now()));
   const takeHere = (buckets: readonly Bucket[]) => {
     const strangers = buckets.find(({ spares }) => spares !== undefined);
     const others = buckets.filter((bucket) => bucket !== strangers && bucket.scope !== "device");
@@ -62,7 +64,7 @@ export function createMemoryLimiter(
     remember: async (letIn) => void known.add(letIn, now()),
     isKnown,
     get size() {
-      return table.size;
+      return source.size;
     },
   };
 }
@@ -76,12 +78,6 @@ export function storedKey({ kind, name, scope }: Pick<Bucket, "kind" | "name" | 
     scope === "address" ? createHash("sha256").update(name).digest("base64url").slice(0, 22) : name;
   return `${KEY_PREFIX}${kind} ${stored}`;
 }
-
-/** Begins a script: the time is Redis's own, the same for every gateway, unless a test gives one. */
-export const LUA_NOW = `
-local time = redis.call('TIME')
-local now = tonumber(ARGV[1]) or time[1] * 1000 + time[2] / 1000
-`;
 
 const DAY_MS = 86_400_000;
 const keysOf = (what: string, count: number) =>
@@ -110,38 +106,35 @@ end
 `;
 
 /**
- * Arguments: the number of buckets; for each bucket its interval and window in milliseconds, and whose calls it counts
- * (`all`, `device`, `strangers`); the bits of the network, then of the device. Keys: the buckets, then the filters of both.
- * Returns for each bucket the milliseconds until it is empty, or -1 if it does not count the call.
+ * Arguments: the number of buckets; the emission interval and burst offset of each; whose calls each counts (`all`,
+ * `device`, `strangers`); the bits of the network, then of the device. Keys: the buckets, then the filters of both. Returns
+ * for each bucket how far its TAT was ahead of now before the call, or -1 if it does not count the call.
  */
-const takeScript = redisScript(`${LUA_NOW}${LUA_HAS}
+const takeScript = redisScript(`${LUA_NOW}${LUA_GCRA}${LUA_HAS}
 local count = tonumber(ARGV[2])
 local key, bit = count + 1, 3 + 3 * count
 local is_spared = #KEYS >= key and has(key, bit, ${NETWORK_FILTER.bitsOfName})
 local is_device = not is_spared and #KEYS >= key + ${FILTERS}
   and has(key + ${FILTERS}, bit + ${NETWORK_FILTER.bitsOfName}, ${DEVICE_FILTER.bitsOfName})
-local debts, has_room = {}, true
+local aheads, intervals, has_room = {}, {}, true
 for i = 1, count do
-  local interval, window, whose = tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1]), ARGV[3 * i + 2]
-  local debt = math.max(tonumber(redis.call('GET', KEYS[i]) or '0') - now, 0) + interval
-  -- The times have three decimals.
-  local is_full = debt - window > 0.002
+  local whose = ARGV[2 + 2 * count + i]
+  local ahead, interval = gcra_ahead(KEYS[i]), tonumber(ARGV[2 * i + 1])
+  local is_allowed = gcra_allows(ahead, interval, tonumber(ARGV[2 * i + 2]))
   if whose == 'device' then
-    if is_device and not is_full then is_spared = true else debt = -1 end
+    if is_device and is_allowed then is_spared = true else ahead = -1 end
   elseif whose == 'strangers' and is_spared then
-    debt = -1
-  elseif is_full then
+    ahead = -1
+  elseif not is_allowed then
     has_room = false
   end
-  debts[i] = debt
+  aheads[i], intervals[i] = ahead, interval
 end
 for i = 1, count do
-  if has_room and debts[i] >= 0 then
-    redis.call('SET', KEYS[i], string.format('%.3f', now + debts[i]), 'PX', math.ceil(debts[i]))
-  end
-  debts[i] = string.format('%.3f', debts[i])
+  if has_room and aheads[i] >= 0 then gcra_move(KEYS[i], aheads[i], intervals[i]) end
+  aheads[i] = exact(aheads[i])
 end
-return debts
+return aheads
 `);
 
 /**
@@ -176,6 +169,12 @@ end
 const bitsOfNetwork = (network: string) => filterBits(network, NETWORK_FILTER);
 const bitsOfDevice = (key: string) => filterBits(key, DEVICE_FILTER);
 
+/** Whose calls a bucket counts, for the script. */
+function whoseCalls({ scope, spares }: Bucket): string {
+  if (scope === "device") return "device";
+  return spares === undefined ? "all" : "strangers";
+}
+
 /** Counts for all gateways together, in Redis. While that is away each counts by itself, with its share: never without. */
 export function createRedisLimiter(
   redis: SharedRedis,
@@ -185,14 +184,10 @@ export function createRedisLimiter(
   const local = createMemoryLimiter(options, known);
   return {
     async take(buckets) {
-      const given = buckets.flatMap(({ limit, scope, spares }) => [
-        intervalMs(limit, 1),
-        limit.perSeconds * 1_000,
-        scope === "device" ? "device" : spares === undefined ? "all" : "strangers",
-      ]);
+      const keys = buckets.map(storedKey);
+      const given = [...limitArguments(buckets), ...buckets.map(whoseCalls)];
       const network = buckets.find(({ spares }) => spares !== undefined)?.spares;
       const device = buckets.find(({ scope }) => scope === "device")?.name;
-      const keys = buckets.map(storedKey);
       if (network !== undefined) {
         keys.push(...NETWORK_KEYS);
         given.push(...bitsOfNetwork(network));
@@ -205,13 +200,10 @@ export function createRedisLimiter(
         takeScript(client, keys, [options.redisNow?.() ?? "", buckets.length, ...given]),
       );
       if (answer === undefined) return local.takeHere(buckets);
-      const debtsMs = (answer as string[]).map(Number);
-      const counted = buckets.filter((_, index) => (debtsMs[index] ?? 0) >= 0);
-      return verdictOf(
-        counted,
-        debtsMs.filter((debtMs) => debtMs >= 0),
-        1,
-      );
+      const aheadsMs = answer as string[];
+      const doesCount = (_: unknown, index: number) => Number(aheadsMs[index]) >= 0;
+      const counted = buckets.filter(doesCount);
+      return verdictOf(counted, decisionsOf(counted, aheadsMs.filter(doesCount)));
     },
     async remember(letIn) {
       const { network, device } = letIn;

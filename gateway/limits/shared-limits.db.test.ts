@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { limitOf } from "../../rate-limit/gcra.ts";
 import { openSharedRedis, type SharedRedis } from "../../service-kit/shared-redis.ts";
 import {
   findRedisProgram,
@@ -28,7 +29,7 @@ const bucketOf = (calls: number, perSeconds = 600): Bucket => ({
   kind: "proxied /payments user",
   name: "0199a000-0000-7000-8000-000000000001",
   scope: "user",
-  limit: { calls, perSeconds },
+  limit: limitOf(calls, perSeconds * 1_000),
 });
 
 async function connect(

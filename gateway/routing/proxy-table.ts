@@ -1,6 +1,7 @@
+import type { Limit } from "../../rate-limit/gcra.ts";
 import type { MethodPolicy, UpstreamRoute } from "../../routes-file/routes-file.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
-import type { LimitScope } from "../limits/bucket.ts";
+import { type LimitScope, limitFrom } from "../limits/bucket.ts";
 import type { RequestPolicy } from "./route-policy.ts";
 import { Upstream } from "./upstream.ts";
 
@@ -20,6 +21,8 @@ export interface ProxyRoute extends UpstreamRoute {
   allowedHeaderSet: ReadonlySet<string>;
   /** What its calls are counted as. */
   limitKinds: Readonly<Record<Exclude<LimitScope, "device">, string>>;
+  /** Its rate limits, computed once. */
+  limits: { address: Limit; user: Limit; total: Limit | undefined };
   /** What its open WebSockets are counted as. */
   webSocketKind: string;
   /** Whose turn it is. */
@@ -129,6 +132,7 @@ function withUpstreams(
   upstreamFor: (origin: string, connectTimeoutMs: number) => Upstream,
 ): ProxyRoute {
   const methods = Object.keys(route.methods);
+  const { perAddress, perUser, total } = route.rateLimit;
   return {
     ...route,
     origins: route.upstreams.map((origin) => upstreamFor(origin, route.connectTimeoutMs)),
@@ -139,6 +143,11 @@ function withUpstreams(
       address: `proxied ${route.prefix} address`,
       user: `proxied ${route.prefix} user`,
       total: `proxied ${route.prefix} total`,
+    },
+    limits: {
+      address: limitFrom(perAddress),
+      user: limitFrom(perUser),
+      total: total && limitFrom(total),
     },
     webSocketKind: `proxied ${route.prefix} websockets`,
     turn: 0,

@@ -17,6 +17,7 @@ const FOLDERS = [
   "token-client",
   "audit-client",
   "routes-file",
+  "rate-limit",
   "service-kit",
   "examples",
 ];

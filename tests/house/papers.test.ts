@@ -88,6 +88,7 @@ const SOURCES = [
   "service-kit",
   "token-client",
   "audit-client",
+  "rate-limit",
   "cli",
   "deploy",
   "tests",

@@ -1,0 +1,149 @@
+import { type Decision, decide, type LimitedBucket, refund } from "./gcra.ts";
+
+/** About 25 MB when full. */
+const MAX_ENTRIES = 100_000;
+/** Shared buckets of each kind for the names that find the table full. */
+const OVERFLOW_BUCKETS = 256;
+/** Entries that are checked for each new one while the table is full, and at each sweep. */
+const CHECKS_WHEN_FULL = 8;
+const CHECKS_OF_A_SWEEP = 2_000;
+
+/** The state of a bucket in this process. */
+export interface Entry {
+  readonly kind: string;
+  readonly name: string;
+  tatMs: number;
+  /** What was added to the TAT and is still to be added elsewhere. An entry with some is never dropped. */
+  unreportedMs: number;
+}
+
+/**
+ * Buckets in memory, a bounded number of them. Only empty ones are dropped, so no flood of new names makes the count of an
+ * old one forgotten. New names that find the table full share a few buckets: they are limited together.
+ */
+export class MemorySource {
+  /** By kind and name. Nested, so that a look-up builds no key. There are few kinds, so an empty map may stay. */
+  readonly #kinds = new Map<string, Map<string, Entry>>();
+  readonly #entries = new Set<Entry>();
+  readonly #overflow = new Map<string, Entry>();
+  readonly #maxEntries: number;
+  #cursor = this.#entries.values();
+
+  constructor(maxEntries = MAX_ENTRIES) {
+    this.#maxEntries = maxEntries;
+  }
+
+  /** Buckets in memory. */
+  get size(): number {
+    return this.#entries.size + this.#overflow.size;
+  }
+
+  /**
+   * Counts a call in all of the buckets, or in none if one has no room.
+   *
+   * @param onCounted called for each bucket that the call was counted in. Optional.
+   */
+  spend<B extends LimitedBucket>(
+    buckets: readonly B[],
+    nowMs: number,
+    onCounted?: (entry: Entry, bucket: B) => void,
+  ): Decision[] {
+    const decisions: Decision[] = [];
+    const entries: (Entry | undefined)[] = [];
+    let isAllowed = true;
+    for (const bucket of buckets) {
+      const entry = this.#findOrMakeRoom(bucket, nowMs);
+      const decision = decide(bucket.limit, entry?.tatMs ?? 0, nowMs);
+      entries.push(entry);
+      decisions.push(decision);
+      isAllowed &&= decision.isAllowed;
+    }
+    if (!isAllowed) return decisions;
+    for (let index = 0; index < buckets.length; index += 1) {
+      const bucket = buckets[index] as B;
+      const entry = entries[index] ?? this.#add(bucket);
+      entry.tatMs = nowMs + (decisions[index] as Decision).resetInMs;
+      onCounted?.(entry, bucket);
+    }
+    return decisions;
+  }
+
+  /** Takes back a call that was counted in all of the buckets. Those that were dropped meanwhile are empty anyway. */
+  refund(buckets: readonly LimitedBucket[]): void {
+    for (const bucket of buckets) {
+      const entry = this.#find(bucket);
+      if (entry !== undefined) entry.tatMs = refund(bucket.limit, entry.tatMs);
+    }
+  }
+
+  /** Drops some of the empty buckets. Called now and then, it makes room again in a table that was full once. */
+  sweep(nowMs: number): void {
+    this.#dropEmpty(CHECKS_OF_A_SWEEP, nowMs);
+    for (const [key, entry] of this.#overflow) {
+      if (isDroppable(entry, nowMs)) this.#overflow.delete(key);
+    }
+  }
+
+  clear(): void {
+    this.#kinds.clear();
+    this.#entries.clear();
+    this.#overflow.clear();
+  }
+
+  #find(bucket: LimitedBucket): Entry | undefined {
+    const own = this.#kinds.get(bucket.kind)?.get(bucket.name);
+    return own === undefined && this.#isFull ? this.#overflow.get(overflowKey(bucket)) : own;
+  }
+
+  #findOrMakeRoom(bucket: LimitedBucket, nowMs: number): Entry | undefined {
+    const own = this.#kinds.get(bucket.kind)?.get(bucket.name);
+    if (own !== undefined || !this.#isFull) return own;
+    this.#dropEmpty(CHECKS_WHEN_FULL, nowMs);
+    return this.#find(bucket);
+  }
+
+  #add({ kind, name }: LimitedBucket): Entry {
+    if (this.#isFull) {
+      const shared: Entry = { kind, name: overflowName(name), tatMs: 0, unreportedMs: 0 };
+      this.#overflow.set(overflowKey({ kind, name }), shared);
+      return shared;
+    }
+    const entry: Entry = { kind, name, tatMs: 0, unreportedMs: 0 };
+    const names = this.#kinds.get(kind) ?? new Map<string, Entry>();
+    this.#kinds.set(kind, names.set(name, entry));
+    this.#entries.add(entry);
+    return entry;
+  }
+
+  get #isFull(): boolean {
+    return this.#entries.size >= this.#maxEntries;
+  }
+
+  /** Goes round the table, a few entries at a time. */
+  #dropEmpty(checks: number, nowMs: number): void {
+    for (let left = Math.min(checks, this.#entries.size); left > 0; left -= 1) {
+      const next = this.#cursor.next();
+      if (next.done) this.#cursor = this.#entries.values();
+      else if (isDroppable(next.value, nowMs)) this.#delete(next.value);
+    }
+  }
+
+  #delete(entry: Entry): void {
+    this.#kinds.get(entry.kind)?.delete(entry.name);
+    this.#entries.delete(entry);
+  }
+}
+
+function isDroppable({ tatMs, unreportedMs }: Entry, nowMs: number): boolean {
+  return tatMs <= nowMs && unreportedMs === 0;
+}
+
+function overflowName(name: string): string {
+  let hash = 0;
+  for (let index = 0; index < name.length; index += 1) hash = (hash * 31 + name.charCodeAt(index)) | 0;
+  return `overflow:${(hash >>> 0) % OVERFLOW_BUCKETS}`;
+}
+
+function overflowKey({ kind, name }: Pick<LimitedBucket, "kind" | "name">): string {
+  return `${kind} ${overflowName(name)}`;
+}
