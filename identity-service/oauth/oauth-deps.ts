@@ -1,11 +1,9 @@
-import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
-import type { CompleteLoginDeps } from "../login/complete-login.ts";
-import type { CountLogin } from "../login/count-logins.ts";
+import type { BeginMfaChallengeDeps } from "../login/begin-mfa-challenge.ts";
 import type { MakeLinkDeps } from "../mail/make-link.ts";
 import type { HashShare } from "../passwords/hash-share.ts";
-import type { User } from "../users/user.ts";
+import type { BeginSessionDeps } from "../sessions/begin-session.ts";
 import type { FlowSecrets } from "./oauth-flow-secrets.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
@@ -13,8 +11,7 @@ import type { RelyingParty } from "./relying-party.ts";
 export type RelyingParties = ReadonlyMap<string, RelyingParty>;
 
 /** What a login at an identity provider needs. */
-export interface OAuthDeps extends CompleteLoginDeps, MakeLinkDeps {
-  countLogin: CountLogin;
+export interface OAuthDeps extends BeginMfaChallengeDeps, BeginSessionDeps, MakeLinkDeps {
   sql: Sql;
   /** What one network may ask of providers at once. */
   providerShare: HashShare;
@@ -42,9 +39,4 @@ export interface OAuthDeps extends CompleteLoginDeps, MakeLinkDeps {
 export interface CallOrigin {
   clientIp: string;
   userAgent: string;
-}
-
-/** @throws {DomainError} `email_not_verified` where an account cannot log in before its address is verified. */
-export function assertMayLogIn(deps: Pick<OAuthDeps, "loginRequiresVerifiedEmail">, user: User): void {
-  if (deps.loginRequiresVerifiedEmail && !user.emailVerified) throw new DomainError("email_not_verified");
 }

@@ -1,19 +1,18 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
+import { MemorySource } from "../../rate-limit/memory-source.ts";
 import {
   type Admission,
-  type Guess,
   ladderMemoryMs,
   ladderWaitMs,
-  type Refusal,
   refusalOf,
   type Throttle,
   type ThrottleLimits,
 } from "./throttle.ts";
-import { type CountedBucket, createCounters } from "./throttle-counters.ts";
+import { type CountedBudget, createCounters } from "./throttle-counters.ts";
 import { createTurns } from "./turns.ts";
 
-/** About 50 MB when full. Beyond, what was longest untouched is forgotten. */
+/** About 50 MB when full. Beyond, the ladder that was longest untouched is forgotten. */
 const MAX_KEYS = 200_000;
 
 interface LadderState {
@@ -28,7 +27,7 @@ export interface MemoryThrottleOptions {
   limits: ThrottleLimits;
   /** Milliseconds since the epoch. */
   now: () => number;
-  /** Accounts' counters kept, and networks' counters kept. */
+  /** Ladders kept, and budgets kept. */
   maxKeys?: number;
 }
 
@@ -38,8 +37,7 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
   // What is counted here never leaves the process.
   const counters = createCounters(limits, randomBytes(32));
   const ladders = new LRUCache<string, LadderState>({ max: maxKeys });
-  /** When a bucket will be full again, in milliseconds since the epoch. */
-  const fullAtMs = new LRUCache<string, number>({ max: maxKeys });
+  const source = new MemorySource(maxKeys);
   const epochs = new LRUCache<string, number>({ max: maxKeys });
   let lastEpoch = 0;
   const turns = createTurns();
@@ -50,42 +48,23 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
     return { failures: 0, freeAtMs: 0, endsAtMs: 0, epoch };
   }
 
-  /** Fills all, or none and says which has no room. */
-  function fill(buckets: readonly CountedBucket[], nowMs: number): Refusal | undefined {
-    const filled = buckets.map((each) => {
-      const { budget, windowMs } = each.bucket;
-      const fullAt = Math.max(fullAtMs.get(each.key) ?? 0, nowMs) + windowMs / budget;
-      return { ...each, fullAt, waitMs: fullAt - nowMs - windowMs };
-    });
-    // A hair: the sums of fractions are not exact.
-    const over = filled.filter(({ waitMs }) => waitMs > 0.001);
-    if (over.length > 0) return refusalOf(over);
-    for (const { key, fullAt } of filled) fullAtMs.set(key, fullAt);
-    return undefined;
-  }
-
-  function pay(guess: Guess): void {
-    for (const { key, bucket } of counters.ofGuess(guess).buckets) {
-      const fullAt = fullAtMs.get(key);
-      if (fullAt !== undefined) fullAtMs.set(key, fullAt - bucket.windowMs / bucket.budget);
-    }
-  }
+  const spend = (budgets: readonly CountedBudget[]) => refusalOf(budgets, source.spend(budgets, now()));
 
   return {
     get size() {
-      return ladders.size + fullAtMs.size + epochs.size;
+      return ladders.size + source.size + epochs.size;
     },
 
     turn: (guess, waitMs) => turns.take(counters.ofGuess(guess).turn, waitMs),
 
     async spend(call) {
-      return fill(counters.ofCall(call), now()) ?? { kind: "admitted" };
+      return spend(counters.ofCall(call)) ?? { kind: "admitted" };
     },
 
     async take(guess): Promise<Admission> {
       const nowMs = now();
       const counted = counters.ofGuess(guess);
-      const refusal = fill(counted.buckets, nowMs);
+      const refusal = spend(counted.budgets);
       if (refusal !== undefined) return refusal;
       const epoch = epochs.get(counted.epoch) ?? 0;
       const states = counted.ladders.map(({ key, ladder }) => ({
@@ -106,8 +85,9 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
     },
 
     async succeed(guess) {
-      for (const key of counters.ofGuess(guess).cleared) ladders.delete(key);
-      pay(guess);
+      const { budgets, cleared } = counters.ofGuess(guess);
+      for (const key of cleared) ladders.delete(key);
+      source.refund(budgets);
     },
 
     async giveBack(guess) {
@@ -120,7 +100,7 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
         if (failures <= 0) ladders.delete(key);
         else ladders.set(key, { ...state, failures, freeAtMs });
       }
-      pay(guess);
+      source.refund(counted.budgets);
     },
 
     async clear(account) {
@@ -137,7 +117,7 @@ export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle &
 
     async close() {
       ladders.clear();
-      fullAtMs.clear();
+      source.clear();
       epochs.clear();
     },
   };

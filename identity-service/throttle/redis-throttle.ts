@@ -1,23 +1,21 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { decisionsOf, limitArguments, RedisSource } from "../../rate-limit/redis-source.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 import type { RedisSettings } from "../../service-kit/redis-connection.ts";
-import { openSharedRedis, redisScript } from "../../service-kit/shared-redis.ts";
+import { openSharedRedis } from "../../service-kit/shared-redis.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
+import { giveBackScript, ladderArguments, takeScript } from "./redis-ladders.ts";
 import {
-  type Admission,
   type CostlyCall,
-  type Guess,
   LADDER_MEMORY_MS,
-  type Ladder,
-  type Refusal,
   refusalOf,
   shareOf,
   type Throttle,
   type ThrottleLimits,
 } from "./throttle.ts";
-import { type CountedBucket, createCounters } from "./throttle-counters.ts";
+import { budgetKey, type CountedBudget, createCounters } from "./throttle-counters.ts";
 import { createTurns, tooLong } from "./turns.ts";
 
 export interface RedisThrottleOptions extends RedisSettings {
@@ -36,108 +34,17 @@ export interface RedisThrottleOptions extends RedisSettings {
 
 /** The braces put all keys into one slot: a script may touch no others, should this be a cluster's only node. */
 const KEY_PREFIX = "gatehouse:{throttle}:";
+const stored = (key: string) => KEY_PREFIX + key;
 /** Longer than an attempt takes: whoever dies during one keeps the next waiting no longer than this. */
 const TURN_LEASE_MS = 3_000;
 /** Only the first that waits in each replica asks. */
 const TURN_POLL_MS = 20;
-/** Accounts whose clearing Redis has not heard of yet. */
-const MAX_UNHEARD = 1_000;
-
-/**
- * One script for all three, so that what they share is written once. A bucket is the time at which it will be full
- * again (GCRA); a ladder is its failures `n` and the time `at` from which the next attempt may come.
- */
-const SCRIPT = `
-local operation, now, memory, buckets = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local day = 86400000
-local next_argument = 5
-local function argument()
-  next_argument = next_argument + 1
-  return tonumber(ARGV[next_argument - 1])
-end
-local function text(number) return string.format('%.3f', number) end
-local function ladder_wait(n, free, max, first, longest)
-  if n >= max then return 1e15 end
-  if n <= free then return 0 end
-  return math.min(first * 2 ^ (n - free - 1), longest)
-end
--- As ladderMemoryMs.
-local function ladder_memory(n, free, wait)
-  return math.min(memory, math.max(math.ceil(n / math.max(1, free)) * day, 2 * wait))
-end
-
-local first_ladder = buckets + 2
-local epoch = KEYS[buckets + 1] and redis.call('GET', KEYS[buckets + 1]) or ''
--- Counts from before the account was cleared do not hold.
-local function ladder(key)
-  local state = redis.call('HMGET', key, 'n', 'at', 'epoch')
-  if (state[3] or '') ~= epoch then return 0, 0 end
-  return tonumber(state[1] or '0'), tonumber(state[2] or '0')
-end
-
-if operation ~= 'take' then
-  for i = 1, buckets do
-    local interval = argument()
-    argument()
-    local full = tonumber(redis.call('GET', KEYS[i]) or '0')
-    if full > 0 then redis.call('SET', KEYS[i], text(full - interval), 'KEEPTTL') end
-  end
-  for i = first_ladder, #KEYS do
-    if operation == 'succeed' then
-      redis.call('DEL', KEYS[i])
-    else
-      local free, max, first, longest = argument(), argument(), argument(), argument()
-      local n, at = ladder(KEYS[i])
-      n = n - 1
-      if n <= 0 then
-        redis.call('DEL', KEYS[i])
-      else
-        redis.call('HSET', KEYS[i], 'n', n, 'at', text(math.min(at, now + ladder_wait(n, free, max, first, longest))))
-      end
-    end
-  end
-  return { operation }
-end
-
-local full, over = {}, { 'refused' }
-for i = 1, buckets do
-  local interval, window = argument(), argument()
-  full[i] = math.max(tonumber(redis.call('GET', KEYS[i]) or '0'), now) + interval
-  local wait = full[i] - now - window
-  -- The times have three decimals.
-  if wait > 0.002 then
-    over[#over + 1] = i
-    over[#over + 1] = math.ceil(wait)
-  end
-end
-if #over > 1 then return over end
-for i = 1, buckets do
-  redis.call('SET', KEYS[i], text(full[i]), 'PX', math.ceil(full[i] - now))
-end
-for i = first_ladder, #KEYS do
-  local _, at = ladder(KEYS[i])
-  if at > now then return { 'locked' } end
-end
-local locks = 0
-for i = first_ladder, #KEYS do
-  local n = ladder(KEYS[i]) + 1
-  local free, max, first, longest = argument(), argument(), argument(), argument()
-  local wait = ladder_wait(n, free, max, first, longest)
-  if wait > 0 then locks = 1 end
-  redis.call('HSET', KEYS[i], 'n', n, 'at', text(now + wait), 'epoch', epoch)
-  redis.call('PEXPIRE', KEYS[i], ladder_memory(n, free, wait))
-end
-if epoch ~= '' then redis.call('PEXPIRE', KEYS[buckets + 1], memory) end
-return { 'admitted', locks }
-`;
+/** Accounts whose clearing Redis has not been sent yet. */
+const MAX_UNSENT = 1_000;
 
 /** Ends a turn, unless it is somebody else's by now. */
 const END_TURN =
   "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
-
-const runScript = redisScript(SCRIPT);
-
-type Operation = "take" | "succeed" | "giveBack";
 
 /**
  * Counts for all replicas together, in Redis. While Redis is away each replica counts by itself, with its share of the
@@ -148,28 +55,27 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   const counters = createCounters(limits, options.secret);
   const local = createMemoryThrottle({ limits: shareOf(limits, options.replicas), now });
   const turns = createTurns();
-  const unheard = new Set<string>();
+  const unsent = new Set<string>();
   const redis = openSharedRedis({
     ...options,
     name: "gatehouse-throttle",
     what: "logins are throttled",
-    onAnswer: tellUnheard,
+    onAnswer: sendUnsent,
   });
 
-  const count = (operation: Operation, guess: Guess) =>
-    redis.ask((client) => run(client, operation, counters.ofGuess(guess), now()));
+  const source = new RedisSource({ redis, keyOf: (budget: CountedBudget) => stored(budgetKey(budget)), now });
 
-  function tellUnheard(): void {
-    const missed = [...unheard];
-    unheard.clear();
-    for (const account of missed) void clear(account);
+  function sendUnsent(): void {
+    const accounts = [...unsent];
+    unsent.clear();
+    for (const account of accounts) void clear(account);
   }
 
   async function clear(account: string): Promise<void> {
     const cleared = await redis.ask((client) =>
-      client.set(KEY_PREFIX + counters.epochOf(account), randomUUID(), "PX", LADDER_MEMORY_MS),
+      client.set(stored(counters.epochOf(account)), randomUUID(), "PX", LADDER_MEMORY_MS),
     );
-    if (cleared === undefined && unheard.size < MAX_UNHEARD) unheard.add(account);
+    if (cleared === undefined && unsent.size < MAX_UNSENT) unsent.add(account);
   }
 
   /** Waits for other replicas. @returns whether the turn has come. */
@@ -196,38 +102,54 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
       const { turn } = counters.ofGuess(guess);
       const done = await turns.take(turn, waitMs);
       const id = randomUUID();
-      if (!(await lease(KEY_PREFIX + turn, id, untilMs))) {
+      if (!(await lease(stored(turn), id, untilMs))) {
         done();
         throw tooLong();
       }
-      return () => void redis.ask((client) => client.eval(END_TURN, 1, KEY_PREFIX + turn, id)).finally(done);
+      return () => void redis.ask((client) => client.eval(END_TURN, 1, stored(turn), id)).finally(done);
     },
     async spend(call: CostlyCall) {
-      const buckets = counters.ofCall(call);
-      const answer = await redis.ask((client) => run(client, "take", { buckets, ladders: [] }, now()));
-      if (answer === undefined) return local.spend(call);
-      return refusal(answer, buckets) ?? { kind: "admitted" };
+      const budgets = counters.ofCall(call);
+      const decisions = await source.spend(budgets);
+      if (decisions === undefined) return local.spend(call);
+      return refusalOf(budgets, decisions) ?? { kind: "admitted" };
     },
     async take(guess) {
-      const answer = await count("take", guess);
+      const { budgets, epoch, ladders } = counters.ofGuess(guess);
+      const keys = [...budgets.map(budgetKey), epoch, ...ladders.map(({ key }) => key)];
+      const given = [now(), budgets.length, ...limitArguments(budgets), ...ladderArguments(ladders)];
+      const answer = await redis.ask((client) => takeScript(client, keys.map(stored), given));
       if (answer === undefined) return local.take(guess);
-      const [kind, locks] = answer;
+      const [kind, ...rest] = answer as [kind: string, ...rest: unknown[]];
       if (kind === "locked") return { kind };
-      const admitted: Admission = { kind: "admitted", ...(locks === 1 && { locksIfWrong: true }) };
-      return refusal(answer, counters.ofGuess(guess).buckets) ?? admitted;
+      if (kind === "admitted") return { kind, ...(rest[0] === 1 && { locksIfWrong: true }) };
+      const refusal = refusalOf(budgets, decisionsOf(budgets, rest as string[]));
+      if (refusal === undefined) throw new Error("the script refused what the budgets allow");
+      return refusal;
     },
     async succeed(guess) {
-      // In both: the attempt may have been counted before Redis went or came.
-      await Promise.all([count("succeed", guess), local.succeed(guess)]);
+      const { budgets, cleared } = counters.ofGuess(guess);
+      await Promise.all([
+        source.refund(budgets),
+        redis.ask((client) => client.del(...cleared.map(stored))),
+        // The attempt may have been counted here, before Redis came back.
+        local.succeed(guess),
+      ]);
     },
     async giveBack(guess) {
-      await Promise.all([count("giveBack", guess), local.giveBack(guess)]);
+      const { budgets, epoch, ladders } = counters.ofGuess(guess);
+      const keys = [epoch, ...ladders.map(({ key }) => key)].map(stored);
+      await Promise.all([
+        source.refund(budgets),
+        redis.ask((client) => giveBackScript(client, keys, [now(), ...ladderArguments(ladders)])),
+        local.giveBack(guess),
+      ]);
     },
     async clear(account) {
       await Promise.all([clear(account), local.clear(account)]);
     },
     async forget(account) {
-      const keys = counters.ofAccount(account).map((key) => KEY_PREFIX + key);
+      const keys = counters.ofAccount(account).map(stored);
       await Promise.all([redis.ask((client) => client.del(...keys)), local.forget(account)]);
     },
     async close() {
@@ -235,49 +157,4 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
       await local.close();
     },
   };
-}
-
-/**
- * What the script says: `admitted` with whether a failure locks; or `refused` with the places
- * of the budgets that are used up and how long each makes wait.
- */
-type Answer = [kind: string, ...numbers: number[]];
-
-function refusal([kind, ...over]: Answer, buckets: readonly CountedBucket[]): Refusal | undefined {
-  if (kind !== "refused") return undefined;
-  const waits = new Map(over.flatMap((place, at) => (at % 2 === 0 ? [[place, over[at + 1] ?? 0]] : [])));
-  return refusalOf(
-    buckets.flatMap((each, index) => {
-      const waitMs = waits.get(index + 1);
-      return waitMs === undefined ? [] : [{ ...each, waitMs }];
-    }),
-  );
-}
-
-async function run(
-  client: Parameters<typeof runScript>[0],
-  operation: Operation,
-  counters: {
-    buckets: readonly CountedBucket[];
-    epoch?: string;
-    ladders: readonly { key: string; ladder: Ladder }[];
-    cleared?: readonly string[];
-  },
-  nowMs: number,
-): Promise<Answer> {
-  const { buckets, epoch, ladders, cleared = [] } = counters;
-  const lower = operation === "succeed" ? cleared : ladders.map(({ key }) => key);
-  const epochs = epoch === undefined ? [] : [epoch];
-  const keys = [...buckets.map(({ key }) => key), ...epochs, ...lower].map((key) => KEY_PREFIX + key);
-  const numbers = [
-    ...buckets.flatMap(({ bucket }) => [bucket.windowMs / bucket.budget, bucket.windowMs]),
-    ...ladders.flatMap(({ ladder: { freeFailures, maxFailures, firstWaitMs, maxWaitMs } }) => [
-      freeFailures,
-      maxFailures,
-      firstWaitMs,
-      maxWaitMs,
-    ]),
-  ];
-  const given = [operation, nowMs, LADDER_MEMORY_MS, buckets.length, ...numbers];
-  return (await runScript(client, keys, given)) as Answer;
 }

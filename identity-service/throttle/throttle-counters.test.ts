@@ -1,16 +1,15 @@
 import { expect, test } from "vitest";
 import { throttleLimits } from "./throttle.ts";
-import { createCounters } from "./throttle-counters.ts";
+import { budgetKey, createCounters } from "./throttle-counters.ts";
 
 const counters = createCounters(throttleLimits({ network: 100, everything: 50_000 }), Buffer.alloc(32, 7));
-const keysOf = (buckets: readonly { key: string }[]) => buckets.map(({ key }) => key);
 
 // A renamed counter starts at zero, and counts twice during a rolling upgrade.
 test("replicas of two versions count together: every counter keeps its name", () => {
   const guess = { account: "ada", clientIp: "192.0.2.1" };
-  const { buckets, ladders, epoch, turn } = counters.ofGuess(guess);
+  const { budgets, ladders, epoch, turn } = counters.ofGuess(guess);
   const onDevice = counters.ofGuess({ ...guess, deviceId: "laptop" });
-  expect([...keysOf([...buckets, ...ladders]), epoch, turn]).toEqual([
+  expect([...budgets.map(budgetKey), ...ladders.map(({ key }) => key), epoch, turn]).toEqual([
     "N:bM3xne1B-t0umrMXmFVI_F",
     "G:",
     "a:xLBC5DE6C72HyKeAB2b9qO",
@@ -18,19 +17,24 @@ test("replicas of two versions count together: every counter keeps its name", ()
     "e:xLBC5DE6C72HyKeAB2b9qO",
     "t:xLBC5DE6C72HyKeAB2b9qO",
   ]);
-  expect([...keysOf(onDevice.ladders), onDevice.turn]).toEqual([
+  expect([...onDevice.ladders.map(({ key }) => key), onDevice.turn]).toEqual([
     "d:xLBC5DE6C72HyKeAB2b9qO:9QIuw7pl-U8A7T3crpYCNO",
     "t:xLBC5DE6C72HyKeAB2b9qO:9QIuw7pl-U8A7T3crpYCNO",
   ]);
-  expect(keysOf(counters.ofGuess({ ...guess, standing: "used_network" }).buckets).at(-1)).toBe("G:known:");
+  expect(
+    counters
+      .ofGuess({ ...guess, standing: "used_network" })
+      .budgets.map(budgetKey)
+      .at(-1),
+  ).toBe("G:known:");
   const calls = { kind: "register", isKnown: true } as const;
-  expect(keysOf(counters.ofCall({ ...calls, clientIp: "2001:db8::1" }))).toEqual([
+  expect(counters.ofCall({ ...calls, clientIp: "2001:db8::1" }).map(budgetKey)).toEqual([
     "N:register:eJjp8_ZJvy7kMksJ5R4bSY",
     "N:register:known:9bBJmUaBaM3D-o7ITKCDpq",
     "N:register:known:sq2ZTGOXBydogd-zIZ7ap9",
     "G:register:known:",
   ]);
-  expect(keysOf(counters.ofCall({ ...calls, device: { id: "laptop", userId: "7" } }))).toEqual([
+  expect(counters.ofCall({ ...calls, device: { id: "laptop", userId: "7" } }).map(budgetKey)).toEqual([
     "D:register:9QIuw7pl-U8A7T3crpYCNO",
     "U:register:GDjrq9Gkwbm4dsBEEMcrjQ",
   ]);
@@ -38,7 +42,7 @@ test("replicas of two versions count together: every counter keeps its name", ()
 
 test("a call without an address is counted against everybody's budget alone", () => {
   for (const clientIp of ["", undefined]) {
-    expect(keysOf(counters.ofCall({ kind: "register", clientIp }))).toEqual(["G:register:"]);
+    expect(counters.ofCall({ kind: "register", clientIp }).map(budgetKey)).toEqual(["G:register:"]);
   }
 });
 

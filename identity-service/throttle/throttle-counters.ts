@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
+import { type Limit, type LimitedBucket, limitTimes } from "../../rate-limit/gcra.ts";
 import { type Network, networksOf } from "../../service-kit/network-of.ts";
-import type { Bucket, CostlyCall, Guess, Ladder, ThrottleLimits } from "./throttle.ts";
+import type { CostlyCall, Guess, Ladder, ThrottleLimits } from "./throttle.ts";
 
 /** A login at a provider begins with a row for ten minutes, no hash and no mail, and an office begins its day with many. */
 const OAUTH_LOGIN_TIMES = 10;
@@ -9,16 +10,14 @@ const DEVICES_OF_USER = 4;
 const DOMAIN = "gatehouse throttle";
 
 /** A budget and where it is counted. */
-export interface CountedBucket {
-  key: string;
-  bucket: Bucket;
+export interface CountedBudget extends LimitedBucket {
   /** Of the caller's own network: the caller may be told. */
   isNetwork?: boolean;
 }
 
 /** Everything that one attempt is counted under. */
 export interface GuessCounters {
-  buckets: CountedBucket[];
+  budgets: CountedBudget[];
   ladders: { key: string; ladder: Ladder }[];
   /** Names the time since the account was cleared: counts that name another one do not hold. */
   epoch: string;
@@ -31,7 +30,7 @@ export interface GuessCounters {
 /** Where things are counted. */
 export interface Counters {
   ofGuess(guess: Guess): GuessCounters;
-  ofCall(call: CostlyCall): CountedBucket[];
+  ofCall(call: CostlyCall): CountedBudget[];
   epochOf(account: string): string;
   /** What is stored under the account alone. */
   ofAccount(account: string): string[];
@@ -54,26 +53,27 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
     networks: readonly Network[],
     kind: string,
     isKnown: boolean,
-    each: Bucket,
-    all: Bucket,
-  ) => {
+    each: Limit,
+    all: Limit,
+  ): CountedBudget[] => {
     // Strangers in the same wide network, and strangers in all, cannot use up what those with a standing have.
     const share = isKnown ? `${kind}known:` : kind;
     const [smallest, ...wider] = networks.map(({ name, times }, index) => ({
-      key: `N:${index === 0 ? kind : share}${digest(name)}`,
-      bucket: { ...each, budget: each.budget * times },
+      kind: `N:${index === 0 ? kind : share}`,
+      name: digest(name),
+      limit: limitTimes(each, times),
     }));
     const own = smallest === undefined ? [] : [{ ...smallest, isNetwork: true }];
-    return [...own, ...wider, { key: `G:${share}`, bucket: all }];
+    return [...own, ...wider, { kind: `G:${share}`, name: "", limit: all }];
   };
 
-  function bucketsOf({ clientIp, deviceId, standing }: Guess): CountedBucket[] {
+  function budgetsOf({ clientIp, deviceId, standing }: Guess): CountedBudget[] {
     // Whoever has proven to be the owner before is bounded by a ladder that no stranger touches.
     if (deviceId !== undefined || standing === "session") return [];
     const networks = networksOf(clientIp);
-    const buckets = shared(networks, "", standing !== undefined, limits.network, limits.everything);
+    const budgets = shared(networks, "", standing !== undefined, limits.network, limits.everything);
     // Neighbours must not spray over all accounts of a network; what lies beyond it is no affair of the owner's.
-    return standing === "own_network" ? buckets.slice(0, 1) : buckets;
+    return standing === "own_network" ? budgets.slice(0, 1) : budgets;
   }
 
   return {
@@ -93,7 +93,7 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
             : [fromAnywhere, fromNetwork];
       const place = own ?? (standing === "own_network" ? network : undefined);
       return {
-        buckets: bucketsOf(guess),
+        budgets: budgetsOf(guess),
         ladders,
         epoch: epochOf(account),
         turn: place === undefined ? `t:${who}` : `t:${who}:${place}`,
@@ -103,22 +103,24 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
 
     ofCall({ kind, clientIp = "", isKnown = false, device }) {
       const times = kind === "oauth_login" ? OAUTH_LOGIN_TIMES : 1;
-      const grown = ({ budget, windowMs }: Bucket): Bucket => ({ budget: budget * times, windowMs });
       if (device !== undefined) {
-        const each = grown(limits.callsOfDevice);
+        const each = limitTimes(limits.callsOfDevice, times);
         return [
-          { key: `D:${kind}:${digest(device.id)}`, bucket: each },
-          {
-            key: `U:${kind}:${digest(device.userId)}`,
-            bucket: { ...each, budget: each.budget * DEVICES_OF_USER },
-          },
+          { kind: `D:${kind}:`, name: digest(device.id), limit: each },
+          { kind: `U:${kind}:`, name: digest(device.userId), limit: limitTimes(each, DEVICES_OF_USER) },
         ];
       }
       const networks = clientIp === "" ? [] : networksOf(clientIp);
-      return shared(networks, `${kind}:`, isKnown, grown(limits.callsOfNetwork), grown(limits.calls));
+      const each = limitTimes(limits.callsOfNetwork, times);
+      return shared(networks, `${kind}:`, isKnown, each, limitTimes(limits.calls, times));
     },
 
     epochOf,
     ofAccount: (account) => [accountKey(account), epochOf(account)],
   };
+}
+
+/** The key of a budget where it is stored. */
+export function budgetKey({ kind, name }: Pick<CountedBudget, "kind" | "name">): string {
+  return kind + name;
 }

@@ -332,6 +332,36 @@ export function testThrottleContract(
       });
     });
 
+    test("an attempt that is given back leaves the failures before it, and their wait", async () => {
+      const phone = { ...guess("ada"), deviceId: "phone" };
+      await kinds(many(4, () => phone));
+      for (let round = 0; round < 3; round += 1) {
+        expect(await throttle.take(phone)).toEqual({ kind: "admitted", locksIfWrong: true });
+        await throttle.giveBack(phone);
+      }
+      await throttle.take(phone);
+      pass(30 * SECOND);
+      expect((await throttle.take(phone)).kind).toBe("admitted");
+      // The sixth failure set a wait of one minute. It was given back, so the 30 s of the fifth remain.
+      await throttle.giveBack(phone);
+      pass(30 * SECOND - 1);
+      expect((await throttle.take(phone)).kind).toBe("locked");
+      pass(1);
+      expect((await throttle.take(phone)).kind).toBe("admitted");
+    });
+
+    test("an attempt that is given back leaves a network its long wait, and the account its shorter one", async () => {
+      for (let round = 0; round < 14; round += 1) {
+        await throttle.take(guess("ada"));
+        pass(HOUR * 2 ** Math.max(0, round - 11));
+      }
+      expect((await throttle.take(guess("ada"))).kind).toBe("admitted");
+      await throttle.giveBack(guess("ada"));
+      pass(HOUR);
+      expect((await throttle.take(guess("ada"))).kind).toBe("locked");
+      expect((await throttle.take(guess("ada", "198.51.100.1"))).kind).toBe("admitted");
+    });
+
     test("a known device gets in while others have locked the account, on a ladder of its own", async () => {
       await kinds(many(200, (index) => guess("ada", `192.0.2.${index}`)));
       const owner = { ...guess("ada", "203.0.113.1"), deviceId: "laptop" };

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { limitOf } from "../../rate-limit/gcra.ts";
 import {
   CALLS,
   CALLS_OF_NETWORK,
@@ -32,13 +33,13 @@ test.each([
 
 test("a replica's share adds up to no more than the whole, and is never nothing", () => {
   const share = shareOf(limits, 3);
-  expect(share.network.budget).toBe(33);
-  expect(share.everything.budget).toBe(16_666);
-  expect(share.callsOfNetwork.budget).toBe(20);
+  expect(share.network.burst).toBe(33);
+  expect(share.everything.burst).toBe(16_666);
+  expect(share.callsOfNetwork.burst).toBe(20);
   expect(share.account).toMatchObject({ freeFailures: 2, maxFailures: 33 });
   const smallest = shareOf(limits, 1_000_000);
-  expect(smallest.everything.budget).toBe(1);
-  expect(smallest.calls.budget).toBe(1);
+  expect(smallest.everything.burst).toBe(1);
+  expect(smallest.calls.burst).toBe(1);
   expect(shareOf(limits, 1)).toEqual(limits);
 });
 
@@ -46,14 +47,14 @@ test("however many replicas there are, two typos cost no wait, and a day of typo
   const share = shareOf(limits, 1_000);
   const waits = [1, 2, 3, 24, 25].map((failures) => ladderWaitMs(share.account, failures));
   expect(waits).toEqual([0, 0, 30_000, 3_600_000, Number.POSITIVE_INFINITY]);
-  expect(share.network.budget).toBe(25);
-  expect(share.callsOfNetwork.budget).toBe(15);
+  expect(share.network.burst).toBe(25);
+  expect(share.callsOfNetwork.burst).toBe(15);
 });
 
 test("a floor never gives more than the whole", () => {
   const strict = throttleLimits({ network: 5, everything: 50, callsOfNetwork: 3, calls: 10 });
-  expect(shareOf(strict, 10).network.budget).toBe(5);
-  expect(shareOf(strict, 10).callsOfNetwork.budget).toBe(3);
+  expect(shareOf(strict, 10).network.burst).toBe(5);
+  expect(shareOf(strict, 10).callsOfNetwork.burst).toBe(3);
 });
 
 const DAY_MS = 24 * 3_600_000;
@@ -90,13 +91,13 @@ test("a count outlives its wait", () => {
 test("budgets are counted in a quarter of an hour; those of calls are ours unless they are given", () => {
   const windowMs = 15 * 60_000;
   expect(limits).toMatchObject({
-    network: { budget: 100, windowMs },
-    everything: { budget: 50_000, windowMs },
-    callsOfNetwork: { budget: CALLS_OF_NETWORK, windowMs },
-    calls: { budget: CALLS, windowMs },
+    network: limitOf(100, windowMs),
+    everything: limitOf(50_000, windowMs),
+    callsOfNetwork: limitOf(CALLS_OF_NETWORK, windowMs),
+    calls: limitOf(CALLS, windowMs),
   });
   const given = throttleLimits({ network: 1, everything: 2, callsOfNetwork: 3, calls: 4 });
-  expect([given.callsOfNetwork.budget, given.calls.budget]).toEqual([3, 4]);
+  expect([given.callsOfNetwork.burst, given.calls.burst]).toEqual([3, 4]);
 });
 
 test("a network waits up to a day and a device up to an hour, and neither is ever shut", () => {
@@ -112,17 +113,16 @@ test("the count of a ladder that makes wait from the first failure on is kept fo
 });
 
 describe("a refusal", () => {
-  const bucket = (budget: number) => ({ budget, windowMs: 60_000 });
+  const budget = (burst: number, isNetwork = false) => ({ limit: limitOf(burst, 60_000), isNetwork });
+  const waits = (...waitsMs: number[]) => waitsMs.map((retryInMs) => ({ retryInMs }));
 
   test("has the longest wait of the budgets that are used up, in whole milliseconds", () => {
-    const over = [
-      { waitMs: 10, bucket: bucket(1), isNetwork: true },
-      { waitMs: 30.2, bucket: bucket(2), isNetwork: true },
-      { waitMs: 20, bucket: bucket(3) },
-    ];
-    expect(refusalOf(over)).toEqual({ kind: "refused", retryAfterMs: 31, limit: 2 });
-    expect(refusalOf(over.slice(2))).toEqual({ kind: "refused", retryAfterMs: 20 });
-    expect(() => refusalOf([])).toThrow("nothing is used up");
+    const budgets = [budget(1, true), budget(2, true), budget(3)];
+    expect(refusalOf(budgets, waits(10, 30.2, 20))).toEqual({ kind: "refused", retryAfterMs: 31, limit: 2 });
+    expect(refusalOf(budgets, waits(10, 0, 20))).toEqual({ kind: "refused", retryAfterMs: 20 });
+    expect(refusalOf(budgets, waits(10, 10, 10))).toEqual({ kind: "refused", retryAfterMs: 10, limit: 1 });
+    expect(refusalOf(budgets, waits(0, 0, 0))).toBeUndefined();
+    expect(refusalOf([], [])).toBeUndefined();
   });
 
   test("is told with its limit if it has one", () => {

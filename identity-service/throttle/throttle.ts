@@ -1,3 +1,4 @@
+import { type Decision, type Limit, limitOf } from "../../rate-limit/gcra.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 
 /**
@@ -11,12 +12,6 @@ export interface Ladder {
   maxWaitMs: number;
 }
 
-/** So many failures at once, and so many more over each window as it passes. */
-export interface Bucket {
-  budget: number;
-  windowMs: number;
-}
-
 export interface ThrottleLimits {
   /** On one account, from anywhere. */
   account: Ladder;
@@ -25,15 +20,15 @@ export interface ThrottleLimits {
   /** On one account from one of its known devices, in place of the two above. */
   accountAndDevice: Ladder;
   /** From one network, on any accounts. Wider networks have a multiple of it. */
-  network: Bucket;
+  network: Limit;
   /** From all networks where nobody has logged in lately; and as much again from all where somebody has. */
-  everything: Bucket;
+  everything: Limit;
   /** Calls of one kind from one network, whatever comes of them. Wider networks have a multiple of it. */
-  callsOfNetwork: Bucket;
+  callsOfNetwork: Limit;
   /** Calls of one kind, likewise. */
-  calls: Bucket;
+  calls: Limit;
   /** Calls of one kind with one device's token. All devices of a user together have four times as many. */
-  callsOfDevice: Bucket;
+  callsOfDevice: Limit;
 }
 
 const LADDER: Ladder = { freeFailures: 4, maxFailures: 100, firstWaitMs: 30_000, maxWaitMs: 3_600_000 };
@@ -64,11 +59,11 @@ export function throttleLimits(budgets: Budgets): ThrottleLimits {
     account: LADDER,
     accountAndNetwork: { ...WITHOUT_END, maxWaitMs: 24 * 3_600_000 },
     accountAndDevice: WITHOUT_END,
-    network: { budget: budgets.network, windowMs: WINDOW_MS },
-    everything: { budget: budgets.everything, windowMs: WINDOW_MS },
-    callsOfNetwork: { budget: budgets.callsOfNetwork ?? CALLS_OF_NETWORK, windowMs: WINDOW_MS },
-    calls: { budget: budgets.calls ?? CALLS, windowMs: WINDOW_MS },
-    callsOfDevice: { budget: CALLS_OF_DEVICE, windowMs: WINDOW_MS },
+    network: limitOf(budgets.network, WINDOW_MS),
+    everything: limitOf(budgets.everything, WINDOW_MS),
+    callsOfNetwork: limitOf(budgets.callsOfNetwork ?? CALLS_OF_NETWORK, WINDOW_MS),
+    calls: limitOf(budgets.calls ?? CALLS, WINDOW_MS),
+    callsOfDevice: limitOf(CALLS_OF_DEVICE, WINDOW_MS),
   };
 }
 
@@ -87,16 +82,16 @@ export function shareOf(limits: ThrottleLimits, replicas: number): ThrottleLimit
     freeFailures: part(whole.freeFailures + 1, LEAST.freeFailures + 1) - 1,
     maxFailures: part(whole.maxFailures, LEAST.maxFailures),
   });
-  const bucket = (whole: Bucket, least?: number): Bucket => ({ ...whole, budget: part(whole.budget, least) });
+  const limit = (whole: Limit, least?: number) => limitOf(part(whole.burst, least), whole.burstOffsetMs);
   return {
     account: ladder(limits.account),
     accountAndNetwork: ladder(limits.accountAndNetwork),
     accountAndDevice: ladder(limits.accountAndDevice),
-    network: bucket(limits.network, LEAST.network),
-    everything: bucket(limits.everything),
-    callsOfNetwork: bucket(limits.callsOfNetwork, LEAST.callsOfNetwork),
-    calls: bucket(limits.calls),
-    callsOfDevice: bucket(limits.callsOfDevice, LEAST.callsOfDevice),
+    network: limit(limits.network, LEAST.network),
+    everything: limit(limits.everything),
+    callsOfNetwork: limit(limits.callsOfNetwork, LEAST.callsOfNetwork),
+    calls: limit(limits.calls),
+    callsOfDevice: limit(limits.callsOfDevice, LEAST.callsOfDevice),
   };
 }
 
@@ -213,12 +208,20 @@ export interface Throttle {
   close(): Promise<void>;
 }
 
-/** @param over the budgets that are used up, and how long each makes wait. */
-export function refusalOf(over: readonly { waitMs: number; bucket: Bucket; isNetwork?: boolean }[]): Refusal {
-  const [longest] = over.toSorted((a, b) => b.waitMs - a.waitMs);
-  if (longest === undefined) throw new Error("nothing is used up");
-  const retryAfterMs = Math.ceil(longest.waitMs);
-  return { kind: "refused", retryAfterMs, ...(longest.isNetwork && { limit: longest.bucket.budget }) };
+/** The refusal that some decisions come to; undefined if all of them allow the call. */
+export function refusalOf(
+  buckets: readonly { limit: Limit; isNetwork?: boolean }[],
+  decisions: readonly Pick<Decision, "retryInMs">[],
+): Refusal | undefined {
+  const waitsMs = decisions.map(({ retryInMs }) => retryInMs);
+  const longestMs = Math.max(0, ...waitsMs);
+  if (longestMs === 0) return undefined;
+  const { limit, isNetwork } = buckets[waitsMs.indexOf(longestMs)] ?? {};
+  return {
+    kind: "refused",
+    retryAfterMs: Math.ceil(longestMs),
+    ...(isNetwork && limit && { limit: limit.burst }),
+  };
 }
 
 export function tooManyRequests({ retryAfterMs, limit }: Refusal): DomainError {
