@@ -7,11 +7,12 @@ import type { TokenVerifier } from "../token-client/principal.ts";
 import { registerAuditRoutes } from "./admin/audit-routes.ts";
 import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
 import { registerAccountRoutes } from "./auth/account-routes.ts";
+import type { AuthDeps } from "./auth/auth-deps.ts";
 import { registerAuthRoutes } from "./auth/auth-routes.ts";
 import { registerIdentityLinkRoutes } from "./auth/identity-link-routes.ts";
 import { registerLinkRoutes } from "./auth/link-routes.ts";
 import { registerMfaRoutes } from "./auth/mfa-routes.ts";
-import { type OAuthDeps, registerOAuthRoutes } from "./auth/oauth-routes.ts";
+import { registerOAuthRoutes } from "./auth/oauth-routes.ts";
 import { registerSessionRoutes } from "./auth/session-routes.ts";
 import type { Backends } from "./backends/backends.ts";
 import { createRecordOutcome } from "./edge/audit.ts";
@@ -45,7 +46,7 @@ import { registerJwksRoute } from "./services/jwks-route.ts";
 export interface GatewayDeps
   extends Omit<Backends, "tokens">,
     Pick<IntrospectionDeps, "introspectionClients">,
-    Pick<OAuthDeps, "tokenDelivery">,
+    Pick<AuthDeps, "tokenDelivery">,
     RateLimitDeps {
   jwks: Pick<JwksCache, "get">;
   verifier: TokenVerifier;

@@ -5,17 +5,16 @@ import {
   Outcome as OutcomeMessage,
 } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import { idField, timeField } from "../auth/answer-fields.ts";
-
-const text = (example: string) => z.string().meta({ examples: [example] });
+import { intLike, optional, textLike } from "../routing/fields.ts";
 
 const actor = z
   .strictObject({
-    userId: text("0199a000-0000-7000-8000-000000000001")
+    userId: textLike("0199a000-0000-7000-8000-000000000001")
       .optional()
       .meta({ description: "A user's id, or `client:`, `operator:` or `auditor:` and a name." }),
-    role: text("USER").optional(),
+    role: textLike("USER").optional(),
     sessionId: idField.optional(),
-    claimedEmail: text("ada@example.com").optional(),
+    claimedEmail: textLike("ada@example.com").optional(),
   })
   .meta({
     description: "Who acted: from a verified token, or the address that an anonymous caller claimed.",
@@ -29,36 +28,30 @@ export const auditEntryAnswer = z
     kind: z
       .enum(["intent", "outcome", "event"])
       .meta({ description: "A call is an intent and its outcome; an event stands alone." }),
-    callId: text("0199a000-0000-7000-8000-000000000003").meta({
+    callId: textLike("0199a000-0000-7000-8000-000000000003").meta({
       description: "Both entries of a call have it.",
     }),
     occurredAt: timeField,
     actor,
-    clientIp: text("192.0.2.7"),
-    userAgent: text("Mozilla/5.0"),
-    method: text("POST"),
-    route: text("/auth/login"),
-    resource: text("0199a000-0000-7000-8000-000000000001"),
-    action: text("auth.login"),
-    requestId: text("0199a000-0000-7000-8000-000000000004"),
-    traceId: text("4bf92f3577b34da6a3ce929d0e0e4736"),
+    clientIp: textLike("192.0.2.7"),
+    userAgent: textLike("Mozilla/5.0"),
+    method: textLike("POST"),
+    route: textLike("/auth/login"),
+    resource: textLike("0199a000-0000-7000-8000-000000000001"),
+    action: textLike("auth.login"),
+    requestId: textLike("0199a000-0000-7000-8000-000000000004"),
+    traceId: textLike("4bf92f3577b34da6a3ce929d0e0e4736"),
     outcome: outcomeField.optional(),
-    errorCode: text("invalid_credentials").optional(),
-    httpStatus: z
-      .int()
-      .optional()
-      .meta({ examples: [200] }),
-    latencyUs: z
-      .int()
-      .optional()
-      .meta({ description: "Microseconds.", examples: [41_250] }),
-    reason: text("wrong_password").optional(),
+    errorCode: textLike("invalid_credentials").optional(),
+    httpStatus: optional(intLike(200)),
+    latencyUs: optional(intLike(41_250, "Microseconds.")),
+    reason: textLike("wrong_password").optional(),
     sequence: z
       .int()
       .nullable()
       .meta({ description: "Its place in the log, from 1; null while it has none yet.", examples: [1042] }),
     receivedAt: timeField.meta({ description: "By the log's clock." }),
-    producer: text("gateway").meta({ description: "The service that sent it." }),
+    producer: textLike("gateway").meta({ description: "The service that sent it." }),
   })
   .meta({ id: "AuditEntry" });
 

@@ -7,12 +7,13 @@ import { success } from "../edge/envelope.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
+import { textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { auditEntryAnswer, OUTCOMES, outcomeField, toAuditEntry } from "./audit-entry-answer.ts";
 import { pageQuery } from "./page-query.ts";
 
-const text = z.string().min(1).max(200);
+const text = textField(1, 200);
 const time = z.iso
   .datetime({ offset: true, message: "must be an RFC 3339 time" })
   .transform((value) => new Date(value));
@@ -52,20 +53,18 @@ const InclusionQuery = z.strictObject({ sequence: size, treeSize: size });
 const ConsistencyQuery = z.strictObject({ from: size, to: size });
 
 const HASH = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
-const hash = z.string().meta({ description: "Base64.", examples: [HASH] });
+const hash = textLike(HASH, "Base64.");
 const hashes = z.array(hash).meta({ description: "From the leaf up (RFC 9162, section 2.1)." });
-const checkpoint = z.string().meta({
-  description: "A signed note (C2SP tlog-checkpoint).",
-  examples: [`gatehouse.example/audit\n1042\n${HASH}\n\n— gatehouse.example/audit AAAAAA==\n`],
-});
+const checkpoint = textLike(
+  `gatehouse.example/audit\n1042\n${HASH}\n\n— gatehouse.example/audit AAAAAA==\n`,
+  "A signed note (C2SP tlog-checkpoint).",
+);
 
 const provenEntry = z.strictObject({
   entry: auditEntryAnswer,
   proof: z
     .strictObject({
-      leafData: z
-        .string()
-        .meta({ description: "Canonical JSON whose hash is the leaf's.", examples: ["{}"] }),
+      leafData: textLike("{}", "Canonical JSON whose hash is the leaf's."),
       leafHash: hash,
       inclusionProof: hashes,
       checkpoint,
@@ -140,10 +139,7 @@ export function registerAuditRoutes(
     policy,
     answers: answersWith(
       "The checkpoint, and the key to verify it with.",
-      z.strictObject({
-        checkpoint,
-        verifierKey: z.string().meta({ examples: ["gatehouse.example/audit+00000000+AAAA"] }),
-      }),
+      z.strictObject({ checkpoint, verifierKey: textLike("gatehouse.example/audit+00000000+AAAA") }),
     ),
     codes: ["not_found"],
     handler: async (request) => {

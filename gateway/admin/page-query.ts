@@ -1,13 +1,14 @@
 import { z } from "zod";
+import { optional, textField } from "../routing/fields.ts";
 
 /** The part of a query that asks for a page of a list: `limit` 1 to 100, `cursor` from the page before. */
 export const pageQuery = {
-  cursor: z
-    .string()
-    .min(1)
-    .max(512)
-    .optional()
-    .meta({ description: "`nextCursor` of the page before.", examples: ["MTA0Mg"] }),
+  cursor: optional(
+    textField(1, 512, {
+      description: "`nextCursor` of the page before.",
+      examples: ["MTA0Mg"],
+    }),
+  ),
   limit: z
     .string()
     .regex(/^[1-9]\d{0,2}$/, "must be a whole number")

@@ -9,17 +9,18 @@ import { success } from "../edge/envelope.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
+import { intLike, optional, textField } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { pageQuery } from "./page-query.ts";
 
 const UserQuery = z.strictObject({
-  query: z
-    .string()
-    .min(3)
-    .max(254)
-    .optional()
-    .meta({ description: "Three characters or more of a name or an address.", examples: ["ada"] }),
+  query: optional(
+    textField(3, 254, {
+      description: "Three characters or more of a name or an address.",
+      examples: ["ada"],
+    }),
+  ),
   role: roleField.optional(),
   status: statusField.optional(),
   ...pageQuery,
@@ -132,10 +133,7 @@ export function registerUserAdminRoutes(
     summary: "End a user's sessions",
     policy: { ...policy, action: "admin.users.revoke_sessions" },
     schema: { params: UserParams },
-    answers: answersWith(
-      "They have ended.",
-      z.strictObject({ ended: z.int().meta({ description: "How many.", examples: [2] }) }),
-    ),
+    answers: answersWith("They have ended.", z.strictObject({ ended: intLike(2, "How many.") })),
     codes: ["not_found"],
     handler: async (request) => {
       const ended = await users.endUserSessions({ userId: request.params.id }, request.call);

@@ -1,7 +1,5 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { TokenVerifier } from "../../token-client/principal.ts";
-import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/client-ip.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
@@ -11,6 +9,7 @@ import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { accountAnswer, deviceHeader, loginAnswers, loginHeaders, toUser } from "./answer-fields.ts";
+import type { AuthDeps } from "./auth-deps.ts";
 import {
   emailField,
   nameField,
@@ -31,10 +30,7 @@ const ChangeEmailBody = z.strictObject({ newEmail: emailField, password: passwor
 const mailAnswer = answersWith("Always the same answer, whether there is such an account or not.");
 
 /** What the owner of an account does with it. Sessions that a call ends are refused here at once. */
-export function registerAccountRoutes(
-  app: GatewayApp,
-  { identity, verifier }: Pick<Backends, "identity"> & { verifier: Pick<TokenVerifier, "refuseSession"> },
-): void {
+export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Accounts");
   const asking = (request: FastifyRequest) => ({
     clientIp: clientIp(request),

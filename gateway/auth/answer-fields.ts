@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
+import { intLike, textLike } from "../routing/fields.ts";
 
 // What the answers of several routes have in common, as it is on the wire.
 
@@ -19,9 +20,9 @@ export const nextCursorField = z
 
 const userFields = {
   id: idField,
-  email: z.string().meta({ examples: ["ada@example.com"] }),
-  firstName: z.string().meta({ examples: ["Ada"] }),
-  lastName: z.string().meta({ examples: ["Lovelace"] }),
+  email: textLike("ada@example.com"),
+  firstName: textLike("Ada"),
+  lastName: textLike("Lovelace"),
   role: roleField,
   emailVerified: z.boolean(),
   mfaEnabled: z.boolean(),
@@ -54,21 +55,19 @@ export const managedUserAnswer = z
   .strictObject({ ...userFields, status: statusField, mustChangePassword: z.boolean() })
   .meta({ id: "ManagedUser", description: "A user as administrators see one." });
 
-const jwt = z
-  .string()
-  .meta({ description: "A JWT; see RFC 9068.", examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] });
+const jwt = textLike("eyJhbGciOiJFZERTQSJ9.e30.AA", "A JWT; see RFC 9068.");
 
 export const tokenFields = {
   accessToken: jwt,
   refreshToken: jwt,
   tokenType: z.literal("Bearer"),
-  expiresIn: z.int().meta({ description: "Of the access token, in seconds.", examples: [900] }),
+  expiresIn: intLike(900, "Of the access token, in seconds."),
 };
 
-const tempTokenField = z.string().meta({
-  description: "Opaque; good for five minutes, five tries and one success. Never an access token.",
-  examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"],
-});
+const tempTokenField = textLike(
+  "cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E",
+  "Opaque; good for five minutes, five tries and one success. Never an access token.",
+);
 
 const completedAnswer = z
   .strictObject({ ...tokenFields, user: userAnswer })
@@ -82,7 +81,7 @@ const mfaAnswer = z
   .strictObject({
     requireMfa: z.literal(true),
     tempToken: tempTokenField,
-    methods: z.array(z.string().meta({ examples: ["totp"] })),
+    methods: z.array(textLike("totp")),
   })
   .meta({ id: "MfaRequired", description: "Go on with `POST /auth/mfa/verify`." });
 

@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { DomainError } from "../../service-kit/errors.ts";
-import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/client-ip.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
@@ -9,6 +8,7 @@ import { HTTP_CREATED } from "../edge/http-errors.ts";
 import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
+import { intLike, optional, textField } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
 import {
   accountAnswer,
@@ -19,6 +19,7 @@ import {
   toUser,
   userAnswer,
 } from "./answer-fields.ts";
+import type { AuthDeps } from "./auth-deps.ts";
 import { emailField, nameField, newPasswordCodes, newPasswordField, passwordField } from "./body-fields.ts";
 import { loginAnswer, tokenResponse } from "./login-answer.ts";
 
@@ -31,18 +32,11 @@ const RegisterBody = z.strictObject({
 const LoginBody = z.strictObject({ email: emailField, password: passwordField });
 /** Longer than any refresh token of ours; what is not one of ours is `refresh_token_invalid`. */
 const RefreshBody = z.strictObject({
-  refreshToken: z
-    .string()
-    .min(1)
-    .max(4_096)
-    .meta({ examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
+  refreshToken: textField(1, 4_096, { examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
 });
 
 /** Accounts and tokens: register, log in, refresh, and who one is. */
-export function registerAuthRoutes(
-  app: GatewayApp,
-  { identity, sessions }: Pick<Backends, "identity" | "sessions">,
-): void {
+export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: AuthDeps): void {
   const accountRoute = routeIn(app, "Accounts");
   const loginRoute = routeIn(app, "Logins");
 
@@ -108,13 +102,7 @@ export function registerAuthRoutes(
     policy: { auth: "authenticated", limitClass: "account" },
     answers: answersWith(
       "The caller's account; `recoveryCodesLeft` only with a second factor.",
-      z.strictObject({
-        user: userAnswer,
-        recoveryCodesLeft: z
-          .int()
-          .optional()
-          .meta({ examples: [10] }),
-      }),
+      z.strictObject({ user: userAnswer, recoveryCodesLeft: optional(intLike(10)) }),
     ),
     handler: async (request) => {
       const { userId } = principalOf(request);

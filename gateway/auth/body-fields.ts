@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { textField } from "../routing/fields.ts";
 
 /** A first check, wide enough for international addresses; identity-service has the last word. */
 const EMAIL =
@@ -10,11 +11,7 @@ export const emailField = z
   .email({ pattern: EMAIL })
   .max(254)
   .meta({ format: "idn-email", examples: ["ada@example.com"] });
-export const passwordField = z
-  .string()
-  .min(1)
-  .max(1_024)
-  .meta({ format: "password", examples: ["Correct-Horse-42"] });
+export const passwordField = textField(1, 1_024, { format: "password", examples: ["Correct-Horse-42"] });
 const MAX_NEW_PASSWORD_CODE_POINTS = 128;
 /** What identity-service takes as a new password; one that exists may be any text. */
 export const newPasswordField = z
@@ -38,23 +35,16 @@ export const nameField = z
   .regex(NAME, "must be printable text")
   .meta({ examples: ["Ada"] });
 /** Longer than any tempToken; what is not one of ours is refused by its own code. */
-export const tempTokenField = z
-  .string()
-  .min(1)
-  .max(200)
-  .meta({ examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"] });
+export const tempTokenField = textField(1, 200, {
+  examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"],
+});
 /** Longer than any token of a link; what is not one of ours is refused by its own code. */
-export const linkTokenField = z
-  .string()
-  .min(1)
-  .max(200)
-  .meta({ description: "From the mail.", examples: ["dGhpcyBpcyBub3QgYSB0b2tlbg"] });
+export const linkTokenField = textField(1, 200, {
+  description: "From the mail.",
+  examples: ["dGhpcyBpcyBub3QgYSB0b2tlbg"],
+});
 /** Of the list in identity-service's configuration. */
-export const returnToField = z
-  .string()
-  .min(1)
-  .max(2_048)
-  .meta({
-    description: "Where the browser goes at the end: exactly one of those that the operator allows.",
-    examples: ["https://app.example.com/signed-in"],
-  });
+export const returnToField = textField(1, 2_048, {
+  description: "Where the browser goes at the end: exactly one of those that the operator allows.",
+  examples: ["https://app.example.com/signed-in"],
+});

@@ -4,15 +4,15 @@ import type {
   IdentityOwner,
   LinkedIdentity,
 } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import type { TokenVerifier } from "../../token-client/principal.ts";
-import type { Backends } from "../backends/backends.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { success } from "../edge/envelope.ts";
 import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
+import { optional, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { timeField } from "./answer-fields.ts";
+import type { AuthDeps } from "./auth-deps.ts";
 import { passwordField, returnToField } from "./body-fields.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
 import { ProviderParams } from "./oauth-routes.ts";
@@ -24,29 +24,21 @@ const UnlinkBody = z.strictObject({ password }).optional();
 
 const identityAnswer = z
   .strictObject({
-    provider: z.string().meta({ examples: ["google"] }),
-    email: z
-      .string()
-      .optional()
-      .meta({ description: "As the provider told it.", examples: ["ada@example.com"] }),
+    provider: textLike("google"),
+    email: optional(textLike("ada@example.com", "As the provider told it.")),
     linkedAt: timeField,
   })
   .meta({
     id: "LinkedIdentity",
     description: "An account at an identity provider that opens the user's own.",
   });
-const departureAnswer = z.strictObject({
-  url: z.string().meta({ examples: ["https://accounts.example.com/authorize?state=x"] }),
-});
+const departureAnswer = z.strictObject({ url: textLike("https://accounts.example.com/authorize?state=x") });
 
 /** What `proveOwner` of identity-service refuses. */
 const ownerCodes = ["reauthentication_required", "invalid_credentials", "busy"] as const;
 
 /** The accounts at identity providers that a user can log in with: see them, link one, take one away. */
-export function registerIdentityLinkRoutes(
-  app: GatewayApp,
-  { identity, verifier }: Pick<Backends, "identity"> & { verifier: Pick<TokenVerifier, "refuseSession"> },
-): void {
+export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Identity providers");
 
   route("GET", "/auth/me/identities", {

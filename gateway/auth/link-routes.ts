@@ -2,8 +2,6 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { bearerToken, principalOf } from "../../token-client/bearer-token.ts";
-import type { TokenVerifier } from "../../token-client/principal.ts";
-import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/client-ip.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { success } from "../edge/envelope.ts";
@@ -18,23 +16,23 @@ import {
 } from "../edge/link-pages.ts";
 import type { FailurePage, GatewayApp } from "../edge/request-state.ts";
 import { type Route, routeIn } from "../edge/route.ts";
+import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, FORM_TYPE, HTML_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
 import { accountAnswer, toUser } from "./answer-fields.ts";
+import type { AuthDeps } from "./auth-deps.ts";
 import { linkTokenField, newPasswordCodes, newPasswordField } from "./body-fields.ts";
 
 const TokenBody = z.strictObject({ token: linkTokenField });
 /** A form sends an empty field for a password that was not typed. */
 const ProofBody = z.strictObject({
   token: linkTokenField,
-  password: z
-    .string()
-    .max(1_024)
-    .optional()
-    .meta({
+  password: optional(
+    textField(0, 1_024, {
       description: "Of the account, unless its access token comes along.",
       format: "password",
       examples: ["Correct-Horse-42"],
     }),
+  ),
 });
 const ResetBody = z.strictObject({
   token: linkTokenField,
@@ -52,7 +50,7 @@ const REFUSED_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_missing", "token_
 /** Not strict: mail programs add parameters of their own to links. */
 const LinkQuery = z.object({ token: linkTokenField });
 
-const PAGE = z.string().meta({ examples: ["<!doctype html>"] });
+const PAGE = textLike("<!doctype html>");
 const pageAnswers = { 200: { description: "A page whose button posts.", content: { [HTML_TYPE]: PAGE } } };
 
 /** What using a link came to. */
@@ -77,13 +75,7 @@ interface Link<B extends z.ZodType>
  * The links of mails: `GET` shows a page and changes nothing, because mail scanners open links; the page's button
  * posts. `POST` takes JSON and answers in JSON, or a form, for which the answer is a page.
  */
-export function registerLinkRoutes(
-  app: GatewayApp,
-  {
-    identity,
-    verifier,
-  }: Pick<Backends, "identity"> & { verifier: Pick<TokenVerifier, "verify" | "refuseSession"> },
-): void {
+export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const proven = async ({ token, password = "" }: z.output<typeof ProofBody>, request: FastifyRequest) => ({
     token,
     password,
@@ -240,7 +232,7 @@ function addLink<B extends z.ZodType>(
  */
 async function sessionUserOf(
   { headers: { authorization } }: FastifyRequest,
-  verifier: Pick<TokenVerifier, "verify">,
+  verifier: AuthDeps["verifier"],
 ): Promise<string> {
   if (authorization === undefined) return "";
   try {

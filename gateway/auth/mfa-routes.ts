@@ -1,6 +1,4 @@
 import { z } from "zod";
-import type { TokenVerifier } from "../../token-client/principal.ts";
-import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/client-ip.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
@@ -8,8 +6,10 @@ import { success } from "../edge/envelope.ts";
 import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
+import { textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { deviceHeader, loginAnswers, loginHeaders } from "./answer-fields.ts";
+import type { AuthDeps } from "./auth-deps.ts";
 import { passwordField, tempTokenField } from "./body-fields.ts";
 import { loginAnswer } from "./login-answer.ts";
 
@@ -26,23 +26,18 @@ const CodeBody = z.strictObject({ code: codeField });
 const DisableBody = z.strictObject({ password: passwordField, code: codeField });
 
 const enrollmentAnswer = z.strictObject({
-  secret: z.string().meta({ description: "Base32.", examples: ["JBSWY3DPEHPK3PXP"] }),
-  otpauthUrl: z.string().meta({ examples: ["otpauth://totp/Gatehouse:ada?secret=JBSWY3DPEHPK3PXP"] }),
-  qrCode: z
-    .string()
-    .meta({ description: "An SVG as a data URL.", examples: ["data:image/svg+xml;base64,AA=="] }),
+  secret: textLike("JBSWY3DPEHPK3PXP", "Base32."),
+  otpauthUrl: textLike("otpauth://totp/Gatehouse:ada?secret=JBSWY3DPEHPK3PXP"),
+  qrCode: textLike("data:image/svg+xml;base64,AA==", "An SVG as a data URL."),
 });
 const recoveryCodesAnswer = z.strictObject({
   recoveryCodes: z
-    .array(z.string().meta({ examples: ["4kzq-8m2p-xw7c"] }))
+    .array(textLike("4kzq-8m2p-xw7c"))
     .meta({ description: "Ten, each good once, and shown only here." }),
 });
 
 /** The second factor: complete a login with it, set it up, turn it on and off, renew its recovery codes. */
-export function registerMfaRoutes(
-  app: GatewayApp,
-  { identity, verifier }: Pick<Backends, "identity"> & { verifier: Pick<TokenVerifier, "refuseSession"> },
-): void {
+export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Second factor");
 
   route("POST", "/auth/mfa/verify", {

@@ -2,8 +2,6 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import type { TokenVerifier } from "../../token-client/principal.ts";
-import type { Backends } from "../backends/backends.ts";
 import { clientIp } from "../edge/client-ip.ts";
 import { clientOf } from "../edge/client-of.ts";
 import { deviceTokenOf, keepDeviceToken } from "../edge/device-cookie.ts";
@@ -13,9 +11,11 @@ import { HTTP_FOUND, HTTP_SEE_OTHER } from "../edge/http-errors.ts";
 import { messagePage } from "../edge/link-pages.ts";
 import type { FailurePage, GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
+import { textField, textLike } from "../routing/fields.ts";
 import type { KnownPaths } from "../routing/known-paths.ts";
 import { answersWith, FORM_TYPE } from "../routing/route-docs.ts";
 import { deviceHeader, loginAnswers, loginHeaders } from "./answer-fields.ts";
+import type { AuthDeps } from "./auth-deps.ts";
 import { returnToField } from "./body-fields.ts";
 import { loginAnswer } from "./login-answer.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
@@ -63,28 +63,17 @@ const Answer = z
   .meta({ required: ["state"] });
 /** Longer than any of ours; what is none of ours is `oauth_code_invalid`. */
 const ExchangeBody = z.strictObject({
-  code: z
-    .string()
-    .min(1)
-    .max(200)
-    .meta({ examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"] }),
-  codeVerifier: z
-    .string()
-    .min(1)
-    .max(200)
-    .meta({
-      description: "Of the `codeChallenge`.",
-      examples: ["dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"],
-    }),
+  code: textField(1, 200, { examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"] }),
+  codeVerifier: textField(1, 200, {
+    description: "Of the `codeChallenge`.",
+    examples: ["dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"],
+  }),
 });
 
 const providersAnswer = z.strictObject({
   providers: z.array(
     z
-      .strictObject({
-        name: z.string().meta({ examples: ["google"] }),
-        displayName: z.string().meta({ examples: ["Google"] }),
-      })
+      .strictObject({ name: textLike("google"), displayName: textLike("Google") })
       .meta({ id: "IdentityProvider" }),
   ),
 });
@@ -100,19 +89,13 @@ export const REDIRECTED_CODES = [
   "service_unavailable",
 ] as const satisfies readonly ErrorCode[];
 
-export interface OAuthDeps extends Pick<Backends, "identity"> {
-  /** How tokens come back from a login at an identity provider. */
-  tokenDelivery: TokenDelivery;
-  verifier: Pick<TokenVerifier, "refuseSession">;
-}
-
 /**
  * Logins at identity providers. `/auth/:provider` is a pattern that the paths of others fit into: for those it is as if
  * it were not there.
  */
 export function registerOAuthRoutes(
   app: GatewayApp,
-  { identity, tokenDelivery, verifier }: OAuthDeps,
+  { identity, tokenDelivery, verifier }: AuthDeps,
   paths: KnownPaths,
 ): void {
   const route = routeIn(app, "Identity providers");

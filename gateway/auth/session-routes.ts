@@ -1,24 +1,24 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Session } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
-import type { TokenVerifier } from "../../token-client/principal.ts";
-import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/envelope.ts";
 import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
+import { optional, textField, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { idField, timeField } from "./answer-fields.ts";
+import type { AuthDeps } from "./auth-deps.ts";
 
 const LogoutBody = z
   .strictObject({
     scope: z.enum(["session", "others", "all"]).default("session"),
-    refreshToken: z
-      .string()
-      .min(1)
-      .max(4_096)
-      .optional()
-      .meta({ description: "In place of an access token that has expired.", examples: ["refresh.jwt.text"] }),
+    refreshToken: optional(
+      textField(1, 4_096, {
+        description: "In place of an access token that has expired.",
+        examples: ["refresh.jwt.text"],
+      }),
+    ),
   })
   .default({ scope: "session" });
 const SessionParams = z.strictObject({ id: z.uuid().toLowerCase() });
@@ -30,20 +30,14 @@ const sessionAnswer = z
     createdAt: timeField,
     lastUsedAt: timeField,
     expiresAt: timeField,
-    ip: z.string().meta({ examples: ["192.0.2.7"] }),
-    userAgent: z.string().meta({ examples: ["Mozilla/5.0"] }),
-    amr: z
-      .array(z.string().meta({ examples: ["pwd"] }))
-      .meta({ description: "How its user was authenticated (RFC 8176)." }),
+    ip: textLike("192.0.2.7"),
+    userAgent: textLike("Mozilla/5.0"),
+    amr: z.array(textLike("pwd")).meta({ description: "How its user was authenticated (RFC 8176)." }),
   })
   .meta({ id: "Session" });
 
-interface SessionDeps extends Pick<Backends, "identity" | "sessions"> {
-  verifier: Pick<TokenVerifier, "refuseSession">;
-}
-
 /** A user's sessions: log out, list, end one. What has ended is refused here at once, ahead of the stream. */
-export function registerSessionRoutes(app: GatewayApp, { identity, sessions, verifier }: SessionDeps): void {
+export function registerSessionRoutes(app: GatewayApp, { identity, sessions, verifier }: AuthDeps): void {
   const route = routeIn(app, "Logins");
 
   route("POST", "/auth/logout", {

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { validateRequest } from "../edge/validate.ts";
+import { textLike } from "../routing/fields.ts";
 import { CACHE_HEADERS, HTML_TYPE, JSON_TYPE, type RouteDocs, UNCHANGED } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { type Cacheable, cacheable, sendCacheable } from "./cacheable.ts";
@@ -11,7 +12,7 @@ import { type DocumentedRoute, documentedRoute } from "./documented-route.ts";
 import { createOpenApiDocument } from "./openapi-document.ts";
 
 const policy: RoutePolicy = { auth: "public", limitClass: "document" };
-const DocumentAnswer = z.looseObject({ openapi: z.string().meta({ examples: ["3.1.1"] }) });
+const DocumentAnswer = z.looseObject({ openapi: textLike("3.1.1") });
 
 /** Has the document name every route that is registered in `app` from here on. HEAD goes with GET. */
 export function noteRoutes(app: GatewayApp, routes: DocumentedRoute[]): void {
@@ -54,7 +55,7 @@ export async function registerOpenApiRoutes(app: GatewayApp, routes: DocumentedR
       operationId: "getDocumentationPage",
       summary: "The API as a page for people",
       policy,
-      answers: kept("A page.", HTML_TYPE, z.string().meta({ examples: ["<!doctype html>"] })),
+      answers: kept("A page.", HTML_TYPE, textLike("<!doctype html>")),
       handler: async (request, reply) =>
         sendCacheable(request, reply.header("content-security-policy", DOCS_CONTENT_SECURITY_POLICY), page),
     });

@@ -7,6 +7,7 @@ import { idField, roleField } from "../auth/answer-fields.ts";
 import { registerFormParser } from "../edge/form-parser.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
+import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { FORM_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
 import type { IntrospectionClients } from "./introspection-clients.ts";
 import { issuerOf } from "./issuer-of.ts";
@@ -14,40 +15,23 @@ import { issuerOf } from "./issuer-of.ts";
 /** Not strict: other parameters are ignored, as OAuth asks (RFC 6749 §3.2). The body limit bounds them. */
 const IntrospectionBody = z.object({
   /** Longer than any token of ours: what is not one of ours is not active. */
-  token: z
-    .string()
-    .min(1)
-    .max(8_192)
-    .meta({ examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
+  token: textField(1, 8_192, { examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
   /** Only access tokens are introspected, so there is nothing to hint at. */
-  token_type_hint: z
-    .string()
-    .max(100)
-    .optional()
-    .meta({ examples: ["access_token"] }),
+  token_type_hint: optional(textField(0, 100, { examples: ["access_token"] })),
 });
 
-const seconds = z
-  .int()
-  .optional()
-  .meta({ description: "Seconds since 1970.", examples: [1_767_322_800] });
+const seconds = optional(intLike(1_767_322_800, "Seconds since 1970."));
 const introspectionAnswer = z
   .strictObject({
     active: z.boolean(),
-    iss: z
-      .string()
-      .optional()
-      .meta({ examples: ["https://gateway.example.com"] }),
+    iss: optional(textLike("https://gateway.example.com")),
     sub: idField.optional(),
     sid: idField.optional(),
     exp: seconds,
     iat: seconds,
-    jti: z
-      .string()
-      .optional()
-      .meta({ examples: ["0199a000-0000-7000-8000-000000000005"] }),
+    jti: optional(textLike("0199a000-0000-7000-8000-000000000005")),
     role: roleField.optional(),
-    amr: z.array(z.string().meta({ examples: ["pwd"] })).optional(),
+    amr: z.array(textLike("pwd")).optional(),
     auth_time: seconds,
     token_type: z.literal("Bearer").optional(),
   })

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { type Cacheable, cacheable, sendCacheable } from "../openapi/cacheable.ts";
+import { textLike } from "../routing/fields.ts";
 import { CACHE_HEADERS, UNCHANGED } from "../routing/route-docs.ts";
 import type { JwksCache } from "./jwks-cache.ts";
 
@@ -9,12 +10,7 @@ const MEDIA_TYPE = "application/jwk-set+json";
 
 const keySetAnswer = z
   .looseObject({
-    keys: z.array(
-      z.looseObject({
-        kty: z.string().meta({ examples: ["OKP"] }),
-        kid: z.string().meta({ examples: ["2026-01-a"] }),
-      }),
-    ),
+    keys: z.array(z.looseObject({ kty: textLike("OKP"), kid: textLike("2026-01-a") })),
   })
   .meta({ id: "JwkSet", description: "RFC 7517, section 5." });
 
