@@ -1,8 +1,6 @@
 import { fastifyCookie } from "@fastify/cookie";
 import fastify, { LogController } from "fastify";
-import type { AuditRecorder } from "../audit-client/audit-entry.ts";
 import type { Logger } from "../service-kit/logger.ts";
-import type { Metrics } from "../service-kit/metrics.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
 import { registerAuditRoutes } from "./admin/audit-routes.ts";
 import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
@@ -24,7 +22,7 @@ import { registerJsonParser } from "./edge/json-parser.ts";
 import { createNotFoundHandler } from "./edge/not-found.ts";
 import type { NoteReading } from "./edge/note-reading.ts";
 import type { RateLimitDeps } from "./edge/rate-limits.ts";
-import { addRequestHooks, createOnCompleted } from "./edge/request-hooks.ts";
+import { addRequestHooks, createOnCompleted, type HookDeps } from "./edge/request-hooks.ts";
 import { requestIdOf } from "./edge/request-id.ts";
 import type { GatewayApp } from "./edge/request-state.ts";
 import { StallWatch } from "./edge/stall-watch.ts";
@@ -36,7 +34,7 @@ import { OpenExchanges } from "./proxy/open-exchanges.ts";
 import { registerProxyRoutes } from "./proxy/proxy-routes.ts";
 import { acceptUpgrades, asksForWebSocket, WebSockets } from "./proxy/websocket.ts";
 import { createKnownPaths, type KnownPaths } from "./routing/known-paths.ts";
-import { type ProxyTable, VERSION_PREFIXES } from "./routing/proxy-table.ts";
+import { VERSION_PREFIXES } from "./routing/proxy-table.ts";
 import { assertRoutePolicy } from "./routing/route-policy.ts";
 import { type IntrospectionDeps, registerIntrospectionRoutes } from "./services/introspection-routes.ts";
 import type { JwksCache } from "./services/jwks-cache.ts";
@@ -47,22 +45,17 @@ export interface GatewayDeps
   extends Omit<Backends, "tokens">,
     Pick<IntrospectionDeps, "introspectionClients">,
     Pick<AuthDeps, "tokenDelivery">,
+    Pick<HookDeps, "recorder" | "proxies" | "allowedHosts" | "allowedOrigins">,
     RateLimitDeps {
   jwks: Pick<JwksCache, "get">;
   verifier: TokenVerifier;
-  recorder: AuditRecorder;
   noteReading: NoteReading;
-  proxies: ProxyTable;
-  allowedHosts: ReadonlySet<string>;
-  /** Origins of web pages whose scripts may call our own paths. */
-  allowedOrigins: ReadonlySet<string>;
   /** Open WebSockets at a time. */
   maxWebSockets: number;
   /** Whether the process is in its drain delay, about to stop. */
   isDraining: () => boolean;
   isTrustedProxy: IsTrustedProxy;
   logger: Logger;
-  metrics: Metrics;
 }
 
 const BODY_LIMIT_BYTES = 16 * 1024;

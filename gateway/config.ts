@@ -89,28 +89,18 @@ const originListSchema = z.string().transform((text, context) => {
   return new Set(origins);
 });
 
-/** A routes file, read; its path, because it is read again when it changes. */
-const routesFileSchema = readableFileSchema.transform((path, context) => {
-  try {
-    const text = readFileSync(path, "utf8");
-    return { path, text, routes: parseRoutesFile(text) };
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    context.addIssue({ code: "custom", message: error.message });
-    return z.NEVER;
-  }
-});
-
-/** A file of clients, read likewise. */
-const introspectionClientsSchema = readableFileSchema.transform((path, context) => {
-  try {
-    return parseIntrospectionClients(readFileSync(path, "utf8"));
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    context.addIssue({ code: "custom", message: error.message });
-    return z.NEVER;
-  }
-});
+/** What a file says. What is wrong with it is a problem of the variable. */
+function fileSchema<T>(read: (text: string, path: string) => T) {
+  return readableFileSchema.transform((path, context) => {
+    try {
+      return read(readFileSync(path, "utf8"), path);
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      context.addIssue({ code: "custom", message: error.message });
+      return z.NEVER;
+    }
+  });
+}
 
 /** Everything the gateway reads from its environment. */
 export const configSchema = z
@@ -124,9 +114,10 @@ export const configSchema = z
     TOKEN_SERVICE_ADDRESS: addressSchema,
     AUDIT_SERVICE_ADDRESS: addressSchema,
     /** YAML: the upstream APIs and who may call them. */
-    ROUTES_FILE: routesFileSchema,
+    // With its path, because it is read again when it changes.
+    ROUTES_FILE: fileSchema((text, path) => ({ path, text, routes: parseRoutesFile(text) })),
     /** YAML or JSON: the services that may introspect tokens (RFC 7662). Unset: nobody, the path is 404. */
-    INTROSPECTION_CLIENTS_FILE: introspectionClientsSchema.optional(),
+    INTROSPECTION_CLIENTS_FILE: fileSchema(parseIntrospectionClients).optional(),
     /** How tokens come back from a login at an identity provider. `query` is unsafe: docs/providers.md says why. */
     OAUTH_TOKEN_DELIVERY: z.enum(TOKEN_DELIVERIES).default("fragment"),
     /** The names this gateway serves; a request with another `Host` is misdirected. */

@@ -1,11 +1,9 @@
 import { z } from "zod";
 import { DomainError } from "../../service-kit/errors.ts";
-import { clientIp } from "../edge/client-ip.ts";
-import { clientOf } from "../edge/client-of.ts";
+import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import { HTTP_CREATED } from "../edge/http-errors.ts";
-import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { intLike, optional, textField } from "../routing/fields.ts";

@@ -4,9 +4,8 @@ import type {
   IdentityOwner,
   LinkedIdentity,
 } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
-import { clientOf } from "../edge/client-of.ts";
+import { clientOf, principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
-import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { optional, textLike } from "../routing/fields.ts";

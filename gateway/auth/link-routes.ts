@@ -2,8 +2,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { bearerToken, principalOf } from "../../token-client/bearer-token.ts";
-import { clientIp } from "../edge/client-ip.ts";
-import { clientOf } from "../edge/client-of.ts";
+import { clientIp, clientOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import { addFormParser, isForm } from "../edge/form-parser.ts";
 import {

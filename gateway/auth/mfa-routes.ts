@@ -1,9 +1,7 @@
 import { z } from "zod";
-import { clientIp } from "../edge/client-ip.ts";
-import { clientOf } from "../edge/client-of.ts";
+import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
-import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { textLike } from "../routing/fields.ts";

@@ -2,8 +2,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import { clientIp } from "../edge/client-ip.ts";
-import { clientOf } from "../edge/client-of.ts";
+import { clientIp, clientOf } from "../edge/caller.ts";
 import { deviceTokenOf, keepDeviceToken } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import { addFormParser } from "../edge/form-parser.ts";
@@ -19,7 +18,7 @@ import type { AuthDeps } from "./auth-deps.ts";
 import { returnToField } from "./body-fields.ts";
 import { loginAnswer } from "./login-answer.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
-import { oauthEnd, type TokenDelivery } from "./oauth-redirect.ts";
+import { oauthEnd } from "./oauth-redirect.ts";
 
 /** Asking a provider takes 5 s at most; then there is a session to begin. */
 const CALLBACK_BUDGET_MS = 8_000;

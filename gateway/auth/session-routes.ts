@@ -1,8 +1,8 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import type { Session } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
+import { principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
-import { principalOf } from "../edge/principal.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { routeIn } from "../edge/route.ts";
 import { optional, textField, textLike } from "../routing/fields.ts";

@@ -7,7 +7,7 @@ import type { ErrorCode } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import { pathBelow } from "../routing/proxy-table.ts";
 import { isMutating } from "../routing/route-policy.ts";
-import { clientIp } from "./client-ip.ts";
+import { clientIp } from "./caller.ts";
 import { maskSecrets } from "./mask-secrets.ts";
 import { userAgent } from "./user-agent.ts";
 

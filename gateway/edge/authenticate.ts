@@ -4,7 +4,7 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { bearerToken, verifiedPrincipal } from "../../token-client/bearer-token.ts";
 import type { Subject, TokenVerifier, Verification } from "../../token-client/principal.ts";
 import { assertAllowed } from "../../token-client/route-auth.ts";
-import { clientIp } from "./client-ip.ts";
+import { clientIp } from "./caller.ts";
 
 /**
  * An `onRequest` hook that lets a call through to its route if the route's policy allows its caller.

@@ -9,7 +9,7 @@ import type { LetInDevice } from "../limits/known-callers.ts";
 import type { LimitClass, LimitClasses } from "../limits/limit-class.ts";
 import type { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
 import { ShareCounts } from "../limits/share-counts.ts";
-import { clientIp } from "./client-ip.ts";
+import { clientIp } from "./caller.ts";
 import { deviceKeyOf, deviceTokenOf } from "./device-cookie.ts";
 
 export interface RateLimitDeps {

@@ -7,7 +7,7 @@ import { networkOf } from "../../service-kit/network-of.ts";
 import { type Bucket, verdictOf } from "../limits/bucket.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { auditedCall } from "./audit.ts";
-import { clientIp } from "./client-ip.ts";
+import { clientIp } from "./caller.ts";
 
 /** A user's refusals are told at once up to here, and go on being told at this rate. */
 const PER_USER = limitOf(10, 60_000);

@@ -3,7 +3,7 @@ import type { Histogram } from "prom-client";
 import { traceIdOf } from "../../service-kit/call-context.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
-import { clientIp } from "./client-ip.ts";
+import { clientIp } from "./caller.ts";
 
 /** Writes the one log line of a request, field by field, and counts it. Never a header, a body or a raw path. */
 export function createRequestLog(logger: Logger, metrics: Metrics) {

@@ -8,28 +8,17 @@ import type { DomainError, ErrorCode } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { CallSpan } from "../../service-kit/tracing.ts";
 import type { Principal } from "../../token-client/principal.ts";
-import type { RouteAuth } from "../../token-client/route-auth.ts";
-import type { LimitClass } from "../limits/limit-class.ts";
 import type { ProxyTarget } from "../routing/proxy-table.ts";
 import type { RouteDocs } from "../routing/route-docs.ts";
-import type { RequestPolicy } from "../routing/route-policy.ts";
+import type { RequestPolicy, RoutePolicy } from "../routing/route-policy.ts";
 
 declare module "fastify" {
-  interface FastifyContextConfig {
-    /** Who may call. Required on every route. */
-    auth?: RouteAuth;
-    /** What a call does, for the audit log: `auth.login`. Required on every mutating route. */
-    action?: string;
-    /** Instead of an access token, a refresh token in the body may prove who calls; the route looks at it. */
-    orRefreshToken?: boolean;
-    /** A call changes something although its method does not say so: the audit log has it. */
-    hasEffect?: boolean;
-    /** What the OpenAPI document says of it. Required on every route of our own. */
+  /** A route of our own must have `auth`, `limitClass` and `docs`. */
+  interface FastifyContextConfig extends Partial<RoutePolicy> {
+    /** What the OpenAPI document says of it. */
     docs?: RouteDocs;
     /** How a refusal looks to a browser that shows a page; without it a refusal is JSON. */
     failurePage?: FailurePage;
-    /** What its calls are counted with. Required on every route of our own. */
-    limitClass?: LimitClass;
     /** The route that takes what the routes file forwards; policies are in the file. */
     isProxy?: true;
   }

@@ -4,7 +4,7 @@ import type { Logger } from "../../service-kit/logger.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 import { type Network, networksOf } from "../../service-kit/network-of.ts";
 import type { TokenVerifier, Verification } from "../../token-client/principal.ts";
-import { clientIp } from "../edge/client-ip.ts";
+import { clientIp } from "../edge/caller.ts";
 import { type Share, ShareCounts } from "../limits/share-counts.ts";
 
 const SWEEP_MS = 1_000;

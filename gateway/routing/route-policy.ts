@@ -17,14 +17,7 @@ export interface RoutePolicy {
 }
 
 /** What is asked of a request, once its route is known. */
-export interface RequestPolicy {
-  auth: RouteAuth;
-  /** Whether a refresh token in the body may prove who calls. */
-  orRefreshToken?: boolean;
-  /** What it does, for the audit log. */
-  action?: string;
-  /** Whether it changes something, where the method does not say so. */
-  hasEffect?: boolean;
+export interface RequestPolicy extends Omit<RoutePolicy, "limitClass"> {
   /** The route as logs, metrics and the audit log call it. */
   pattern: string;
 }

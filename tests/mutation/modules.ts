@@ -148,8 +148,8 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     tests: tests("gateway", "mask-secrets", "request-guard"),
   },
   "client-ip": {
-    mutate: gateway("client-ip", "trusted-proxies"),
-    tests: tests("gateway", "client-ip", "trusted-proxies"),
+    mutate: gateway("caller", "trusted-proxies"),
+    tests: tests("gateway", "caller", "trusted-proxies"),
   },
   "upstream-headers": {
     mutate: gateway("upstream-headers"),

@@ -1,6 +1,8 @@
 import { isIP } from "node:net";
 import type { FastifyRequest } from "fastify";
+import type { Principal } from "../../token-client/principal.ts";
 import { withoutPort } from "./trusted-proxies.ts";
+import { userAgent } from "./user-agent.ts";
 
 const MAPPED_IPV4 = /^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i;
 
@@ -13,4 +15,16 @@ export function clientIp(request: FastifyRequest): string {
   // Without a list there is nothing to walk.
   const ip = request.headers["x-forwarded-for"] === undefined ? peer : withoutPort(request.ip);
   return (isIP(ip) === 0 ? peer : ip).replace(MAPPED_IPV4, "");
+}
+
+/** Where a call comes from, for services that tell its user. */
+export function clientOf(request: FastifyRequest): { clientIp: string; userAgent: string } {
+  return { clientIp: clientIp(request), userAgent: userAgent(request) };
+}
+
+/** Who calls, in a handler of a route that is not public. */
+export function principalOf(request: FastifyRequest): Principal {
+  if (request.principal === null)
+    throw new Error(`${request.routeOptions.url} is public and has no principal`);
+  return request.principal;
 }
