@@ -17,15 +17,12 @@ import { findAccount } from "../users/user-store.ts";
 
 export interface ChangeEmailDeps extends ReauthenticateDeps, MakeLinkDeps, MailBudgetDeps {
   afterAnswer: AfterAnswer;
-  /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
 /**
- * Mails a link to the address that a user wants to have; the address changes when it is used. Whether the address has
- * an account already is told to its owner only, and is looked up after the answer. At most three links an hour.
- *
- * @param request `newEmail` as typed. `sessionId`: the change ends with that session; empty from an older gateway.
+ * Mails a confirmation link to the new address; the address changes when the link is used. To prevent account
+ * enumeration, only the owner of a taken address learns that it is taken, and the lookup runs after the answer.
  * @throws {DomainError} `validation_failed`, `invalid_credentials`, `busy`, `service_unavailable`.
  */
 export async function changeEmail(
@@ -47,7 +44,7 @@ export async function changeEmail(
       const sessionId = request.sessionId || null;
       const wanted = { userId, purpose: "confirm_email_change" as const, newEmail, sessionId };
       if (!isStill(checked, account) || account.email === newEmail) return false;
-      // Also for an address that is taken: what is made and counted must not tell.
+      // A taken address is counted too, so that the limit does not reveal it.
       if (await hasHadEnough(tx, deps, wanted)) return false;
       const link = await makeLink(tx, deps, wanted);
       if (await isAddressTaken(tx, { userId, email: newEmail, now })) {
@@ -63,6 +60,5 @@ export async function changeEmail(
     });
     if (isMade) deps.wakeMailWorker();
   };
-  // The session identifies the caller.
   deps.afterAnswer.run("change-email", work, true);
 }

@@ -12,11 +12,9 @@ import type { EndedSessions, ResetPasswordDeps } from "./reset-password.ts";
 export type ChangePasswordDeps = ResetPasswordDeps & ReauthenticateDeps;
 
 /**
- * Replaces a user's password. Every other session has ended when this resolves.
- *
- * @param request `sessionId` is the caller's own, which stays.
- * @throws {DomainError} `invalid_credentials`, the password policy's codes, `validation_failed`, `busy`,
- *   `service_unavailable`.
+ * Replaces the password and ends all sessions except the caller's (`sessionId`) before it resolves.
+ * @throws {DomainError} `invalid_credentials`, `validation_failed`, the password policy's codes, `busy`,
+ * `service_unavailable`.
  */
 export async function changePassword(
   deps: ChangePasswordDeps,

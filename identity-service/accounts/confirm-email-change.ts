@@ -19,19 +19,14 @@ export interface ConfirmEmailChangeDeps
     MakeLinkDeps,
     ReauthenticateDeps,
     IsStillLoggedInDeps {
-  /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
 /**
- * Changes a user's address to the one that the link was mailed to, and proves the credentials with it. It needs the
- * account's session or password: otherwise somebody could give an own account to the owner of a mailbox, who would use it
- * as theirs. What was mailed to the old address expires. If that address was verified, a link that undoes the change goes
- * there: for 7 days, during which nobody else gets it.
- *
- * @throws {DomainError} `verification_token_invalid`, also if somebody else has the address by now;
- *   `reauthentication_required` without session and password; `invalid_credentials` for a wrong password or a session of
- *   another account; both leave the link usable; `too_many_requests`, `busy`, `service_unavailable`.
+ * Changes the address to the confirmed one. The link alone is not enough: an attacker could otherwise give an account
+ * to the owner of a mailbox. A verified old address gets an undo link and stays reserved for 7 days.
+ * @throws {DomainError} `verification_token_invalid`, also if the address is taken by now; `reauthentication_required`;
+ * `invalid_credentials`; `too_many_requests`; `busy`; `service_unavailable`.
  */
 export async function confirmEmailChange(
   deps: ConfirmEmailChangeDeps,
@@ -39,7 +34,7 @@ export async function confirmEmailChange(
   context: CallContext,
 ): Promise<User> {
   const link = await openLink(deps, "confirm_email_change", request.token);
-  // Whoever ended that session has ended what was begun in it.
+  // Ending the session that began the change cancels the change.
   if (!(await isStillLoggedIn(deps, link, context))) throw linkRefused("confirm_email_change");
   const shown = await showCredentials(deps, link, request, context.deadlineMs);
   if (shown === undefined) throw new DomainError("reauthentication_required");
@@ -58,13 +53,13 @@ export async function confirmEmailChange(
       now,
     });
     await tellAudit(tx, deps, { type: "email_changed", userId, byOwner: true }, context);
-    // Back to an address that was left: what was changed since is undone, and nobody gets a way back to it.
+    // The user returns to a former address: the undo links created since then expire.
     const leftAt = await findOwnUndo(tx, { userId, email: newEmail, now });
     if (leftAt !== undefined) {
       await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from: leftAt });
       return;
     }
-    // Nobody has shown to read the old address: there is nobody to give it back to.
+    // An unverified old address has no proven owner who could undo the change.
     if (!account.emailVerified) return;
     const areCredentialsProven = account.credentialsProvenAt !== null;
     const way = { userId, purpose: "undo_email_change", newEmail: oldEmail, areCredentialsProven } as const;

@@ -15,18 +15,16 @@ import { tellErasure } from "../users/tell-erasure.ts";
 import { lockAddresses } from "../users/user-store.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
-/** How long an address that nobody had proven cannot be registered again. */
+/** How long an unverified address stays blocked for registration after the deletion. */
 const RELEASED_FOR_MS = 3_600_000;
 
 export type DeleteAccountDeps = Omit<ReauthenticateDeps, "throttle"> &
   EndSessionsDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "forget"> };
 
 /**
- * Erases the account of a user: the row, its links, its mails that are not sent. What remains is in the audit log:
- * the id, and the client address and user agent of its calls. Every session has ended when this resolves.
- *
- * @throws {DomainError} `invalid_credentials`; `last_admin` for the only active administrator; `busy`,
- *   `service_unavailable`.
+ * Erases the account, its links and unsent mails, and ends all sessions before it resolves. The audit log keeps the
+ * user id, client addresses and user agents.
+ * @throws {DomainError} `invalid_credentials`, `last_admin`, `busy`, `service_unavailable`.
  */
 export async function deleteAccount(
   deps: DeleteAccountDeps,
@@ -41,7 +39,7 @@ export async function deleteAccount(
       if (admins.length === 1 && admins[0] === userId) throw new DomainError("last_admin");
     }
     const account = await lockAccount(tx, userId);
-    // A role that changed since is one that was not counted above.
+    // If the role changed in between, the administrator check above does not cover this account.
     if (!isStill(checked, account) || account.isAdmin !== checked.isAdmin) {
       throw new DomainError("invalid_credentials");
     }

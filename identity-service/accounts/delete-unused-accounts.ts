@@ -10,16 +10,14 @@ const DAY_MS = 24 * 3_600_000;
 const MAX_BATCH = 100;
 
 export interface DeleteUnusedAccountsDeps extends EndSessionsDeps {
-  /** 0: none is deleted. */
+  /** Zero disables the deletion. */
   unusedAccountDays: number;
 }
 
 /**
- * Deletes old accounts that were never verified, logged in to or linked. Most were registered with somebody else's address,
- * which its owner can then register. Replicas may run it concurrently.
- *
- * @throws {DomainError} `service_unavailable`: the session-end worker ends the sessions of the last batch, and the next run
- *   deletes the rest.
+ * Deletes old accounts without verification, login or identity, so that the owners of their addresses can register.
+ * Safe to run concurrently in several replicas.
+ * @throws {DomainError} `service_unavailable`. The session-end worker finishes the last batch.
  */
 export async function deleteUnusedAccounts(deps: DeleteUnusedAccountsDeps): Promise<void> {
   if (deps.unusedAccountDays === 0) return;
@@ -28,12 +26,12 @@ export async function deleteUnusedAccounts(deps: DeleteUnusedAccountsDeps): Prom
   let ends: SessionEnd[];
   do {
     ends = await transaction(deps.sql, eraseBatch);
-    // Before the next batch: many unused accounts must not delay the session ends of other users.
+    // Sessions end per batch so that a large number of accounts does not delay the session ends of other users.
     for (const end of ends) await endSessions(deps, end, newCallContext());
   } while (ends.length === MAX_BATCH);
 }
 
-/** @returns the session ends: a login may have begun since the account was found unused. */
+/** Returns session ends because a login may have begun after the account was selected. */
 async function erase(
   tx: TransactionSql,
   deps: DeleteUnusedAccountsDeps,

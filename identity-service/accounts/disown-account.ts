@@ -5,15 +5,12 @@ import { type EndSessionsDeps, endSessions } from "../sessions/end-sessions.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
 export interface DisownAccountDeps extends UseLinkDeps, EndSessionsDeps {
-  /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
 /**
- * Takes an account away from whoever made it with somebody else's address, by the link that was mailed to the address.
- * Nothing opens the account any more, and every session has ended when this resolves; its address can have a password by
- * a reset. An account whose credentials were proven is not touched: a link alone must not remove its second factor.
- *
+ * Removes all credentials and sessions of an account that was registered with the address of another person. Refused
+ * for proven credentials: a link alone must not remove a second factor.
  * @throws {DomainError} `verification_token_invalid`, `service_unavailable`.
  */
 export async function disownAccount(

@@ -4,10 +4,8 @@ import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/e
 import type { EndedSessions } from "./reset-password.ts";
 
 /**
- * Ends all sessions of a user, or all but the one that the user is in. A login that is under way (a second factor, a
- * provider's code, a new password) gives no session afterwards either.
- *
- * @throws {DomainError} `service_unavailable`: either nothing has happened, or they end when token-service is back.
+ * Ends all sessions of a user except `exceptSessionId`, and cancels logins in progress.
+ * @throws {DomainError} `service_unavailable`. Once committed, the sessions end when token-service is back.
  */
 export async function endOwnSessions(
   deps: EndSessionsDeps,

@@ -1,8 +1,7 @@
 import { type AskedMail, type MailALinkDeps, mailALink } from "./mail-a-link.ts";
 
 /**
- * Mails a link that sets a new password, good for 30 minutes, if the address has an active account.
- *
+ * Mails a password reset link if the address has an active account.
  * @throws {DomainError} `too_many_requests`, `busy`.
  */
 export function forgotPassword(deps: MailALinkDeps, asked: AskedMail): Promise<void> {

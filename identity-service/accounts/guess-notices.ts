@@ -10,22 +10,18 @@ import { lockAccountOf } from "../users/account-store.ts";
 
 export interface GuessNoticeDeps extends MakeLinkDeps {
   sql: Sql;
-  /** Not the one that mails which somebody asked for wait in: guesses must not fill it. */
+  /** A separate queue, so that password guesses cannot fill the queue of requested mails. */
   afterAnswer: AfterAnswer;
-  /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
-/** Addresses that were looked up today, with or without an account. Beyond, one is looked up again. */
+/** Addresses looked up today. An evicted address is looked up again. */
 const MAX_REMEMBERED_ADDRESSES = 10_000;
 const TEMPLATE = "account-guessed-at";
 
 /**
- * Tells an account's owner that its password is being guessed at, at most once a day (UTC), with a link that sets a new
- * one. Everything happens after the answer, and an address without an account is looked up like one that has one.
- *
- * @returns to be called with a canonical address when its account is locked. Does not wait and never throws: if too much
- *   waits already nothing happens, and the next guess tries again.
+ * Returns a function that mails the owner of a locked account at most once per UTC day, with a reset link. The function
+ * does not wait and never throws. It treats unknown addresses alike; a full queue drops the notice.
  */
 export function createGuessNotices(deps: GuessNoticeDeps): (email: string) => void {
   const done = new LRUCache<string, true>({ max: MAX_REMEMBERED_ADDRESSES });
@@ -40,14 +36,13 @@ export function createGuessNotices(deps: GuessNoticeDeps): (email: string) => vo
         if (isMade) deps.wakeMailWorker();
       });
     } catch {
-      // Too much waits.
+      // The queue is full.
     }
   };
 }
 
 async function mailOwner(tx: TransactionSql, deps: GuessNoticeDeps, email: string): Promise<boolean> {
   const account = await lockAccountOf(tx, email);
-  // Without a password there is nothing to guess.
   if (account === undefined || !account.isActive || account.passwordHash === null) return false;
   const { id: userId, email: recipient } = account;
   const now = deps.now();

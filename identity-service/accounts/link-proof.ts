@@ -3,26 +3,22 @@ import type { OpenLink } from "../mail/link-store.ts";
 import { isStill, type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
 import { findAccountById, type LockedAccount } from "../users/account-store.ts";
 
-/** A mailed link that is used, and what shows that its reader holds the account's credentials. */
+/** A mailed link, and optional proof of the account's credentials. */
 export interface ProvenLink {
   token: string;
-  /** Of the session that came along; empty: none did. */
+  /** User id of the caller's session. Empty without a session. */
   sessionUserId: string;
-  /** As typed. Empty if none was given. */
+  /** Empty if not given. */
   password: string;
-  /** May be empty. */
   clientIp: string;
 }
 
-/** The account as it was when its credentials were shown. Undefined: nothing was shown. */
+/** The account at the time of the proof. Undefined without proof. */
 export type ShownCredentials = LockedAccount | undefined;
 
 /**
- * Checks what came along with a link: a session of the link's account, its password, or nothing. Guesses of the password
- * count like those of a user who is logged in; nobody without an open link of the account can make any.
- *
- * @throws {DomainError} `invalid_credentials` for a wrong password and for a session of another account;
- *   `too_many_requests`, `busy`, `service_unavailable`.
+ * Checks the session or password sent with a link. Password attempts are throttled like a reauthentication.
+ * @throws {DomainError} `invalid_credentials`, `too_many_requests`, `busy`, `service_unavailable`.
  */
 export async function showCredentials(
   deps: ReauthenticateDeps,
@@ -35,7 +31,7 @@ export async function showCredentials(
   return sessionUserId === "" ? undefined : findAccountById(deps.sql, userId);
 }
 
-/** @throws {DomainError} `invalid_credentials` if the credentials have changed since they were shown. */
+/** @throws {DomainError} `invalid_credentials` if the credentials have changed since they were checked. */
 export function assertStillShown(shown: LockedAccount, account: LockedAccount): void {
   if (!isStill(shown, account)) throw new DomainError("invalid_credentials");
 }

@@ -14,26 +14,20 @@ import { type LockedAccount, lockAccountOf } from "../users/account-store.ts";
 
 export interface MailALinkDeps extends MakeLinkDeps, MailBudgetDeps, SpendCallDeps {
   afterAnswer: AfterAnswer;
-  /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
-/** Who wants a mail, and from where. */
 export interface AskedMail {
-  /** As typed. */
   email: string;
-  /** The client's address; without one the call is counted only against everybody's budget. */
+  /** Without an address, only the global limit applies. */
   clientIp?: string;
-  /** The device token of an earlier login, of any account: it identifies the caller, not the address. */
+  /** The device token of an earlier login of any account: it identifies the caller, not the address. */
   deviceToken?: string;
 }
 
 /**
- * Asks for a mail with a link. The answer comes at once and is the same for every address: whether there is an account,
- * and what it needs, is looked up after it. How many mails an account and an address get is limited, silently.
- *
- * @param isDue whether an active account gets one.
- * @throws {DomainError} `too_many_requests` for the network or everybody; `busy`.
+ * Mails a link after the answer, which is the same for every address. Limits per account and address apply silently.
+ * @throws {DomainError} `too_many_requests` for the network or the global limit; `busy`.
  */
 export async function mailALink(
   deps: MailALinkDeps,
@@ -60,7 +54,9 @@ export async function mailALink(
   deps.afterAnswer.run(kind.template, work, isKnown);
 }
 
-/** @returns whether the caller was counted as known. A known caller is also recognised when the strangers' queue is full. */
+/**
+ * Returns whether the caller is known. Known callers are also recognised while the queue for unknown callers is full.
+ */
 async function spend(deps: MailALinkDeps, call: TokenCall): Promise<boolean> {
   if (await spendOrRefuse(deps, call)) return true;
   return deps.afterAnswer.isFull && (await spendAsKnown(deps, call))?.kind === "admitted";

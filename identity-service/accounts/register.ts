@@ -19,41 +19,33 @@ import type { User } from "../users/user.ts";
 import { findAccount, insertUser, lockAddresses } from "../users/user-store.ts";
 
 /**
- * Where an answer must not tell, how long writing takes at least, in milliseconds: a new account's row, its link and its
- * mail cost about a millisecond more than a notice to the owner, and a transaction takes a few.
+ * Minimum duration of the write, in milliseconds. It hides that a new account takes about 1 ms longer than a notice.
  */
 const LEAST_WRITING_MS = 50;
 
 export interface RegisterDeps extends MakeLinkDeps, MailBudgetDeps, SpendCallDeps {
   passwords: Pick<PasswordHasher, "hash">;
   passwordPolicy: PasswordPolicy;
-  /** Whether who registers is told that the address has an account. */
   registrationDiscloses: boolean;
   hashShare: HashShare;
-  /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
-/** As typed. */
 export interface Registration {
   email: string;
   password: string;
   firstName: string;
   lastName: string;
-  /** The client's address; without one the registration is counted only against everybody's budget. */
+  /** Without an address, only the global limit applies. */
   clientIp?: string;
 }
 
 /**
- * Creates an account with the role USER, its address not proven yet, and mails a link that proves it. A taken address
- * costs a hash as well. Unless `registrationDiscloses`, it also gets the same answer; the owner of the address gets a
- * mail, at most once an hour. Taken is also, for an hour, an address that its account was deleted with before anybody had
- * proven it: otherwise each round of registering and deleting would mail a stranger.
- *
- * @param deadlineMs in milliseconds since the epoch.
- * @throws {DomainError} `validation_failed` with every failing field, `password_too_short`,
- *   `password_too_common`, `password_contains_email`, `email_already_registered`, `too_many_requests`, `busy`,
- *   `service_unavailable`.
+ * Creates an unverified account with the role USER and mails a verification link. Unless `registrationDiscloses`, a
+ * taken address costs the same time and gets the same answer, and its owner gets a mail at most once an hour. The
+ * address of an account deleted before verification counts as taken for an hour.
+ * @throws {DomainError} `validation_failed` with all invalid fields, the password policy's codes,
+ * `email_already_registered`, `too_many_requests`, `busy`, `service_unavailable`.
  */
 export async function register(
   deps: RegisterDeps,
@@ -84,7 +76,7 @@ export async function register(
     if (isInserted) {
       await mailLink(tx, deps, user);
       const { clientIp = "" } = typed;
-      // No actor: the address is not proven.
+      // No actor, because the address is not verified.
       await tellAudit(tx, deps, { type: "user_registered", userId: user.id, clientIp }, context);
     } else if (!deps.registrationDiscloses) await mailOwner(tx, deps, user);
     return isInserted;
@@ -101,7 +93,7 @@ async function mailLink(tx: TransactionSql, deps: RegisterDeps, { id: userId, em
   await enqueueStrangersMail(tx, deps, { ...mail, template: "verify-email", data });
 }
 
-/** Costs what `mailLink` costs: without a mail it commits all the same. */
+/** Writes a row even without a mail, so that both branches cost the same commit. */
 async function mailOwner(tx: TransactionSql, deps: RegisterDeps, { id, email }: User): Promise<void> {
   const now = deps.now();
   const owner = await findAccount(tx, email);

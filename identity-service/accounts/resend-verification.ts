@@ -1,10 +1,6 @@
 import { type AskedMail, type MailALinkDeps, mailALink } from "./mail-a-link.ts";
 
-/**
- * Mails a new link that proves an address, if it has an account whose credentials are not proven with it.
- *
- * @throws {DomainError} `too_many_requests`, `busy`.
- */
+/** Mails a new verification link if the credentials are unproven. @throws {DomainError} `too_many_requests`, `busy`. */
 export function resendVerification(deps: MailALinkDeps, asked: AskedMail): Promise<void> {
   const kind = { call: "resend_verification", purpose: "verify_email", template: "verify-email" } as const;
   return mailALink(deps, kind, asked, ({ credentialsProvenAt }) => credentialsProvenAt === null);

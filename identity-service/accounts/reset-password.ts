@@ -27,28 +27,21 @@ import {
 export interface ResetPasswordDeps extends UseLinkDeps, EndSessionsDeps, HashNewPasswordDeps, SpendCallDeps {
   passwordPolicy: PasswordPolicy;
   throttle: Pick<Throttle, "spend" | "clear">;
-  /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
-/** Sessions that a change has ended. */
 export interface EndedSessions {
   userId: string;
   sessionIds: readonly string[];
 }
 
 /**
- * Sets a new password by the link that was mailed. The password and the mailbox are the same person's from now on. If
- * that was never shown before, what was set up so far may be somebody else's: all of it goes. Otherwise the second factor
- * stays, because access to the mailbox alone must not remove a factor, and logins at providers that were linked in the last 30
- * days go unless the request keeps them: whoever stole the old password may have linked them. The mail names what went and
- * what is left. A refused password leaves the link usable.
- * Every session of the user has ended when this resolves.
- *
- * @throws {DomainError} `reset_token_invalid`, `password_too_short`, `password_too_common`, `password_contains_email`,
- *   `password_unchanged` where the password must be changed, `validation_failed`, `too_many_requests`, `busy`;
- *   `service_unavailable`, after which the password may have changed and sessions end
- *   when token-service is back.
+ * Sets a new password by a mailed link and ends all sessions before it resolves. For unproven credentials, everything
+ * set up so far is removed. Otherwise the second factor stays, because access to the mailbox must not remove it, and
+ * identities linked in the last 30 days are removed unless `keepRecentLogins`. A rejected password leaves the link
+ * usable.
+ * @throws {DomainError} `reset_token_invalid`, the password policy's codes, `validation_failed`, `too_many_requests`,
+ * `busy`; `service_unavailable`, also after the commit: the sessions then end when token-service is back.
  */
 export async function resetPassword(
   deps: ResetPasswordDeps,
@@ -97,7 +90,9 @@ async function claimByReset(
   return end;
 }
 
-/** Who holds a good link is no stranger: a flood of bad ones from everywhere must not close the way back. */
+/**
+ * A valid link marks the caller as known, so that a distributed flood of invalid links cannot block password resets.
+ */
 async function linkOf(
   deps: ResetPasswordDeps,
   { token, clientIp }: { token: string; clientIp?: string },
@@ -113,7 +108,7 @@ function ifLinkRefused(error: unknown): undefined {
   throw error;
 }
 
-/** Removes what may be an intruder's, and says in phrases what went and what still logs in. */
+/** Removes recently linked identities. Returns phrases for the mail. */
 async function reviewWays(
   tx: TransactionSql,
   deps: ResetPasswordDeps,

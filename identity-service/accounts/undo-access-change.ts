@@ -16,14 +16,12 @@ import { clearPassword, type LockedAccount } from "../users/account-store.ts";
 import type { EndedSessions } from "./reset-password.ts";
 import type { UndoEmailChangeDeps } from "./undo-email-change.ts";
 
-/** Of the end of the sessions. */
 const REASON = "access_change_undone";
 
 /**
- * Takes back a new second factor or a new login at a provider, by the link of the mail that told of it. Whoever set it up
- * knew the password: every session has ended when this resolves, the password is gone and a link to set another is on its
- * way, and whatever was set up lately to log in with is removed. Links that give an earlier address back stay good.
- *
+ * Reverts a new second factor or identity by the link in the notice mail. As the attacker knew the password, it removes
+ * the password and recent credentials, mails a reset link and ends all sessions. Undo links of address changes stay
+ * valid.
  * @throws {DomainError} `verification_token_invalid`, `service_unavailable`.
  */
 export async function undoAccessChange(
@@ -55,7 +53,7 @@ async function removeAccess(
 ): Promise<SessionEnd> {
   const { id: userId } = account;
   const now = deps.now();
-  // Nothing of such an account was proven to be its owner's.
+  // Nothing of an unproven account is known to belong to its owner.
   if (account.credentialsProvenAt === null) {
     return (await evictCredentials(tx, deps, account, { reason: REASON, undoLinksFrom: now }, context)).end;
   }

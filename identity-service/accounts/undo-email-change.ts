@@ -15,20 +15,16 @@ import { clearPassword, setCredentialsProven, setEmail } from "../users/account-
 import { lockAddresses } from "../users/user-store.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
-/** Of the end of the sessions. */
 const REASON = "email_change_undone";
 
 export interface UndoEmailChangeDeps extends UseLinkDeps, EndSessionsDeps, MakeLinkDeps {
-  /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
 /**
- * Gives a user the address back that the link was mailed to. Whoever changed the address may not have been the user:
- * every session has ended when this resolves, the password is gone, and a link to set another is on its way to the address.
- * If the credentials were proven with that address, a second factor and identities that are older than the change by more than
- * `remove-recent-access.ts` says stay; otherwise nothing does. Other links die, but for those that undo an earlier change.
- *
+ * Restores the former address by the link mailed to it. Ends all sessions, removes the password, mails a reset link and
+ * invalidates other links except older undo links. If the credentials were proven with that address, a second factor
+ * and identities set up well before the change stay.
  * @throws {DomainError} `verification_token_invalid`, `service_unavailable`.
  */
 export async function undoEmailChange(
@@ -65,7 +61,6 @@ export async function undoEmailChange(
   return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
 }
 
-/** Removes what an intruder may have known or set up. What is left was proven with the old address. */
 async function removeSince(
   tx: TransactionSql,
   deps: UndoEmailChangeDeps,

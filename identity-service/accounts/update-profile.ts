@@ -7,11 +7,7 @@ import { getUser } from "../users/get-user.ts";
 import { personalName } from "../users/personal-name.ts";
 import type { User } from "../users/user.ts";
 
-/**
- * Changes the names of a user; what is undefined stays.
- *
- * @throws {DomainError} `validation_failed` with every failing field, `not_found`, `service_unavailable`.
- */
+/** Changes only the given names. @throws {DomainError} `validation_failed`, `not_found`, `service_unavailable`. */
 export async function updateProfile(
   deps: TellAuditDeps & { sql: Sql },
   change: { userId: string; firstName?: string | undefined; lastName?: string | undefined },

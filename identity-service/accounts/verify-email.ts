@@ -12,13 +12,10 @@ export type VerifyEmailDeps = Omit<UseLinkDeps & ReauthenticateDeps, "throttle">
   TellAuditDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "clear"> };
 
 /**
- * Verifies a user's address by the link that was mailed to it. With the account's session or password, its credentials
- * count as proven from now on. With the link alone they do not: the reader of the mailbox may not be who knows the
- * password, for anybody can register any address. Logins that failed
- * because the address was not proven are forgotten.
- *
- * @throws {DomainError} `verification_token_invalid`; `invalid_credentials` for a wrong password or a session of another
- *   account, which leaves the link usable; `too_many_requests`, `busy`, `service_unavailable`.
+ * Verifies the address by a mailed link. Credentials count as proven only with the session or password as well: anyone
+ * can register any address, so the link alone does not identify the holder of the password.
+ * @throws {DomainError} `verification_token_invalid`; `invalid_credentials`, which leaves the link usable;
+ * `too_many_requests`; `busy`; `service_unavailable`.
  */
 export async function verifyEmail(
   deps: VerifyEmailDeps,
