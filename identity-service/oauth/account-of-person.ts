@@ -23,29 +23,23 @@ import type { CallOrigin, OAuthDeps } from "./oauth-deps.ts";
 import type { RelyingParty } from "./relying-party.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
 
-/** A person, as a provider proved them, on their way in. */
+/** A person whom a provider has authenticated. */
 export interface Arrival extends CallOrigin {
   party: Pick<RelyingParty, "name" | "displayName" | "issuer">;
   person: ExternalPerson;
 }
 
-/** The account that a person has come to. */
 export interface OpenedAccount {
   account: Account;
-  /** For `endSessions` before a new session begins: the person has claimed the account. */
+  /** The session end that a claim of the account requires. */
   end: SessionEnd | undefined;
 }
 
 /**
- * The account of a person who has logged in at a provider. A linked account is found by issuer and subject; the address that
- * the provider reports later does not matter. An identity that is not linked gets the account with its address, if the
- * provider has verified the address, or a new one. If the credentials of that account were never proven with its mailbox, the
- * person claims it: all its credentials and sessions are removed. An account with a privileged role is never linked or
- * claimed this way.
- *
- * @throws {DomainError} `link_required` if the account exists and must not be linked; `email_not_verified` where the API does
- *   not disclose accounts, and the provider has not verified the address; `oauth_failed` if the account may not log in, or a
- *   new one would have no address; `service_unavailable` if the identity is linked and unlinked concurrently.
+ * Finds the account by issuer and subject, else links the account with the same verified address, else creates one.
+ * Unproven credentials and sessions of a matching account are removed. Privileged accounts are never linked or claimed.
+ * @throws {DomainError} `link_required`, `email_not_verified`, `oauth_failed`; `service_unavailable` on a race of link
+ * and unlink.
  */
 export async function accountOfPerson(
   deps: OAuthDeps,
@@ -59,10 +53,7 @@ export async function accountOfPerson(
   return opened;
 }
 
-/**
- * @returns undefined, without a change, if the identity was linked while this waited for a lock. Locking its account now could
- *   deadlock with a login that takes both locks in the other order. The next transaction finds the link.
- */
+/** Returns undefined if the identity was linked during the wait for a lock. Locking its account now could deadlock. */
 async function findOrMake(
   tx: TransactionSql,
   deps: OAuthDeps,
@@ -73,20 +64,19 @@ async function findOrMake(
   if (linkedTo !== undefined) return openLinked(tx, deps, arrival, linkedTo, context);
   const { email } = arrival.person;
   if (email === undefined) throw new DomainError("oauth_failed", "the provider tells no address");
-  // Whoever claims an address that the provider has not checked would learn whether it has an account.
+  // Without this check, an unverified address would reveal whether it has an account.
   if (!deps.registrationDiscloses && !arrival.person.isEmailVerified) {
     throw new DomainError("email_not_verified");
   }
   const owner = await findAccount(tx, email);
-  // The account's lock comes before the address's, as everywhere.
+  // Lock order: the account before the address.
   if (owner !== undefined) return linkByAddress(tx, deps, arrival, owner.user.id, context);
   await lockAddresses(tx, [email]);
-  // Whoever came first is seen now: the same person in another tab, or a registration.
+  // A concurrent login or registration is visible now.
   if ((await findIdentityUser(tx, keyOf(arrival))) !== undefined) return undefined;
   return { account: await makeAccount(tx, deps, arrival, email, context), end: undefined };
 }
 
-/** Opens the account that the identity is linked to. */
 async function openLinked(
   tx: TransactionSql,
   deps: OAuthDeps,
@@ -95,7 +85,7 @@ async function openLinked(
   context: CallContext,
 ): Promise<OpenedAccount> {
   const seen = await findAccountById(tx, userId);
-  // Locked only where something is to change: most logins change nothing here.
+  // Lock only for a change, because most logins change nothing here.
   const owner = seen && isClaimable(seen, arrival) ? await lockAccount(tx, userId) : undefined;
   const isLinked = owner !== undefined && (await findIdentityUser(tx, keyOf(arrival))) === userId;
   const isClaim = isLinked && owner.isActive && isClaimable(owner, arrival);
@@ -103,7 +93,7 @@ async function openLinked(
   return { account: existing(await findAccountOfUser(tx, userId)), end };
 }
 
-/** Links the identity to the account with the same address, if both are certainly the same person's. */
+/** Links the account with the same address, if it provably belongs to this person. */
 async function linkByAddress(
   tx: TransactionSql,
   deps: OAuthDeps,
@@ -113,7 +103,7 @@ async function linkByAddress(
 ): Promise<OpenedAccount | undefined> {
   const { person, party } = arrival;
   const owner = await lockAccount(tx, userId);
-  // The same person in another tab may have been first.
+  // A concurrent login may have linked it.
   if ((await findIdentityUser(tx, keyOf(arrival))) !== undefined) return undefined;
   const isTheirs = owner?.email === person.email && person.isEmailVerified;
   if (owner === undefined || !isTheirs || owner.isPrivileged) throw new DomainError("link_required");
@@ -131,7 +121,7 @@ async function linkByAddress(
   return { account: existing(await findAccountOfUser(tx, userId)), end };
 }
 
-/** The provider has checked the address, and nobody has shown to hold both the account's credentials and its mailbox. */
+/** The provider has verified the address, and the account's own credentials are unproven. */
 function isClaimable(account: LockedAccount, { person }: Arrival): boolean {
   const isTheirs = person.isEmailVerified && account.email === person.email;
   return isTheirs && account.credentialsProvenAt === null && !account.isPrivileged;

@@ -3,16 +3,15 @@ import { createPrivateKey, type KeyObject, sign } from "node:crypto";
 const LIFETIME_S = 300;
 const AUDIENCE = "https://appleid.apple.com";
 
-/** What Apple gives a developer: a team, a key of it, and the service's own id. */
 export interface AppleClient {
   teamId: string;
   keyId: string;
   clientId: string;
-  /** PKCS#8 PEM of a P-256 key, as Apple's `.p8` file has it. */
+  /** PKCS#8 PEM of a P-256 key (Apple's `.p8` file). */
   privateKey: string;
 }
 
-/** @returns undefined unless the text is a private key on P-256. */
+/** Returns undefined unless the text is a private key on P-256. */
 export function parseAppleKey(text: string): KeyObject | undefined {
   try {
     const key = createPrivateKey(text);
@@ -22,12 +21,7 @@ export function parseAppleKey(text: string): KeyObject | undefined {
   }
 }
 
-/**
- * The client secret of Sign in with Apple: a JWT signed with ES256, good for five minutes.
- *
- * @param nowS seconds since the epoch.
- * @see RFC 7518 §3.4 for the form of the signature; Apple, "Creating a client secret".
- */
+/** The client secret of Sign in with Apple: a JWT with ES256 (RFC 7518 §3.4). `nowS` is in seconds since the epoch. */
 export function appleClientSecret(
   { teamId, keyId, clientId, privateKey }: AppleClient,
   nowS: number,

@@ -13,26 +13,24 @@ const FLOW_LIFETIME_S = 600;
 
 export type BeginOAuthLoginDeps = OAuthDeps & ProveOwnerDeps & SpendCallDeps;
 
-/** Where a browser is about to go, and for what. */
 export interface OAuthBeginning {
   provider: string;
-  /** Empty: the first of the list. */
+  /** Empty: the first configured address. */
   returnTo: string;
-  /** S256 of a verifier. Empty: tokens, no code. */
+  /** S256 challenge. If present, the login ends with a one-time code instead of tokens. */
   codeChallenge: string;
-  /** What the browser has kept of an earlier beginning. May be empty. */
+  /** The token of an earlier login in this browser. Optional. */
   browserToken: string;
-  /** Whether only this origin can have given it that. */
+  /** Whether the token came in a cookie that only this origin can set. */
   isBrowserTokenSecure: boolean;
-  /** Whose account the one at the provider is to be linked to. Undefined: a login. */
+  /** The user to link the identity to. Undefined for a login. */
   linkTo: IdentityOwner | undefined;
-  /** Empty (a gateway of an earlier version): counted only against everybody's budget. */
+  /** Without an address, only the global limit applies. */
   clientIp: string;
-  /** The device token that an earlier login issued. May be empty. */
+  /** The device token of an earlier login. Optional. */
   deviceToken?: string;
 }
 
-/** The way to the provider. */
 export interface OAuthDeparture {
   authorizationUrl: string;
   /** 256 bits in base64url. Never logged. */
@@ -42,11 +40,9 @@ export interface OAuthDeparture {
 }
 
 /**
- * Begins a login at an identity provider, or the linking of an account there: a row that a browser with the token
- * can use once, within ten minutes. Flows of one browser share its token, so that two tabs do not end each other.
- *
- * @throws {DomainError} `provider_not_found`; `validation_failed`; `too_many_requests`; for linking `already_linked`, `email_not_verified` while the credentials are not proven, and what `proveOwner`
- *   throws; `service_unavailable` also while nothing is known of the provider.
+ * Begins a login or link at a provider. Parallel logins of one browser share its token, so that tabs do not interfere.
+ * @throws {DomainError} `provider_not_found`, `validation_failed`, `too_many_requests`, `service_unavailable`; for
+ * links also `already_linked`, `email_not_verified` and the errors of `proveOwner`.
  */
 export async function beginOAuthLogin(
   deps: BeginOAuthLoginDeps,
@@ -61,7 +57,7 @@ export async function beginOAuthLogin(
     kind: "oauth_login",
     clientIp: beginning.clientIp,
     deviceToken: beginning.deviceToken,
-    // A session speaks for whoever links.
+    // A link request has a session.
     isKnown: beginning.linkTo !== undefined,
   });
   const link = await linkOf(deps, party, beginning.linkTo, context);
@@ -110,7 +106,7 @@ async function linkOf(
   context: CallContext,
 ): Promise<Pick<OAuthFlow, "linkUserId" | "linkSessionEpoch" | "linkSessionId">> {
   if (owner === undefined) return { linkUserId: null, linkSessionEpoch: null, linkSessionId: null };
-  // Read before the proof: whatever ends sessions after it ends the flow too.
+  // Read before the proof, so that a later session end cancels the flow too.
   const linkSessionEpoch = await findSessionEpoch(deps.sql, owner.userId);
   const account = await proveOwner(deps, owner, context.deadlineMs);
   if (linkSessionEpoch === undefined) throw new DomainError("invalid_credentials");

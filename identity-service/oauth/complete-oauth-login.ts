@@ -17,16 +17,14 @@ import type { ProviderAnswer, RelyingParty } from "./relying-party.ts";
 
 const CODE_LIFETIME_MS = 60_000;
 
-/** What a browser brought back from a provider. */
 export interface OAuthArrival extends ProviderAnswer, CallOrigin {
   provider: string;
-  /** What it has kept since it left. May be empty. */
+  /** The token from the beginning of the login. Optional. */
   browserToken: string;
-  /** Whether only this origin can have given it that. */
+  /** Whether the token came in a cookie that only this origin can set. */
   isBrowserTokenSecure: boolean;
 }
 
-/** What it came to. */
 export type OAuthResult =
   | { kind: "completed"; login: CompletedLogin }
   | { kind: "pending"; pending: PendingLogin }
@@ -34,14 +32,13 @@ export type OAuthResult =
   | { kind: "linked"; identity: LinkedIdentity }
   | { kind: "refused"; code: ErrorCode };
 
-/** How a flow ended. */
 interface FlowEnd {
   result: OAuthResult;
-  /** The sessions of an account that the login has claimed. */
+  /** Sessions of an account that the login has claimed. */
   endedSessionIds: readonly string[];
 }
 
-/** Failures that the client is told at the address it gave. Anything else is ours to answer for. */
+/** Errors reported through the redirect to the client. Others fail the call. */
 export const TOLD: ReadonlySet<ErrorCode> = new Set([
   "oauth_failed",
   "oauth_denied",
@@ -53,10 +50,9 @@ export const TOLD: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * Ends a flow with the provider's answer. The flow is taken out before the provider is asked anything: an answer that
- * is nobody's, or comes twice, costs one look at an index.
- *
- * @throws {DomainError} `provider_not_found`; `oauth_state_invalid`; `service_unavailable` before the flow was found.
+ * Completes a login or link with the provider's answer. The flow is consumed before the provider is called, so that
+ * invalid and repeated answers cost one index lookup.
+ * @throws {DomainError} `provider_not_found`, `oauth_state_invalid`, `service_unavailable`.
  */
 export async function completeOAuthLogin(
   deps: OAuthDeps,
@@ -106,7 +102,7 @@ async function completeFlow(
     nonce: deps.flowSecrets.nonceOf(state),
     verifier: deps.flowSecrets.verifierOf(state),
   };
-  // A garbage code holds a place of the provider for as long as the provider takes to refuse it.
+  // Limits concurrent code exchanges per network, as an invalid code occupies a connection to the provider.
   const person = await deps.providerShare.run({ clientIp }, () => party.identify(arrival, proof));
   const arrived: Arrival = { party, person, clientIp, userAgent };
   if (flow.linkUserId !== null && flow.linkSessionEpoch !== null) {
@@ -118,7 +114,7 @@ async function completeFlow(
   }
   const { account, end } = await accountOfPerson(deps, arrived, context);
   deps.wakeMailWorker();
-  // Before the new session, which must not be among them.
+  // Ends the old sessions before the new one exists.
   const endedSessionIds = end === undefined ? [] : await endSessions(deps, end, context);
   return { result: await logIn(deps, account, flow, arrival, context), endedSessionIds };
 }
@@ -136,7 +132,7 @@ async function logIn(
   return "pending" in login ? { kind: "pending", pending: login.pending } : { kind: "completed", login };
 }
 
-/** The session begins with the exchange: no token waits anywhere. */
+/** The session begins at the exchange, so that no token is stored. */
 async function makeCode(deps: OAuthDeps, account: Account, codeChallenge: string): Promise<OAuthResult> {
   const { user, sessionEpoch } = account;
   if (deps.loginRequiresVerifiedEmail && !user.emailVerified) throw new DomainError("email_not_verified");

@@ -3,7 +3,7 @@ import { deleteExpired } from "../identities/oauth-store.ts";
 
 const MAX_BATCH = 1_000;
 
-/** Deletes flows and codes that nobody has used in time. */
+/** Deletes expired flows and codes. */
 export async function deleteExpiredOAuth(deps: { sql: Sql; now: () => Date }): Promise<void> {
   while ((await deleteExpired(deps.sql, deps.now(), MAX_BATCH)) >= MAX_BATCH);
 }

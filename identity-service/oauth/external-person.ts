@@ -3,27 +3,23 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { MAX_NAME_CODE_POINTS, personalName } from "../users/personal-name.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 
-/** Who a provider says that a user is. */
 export interface ExternalPerson {
-  /** With the issuer, the key of the account there. */
+  /** Unique within the issuer. */
   subject: string;
-  /** Canonical; undefined if the provider tells none, or none that we could store. */
+  /** Canonical form. Undefined if missing or invalid. */
   email: string | undefined;
-  /** Whether the provider has checked that the address is the user's. */
   isEmailVerified: boolean;
   firstName: string;
   lastName: string;
 }
 
 const MAX_SUBJECT_BYTES = 255;
-/** For a person of whom no family name is known: the column wants one, and its owner can change it. */
+/** Placeholder for a missing family name, which the database requires. */
 const NO_NAME = "-";
 
 /**
- * Reads a person out of the claims of an ID token and the userinfo endpoint.
- *
- * @throws {DomainError} `oauth_failed` for a subject that cannot be one.
- * @see OpenID Connect Core §2 for `sub`, §5.1 for the others.
+ * Reads ID token and userinfo claims (OpenID Connect Core §2, §5.1).
+ * @throws {DomainError} `oauth_failed` for an invalid subject.
  */
 export function personOfClaims(
   claims: Readonly<Record<string, unknown>>,
@@ -42,14 +38,14 @@ export function personOfClaims(
   });
 }
 
-/** @throws {DomainError} `oauth_failed` for a subject that cannot be one. */
+/** @throws {DomainError} `oauth_failed` for an invalid subject. */
 export function externalPerson(told: {
   subject: string;
   email: string;
   isEmailVerified: boolean;
   firstName: string;
   lastName: string;
-  /** Taken apart where the others are empty. */
+  /** Full name, split if the other names are empty. */
   name: string;
 }): ExternalPerson {
   const { subject } = told;

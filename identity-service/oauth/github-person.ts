@@ -9,12 +9,9 @@ const user = z.object({ id: z.int().positive(), name: z.string().nullish() });
 const emails = z.array(z.object({ email: z.string(), primary: z.boolean(), verified: z.boolean() }));
 
 /**
- * Who GitHub says that the bearer of a token is. GitHub speaks OAuth 2.0 only: there is no ID token, so its API is asked
- * with the token that was just issued to us. Login names change hands; the number does not.
- *
- * @param userUrl `https://api.github.com/user`; the addresses are below it.
+ * Reads the GitHub user of an access token from the REST API, as GitHub has no ID token. The numeric id is the subject,
+ * because login names change owners.
  * @throws {DomainError} `oauth_failed`.
- * @see https://docs.github.com/en/rest/users/emails
  */
 export async function githubPerson(
   configuration: oidc.Configuration,

@@ -13,11 +13,9 @@ import type { OAuthDeps } from "./oauth-deps.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
 
 /**
- * Links a person's account at a provider to the user who asked for it. The addresses need not be the same: both sides
- * were proven by a login. A second time changes nothing.
- *
- * @param owner `sessionEpoch` is the user's when it was asked for: what ended sessions since has ended this too.
- * @throws {DomainError} `already_linked`; `email_not_verified` while the credentials are not proven; `oauth_failed` if the user may not log in any more.
+ * Links an identity to the user who began the flow. The addresses may differ. Idempotent. A session epoch other than
+ * `owner.sessionEpoch` means that the sessions were ended in between, which cancels the link.
+ * @throws {DomainError} `already_linked`, `email_not_verified`, `oauth_failed`.
  */
 export async function linkIdentity(
   deps: OAuthDeps,

@@ -6,10 +6,9 @@ import { parseProvidersFile } from "./oauth-providers-file.ts";
 
 const MAX_ADDRESSES = 100;
 const MAX_ADDRESS_CHARACTERS = 2_048;
-/** Web pages, and apps by their private-use schemes, which have a dot (RFC 8252 §7.1). */
+/** Web addresses, and private-use schemes of apps, which contain a dot (RFC 8252 §7.1). */
 const SCHEME = /^(?:https?|[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+):$/;
 
-/** A providers file, read with the secrets that it names: its path does not matter any more. */
 const providersFileSchema = readableFileSchema.transform((path, context) => {
   try {
     return parseProvidersFile(readFileSync(path, "utf8"), dirname(path));
@@ -31,19 +30,19 @@ const returnToSchema = z.string().transform((text, context) => {
 function isReturnTo(text: string): boolean {
   if (text.length > MAX_ADDRESS_CHARACTERS || !URL.canParse(text)) return false;
   const { protocol, username, password, href } = new URL(text);
-  // As `URL` writes it, so that what is sent to the browser is what is on the list.
+  // The normalised form, so that the redirect equals the configured text.
   return SCHEME.test(protocol) && username + password === "" && !text.includes("#") && href === text;
 }
 
-/** What the login at identity providers reads. Refuse `oauthConfigProblems` in its schema, too. */
+/** Settings of the login at identity providers. The schema must refine with `oauthConfigProblems`. */
 export const oauthConfig = {
-  /** YAML or JSON: the identity providers: see docs/providers.md. Unset: there are none. */
+  /** YAML or JSON file of identity providers; see docs/providers.md. Optional. */
   OAUTH_PROVIDERS_FILE: providersFileSchema.optional(),
-  /** Where a browser may be sent after a login there: a comma list of exact URLs, the first unless the client says. */
+  /** Comma-separated exact URLs allowed as redirect targets after a login. The first is the default. */
   OAUTH_RETURN_TO: returnToSchema.optional(),
 };
 
-/** What is wrong with these settings beside the others. */
+/** Cross-field checks. */
 export function oauthConfigProblems(
   config: z.output<z.ZodObject<typeof oauthConfig>> & { PUBLIC_ORIGIN: string },
 ): { key: keyof typeof oauthConfig; message: string }[] {

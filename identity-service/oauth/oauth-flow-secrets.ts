@@ -3,18 +3,15 @@ import { createHash, createHmac, hkdfSync } from "node:crypto";
 /** 32 bytes in base64url. */
 const HANDLE = /^[A-Za-z0-9_-]{43}$/;
 
-/**
- * The secrets of a flow beside its state, made from it under a key that is not in the database: the row alone, which has
- * the SHA-256 of the state, is enough for nothing.
- */
+/** Secrets of a flow, derived from its state with a key outside the database. The stored row is useless on its own. */
 export interface FlowSecrets {
   /** For the ID token (OpenID Connect Core §3.1.2.1). */
   nonceOf(state: string): string;
-  /** For the token endpoint (RFC 7636 §4.1). Never leaves for the browser. */
+  /** PKCE verifier (RFC 7636 §4.1). Never sent to the browser. */
   verifierOf(state: string): string;
 }
 
-/** @param key 32 random bytes, the same in every replica. */
+/** The key has 32 bytes and must be the same in every replica. */
 export function createFlowSecrets(key: Buffer): FlowSecrets {
   const own = Buffer.from(hkdfSync("sha256", key, "", "gatehouse oauth flow", 32));
   const derive = (use: string, state: string) =>
@@ -25,12 +22,12 @@ export function createFlowSecrets(key: Buffer): FlowSecrets {
   };
 }
 
-/** A new opaque handle: 256 bits in base64url. */
+/** 256 random bits in base64url. */
 export function newHandle(randomBytes: (count: number) => Buffer): string {
   return randomBytes(32).toString("base64url");
 }
 
-/** What is stored of a handle. @returns undefined for a text that is none of ours. */
+/** SHA-256 for storage. Undefined for an invalid format. */
 export function handleHash(handle: string): Buffer | undefined {
   return HANDLE.test(handle) ? createHash("sha256").update(handle).digest() : undefined;
 }

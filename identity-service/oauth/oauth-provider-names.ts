@@ -1,6 +1,6 @@
 /**
- * Names that a provider cannot have, because `/auth/<name>` is something else at the gateway.
- * `tests/house/provider-names.test.ts` holds this list to the gateway's routes.
+ * Reserved because `/auth/<name>` is another route of the gateway. `tests/house/provider-names.test.ts` compares the
+ * lists.
  */
 export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
   "change-email",

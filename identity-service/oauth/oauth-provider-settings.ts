@@ -1,15 +1,15 @@
 import type { Secret } from "../../service-kit/config.ts";
 import type { ReachableNetwork } from "./outbound-http.ts";
 
-/** How a client proves itself at the token endpoint. */
+/** Client authentication at the token endpoint. */
 export type ClientAuthentication =
   | { kind: "client_secret_basic" | "client_secret_post"; secret: Secret<string> }
-  /** Apple's: a JWT that is signed for each call. */
+  /** Apple: a signed JWT per call. */
   | { kind: "apple"; teamId: string; keyId: string; privateKey: Secret<string> }
-  /** A public client: PKCE alone. */
+  /** Public client with PKCE only. */
   | { kind: "none" };
 
-/** Endpoints of a provider that has no discovery document. */
+/** For providers without a discovery document. */
 export interface ProviderEndpoints {
   authorization: string;
   token: string;
@@ -18,7 +18,7 @@ export interface ProviderEndpoints {
   userinfo?: string | undefined;
 }
 
-/** Where in the provider's claims a value is. */
+/** Claim names of the provider. */
 export interface ClaimNames {
   email: string;
   emailVerified: string;
@@ -26,23 +26,22 @@ export interface ClaimNames {
   lastName: string;
 }
 
-/** An identity provider as it is configured. */
 export interface ProviderSettings {
   name: string;
   displayName: string;
-  /** OpenID Connect, or GitHub's OAuth 2.0 with its API. */
+  /** `github` is OAuth 2.0 with GitHub's API. */
   protocol: "oidc" | "github";
-  /** First part of the key of an account there. Exactly as the provider writes it. */
+  /** Exactly as the provider writes it; stored with every identity. */
   issuer: string;
-  /** Undefined: discovered. */
+  /** Undefined: from discovery. */
   endpoints: ProviderEndpoints | undefined;
   clientId: string;
   clientAuthentication: ClientAuthentication;
   scopes: readonly string[];
-  /** `form_post`: the answer comes as a POST, which the gateway turns into a GET. */
+  /** The gateway turns a `form_post` into a GET. */
   responseMode: "query" | "form_post";
   claims: ClaimNames;
-  /** Apple writes its booleans as text at times. */
+  /** Apple sometimes sends booleans as strings. */
   takesBooleanText: boolean;
   network: ReachableNetwork;
 }

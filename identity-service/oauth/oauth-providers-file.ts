@@ -16,7 +16,7 @@ const text = (maximum: number) => z.string().min(1).max(maximum);
 const GUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 const base = {
-  /** In paths and in callbacks: `/auth/<name>/callback`. */
+  /** Part of the callback path `/auth/<name>/callback`. */
   name: z
     .string()
     .regex(/^[a-z][a-z0-9-]{0,31}$/, "must be 1 to 32 lower-case letters, digits and dashes, a letter first")
@@ -47,7 +47,7 @@ const endpoints = z.strictObject({
   userinfo: z.url().optional(),
 });
 
-/** Any OpenID Connect provider; no preset. */
+/** OpenID Connect without a preset. */
 const generic = z.strictObject({
   ...base,
   preset: z.undefined().optional(),
@@ -58,7 +58,7 @@ const generic = z.strictObject({
     .enum(["client_secret_basic", "client_secret_post", "none"])
     .default("client_secret_basic"),
   claims: claims.optional(),
-  /** A provider in a network of one's own. */
+  /** For self-hosted providers. */
   allowPrivateNetwork: z.boolean().default(false),
 });
 const google = z.strictObject({ ...base, ...secret, preset: z.literal("google") });
@@ -66,7 +66,7 @@ const microsoft = z.strictObject({
   ...base,
   ...secret,
   preset: z.literal("microsoft"),
-  /** Of one directory. `common` and `organizations` have no issuer of their own, and anybody can have a directory there. */
+  /** One directory only: `common` and `organizations` have no fixed issuer and admit anyone. */
   tenant: z.string().regex(GUID, "must be the tenant id of one directory, in lower case"),
 });
 const apple = z.strictObject({
@@ -80,7 +80,7 @@ const gitlab = z.strictObject({
   ...base,
   ...secret,
   preset: z.literal("gitlab"),
-  /** Of a GitLab of one's own. */
+  /** For self-hosted GitLab. */
   issuer: z.url().default("https://gitlab.com"),
   allowPrivateNetwork: z.boolean().default(false),
 });
@@ -110,7 +110,7 @@ const COMMON = {
   network: "public",
 } as const;
 
-/** GitHub has no issuer of its own: this is ours for it. */
+/** GitHub defines no issuer; this is our identifier. */
 const GITHUB = {
   issuer: "https://github.com",
   endpoints: {
@@ -121,11 +121,8 @@ const GITHUB = {
 };
 
 /**
- * Reads a file of identity providers, and the secrets that it names.
- *
- * @param text YAML 1.2.
- * @param folder where relative paths in it begin.
- * @throws {ConfigError} naming every problem with its line and key, never a value.
+ * Parses a YAML 1.2 file. Relative paths resolve against `folder`.
+ * @throws {ConfigError} with line and key of all problems, never values.
  */
 export function parseProvidersFile(text: string, folder: string): ProviderSettings[] {
   const file = z.strictObject({
@@ -176,7 +173,7 @@ function settingsOf(given: GivenProvider, folder: string, context: z.RefinementC
     case "apple":
       return {
         ...common,
-        // Apple refuses to tell the address in any other way than by `form_post`.
+        // Apple sends the address only with `form_post`.
         ...named("Apple", ["openid", "email"]),
         issuer: "https://appleid.apple.com",
         responseMode: "form_post",
@@ -214,7 +211,6 @@ function settingsOf(given: GivenProvider, folder: string, context: z.RefinementC
   }
 }
 
-/** Where a provider of the operator's choice is, and how far that is allowed. */
 function placed(
   given: {
     issuer: string;

@@ -3,13 +3,9 @@ import { BlockList, isIP, type LookupFunction } from "node:net";
 import { Agent } from "undici";
 import { createSlots } from "./slots.ts";
 
-/**
- * What a provider's addresses may be: `public`, also `private` ones (10.0.0.0/8 and the like, for a provider of one's own),
- * or `loopback` only, over HTTP, for development.
- */
+/** `private` also admits 10.0.0.0/8 and similar; `loopback` admits plain HTTP for development. */
 export type ReachableNetwork = "public" | "private" | "loopback";
 
-/** Why a request was not made, or its answer not taken. Without any text of the other side. */
 export type OutboundProblem =
   | "not_https"
   | "address_refused"
@@ -19,7 +15,7 @@ export type OutboundProblem =
   | "unreachable"
   | "too_many";
 
-/** A request that did not end well. `message` is safe to log. */
+/** The message is safe to log, as it contains nothing from the server. */
 export class OutboundError extends Error {
   override readonly name = "OutboundError";
   readonly problem: OutboundProblem;
@@ -30,7 +26,6 @@ export class OutboundError extends Error {
   }
 }
 
-/** A request as openid-client asks for it. */
 export interface OutboundRequest {
   method: string;
   headers: Record<string, string>;
@@ -39,23 +34,21 @@ export interface OutboundRequest {
 }
 
 export interface OutboundHttp {
-  /**
-   * @throws {OutboundError} for whatever is not allowed or does not come whole and in time.
-   */
+  /** @throws {OutboundError} for a forbidden, incomplete or late answer. */
   fetch(url: string, request: OutboundRequest): Promise<Response>;
   close(): Promise<void>;
 }
 
 export interface OutboundOptions {
   network: ReachableNetwork;
-  /** For one request, from the look-up of its name to the last byte of its answer. */
+  /** Total time of one request, from DNS lookup to last byte. */
   timeoutMs?: number;
   maxBytes?: number;
-  /** Requests at a time; more wait for their turn. */
+  /** Concurrent requests. Others wait. */
   maxRequests?: number;
-  /** How long one waits for it. */
+  /** Maximum wait for a free slot. */
   maxWaitMs?: number;
-  /** Names to addresses, for tests. */
+  /** For tests. */
   lookup?: (name: string) => Promise<LookupAddress[]>;
 }
 
@@ -67,9 +60,8 @@ const MAX_WAIT_MS = 1_000;
 const NULL_BODY = new Set([204, 205, 304]);
 
 /**
- * HTTP to one identity provider, which may be slow, broken or hostile: HTTPS only (HTTP on loopback in development), no
- * redirects, no proxies, addresses checked where the connection is made, so that a name that changes its address between
- * two look-ups gains nothing; a total deadline and a maximum of bytes for each answer.
+ * HTTP client for one untrusted provider: HTTPS only (HTTP on loopback), no redirects or proxies, a total deadline and
+ * size limit. Addresses are checked at the connection against DNS rebinding.
  */
 export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
   const { network, timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES, maxRequests = MAX_REQUESTS } = options;
@@ -100,7 +92,7 @@ export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
   };
 }
 
-/** Whether a URL may be asked at all. An address in it is checked here: there is nothing to look up. */
+/** Checks a literal IP address here, because no lookup follows. */
 export function isAllowedUrl(url: string, network: ReachableNetwork): boolean {
   try {
     assertAllowed(new URL(url), network);
@@ -141,7 +133,7 @@ async function exchange(
   let bytes = 0;
   for await (const chunk of response.body as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    // Leaving the loop destroys the body, and the connection with it.
+    // Leaving the loop destroys the body and its connection.
     if (bytes > maxBytes) throw new OutboundError("too_long");
     chunks.push(chunk);
   }
@@ -165,7 +157,7 @@ async function addressesOf(name: string): Promise<LookupAddress[]> {
   });
 }
 
-/** One address among them that is refused refuses the name: who mixes them does so for a reason. */
+/** One forbidden address rejects the name, because a legitimate name does not mix them. */
 function guardedLookup(
   network: ReachableNetwork,
   find: (name: string) => Promise<LookupAddress[]>,
@@ -201,7 +193,7 @@ const PRIVATE = subnets(
   ["100.64.0.0", 10],
   ["fc00::", 7],
 );
-/** The rest of what is not globally reachable (IANA's special-purpose registries), multicast, and the future. */
+/** The other special-purpose ranges of IANA, multicast and reserved. */
 const SPECIAL = subnets(
   ["0.0.0.0", 8],
   ["169.254.0.0", 16],
@@ -217,7 +209,7 @@ const SPECIAL = subnets(
   ["2002::", 16],
   ["3fff::", 20],
 );
-/** Global unicast; whatever else there is (link-local, mapped IPv4, NAT64) is nothing to connect to. */
+/** Global unicast, without link-local, mapped IPv4 and NAT64. */
 const GLOBAL_IPV6 = subnets(["2000::", 3]);
 
 export function isAllowedAddress(address: string, network: ReachableNetwork): boolean {

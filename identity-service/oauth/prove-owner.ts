@@ -6,30 +6,25 @@ export interface ProveOwnerDeps extends ReauthenticateDeps {
   now: () => Date;
 }
 
-/** A logged-in user, and what proves once more that it is them. */
+/** A logged-in user with proof for a sensitive change. */
 export interface IdentityOwner {
   userId: string;
-  /** The session that stays. */
   sessionId: string;
-  /** When its user proved who they are. */
+  /** Time of the login. */
   authTime: Date;
-  /** Empty if none was given. */
+  /** Optional. */
   password: string;
-  /** May be empty. */
   clientIp: string;
-  /** May be empty. */
   userAgent: string;
 }
 
-/** A login is fresh for so long. */
 const FRESH_MS = 10 * 60_000;
 
 /**
- * Proves a user before a change of the ways to log in, which a stolen session must not make: by the password, or for an
- * account without one by a login of the last ten minutes.
- *
- * @throws {DomainError} `reauthentication_required` if there is no proof; `invalid_credentials` for a wrong one;
- *   `too_many_requests`, `busy`, `service_unavailable`.
+ * Reauthenticates before a change of credentials, against stolen sessions: by password, or without one by a recent
+ * login.
+ * @throws {DomainError} `reauthentication_required`, `invalid_credentials`, `too_many_requests`, `busy`,
+ * `service_unavailable`.
  */
 export async function proveOwner(
   deps: ProveOwnerDeps,
@@ -46,10 +41,7 @@ export async function proveOwner(
   return account;
 }
 
-/**
- * A login of before the last proof may be that of somebody whose credentials were evicted by it, and whose session is
- * ending just now. The time of a login comes in whole seconds (RFC 7519 §2).
- */
+/** A login before the credentials were proven may be an attacker's. Login times have whole seconds (RFC 7519 §2). */
 function isFresh(now: Date, authTime: Date, { credentialsProvenAt }: LockedAccount): boolean {
   if (now.getTime() - authTime.getTime() > FRESH_MS) return false;
   const provenS = Math.floor((credentialsProvenAt?.getTime() ?? 0) / 1_000);

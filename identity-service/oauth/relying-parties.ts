@@ -4,7 +4,7 @@ import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { createOutboundHttp } from "./outbound-http.ts";
 import { createRelyingParty, reasonOf } from "./relying-party.ts";
 
-/** Every provider's, each with connections of its own: one that is slow takes nothing from another. */
+/** Each provider has its own connections, so that a slow one does not affect the others. */
 export function createRelyingParties(
   settings: readonly ProviderSettings[],
   options: { publicOrigin: string; nowMs: () => number; logger: Logger },
@@ -16,7 +16,7 @@ export function createRelyingParties(
   });
   return {
     parties: new Map(made.map(({ party }) => [party.name, party])),
-    /** Never throws: what was known of a provider stays good, and the others are not its hostages. */
+    /** Never throws. A failed discovery keeps the known metadata. */
     async refreshAll() {
       const one = ({ party }: (typeof made)[number]) =>
         party.refresh().catch((error: unknown) => {

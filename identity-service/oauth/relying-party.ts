@@ -9,14 +9,13 @@ import { challengeOf } from "./oauth-flow-secrets.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { isAllowedUrl, type OutboundHttp } from "./outbound-http.ts";
 
-/** What a flow has to prove itself with. */
 export interface FlowProof {
   state: string;
   nonce: string;
   verifier: string;
 }
 
-/** What the browser brought back: the parameters that count. Empty where it brought none. */
+/** Parameters of the callback. Empty if missing. */
 export interface ProviderAnswer {
   code: string;
   state: string;
@@ -24,43 +23,38 @@ export interface ProviderAnswer {
   error: string;
 }
 
-/** Ourselves, as one identity provider knows us (OpenID Connect Core §1.2). */
+/** The client of one identity provider (OpenID Connect Core §1.2). */
 export interface RelyingParty {
   readonly name: string;
   readonly displayName: string;
   readonly issuer: string;
-  /**
-   * Where to send a browser.
-   *
-   * @throws {DomainError} `service_unavailable` while nothing is known of the provider.
-   */
+  /** @throws {DomainError} `service_unavailable` until the first discovery succeeds. */
   authorizationUrl(proof: FlowProof, deadlineMs: number): Promise<URL>;
   /**
-   * Who the provider says it is. All that it is asked takes 5 s at most.
-   *
-   * @throws {DomainError} `oauth_denied`, `oauth_failed`. Nothing in them is the provider's text.
+   * Takes at most 5 s. The errors contain no text of the provider.
+   * @throws {DomainError} `oauth_denied`, `oauth_failed`.
    */
   identify(answer: ProviderAnswer, proof: FlowProof): Promise<ExternalPerson>;
-  /** Reads the discovery document again. What was known stays if that fails. */
+  /** Repeats the discovery. A failure keeps the known metadata. */
   refresh(): Promise<void>;
 }
 
 export interface RelyingPartyOptions {
   settings: ProviderSettings;
-  /** `scheme://host[:port]` as users see us. */
+  /** `scheme://host[:port]`. */
   publicOrigin: string;
   http: OutboundHttp;
-  /** Milliseconds since the epoch, as deadlines and ID tokens have it. */
+  /** Milliseconds since the epoch. */
   nowMs: () => number;
   logger: Logger;
-  /** Of all requests of one login together. */
+  /** Total of all requests of one login. */
   timeoutMs?: number;
 }
 
 const TIMEOUT_MS = 5_000;
-/** RFC 7519 §4.1.4 lets it be a few minutes; the providers' clocks are good, and so is ours. */
+/** RFC 7519 §4.1.4 allows a few minutes. */
 const CLOCK_TOLERANCE_S = 30;
-/** openid-client looks for an unknown key once more only if the set is this old. */
+/** The openid-client library reloads a key set for an unknown key only at this age. */
 const REREADABLE_AGE_S = 60;
 
 type KeySet = NonNullable<ReturnType<typeof oidc.getJwksCache>>;
@@ -73,7 +67,7 @@ export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
   let refreshing: Promise<void> | undefined;
   let keys: KeySet | undefined;
 
-  /** Made for each login: it carries the login's deadline, and nothing of another login. */
+  /** One configuration per login, because it carries that login's deadline. */
   const configurationOf = (known: oidc.ServerMetadata, signal: AbortSignal | undefined) => {
     const configuration = new oidc.Configuration(
       known,
@@ -83,9 +77,9 @@ export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
     );
     configuration[oidc.customFetch] = (url, request) =>
       http.fetch(url, { ...request, body: request.body as string | URLSearchParams, signal });
-    // The outbound rules say where plain HTTP may go: on loopback, in development.
+    // Only loopback issuers reach this in development.
     if (network === "loopback") oidc.allowInsecureRequests(configuration);
-    // A token that comes over TLS need not be signed well (OpenID Connect Core §3.1.3.7); ours must be.
+    // OpenID Connect Core §3.1.3.7 makes the signature check optional over TLS; we require it.
     oidc.enableNonRepudiationChecks(configuration);
     return configuration;
   };
@@ -164,12 +158,12 @@ async function exchange(
   if (claims === undefined) throw new DomainError("oauth_failed");
   const hasUserinfo = configuration.serverMetadata().userinfo_endpoint !== undefined;
   const isTold = claims[settings.claims.email] !== undefined || !hasUserinfo;
-  // The address may be at the userinfo endpoint only; its `sub` must be the ID token's.
+  // Some providers send the address only at the userinfo endpoint. Its `sub` must match the ID token.
   const more = isTold ? {} : await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
   return personOfClaims({ ...claims, ...more }, claims.sub, settings);
 }
 
-/** The callback as the provider called it, with the parameters that count and no others. */
+/** The callback URL with only the expected parameters. */
 function answerUrl(redirectUri: string, answer: ProviderAnswer): URL {
   const url = new URL(redirectUri);
   for (const key of ["code", "state", "iss", "error"] as const) {
@@ -189,7 +183,7 @@ function configuredMetadata({ issuer, endpoints }: ProviderSettings): oidc.Serve
   };
 }
 
-/** @throws if the document is not there, is another issuer's, or names an endpoint that must not be asked. */
+/** @throws {Error} if the document is missing, names another issuer or a forbidden endpoint. */
 async function discover(settings: ProviderSettings, http: OutboundHttp): Promise<oidc.ServerMetadata> {
   const { issuer, network } = settings;
   const configuration = await oidc.discovery(new URL(issuer), settings.clientId, undefined, oidc.None(), {
@@ -235,7 +229,7 @@ function clientAuthentication(
   }
 }
 
-/** Keys of an earlier login, made old enough that one which is not among them is looked for at once. */
+/** Reuses the keys of earlier logins, aged so that an unknown key causes a reload. */
 function useKeys(configuration: oidc.Configuration, keys: KeySet | undefined, nowMs: number): void {
   if (keys === undefined) return;
   const rereadable = Math.floor(nowMs / 1_000) - REREADABLE_AGE_S;
@@ -248,10 +242,10 @@ function keysAfter(configuration: oidc.Configuration, before: KeySet | undefined
   return before !== undefined && after.uat < before.uat ? before : after;
 }
 
-/** RFC 6749 §4.1.2.1: the user, or somebody for them, said no. */
+/** RFC 6749 §4.1.2.1. */
 const DENIALS = new Set(["access_denied", "user_cancelled_login", "user_cancelled_authorize"]);
 
-/** What may be said and logged of a failure: our own words and openid-client's, none of the provider's. */
+/** Reports and logs no text of the provider. */
 function failure(error: unknown, provider: string, logger: Logger): DomainError {
   if (error instanceof oidc.AuthorizationResponseError) {
     return new DomainError(DENIALS.has(error.error) ? "oauth_denied" : "oauth_failed");
@@ -260,7 +254,7 @@ function failure(error: unknown, provider: string, logger: Logger): DomainError 
   return new DomainError("oauth_failed");
 }
 
-/** Never the error itself: its causes hold tokens, and text of the provider. */
+/** Never the error itself, because its causes may hold tokens. */
 export function reasonOf(error: unknown): string {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (cause.name === "OutboundError") return cause.message;

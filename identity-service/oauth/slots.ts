@@ -1,10 +1,9 @@
-/** Places for work that runs at once; who finds none waits for one, first come first served. */
+/** A FIFO semaphore with a bounded queue. */
 export interface Slots {
-  /** @returns to be called once, when the work is over; undefined if none got free in time, or too many wait. */
+  /** Returns the release function, or undefined on timeout or a full queue. */
   take(): Promise<(() => void) | undefined>;
 }
 
-/** @param limits `maxWaiting`: how many may wait; `maxWaitMs`: how long. */
 export function createSlots(limits: { count: number; maxWaiting: number; maxWaitMs: number }): Slots {
   let taken = 0;
   const waiting: (() => void)[] = [];

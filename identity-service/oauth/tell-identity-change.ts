@@ -8,16 +8,14 @@ import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
 import type { CallOrigin } from "./oauth-deps.ts";
 
-/** A way to log in that an account has gained or lost. */
 export interface IdentityChange {
   userId: string;
-  /** Of the account. */
   email: string;
   provider: { name: string; displayName: string };
   change: "linked" | "unlinked";
 }
 
-/** Tells a user by mail (of a new login with a link that takes it back), and the audit log, of a change of the ways to log in, in its transaction. */
+/** Notifies the user and the audit log within the transaction. A new identity comes with an undo link. */
 export async function tellIdentityChange(
   tx: TransactionSql,
   deps: TellAuditDeps & MakeLinkDeps,

@@ -13,11 +13,9 @@ import { tellIdentityChange } from "./tell-identity-change.ts";
 type Deps = OAuthDeps & ProveOwnerDeps & EndSessionsDeps;
 
 /**
- * Takes a way to log in away. The user's other sessions end: one of them may have begun that way.
- *
- * @returns the ids of the sessions that ended.
- * @throws {DomainError} `not_found`; `last_credential` if nothing else lets the user in; what `proveOwner` throws;
- *   `service_unavailable`, after which it may be gone and the sessions end when token-service is back.
+ * Unlinks an identity and ends the user's other sessions, which may have begun with it.
+ * @throws {DomainError} `not_found`, `last_credential`, errors of `proveOwner`, `service_unavailable` (also after the
+ * commit).
  */
 export async function unlinkIdentity(
   deps: Deps,
@@ -43,7 +41,7 @@ async function unlink(
   if (!identities.some((identity) => identity.provider === provider)) throw new DomainError("not_found");
   if (account.passwordHash === null && identities.length === 1) throw new DomainError("last_credential");
   await deleteIdentity(tx, { userId, provider });
-  // It may not be configured any more.
+  // The provider may no longer be configured.
   const named = deps.relyingParties.get(provider) ?? { name: provider, displayName: provider };
   const change = { userId, email: account.email, provider: named, change: "unlinked" } as const;
   await tellIdentityChange(tx, deps, change, owner, context);
