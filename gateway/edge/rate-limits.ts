@@ -139,12 +139,12 @@ function bucketsBeforeLogin(request: FastifyRequest, deps: RateLimitDeps): Bucke
   const buckets = limit === undefined ? [] : networks.map((network) => ofNetwork(request, network, limit));
   const total = isPublic(request) ? limitOf(request, deps, "total") : undefined;
   if (total === undefined) return buckets;
-  const [{ name: spares }] = networks;
-  const shared: Bucket = { ...totalBucket(request, total), spares };
+  const [{ name: exemptNetwork }] = networks;
+  const shared: Bucket = { ...totalBucket(request, total), exemptNetwork };
   const reserve = request.target === null ? deviceBucket(request, deps) : undefined;
   if (reserve !== undefined) buckets.push(reserve);
   // What is forwarded does not wait for Redis: this gateway's own memory has to do.
-  if (request.target === null || !deps.callLimiter.isKnown(spares)) buckets.push(shared);
+  if (request.target === null || !deps.callLimiter.isKnown(exemptNetwork)) buckets.push(shared);
   return buckets;
 }
 

@@ -22,8 +22,8 @@ test("a call fills its part of the window, of a replica's share, and a share is 
   expect(intervalMs(10, 1)).toBe(6_000);
   expect(intervalMs(10, 3)).toBe(20_000);
   expect(intervalMs(2, 3)).toBe(60_000);
-  const [share] = sharesOf([{ ...own("a", 10), spares: "192.0.2.1" }], 2);
-  expect(share).toEqual({ ...own("a", 5), spares: "192.0.2.1" });
+  const [share] = sharesOf([{ ...own("a", 10), exemptNetwork: "192.0.2.1" }], 2);
+  expect(share).toEqual({ ...own("a", 5), exemptNetwork: "192.0.2.1" });
 });
 
 test.each([

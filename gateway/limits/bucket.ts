@@ -11,7 +11,7 @@ export type LimitScope = "address" | "user" | "device" | "total";
 export interface Bucket extends LimitedBucket {
   scope: LimitScope;
   /** Counts only strangers: the call is not counted if this network is known for a recent success. */
-  spares?: string;
+  exemptNetwork?: string;
 }
 
 /** The result of counting a call. */

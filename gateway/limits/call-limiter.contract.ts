@@ -25,7 +25,7 @@ const total = (calls: number): Bucket => ({
 const ofNetworks = (ip: string, calls: number): Bucket[] =>
   networksOf(ip).map(({ name, times }) => address(name, calls * times));
 /** Of strangers: who comes from `network` is not counted once it is known. */
-const strangers = (calls: number, network: string): Bucket => ({ ...total(calls), spares: network });
+const strangers = (calls: number, network: string): Bucket => ({ ...total(calls), exemptNetwork: network });
 const ofDevice = (name: string, calls = 3): Bucket => ({
   kind: "own login device",
   name,

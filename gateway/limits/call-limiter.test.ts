@@ -51,7 +51,7 @@ describe("without Redis", () => {
     name: "",
     scope: "total",
     limit: limitOf(9, 60_000),
-    spares: "192.0.2.1",
+    exemptNetwork: "192.0.2.1",
   };
 
   /** A limiter whose Redis is away, and the number of requests to it. */
@@ -70,9 +70,9 @@ describe("without Redis", () => {
 
   test("a gateway counts by itself, with its share, and knows whom it has let in", async () => {
     const { limiter } = limiterAlone();
-    const admitted = async (spares: string) => {
+    const admitted = async (exemptNetwork: string) => {
       const verdicts = await Promise.all(
-        Array.from({ length: 9 }, () => limiter.take([{ ...bucket, spares }])),
+        Array.from({ length: 9 }, () => limiter.take([{ ...bucket, exemptNetwork }])),
       );
       return verdicts.filter(({ refusedBy }) => refusedBy === undefined).length;
     };
@@ -81,7 +81,7 @@ describe("without Redis", () => {
     await limiter.remember({ network: "192.0.2.1" });
     expect([limiter.isKnown("192.0.2.1"), limiter.isKnown("192.0.2.2")]).toEqual([true, false]);
     expect([await admitted("192.0.2.1"), await admitted("192.0.2.2")]).toEqual([9, 0]);
-    expect(limiter.takeHere([{ ...bucket, spares: "192.0.2.2" }]).refusedBy).toBeDefined();
+    expect(limiter.takeHere([{ ...bucket, exemptNetwork: "192.0.2.2" }]).refusedBy).toBeDefined();
   });
 
   test("Redis is told of a network once an hour", async () => {

@@ -48,9 +48,9 @@ export function createMemoryLimiter(
   const count = (buckets: readonly Bucket[]) =>
     verdictOf(buckets, source.spend(sharesOf(buckets, replicas), now()));
   const takeHere = (buckets: readonly Bucket[]) => {
-    const strangers = buckets.find(({ spares }) => spares !== undefined);
+    const strangers = buckets.find(({ exemptNetwork }) => exemptNetwork !== undefined);
     const others = buckets.filter((bucket) => bucket !== strangers && bucket.scope !== "device");
-    if (strangers?.spares === undefined || isKnown(strangers.spares)) return count(others);
+    if (strangers?.exemptNetwork === undefined || isKnown(strangers.exemptNetwork)) return count(others);
     const reserve = buckets.find(({ scope, name }) => scope === "device" && known.hasDevice(name, now()));
     if (reserve !== undefined) {
       const verdict = count([...others, reserve]);
@@ -113,8 +113,8 @@ end
 const takeScript = redisScript(`${LUA_NOW}${LUA_GCRA}${LUA_HAS}
 local count = tonumber(ARGV[2])
 local key, bit = count + 1, 3 + 3 * count
-local is_spared = #KEYS >= key and has(key, bit, ${NETWORK_FILTER.bitsOfName})
-local is_device = not is_spared and #KEYS >= key + ${FILTERS}
+local is_exempt = #KEYS >= key and has(key, bit, ${NETWORK_FILTER.bitsOfName})
+local is_device = not is_exempt and #KEYS >= key + ${FILTERS}
   and has(key + ${FILTERS}, bit + ${NETWORK_FILTER.bitsOfName}, ${DEVICE_FILTER.bitsOfName})
 local aheads, intervals, has_room = {}, {}, true
 for i = 1, count do
@@ -122,8 +122,8 @@ for i = 1, count do
   local ahead, interval = gcra_ahead(KEYS[i]), tonumber(ARGV[2 * i + 1])
   local is_allowed = gcra_allows(ahead, interval, tonumber(ARGV[2 * i + 2]))
   if whose == 'device' then
-    if is_device and is_allowed then is_spared = true else ahead = -1 end
-  elseif whose == 'strangers' and is_spared then
+    if is_device and is_allowed then is_exempt = true else ahead = -1 end
+  elseif whose == 'strangers' and is_exempt then
     ahead = -1
   elseif not is_allowed then
     has_room = false
@@ -170,9 +170,9 @@ const bitsOfNetwork = (network: string) => filterBits(network, NETWORK_FILTER);
 const bitsOfDevice = (key: string) => filterBits(key, DEVICE_FILTER);
 
 /** Whose calls a bucket counts, for the script. */
-function whoseCalls({ scope, spares }: Bucket): string {
+function whoseCalls({ scope, exemptNetwork }: Bucket): string {
   if (scope === "device") return "device";
-  return spares === undefined ? "all" : "strangers";
+  return exemptNetwork === undefined ? "all" : "strangers";
 }
 
 /** Counts for all gateways together, in Redis. While that is away each counts by itself, with its share: never without. */
@@ -186,7 +186,7 @@ export function createRedisLimiter(
     async take(buckets) {
       const keys = buckets.map(storedKey);
       const given = [...limitArguments(buckets), ...buckets.map(whoseCalls)];
-      const network = buckets.find(({ spares }) => spares !== undefined)?.spares;
+      const network = buckets.find(({ exemptNetwork }) => exemptNetwork !== undefined)?.exemptNetwork;
       const device = buckets.find(({ scope }) => scope === "device")?.name;
       if (network !== undefined) {
         keys.push(...NETWORK_KEYS);

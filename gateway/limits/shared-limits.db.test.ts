@@ -76,10 +76,15 @@ describe.skipIf(program === undefined)("with Redis", () => {
       [1, 2].map(async () => createRedisLimiter(await connect(redis), { replicas: 3, now })),
     );
     const [one, other] = limiters as [CallLimiter, CallLimiter];
-    const bucket: Bucket = { ...bucketOf(1), kind: "own login total", scope: "total", spares: "192.0.2.1" };
+    const bucket: Bucket = {
+      ...bucketOf(1),
+      kind: "own login total",
+      scope: "total",
+      exemptNetwork: "192.0.2.1",
+    };
     await one.remember({ network: "192.0.2.1", device: { key: "phone", userId: "ada" } });
     for (let call = 0; call < 5; call += 1) expect((await other.take([bucket])).refusedBy).toBeUndefined();
-    const stranger = { ...bucket, spares: "192.0.2.2" };
+    const stranger = { ...bucket, exemptNetwork: "192.0.2.2" };
     expect((await other.take([stranger])).refusedBy).toBeUndefined();
     expect((await other.take([stranger])).refusedBy).toEqual(stranger);
     const phone: Bucket = { ...bucketOf(5), kind: "own login device", name: "phone", scope: "device" };
@@ -123,7 +128,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
     nowMs += 3_600_000;
     const buckets: [Bucket, Bucket] = [
       { ...bucketOf(5), kind: "own login device", name: "phone", scope: "device" },
-      { ...bucketOf(1), kind: "own login total", scope: "total", spares: "192.0.2.2" },
+      { ...bucketOf(1), kind: "own login total", scope: "total", exemptNetwork: "192.0.2.2" },
     ];
     await other.take(buckets.slice(1));
     await other.remember(phone);

@@ -33,7 +33,7 @@ export interface ThrottleLimits {
 
 const LADDER: Ladder = { freeFailures: 4, maxFailures: 100, firstWaitMs: 30_000, maxWaitMs: 3_600_000 };
 /** Of one network or device: never shut for good, because the owner may be the one behind it. */
-const WITHOUT_END: Ladder = { ...LADDER, maxFailures: 1_000_000_000 };
+const NEVER_SHUT: Ladder = { ...LADDER, maxFailures: 1_000_000_000 };
 const WINDOW_MS = 15 * 60_000;
 /** Of one network two kinds ask for mails: together they must not fill the 200 places of the work after answers. */
 export const CALLS_OF_NETWORK = 60;
@@ -57,8 +57,8 @@ export interface Budgets {
 export function throttleLimits(budgets: Budgets): ThrottleLimits {
   return {
     account: LADDER,
-    accountAndNetwork: { ...WITHOUT_END, maxWaitMs: 24 * 3_600_000 },
-    accountAndDevice: WITHOUT_END,
+    accountAndNetwork: { ...NEVER_SHUT, maxWaitMs: 24 * 3_600_000 },
+    accountAndDevice: NEVER_SHUT,
     network: limitOf(budgets.network, WINDOW_MS),
     everything: limitOf(budgets.everything, WINDOW_MS),
     callsOfNetwork: limitOf(budgets.callsOfNetwork ?? CALLS_OF_NETWORK, WINDOW_MS),
