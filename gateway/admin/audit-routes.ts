@@ -82,8 +82,7 @@ export function registerAuditRoutes(
 ): void {
   const route = routeIn(app, "Audit log");
 
-  route("GET", "/admin/audit", {
-    operationId: "searchAuditLog",
+  route("searchAuditLog", "GET", "/admin/audit", {
     summary: "Search the audit log",
     description:
       "`from` is inclusive, `to` exclusive. `actor` is a user's id, `client:<id>` of a service that introspects tokens, or " +
@@ -107,8 +106,7 @@ export function registerAuditRoutes(
     },
   });
 
-  route("GET", "/admin/audit/:id", {
-    operationId: "getAuditEntry",
+  route("getAuditEntry", "GET", "/admin/audit/:id", {
     summary: "Read one entry, with the proof that it is in the log",
     policy,
     schema: { params: EntryParams },
@@ -132,8 +130,7 @@ export function registerAuditRoutes(
     },
   });
 
-  route("GET", "/admin/audit/checkpoint", {
-    operationId: "getAuditCheckpoint",
+  route("getAuditCheckpoint", "GET", "/admin/audit/checkpoint", {
     summary: "Read the latest signed checkpoint",
     description: "404 while there is none yet.",
     policy,
@@ -148,8 +145,7 @@ export function registerAuditRoutes(
     },
   });
 
-  route("GET", "/admin/audit/inclusion", {
-    operationId: "proveAuditInclusion",
+  route("proveAuditInclusion", "GET", "/admin/audit/inclusion", {
     summary: "Prove that an entry is in the log",
     description: "404 for a tree that is larger than the log.",
     policy,
@@ -162,8 +158,7 @@ export function registerAuditRoutes(
     },
   });
 
-  route("GET", "/admin/audit/consistency", {
-    operationId: "proveAuditConsistency",
+  route("proveAuditConsistency", "GET", "/admin/audit/consistency", {
     summary: "Prove that the log has only grown",
     description: "404 for a tree that is larger than the log.",
     policy,

@@ -53,8 +53,7 @@ export function registerUserAdminRoutes(
     for (const id of endedSessionIds) verifier.refuseSession(id);
   };
 
-  route("GET", "/admin/users", {
-    operationId: "listUsers",
+  route("listUsers", "GET", "/admin/users", {
     summary: "List users",
     policy,
     schema: { querystring: UserQuery },
@@ -78,8 +77,7 @@ export function registerUserAdminRoutes(
     },
   });
 
-  route("GET", "/admin/users/:id", {
-    operationId: "getUser",
+  route("getUser", "GET", "/admin/users/:id", {
     summary: "Show a user",
     policy,
     schema: { params: UserParams },
@@ -92,8 +90,7 @@ export function registerUserAdminRoutes(
     },
   });
 
-  route("PATCH", "/admin/users/:id", {
-    operationId: "updateUser",
+  route("updateUser", "PATCH", "/admin/users/:id", {
     summary: "Change what a user may do",
     description:
       "What is absent stays. A new role, a disabled account and a password that must be changed end the user's " +
@@ -115,8 +112,7 @@ export function registerUserAdminRoutes(
     },
   });
 
-  route("DELETE", "/admin/users/:id", {
-    operationId: "deleteUser",
+  route("deleteUser", "DELETE", "/admin/users/:id", {
     summary: "Delete a user",
     policy: { ...policy, action: "admin.users.delete" },
     schema: { params: UserParams },
@@ -128,8 +124,7 @@ export function registerUserAdminRoutes(
     },
   });
 
-  route("POST", "/admin/users/:id/sessions/revoke", {
-    operationId: "endUserSessions",
+  route("endUserSessions", "POST", "/admin/users/:id/sessions/revoke", {
     summary: "End a user's sessions",
     policy: { ...policy, action: "admin.users.revoke_sessions" },
     schema: { params: UserParams },
@@ -142,8 +137,7 @@ export function registerUserAdminRoutes(
     },
   });
 
-  route("POST", "/admin/users/:id/mfa/reset", {
-    operationId: "resetUserMfa",
+  route("resetUserMfa", "POST", "/admin/users/:id/mfa/reset", {
     summary: "Take a user's second factor away",
     description: "The user's sessions end.",
     policy: { ...policy, action: "admin.users.reset_mfa" },

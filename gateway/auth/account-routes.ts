@@ -35,8 +35,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     deviceToken: deviceTokenOf(request),
   });
 
-  route("POST", "/auth/resend-verification", {
-    operationId: "resendVerification",
+  route("resendVerification", "POST", "/auth/resend-verification", {
     summary: "Ask for another mail that proves the address",
     policy: { auth: "public", limitClass: "login", action: "auth.resend_verification" },
     headers: deviceHeader,
@@ -49,8 +48,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     },
   });
 
-  route("POST", "/auth/forgot-password", {
-    operationId: "forgotPassword",
+  route("forgotPassword", "POST", "/auth/forgot-password", {
     summary: "Ask for a mail with a link to a new password",
     policy: { auth: "public", limitClass: "login", action: "auth.forgot_password" },
     headers: deviceHeader,
@@ -63,8 +61,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     },
   });
 
-  route("POST", "/auth/change-password", {
-    operationId: "changePassword",
+  route("changePassword", "POST", "/auth/change-password", {
     summary: "Change one's password",
     description: "Every other session ends.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.change_password" },
@@ -80,8 +77,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     },
   });
 
-  routeIn(app, "Logins")("POST", "/auth/login/change-password", {
-    operationId: "changePasswordAtLogin",
+  routeIn(app, "Logins")("changePasswordAtLogin", "POST", "/auth/login/change-password", {
     summary: "Log in: the new password",
     description: "For a login that answered `requirePasswordChange`.",
     policy: { auth: "public", limitClass: "login", action: "auth.login.change_password" },
@@ -96,8 +92,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     },
   });
 
-  route("PATCH", "/auth/me", {
-    operationId: "updateAccount",
+  route("updateAccount", "PATCH", "/auth/me", {
     summary: "Change one's names",
     description: "What is absent stays.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.update_profile" },
@@ -111,8 +106,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     },
   });
 
-  route("DELETE", "/auth/me", {
-    operationId: "deleteAccount",
+  route("deleteAccount", "DELETE", "/auth/me", {
     summary: "Delete one's account",
     description: "Its sessions end.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.delete_account" },
@@ -128,8 +122,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     },
   });
 
-  route("POST", "/auth/change-email", {
-    operationId: "changeEmail",
+  route("changeEmail", "POST", "/auth/change-email", {
     summary: "Ask for another address",
     description: "A mail goes to the new address; it changes when that is confirmed.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.change_email" },

@@ -38,8 +38,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
   const accountRoute = routeIn(app, "Accounts");
   const loginRoute = routeIn(app, "Logins");
 
-  accountRoute("POST", "/auth/register", {
-    operationId: "register",
+  accountRoute("register", "POST", "/auth/register", {
     summary: "Register",
     description:
       "A mail with a link that proves the address is on its way. A gateway that does not tell whether an address " +
@@ -57,8 +56,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     },
   });
 
-  loginRoute("POST", "/auth/login", {
-    operationId: "logIn",
+  loginRoute("logIn", "POST", "/auth/login", {
     summary: "Log in",
     description:
       "An unknown address, a wrong password, a disabled and a locked account get the same answer. A right password " +
@@ -75,8 +73,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     },
   });
 
-  loginRoute("POST", "/auth/refresh", {
-    operationId: "refresh",
+  loginRoute("refresh", "POST", "/auth/refresh", {
     summary: "Refresh the tokens",
     description:
       "Gives a new pair; the refresh token that was sent is used up. If its answer was lost, the same call gives " +
@@ -94,8 +91,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     },
   });
 
-  accountRoute("GET", "/auth/me", {
-    operationId: "getAccount",
+  accountRoute("getAccount", "GET", "/auth/me", {
     summary: "Who am I?",
     policy: { auth: "authenticated", limitClass: "account" },
     answers: answersWith(

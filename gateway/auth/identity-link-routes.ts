@@ -40,8 +40,7 @@ const ownerCodes = ["reauthentication_required", "invalid_credentials", "busy"] 
 export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Identity providers");
 
-  route("GET", "/auth/me/identities", {
-    operationId: "listIdentities",
+  route("listIdentities", "GET", "/auth/me/identities", {
     summary: "List the accounts at identity providers that one can log in with",
     policy: { auth: "authenticated", limitClass: "account" },
     answers: answersWith(
@@ -55,8 +54,7 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier
     },
   });
 
-  route("POST", "/auth/me/identities/:provider", {
-    operationId: "linkIdentity",
+  route("linkIdentity", "POST", "/auth/me/identities/:provider", {
     summary: "Link an account at an identity provider",
     description:
       "Needs the password; of an account without one, a login in the last ten minutes. Send the browser to `url`: it " +
@@ -82,8 +80,7 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier
     },
   });
 
-  route("DELETE", "/auth/me/identities/:provider", {
-    operationId: "unlinkIdentity",
+  route("unlinkIdentity", "DELETE", "/auth/me/identities/:provider", {
     summary: "Take an account at an identity provider away",
     description:
       "Needs the password; of an account without one, a login in the last ten minutes. Every other session ends.",

@@ -62,7 +62,7 @@ interface Used {
 
 /** What the button of a page does, and what the document says about it. */
 interface Link<B extends z.ZodType>
-  extends Pick<Route<object>, "operationId" | "summary" | "description" | "codes" | "takesSession"> {
+  extends Pick<Route<object>, "summary" | "description" | "codes" | "takesSession"> {
   /** What `GET` is called in the document. */
   pageSummary: string;
   body: B;
@@ -89,8 +89,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
   app.register(async (scope: GatewayApp) => {
     addFormParser(scope);
 
-    addLink(scope, "verify-email", {
-      operationId: "verifyEmail",
+    addLink(scope, "verifyEmail", "verify-email", {
       pageSummary: "Page: prove an address",
       summary: "Verify an address by the mailed token",
       description:
@@ -106,8 +105,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
       },
     });
 
-    addLink(scope, "disown-account", {
-      operationId: "disownAccount",
+    addLink(scope, "disownAccount", "disown-account", {
       pageSummary: "Page: I did not make this account",
       summary: "Say by the token of a verification mail that somebody else made the account",
       description:
@@ -122,8 +120,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
       },
     });
 
-    addLink(scope, "reset-password", {
-      operationId: "resetPassword",
+    addLink(scope, "resetPassword", "reset-password", {
       pageSummary: "Page: a new password",
       summary: "Set a new password by the mailed token",
       description:
@@ -139,8 +136,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
       },
     });
 
-    addLink(scope, "confirm-email-change", {
-      operationId: "confirmEmailChange",
+    addLink(scope, "confirmEmailChange", "confirm-email-change", {
       pageSummary: "Page: use another address",
       summary: "Confirm another address by the token mailed to it",
       description: "Needs the account's access token or its password.",
@@ -155,8 +151,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
       },
     });
 
-    addLink(scope, "undo-email-change", {
-      operationId: "undoEmailChange",
+    addLink(scope, "undoEmailChange", "undo-email-change", {
       pageSummary: "Page: take an address back",
       summary: "Take a change of address back by the token mailed to the old one",
       description: "For seven days. Every session of the user ends, and the password is gone.",
@@ -169,8 +164,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
       },
     });
 
-    addLink(scope, "undo-access-change", {
-      operationId: "undoAccessChange",
+    addLink(scope, "undoAccessChange", "undo-access-change", {
       pageSummary: "Page: take a new way to log in back",
       summary: "Take a new second factor or login at a provider back by the token mailed when it was set up",
       description:
@@ -190,6 +184,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
 /** Adds the page of a link, and what its button posts to. */
 function addLink<B extends z.ZodType>(
   app: GatewayApp,
+  operationId: string,
   page: LinkPage,
   { pageSummary, body, answer: said, use, ...docs }: Link<B>,
 ): void {
@@ -198,8 +193,7 @@ function addLink<B extends z.ZodType>(
   const onFailure: FailurePage = (...failed) => failurePage(page, ...failed);
   const { description, content } = answer(...said);
 
-  route("GET", url, {
-    operationId: `${docs.operationId}Page`,
+  route(`${operationId}Page`, "GET", url, {
     summary: pageSummary,
     policy: { auth: "public", limitClass: "link" },
     schema: { querystring: LinkQuery },
@@ -208,7 +202,7 @@ function addLink<B extends z.ZodType>(
     handler: async (request, reply) => sendPage(reply, linkPage(page, request.query.token)),
   });
 
-  route("POST", url, {
+  route(operationId, "POST", url, {
     ...docs,
     policy: { auth: "public", limitClass: "link", action: LINK_PAGES[page].action },
     schema: { body },

@@ -38,8 +38,7 @@ const recoveryCodesAnswer = z.strictObject({
 export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Second factor");
 
-  route("POST", "/auth/mfa/verify", {
-    operationId: "completeMfaLogin",
+  route("completeMfaLogin", "POST", "/auth/mfa/verify", {
     summary: "Log in: the code",
     description: "For a login that answered `requireMfa`. The code is a TOTP code or a recovery code.",
     policy: { auth: "public", limitClass: "login", action: "auth.mfa.verify" },
@@ -62,8 +61,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     },
   });
 
-  route("POST", "/auth/mfa/setup", {
-    operationId: "setUpMfa",
+  route("setUpMfa", "POST", "/auth/mfa/setup", {
     summary: "Begin to set up a second factor",
     description:
       "403 `email_not_verified` while the account's credentials are not proven: see `POST /auth/verify-email`.",
@@ -80,8 +78,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     },
   });
 
-  route("POST", "/auth/mfa/enable", {
-    operationId: "enableMfa",
+  route("enableMfa", "POST", "/auth/mfa/enable", {
     summary: "Turn the second factor on",
     description: "Every other session ends.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.enable" },
@@ -98,8 +95,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     },
   });
 
-  route("POST", "/auth/mfa/disable", {
-    operationId: "disableMfa",
+  route("disableMfa", "POST", "/auth/mfa/disable", {
     summary: "Turn the second factor off",
     description: "Every other session ends.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.disable" },
@@ -115,8 +111,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     },
   });
 
-  route("POST", "/auth/mfa/recovery-codes", {
-    operationId: "renewRecoveryCodes",
+  route("renewRecoveryCodes", "POST", "/auth/mfa/recovery-codes", {
     summary: "Get new recovery codes",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.recovery_codes" },
     schema: { body: CodeBody },

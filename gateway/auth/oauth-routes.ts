@@ -105,8 +105,7 @@ export function registerOAuthRoutes(
     return reply;
   };
 
-  route("GET", "/auth/providers", {
-    operationId: "listProviders",
+  route("listProviders", "GET", "/auth/providers", {
     summary: "List the identity providers",
     policy: { auth: "public", limitClass: "provider" },
     answers: answersWith("Those that one can log in at; none, if none is configured.", providersAnswer),
@@ -117,8 +116,7 @@ export function registerOAuthRoutes(
     },
   });
 
-  route("GET", "/auth/:provider", {
-    operationId: "beginOAuthLogin",
+  route("beginOAuthLogin", "GET", "/auth/:provider", {
     summary: "Page: log in at an identity provider",
     description:
       "For browsers: navigate there, do not fetch it. With `codeChallenge` the client gets a one-time code, which " +
@@ -148,8 +146,7 @@ export function registerOAuthRoutes(
     },
   });
 
-  route("GET", "/auth/:provider/callback", {
-    operationId: "completeOAuthLogin",
+  route("completeOAuthLogin", "GET", "/auth/:provider/callback", {
     summary: "Page: back from an identity provider",
     description:
       "For the browser that `GET /auth/{provider}` sent away, with its cookie. The tokens come in the fragment of " +
@@ -198,8 +195,7 @@ export function registerOAuthRoutes(
   app.register(async (scope: GatewayApp) => {
     addFormParser(scope);
     // `response_mode=form_post` (Apple): a POST from elsewhere brings no `Lax` cookie, the GET that it becomes does.
-    routeIn(scope, "Identity providers")("POST", "/auth/:provider/callback", {
-      operationId: "receiveOAuthForm",
+    routeIn(scope, "Identity providers")("receiveOAuthForm", "POST", "/auth/:provider/callback", {
       summary: "Form: back from an identity provider",
       description: "For providers that answer by a form (`response_mode=form_post`).",
       policy: { auth: "public", limitClass: "provider", action: "auth.oauth_form_post" },
@@ -224,8 +220,7 @@ export function registerOAuthRoutes(
     });
   });
 
-  route("POST", "/auth/oauth/exchange", {
-    operationId: "exchangeOAuthCode",
+  route("exchangeOAuthCode", "POST", "/auth/oauth/exchange", {
     summary: "Turn the one-time code of a login into tokens",
     description: "Any try uses the code up.",
     policy: { auth: "public", limitClass: "provider", action: "auth.oauth_exchange" },

@@ -40,8 +40,7 @@ const sessionAnswer = z
 export function registerSessionRoutes(app: GatewayApp, { identity, sessions, verifier }: AuthDeps): void {
   const route = routeIn(app, "Logins");
 
-  route("POST", "/auth/logout", {
-    operationId: "logOut",
+  route("logOut", "POST", "/auth/logout", {
     summary: "Log out",
     description:
       "Ends this session, all others, or all. Their access tokens are refused at once, and what was begun in them (a change " +
@@ -80,8 +79,7 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
     },
   });
 
-  route("GET", "/auth/sessions", {
-    operationId: "listSessions",
+  route("listSessions", "GET", "/auth/sessions", {
     summary: "List one's sessions",
     policy: { auth: "authenticated", limitClass: "account" },
     answers: answersWith(
@@ -96,8 +94,7 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
     },
   });
 
-  route("DELETE", "/auth/sessions/:id", {
-    operationId: "endSession",
+  route("endSession", "DELETE", "/auth/sessions/:id", {
     summary: "End a session",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.session_end" },
     schema: { params: SessionParams },

@@ -23,7 +23,7 @@ type ValidRequest<S extends RouteSchema> = FastifyRequest & {
 type Hook = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>;
 
 /** A route: who may call it, what it takes and answers, what the OpenAPI document says about it, and what it does. */
-export interface Route<S extends RouteSchema> extends Omit<RouteDocs, "tag"> {
+export interface Route<S extends RouteSchema> extends Omit<RouteDocs, "operationId" | "tag"> {
   policy: RoutePolicy;
   schema?: S;
   /** How a refusal looks to a browser that shows a page. Without it a refusal is JSON. */
@@ -32,11 +32,11 @@ export interface Route<S extends RouteSchema> extends Omit<RouteDocs, "tag"> {
   handler(request: ValidRequest<S>, reply: FastifyReply): unknown;
 }
 
-/** @returns a function that registers a route in `app`, under one chapter of the OpenAPI document. */
+/** @returns a function that registers a route in `app`, under one chapter of the OpenAPI document and the name of its operation. */
 export function routeIn(app: GatewayApp, tag: RouteDocs["tag"]) {
-  return <S extends RouteSchema>(method: HTTPMethods, url: string, route: Route<S>): void => {
+  return <S extends RouteSchema>(operationId: string, method: HTTPMethods, url: string, route: Route<S>) => {
     const { policy, schema = {}, failurePage, options, handler, ...docs } = route;
-    const config = { ...policy, ...(failurePage && { failurePage }), docs: { tag, ...docs } };
+    const config = { ...policy, ...(failurePage && { failurePage }), docs: { operationId, tag, ...docs } };
     app.route({
       ...options,
       method,

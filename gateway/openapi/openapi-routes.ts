@@ -38,8 +38,7 @@ export async function registerOpenApiRoutes(app: GatewayApp, routes: DocumentedR
   app.register(async (scope: GatewayApp) => {
     noteRoutes(scope, routes);
     const route = routeIn(scope, "This document");
-    route("GET", "/openapi.json", {
-      operationId: "getOpenApiDocument",
+    route("getOpenApiDocument", "GET", "/openapi.json", {
       summary: "The API as an OpenAPI 3.1 document",
       policy,
       answers: kept("This document.", JSON_TYPE, DocumentAnswer),
@@ -51,8 +50,7 @@ export async function registerOpenApiRoutes(app: GatewayApp, routes: DocumentedR
         return sendCacheable(request, reply, document);
       },
     });
-    route("GET", "/docs", {
-      operationId: "getDocumentationPage",
+    route("getDocumentationPage", "GET", "/docs", {
       summary: "The API as a page for people",
       policy,
       answers: kept("A page.", HTML_TYPE, textLike("<!doctype html>")),

@@ -58,8 +58,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
   };
   app.register(async (scope: GatewayApp) => {
     registerFormParser(scope);
-    routeIn(scope, "Services")("POST", "/oauth/introspect", {
-      operationId: "introspectToken",
+    routeIn(scope, "Services")("introspectToken", "POST", "/oauth/introspect", {
       summary: "Introspect an access token (RFC 7662)",
       description: "For services that can neither speak gRPC nor verify signatures. The answer is the RFC's.",
       // Public to users: the callers are services, and prove themselves before their body is read.

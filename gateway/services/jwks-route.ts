@@ -17,8 +17,7 @@ const keySetAnswer = z
 /** The public keys (RFC 7517 §5, RFC 8615), for services that verify signatures themselves. */
 export function registerJwksRoute(app: GatewayApp, jwks: Pick<JwksCache, "get">): void {
   let keySet: { json: string; file: Cacheable } | undefined;
-  routeIn(app, "Services")("GET", "/.well-known/jwks.json", {
-    operationId: "getKeys",
+  routeIn(app, "Services")("getKeys", "GET", "/.well-known/jwks.json", {
     summary: "The public keys of access tokens",
     policy: { auth: "public", limitClass: "document" },
     answers: {
