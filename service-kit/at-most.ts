@@ -1,7 +1,4 @@
-/**
- * Lets a function through this many times in each period, and drops the other calls: for log lines that somebody
- * outside could cause without end. Count what matters besides.
- */
+/** Drops calls beyond `times` per period. It bounds log lines that outside input can cause. */
 export function atMost<A extends unknown[]>(
   times: number,
   periodMs: number,

@@ -3,7 +3,6 @@ import { resolve } from "node:path";
 import { z } from "zod";
 import type { Metrics } from "./metrics.ts";
 
-/** The version of Gatehouse that runs. */
 export const VERSION = z
   .object({ version: z.string() })
   .parse(JSON.parse(readFileSync(resolve(import.meta.dirname, "..", "package.json"), "utf8"))).version;

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
 
-/** Who a call is made for, from the verified access token. */
+/** The user of the verified access token. */
 export interface Actor {
   userId: string;
   /** `USER`, `ADMIN` or `AUDITOR`. */
@@ -9,31 +9,25 @@ export interface Actor {
   sessionId: string;
 }
 
-/** What travels with a call through every service. Nothing in it was copied from a client unchecked. */
+/** Context that travels with a call through every service. It holds no unchecked client input. */
 export interface CallContext {
-  /** UUIDv7, made at the edge. */
+  /** UUIDv7. */
   requestId: string;
   /** W3C Trace Context: `00-<trace id>-<span id>-<flags>`. */
   traceparent: string;
-  /** Absent for anonymous calls and for a service's own work. */
+  /** Absent for anonymous calls and a service's own work. */
   actor?: Actor;
-  /** The operator or auditor who calls, from the certificate: `operator:ada`. Never on the wire. */
+  /** The operator or auditor in the certificate: `operator:ada`. It is never sent on. */
   person?: string;
-  /** When the answer is useless, in milliseconds of `Date.now()`. */
+  /** Milliseconds of `Date.now()`. */
   deadlineMs: number;
 }
 
-/** The whole call's budget from the edge. */
 export const CALL_BUDGET_MS = 1_000;
 
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/**
- * A context for a call that begins here.
- *
- * @param requestId a new one if it is absent.
- * @param traceparent continued if it is well-formed (W3C Trace Context §3.2), else replaced.
- */
+/** A missing or malformed `traceparent` is replaced (W3C Trace Context §3.2). */
 export function newCallContext(
   options: { requestId?: string; traceparent?: string | undefined; budgetMs?: number } = {},
 ): CallContext {
@@ -44,7 +38,6 @@ export function newCallContext(
   };
 }
 
-/** The trace id of a context: 32 hexadecimal digits. */
 export function traceIdOf(context: Pick<CallContext, "traceparent">): string {
   return context.traceparent.slice(3, 35);
 }
@@ -53,7 +46,7 @@ export function isTraceparent(text: string): boolean {
   return TRACEPARENT.test(text);
 }
 
-/** 32 digits, of which four say that they are a random UUID's: Node has those at hand, random bytes cost a system call. */
+/** Node caches random UUIDs, while random bytes cost a system call. */
 function randomHex(): string {
   return randomUUID().replaceAll("-", "");
 }

@@ -3,15 +3,15 @@ import { parseEncryptionKey } from "./key-cipher.ts";
 import { isLoopback } from "./loopback.ts";
 import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from "./secret-file.ts";
 
-/** BSD `EX_CONFIG`: the process cannot run with this configuration, so restarting it is no help. */
+/** BSD `EX_CONFIG`: a restart does not help. */
 export const EXIT_CONFIG = 78;
 
-/** A configuration that cannot be used. The message lists every problem, a line each, never a value. */
+/** The message lists every problem and contains no values. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }
 
-/** Text that must not be printed: its string, JSON and inspect forms are `[redacted]`. */
+/** A value whose string, JSON and inspect forms are `[redacted]`. */
 export class Secret<T> {
   readonly #value: T;
 
@@ -19,7 +19,6 @@ export class Secret<T> {
     this.#value = value;
   }
 
-  /** The value itself, for the one place that needs it. */
   reveal(): T {
     return this.#value;
   }
@@ -37,16 +36,12 @@ export class Secret<T> {
   }
 }
 
-/**
- * Reads a configuration from environment variables.
- *
- * @throws {ConfigError} naming every variable that is missing or wrong.
- */
+/** Parses environment variables. @throws {ConfigError} naming every missing or invalid variable. */
 export function parseConfig<S extends z.ZodObject>(
   schema: S,
   environment: Record<string, string | undefined>,
 ): z.output<S> {
-  // An empty variable means "not set": compose files and manifests cannot express absence.
+  // An empty variable counts as unset, because compose files and manifests cannot express absence.
   const given = Object.keys(schema.shape).flatMap((key) =>
     environment[key] === undefined || environment[key] === "" ? [] : [[key, environment[key]]],
   );
@@ -58,7 +53,7 @@ export function parseConfig<S extends z.ZodObject>(
   throw new ConfigError(`The configuration cannot be used:\n${lines.join("\n")}`);
 }
 
-/** A line for each secret that is another's, too: whoever learns one of them must not have both. */
+/** A leak of a shared secret would disclose both. */
 function sharedSecrets(config: Record<string, unknown>): string[] {
   const seen = new Map<string, string>();
   return Object.entries(config).flatMap(([key, value]) => {
@@ -66,13 +61,13 @@ function sharedSecrets(config: Record<string, unknown>): string[] {
     if (secret === undefined) return [];
     const other = seen.get(secret);
     seen.set(secret, key);
-    // The same key as the one before it is for the same purpose.
+    // A key and its predecessor may be equal.
     const isSamePurpose = other?.replace("_PREVIOUS", "") === key.replace("_PREVIOUS", "");
     return other === undefined || isSamePurpose ? [] : [`  ${key}: holds the same secret as ${other}`];
   });
 }
 
-/** A line for each server on another host that would be spoken to in plaintext, unless that is said to be wanted. */
+/** Reports remote servers without TLS, unless the configuration allows plaintext. */
 function unencryptedConnections(config: Record<string, unknown>): string[] {
   const lines: string[] = [];
   if (
@@ -91,14 +86,12 @@ function unencryptedConnections(config: Record<string, unknown>): string[] {
   return lines;
 }
 
-/** Whether a URL leads away from this host. */
 function isElsewhere(url: unknown): boolean {
   if (typeof url !== "string") return false;
   const host = new URL(url).hostname.replace(/^\[|\]$/g, "");
   return host !== "localhost" && !isLoopback(host);
 }
 
-/** The text of a secret file; undefined for any other value. */
 function secretOf(value: unknown): string | undefined {
   if (value instanceof Secret) {
     const secret: unknown = value.reveal();
@@ -109,13 +102,9 @@ function secretOf(value: unknown): string | undefined {
   return isKey ? (value.bytes as Buffer).toString("base64") : undefined;
 }
 
-/** Of a `main.ts`: only say whether it could start with this configuration, and end. */
 const CHECK_OPTION = "--check-config";
 
-/**
- * For the first line of a `main.ts`: the configuration, or its problems on standard error and exit 78. With
- * `--check-config` the process ends in either case, before it has opened anything.
- */
+/** Returns the configuration, or prints its problems and exits 78. With `--check-config` it always exits. */
 export function loadConfig<S extends z.ZodObject>(
   schema: S,
   environment: Record<string, string | undefined>,
@@ -132,10 +121,10 @@ export function loadConfig<S extends z.ZodObject>(
   }
 }
 
-/** The first version in which a server decides which upgrades it takes: before it, every request for one skips its body. */
+/** Earlier versions cannot refuse single upgrades: they ignore the body of every upgrade request. */
 const MIN_NODE = [24, 9] as const;
 
-/** @throws {ConfigError} if the process would run without what its safety rests on. */
+/** @throws {ConfigError} if Node.js is too old, or its certificate verification is off. */
 export function assertRuntime(version: string, environment: Record<string, string | undefined>): void {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   if (major < MIN_NODE[0] || (major === MIN_NODE[0] && minor < MIN_NODE[1])) {
@@ -153,19 +142,16 @@ function describe(issue: z.core.$ZodIssue): string {
   return missing ? "is required" : issue.message;
 }
 
-/** `host:port`, port 0 to 65535. IPv6 hosts in brackets. */
 export const addressSchema = z
   .string()
   .regex(/^(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):\d{1,5}$/, "must be host:port")
   .refine((text) => Number(text.slice(text.lastIndexOf(":") + 1)) <= 65_535, "the port is above 65535");
 
-/** Splits what `addressSchema` accepted. */
 export function splitAddress(address: string): { host: string; port: number } {
   const colon = address.lastIndexOf(":");
   return { host: address.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(address.slice(colon + 1)) };
 }
 
-/** A whole number within bounds, from text. */
 export function integerSchema(minimum: number, maximum: number) {
   return z
     .string()
@@ -178,20 +164,16 @@ export const booleanSchema = z
   .enum(["true", "false"], "must be true or false")
   .transform((text) => text === "true");
 
-/** A file that exists and can be read now; gives its path, for files that are re-read when they change. */
+/** The result is the path, because the file is read again when it changes. */
 export const readableFileSchema = z.string().transform((path, context) => {
   return bytesOf(readAnyFile(path), context) === undefined ? z.NEVER : path;
 });
 
-/** The same for a private key: refused if others may read it. */
 export const privateFileSchema = z.string().transform((path, context) => {
   return bytesOf(readPrivateFile(path), context) === undefined ? z.NEVER : path;
 });
 
-/**
- * A file with a secret in it; gives its text without the final line break. Refused if others may read it, and if it holds
- * nothing, or an example.
- */
+/** Refused if other users can read it, if it is empty or an example. The final line break is removed. */
 export const secretFileSchema = z.string().transform((path, context) => {
   const text = bytesOf(readPrivateFile(path), context)?.toString("utf8").trimEnd();
   if (text === undefined) return z.NEVER;
@@ -201,7 +183,7 @@ export const secretFileSchema = z.string().transform((path, context) => {
   return z.NEVER;
 });
 
-/** A file with a key-encryption key in it: 32 random bytes in base64. */
+/** 32 random bytes in base64. */
 export const encryptionKeyFileSchema = secretFileSchema.transform((secret, context) => {
   const key = parseEncryptionKey(secret.reveal());
   if (key !== undefined) return key;
@@ -216,18 +198,17 @@ function bytesOf({ bytes, problem }: FileContent, context: z.RefinementCtx): Buf
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 
-/** What every process reads. */
 export const processConfig = {
   LOG_LEVEL: z.enum(LOG_LEVELS).default("info"),
-  /** Plain HTTP for operators and probes: /healthz, /readyz, /metrics. Never exposed to clients. */
+  /** Plain HTTP. Never exposed to clients. */
   OPERATIONS_ADDRESS: addressSchema,
-  /** How long open calls may take to end after SIGTERM. */
+  /** Time for open calls after SIGTERM. */
   SHUTDOWN_GRACE_MS: integerSchema(0, 60_000).default(5_000),
-  /** How long to go on serving, unready, after SIGTERM, until load balancers have noticed. */
+  /** Time to serve as unready after SIGTERM, until load balancers react. */
   DRAIN_DELAY_MS: integerSchema(0, 60_000).default(0),
-  /** Base URL of an OpenTelemetry collector (OTLP over HTTP); `/v1/traces` is put behind it. No traces if unset. */
+  /** Base URL of an OpenTelemetry collector (OTLP over HTTP). `/v1/traces` is appended. */
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
-  /** Share of the traces that are kept, 0 to 1. The gateway decides; the services follow. */
+  /** Share of sampled traces, 0 to 1. The gateway decides for the services. */
   OTEL_TRACES_SAMPLER_ARG: z
     .string()
     .regex(/^(?:0|1|0?\.\d+|1\.0+)$/, "must be a number from 0 to 1")
@@ -235,24 +216,21 @@ export const processConfig = {
     .default(1),
 };
 
-/** The process's certificate: its identity is the `spiffe://gatehouse/<name>` URI in it. */
+/** The identity is the certificate's `spiffe://gatehouse/<name>` URI. */
 export const tlsConfig = {
   TLS_CERT_FILE: readableFileSchema,
   TLS_KEY_FILE: privateFileSchema,
   TLS_CA_FILE: readableFileSchema,
 };
 
-/** What a gRPC service reads besides. */
 export const serviceConfig = {
   ...processConfig,
   ...tlsConfig,
-  /** gRPC over mutual TLS. */
   LISTEN_ADDRESS: addressSchema,
-  /** `grpc.health.v1` in plaintext, for Kubernetes' probes, which speak no TLS. */
+  /** `grpc.health.v1` in plaintext, because Kubernetes' gRPC probe cannot use TLS. */
   HEALTH_ADDRESS: addressSchema,
 };
 
-/** What a process with a database reads. */
 export const databaseConfig = {
   /** `postgres://role@host:port/database`, without the password. */
   DATABASE_URL: z
@@ -262,14 +240,14 @@ export const databaseConfig = {
       "put the password into DATABASE_PASSWORD_FILE",
     ),
   DATABASE_PASSWORD_FILE: secretFileSchema,
-  /** CA of the server's certificate; turns on TLS with full verification. */
+  /** PEM. It turns on TLS with full verification. */
   DATABASE_CA_FILE: readableFileSchema.optional(),
-  /** Allows a database on another host without TLS: the network between must keep others from reading and writing. */
+  /** Allows a remote database without TLS. The network must be trusted. */
   DATABASE_PLAINTEXT: booleanSchema.default(false),
   DATABASE_POOL_SIZE: integerSchema(1, 100).default(10),
 };
 
-/** What a process with Redis reads. Refuse `redisConfigProblem` in its schema, too. */
+/** The schema must also check `redisConfigProblem`. */
 export const redisConfig = {
   /** `redis://[user@]host[:port]`, or `rediss://` for TLS, without the password. */
   REDIS_URL: z
@@ -280,13 +258,11 @@ export const redisConfig = {
     )
     .optional(),
   REDIS_PASSWORD_FILE: secretFileSchema.optional(),
-  /** CA of the server's certificate, for `rediss://`. The system's authorities if unset. */
+  /** PEM, for `rediss://`. Defaults to the system's authorities. */
   REDIS_CA_FILE: readableFileSchema.optional(),
-  /** Allows Redis on another host without TLS. */
   REDIS_PLAINTEXT: booleanSchema.default(false),
 };
 
-/** What is wrong with REDIS_URL beside the other settings; undefined if nothing is. */
 export function redisConfigProblem(config: z.output<z.ZodObject<typeof redisConfig>>): string | undefined {
   const isEncrypted = config.REDIS_URL?.startsWith("rediss:") === true;
   if (config.REDIS_CA_FILE === undefined || isEncrypted) return undefined;

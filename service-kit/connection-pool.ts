@@ -6,22 +6,19 @@ import { openDatabaseSocket } from "./database-socket.ts";
 export interface ConnectionPoolOptions {
   /** `postgres://role@host:port/database`, without a password. */
   url: string;
-  /** CA of the server's certificate, PEM. Without it connections are not encrypted. */
+  /** PEM. Without it connections are not encrypted. */
   ca?: Buffer | undefined;
   maxConnections: number;
-  /** For a connection up to TLS, and once more for the start of the session. */
+  /** Applies to the socket with TLS, and again to the start of the session. */
   connectTimeoutMs: number;
-  /** A server that says nothing for so long is gone. Never if absent. */
+  /** Limit for a server that sends nothing. Optional. */
   maxSilenceMs?: number;
-  /** When a connection that nobody uses is closed. Never if absent. */
   idleTimeoutMs?: number;
-  /** When a connection is replaced, so that a pool spreads over servers that were added. Never if absent. */
+  /** Old connections are replaced, so that a pool spreads over added servers. Optional. */
   lifetimeMs?: number;
-  /** How long one waits for a connection; a call no longer than to its deadline. */
+  /** The call's deadline may shorten it. */
   maxWaitMs: number;
-  /** How many may wait; the next fails at once. */
   maxWaiting: number;
-  /** Options of each connection: password, run-time parameters, notices. */
   driver: Pick<postgres.Options<Record<never, never>>, "password" | "connection" | "onnotice">;
 }
 
@@ -30,10 +27,9 @@ const MIN_RECONNECT_PAUSE_MS = 50;
 const MAX_RECONNECT_PAUSE_MS = 1_000;
 const CLOSE_TIMEOUT_S = 1;
 
-/** What a pool's failures have as `code`. Each says "not now". */
+/** Each failure is temporary. */
 type PoolFailure = "CONNECTION_BUSY" | "CONNECTION_TOO_LATE" | "CONNECTION_CLOSED" | "CONNECTION_ENDED";
 
-/** A statement as the driver makes it: once somebody waits for it, it is given to its handler. */
 export interface DriverQuery extends Promise<unknown> {
   handler: Handler;
   resolve: (result: unknown) => void;
@@ -41,23 +37,21 @@ export interface DriverQuery extends Promise<unknown> {
 }
 export type Handler = (query: DriverQuery) => void;
 
-/** How a driver, or its transaction, sends a statement. Not part of its documented interface: its version is pinned. */
+/** The handler is undocumented, so the driver's version is pinned. */
 export function handlerOf(driver: postgres.ISql): Handler {
   return (driver.unsafe("") as unknown as DriverQuery).handler;
 }
 
 /**
- * One connection, held by one user at a time. Each has a driver of its own, which is thrown away with it: a driver that
- * connects again keeps what it had not yet written, and answers a statement that it never sent with an empty result.
+ * Each connection has its own driver: one that reconnects answers a statement that it never sent with an empty result.
  */
 export class PooledConnection {
   readonly driver: postgres.Sql;
-  /** Sends a statement that was made elsewhere. */
   readonly run: Handler;
   readonly openedAtMs = performance.now();
-  /** Why it cannot be used any more. Set before the driver hears of it. */
+  /** Why the connection is unusable. Set before the driver is notified. */
   lost: Error | undefined;
-  /** The server has let it in. */
+  /** The server has accepted the login. */
   isAdmitted = false;
   idleTimer: NodeJS.Timeout | undefined;
   readonly #options: ConnectionPoolOptions;
@@ -83,7 +77,7 @@ export class PooledConnection {
     this.run = handlerOf(this.driver);
   }
 
-  /** Once: after that the driver may not connect again. */
+  /** Works once, because the driver must not reconnect. */
   async #openSocket(): Promise<Socket> {
     if (this.#hasSocket) throw poolFailure("CONNECTION_CLOSED", "the database closed the connection");
     this.#hasSocket = true;
@@ -118,13 +112,12 @@ export class PooledConnection {
     this.#onLost(this);
   }
 
-  /** Takes leave of the server. */
   async close(): Promise<void> {
     await this.driver.end({ timeout: CLOSE_TIMEOUT_S });
     this.abandon();
   }
 
-  /** Drops the connection; what is under way fails. */
+  /** Running statements fail. */
   abandon(): void {
     this.#lose(poolFailure("CONNECTION_ENDED", "the connection was given up"));
     const drop = () => this.#abandoned.abort();
@@ -135,18 +128,14 @@ export class PooledConnection {
 interface Waiter {
   give: (connection: PooledConnection) => void;
   fail: (error: Error) => void;
-  /** Whether the caller is still there; on a caller's own time. */
   isInTime: () => boolean;
 }
 
-/**
- * Connections to one database, each made when it is needed and held by one user at a time. Who finds none free waits in
- * a queue of bounded length and time; when its turn comes after its caller has gone, nothing is sent.
- */
+/** Callers wait in a bounded queue. Nothing is sent for a caller whose time is over. */
 export class ConnectionPool {
   readonly #options: ConnectionPoolOptions;
   readonly #open = new Set<PooledConnection>();
-  /** The last used first: the others may be closed when there is less to do. */
+  /** A stack, so that surplus connections become idle and are closed. */
   readonly #idle: PooledConnection[] = [];
   readonly #waiting = new Set<Waiter>();
   #failedConnects = 0;
@@ -166,12 +155,7 @@ export class ConnectionPool {
     return this.#waiting.size;
   }
 
-  /**
-   * Uses a connection alone.
-   *
-   * @throws what the work throws; an error with the code `CONNECTION_BUSY`, `CONNECTION_TOO_LATE` or `CONNECTION_ENDED`
-   *   before the work has begun.
-   */
+  /** @throws errors of the work, or an error with a `PoolFailure` code before it begins. */
   async hold<T>(work: (connection: PooledConnection) => Promise<T>): Promise<T> {
     const connection = this.#take() ?? (await this.#turn());
     try {
@@ -181,7 +165,7 @@ export class ConnectionPool {
     }
   }
 
-  /** Takes no new work, lets what is under way end for `timeoutMs`, then cuts it. */
+  /** Waits `timeoutMs` for running work. */
   async end(timeoutMs: number): Promise<void> {
     this.#isEnded = true;
     for (const waiter of this.#waiting) waiter.fail(poolFailure("CONNECTION_ENDED", "the pool is closing"));
@@ -224,7 +208,6 @@ export class ConnectionPool {
     return connection;
   }
 
-  /** Waits for a connection. */
   #turn(): Promise<PooledConnection> {
     const { maxWaiting, maxWaitMs } = this.#options;
     if (this.#waiting.size >= maxWaiting)
@@ -246,7 +229,6 @@ export class ConnectionPool {
     });
   }
 
-  /** Gives connections to those who wait, in their order. */
   #serve(): void {
     for (const waiter of this.#waiting) {
       if (!waiter.isInTime()) {
@@ -271,7 +253,7 @@ export class ConnectionPool {
         this.#idle.splice(this.#idle.indexOf(connection), 1);
         close(connection);
       }, idleTimeoutMs);
-      connection.idleTimer.unref(); // the open connection itself keeps the process
+      connection.idleTimer.unref(); // The open connection keeps the process alive.
     }
     this.#idle.push(connection);
     this.#serve();
@@ -293,17 +275,15 @@ export class ConnectionPool {
   }
 }
 
-/** In the background: the server closes its side. A failure of it leaves nothing to be done. */
 function close(connection: PooledConnection): void {
   connection.close().catch(() => connection.abandon());
 }
 
-/** A driver that makes one connection, and whose own limits and pool are out of use. */
 export function createDriver(options: ConnectionPoolOptions, extra: object = {}): postgres.Sql {
   return postgres(options.url, {
     ...options.driver,
     max: 1,
-    ssl: false, // the socket is encrypted already
+    ssl: false, // The socket is already encrypted.
     connect_timeout: options.connectTimeoutMs / 1_000,
     idle_timeout: 0,
     max_lifetime: null,

@@ -4,13 +4,11 @@ import { connect as connectTls } from "node:tls";
 export interface DatabaseSocketOptions {
   host: string;
   port: number;
-  /** CA of the server's certificate, PEM. Without it the connection is not encrypted. */
+  /** PEM. Without it the connection is not encrypted. */
   ca?: Buffer | undefined;
-  /** For name look-up, connection and handshake together. */
   timeoutMs: number;
-  /** Given up when nothing comes from the server for so long. Never if absent. */
+  /** Limit for a server that sends nothing. Optional. */
   maxSilenceMs?: number | undefined;
-  /** Gives the attempt up, or destroys the socket. */
   signal: AbortSignal;
 }
 
@@ -20,10 +18,8 @@ const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 const ACCEPTED = "S";
 
 /**
- * A connection to PostgreSQL, up to the start-up message. With a CA it is TLS with full verification, or fails.
- *
- * The driver would do this itself, but takes all listeners off the socket for TLS, has no limit to a silence, and does
- * not refuse bytes that came before the handshake.
+ * Replaces the driver's connect, which removes listeners for TLS, allows silence, and accepts bytes before the
+ * handshake.
  */
 export async function openDatabaseSocket(options: DatabaseSocketOptions): Promise<Socket> {
   const { host, port, ca, signal } = options;
@@ -47,12 +43,12 @@ export async function openDatabaseSocket(options: DatabaseSocketOptions): Promis
 async function startTls(raw: Socket, host: string, ca: Buffer): Promise<Socket> {
   raw.write(SSL_REQUEST);
   const answer = (await happened(raw, "data")) as Buffer;
-  // More than the one byte was not written by the server, but by somebody between who wants it read as encrypted.
+  // More bytes are an injection before TLS, to be read as encrypted data.
   if (answer.toString("latin1") !== ACCEPTED)
     throw failure("the database does not offer TLS", "CONNECTION_NOT_ENCRYPTED");
   const secured = connectTls({
     socket: raw,
-    host, // the name that the certificate must have
+    host, // This name must be in the certificate.
     ca,
     rejectUnauthorized: true,
     ...(isIP(host) === 0 && { servername: host }),
@@ -61,7 +57,7 @@ async function startTls(raw: Socket, host: string, ca: Buffer): Promise<Socket> 
   return secured;
 }
 
-/** Resolves with the event's value; rejects if the socket fails or closes first. */
+/** Resolves with the event's value. Rejects if the socket fails or closes first. */
 function happened(socket: Socket, event: string): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const listeners = {
@@ -71,14 +67,14 @@ function happened(socket: Socket, event: string): Promise<unknown> {
     };
     const settle = (end: () => void) => {
       for (const [name, listener] of Object.entries(listeners)) socket.off(name, listener);
-      socket.on("error", () => undefined); // an error of later is told by "close"; without a listener it ends the process
+      socket.on("error", () => undefined); // Prevents an unhandled error. "close" reports it.
       end();
     };
     for (const [name, listener] of Object.entries(listeners)) socket.on(name, listener);
   });
 }
 
-/** Counts what was read: a socket's own time-out starts again with every write, and queries go on being written. */
+/** Checks `bytesRead`, because writes also reset a socket's own time-out. */
 function endWhenSilent(socket: Socket, maxSilenceMs: number): void {
   let bytesRead = 0;
   let silentSinceMs = performance.now();

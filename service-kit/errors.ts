@@ -1,8 +1,4 @@
-/**
- * Every error code a client, an internal service or an operator can meet, with the sentence that
- * documents it. Codes are part of the API: add, never rename. `docs/errors.md` is held to this list by
- * a test; gRPC statuses are chosen in `rpc-errors.ts`, HTTP statuses in the gateway's `http-errors.ts`.
- */
+/** Codes are part of the API: add, never rename. A test compares `docs/errors.md`. */
 export const ERROR_CATALOGUE = {
   validation_failed: "The request does not fit its schema; `details` lists every failing field.",
   bad_request: "The request is not well-formed HTTP, JSON or URL, or is ambiguous.",
@@ -75,7 +71,6 @@ export function isErrorCode(text: string): text is ErrorCode {
   return Object.hasOwn(ERROR_CATALOGUE, text);
 }
 
-/** One failing field of a `validation_failed`. */
 export interface FieldProblem {
   /** Dotted path in the request: `email`, `address.city`. */
   field: string;
@@ -86,15 +81,14 @@ export interface FieldProblem {
 
 export interface DomainErrorOptions {
   cause?: unknown;
-  /** When trying again makes sense, in milliseconds. */
   retryAfterMs?: number;
-  /** Only for `too_many_requests` of the caller's own budget: how many it allows. */
+  /** The caller's own budget, set for `too_many_requests` only. */
   limit?: number;
-  /** Only for `validation_failed`. */
+  /** Set for `validation_failed` only. */
   fields?: readonly FieldProblem[];
 }
 
-/** A failure that the caller is expected to handle. Anything else thrown is a bug. */
+/** An expected failure. Any other error is a bug. */
 export class DomainError extends Error {
   override readonly name = "DomainError";
   readonly code: ErrorCode;

@@ -4,12 +4,7 @@ import type { Lifecycle } from "./lifecycle.ts";
 
 const POLL_INTERVAL_MS = 1_000;
 
-/**
- * `grpc.health.v1` in plaintext on a port of its own, because Kubernetes' gRPC probe speaks no TLS. Serves
- * nothing else. The overall status ("") follows readiness.
- *
- * @param onLook called once a second with the reasons why the process is unready.
- */
+/** Serves plaintext, because Kubernetes' gRPC probe cannot use TLS. @param onLook called once a second. */
 export async function startHealthServer(
   address: string,
   lifecycle: Pick<Lifecycle, "unreadyReasons">,

@@ -1,6 +1,5 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 
-/** A key-encryption key and the short name by which stored secrets refer to it. */
 export interface EncryptionKey {
   id: string;
   bytes: Buffer;
@@ -10,7 +9,7 @@ const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** @returns undefined unless the text is exactly 32 bytes in base64, not all the same. */
+/** @returns undefined unless the text is 32 bytes in canonical base64 with at least 8 different values. */
 export function parseEncryptionKey(text: string): EncryptionKey | undefined {
   const bytes = Buffer.from(text, "base64");
   const isCanonical = bytes.toString("base64") === text;
@@ -18,14 +17,14 @@ export function parseEncryptionKey(text: string): EncryptionKey | undefined {
   return { id: createHash("sha256").update("key id").update(bytes).digest("hex").slice(0, 16), bytes };
 }
 
-/** AES-256-GCM: nonce (12 bytes), ciphertext, tag (16 bytes). `context` must be the same to decrypt. */
+/** AES-256-GCM: nonce (12 bytes), ciphertext, tag (16 bytes). */
 export function encrypt(key: EncryptionKey, plaintext: Buffer, context: string): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv("aes-256-gcm", key.bytes, nonce).setAAD(Buffer.from(context));
   return Buffer.concat([nonce, cipher.update(plaintext), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** @throws if the text was changed, or belongs to another key or context. */
+/** @throws if the data was changed, or the key or context differs. */
 export function decrypt(key: EncryptionKey, encrypted: Buffer, context: string): Buffer {
   const nonce = encrypted.subarray(0, NONCE_BYTES);
   const tag = encrypted.subarray(-TAG_BYTES);

@@ -1,7 +1,6 @@
 import type { Logger } from "./logger.ts";
 import { withinDeadline } from "./within-deadline.ts";
 
-/** Something that was started and must be stopped. */
 export interface Stoppable {
   name: string;
   stop(): Promise<void> | void;
@@ -9,18 +8,15 @@ export interface Stoppable {
 
 export interface LifecycleOptions {
   logger: Logger;
-  /** How long to go on serving, unready, before the stop begins. */
+  /** Time to serve as unready before the stop. */
   drainDelayMs: number;
-  /** Longest time for all stops together; then the process exits 1. */
+  /** Limits all stops together. After it the process exits 1. */
   shutdownTimeoutMs: number;
 }
 
 const CHECK_TIMEOUT_MS = 2_000;
 
-/**
- * The life of a process: starting, ready, draining, stopped. SIGTERM and SIGINT drain and exit 0; an error
- * that nobody caught is logged and exits 1, because the state behind it can no longer be trusted.
- */
+/** SIGTERM and SIGINT exit 0. An uncaught error exits 1, because the state is no longer reliable. */
 export class Lifecycle {
   readonly #options: LifecycleOptions;
   readonly #started: Stoppable[] = [];
@@ -34,18 +30,18 @@ export class Lifecycle {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
       process.on(signal, () => void this.#stop(signal));
     }
-    // Started by a parent with an IPC channel (npm start): without the parent there is nobody to serve.
+    // The parent process (npm start) has ended.
     if (process.connected) process.on("disconnect", () => void this.#stop("parent gone"));
     process.on("uncaughtException", (error) => this.#crash(error));
     process.on("unhandledRejection", (error) => this.#crash(error));
   }
 
-  /** Registers what was started; it is stopped in reverse order. */
+  /** Stops run in reverse order. */
   onStop(name: string, stop: Stoppable["stop"]): void {
     this.#started.push({ name, stop });
   }
 
-  /** Registers a dependency: `check` throws while it is unusable. */
+  /** @param check throws while the dependency is unusable. */
   addReadinessCheck(name: string, check: () => Promise<void> | void): void {
     this.#checks.set(name, check);
   }
@@ -55,24 +51,20 @@ export class Lifecycle {
     this.#options.logger.info("ready");
   }
 
-  /** It goes on serving for the drain delay, and stops then. */
   get isDraining(): boolean {
     return this.#state === "draining";
   }
 
-  /** Time left for the remaining stops together. */
   get remainingStopMs(): number {
     const endMs = this.#endOfStopMs ?? performance.now() + this.#options.shutdownTimeoutMs;
     return Math.max(0, endMs - performance.now());
   }
 
-  /** The reasons why this process should get no traffic; none when it is ready. */
   async unreadyReasons(): Promise<string[]> {
     if (this.#state !== "ready") return [this.#state];
     return [...(await this.readiness())].flatMap(([name, isReady]) => (isReady ? [] : [name]));
   }
 
-  /** Each part by its name: `process` (it has started, and is not stopping) and the dependencies. */
   async readiness(): Promise<Map<string, boolean>> {
     const checked = [...this.#checks].map(async ([name, check]) => {
       try {

@@ -4,12 +4,8 @@ import type { Logger } from "./logger.ts";
 const DEFAULT_MINUTES = 15;
 const MAX_MINUTES = 24 * 60;
 
-/** Changes how much a running process logs, for a while: what is forgotten ends by itself. */
 export interface LogLevelSwitch {
-  /**
-   * @param level one of `LOG_LEVELS`.
-   * @param minutes 1 to 1,440, after which the configured level is back; 15 if null.
-   */
+  /** @param minutes 1 to 1,440. Defaults to 15. */
   set(level: string | null, minutes: string | null): { isChanged: boolean; message: string };
   /** `info`, or `debug until 2026-11-21T09:30:00.000Z, then info`. */
   describe(): string;

@@ -2,10 +2,7 @@ import { type DestinationStream, type Logger, type LoggerOptions, pino } from "p
 
 export type { DestinationStream, Logger };
 
-/**
- * Field names whose values never reach a log, at the top level or one below. A second line of
- * defence: what is logged is chosen field by field at each call.
- */
+/** Fields redacted at the top level and one below. This is a second defence: callers choose what they log. */
 const REDACTED = [
   "password",
   "newPassword",
@@ -19,7 +16,7 @@ const REDACTED = [
   "authorization",
   "cookie",
 ];
-/** One-time codes, but not the code of an error one level below. */
+/** One level below, `code` is an error code. */
 const REDACTED_AT_TOP = ["code"];
 
 const BUFFERED_BYTES = 32_768;
@@ -27,11 +24,7 @@ const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 const FLUSH_EVERY_MS = 100;
 const BYTES = { contentMode: "buffer" };
 
-/**
- * The process's logger: JSON lines on standard output, UTC, one object an event.
- *
- * @param name the process: `gateway`, `token-service`, ….
- */
+/** Writes JSON lines in UTC. */
 export function createLogger(name: string, level: string, destination?: DestinationStream): Logger {
   const options: LoggerOptions = {
     name,
@@ -47,10 +40,7 @@ export function createLogger(name: string, level: string, destination?: Destinat
   return destination === undefined ? pino(options) : pino(options, destination);
 }
 
-/**
- * Standard output for a process that logs a line a request: lines are written together, at most so late, and at once
- * when the process ends. What a reader that has stopped cannot take is dropped, so that it neither stops nor fills us.
- */
+/** Buffers lines. When the reader stalls, lines are dropped to bound memory. */
 export function bufferedOutput(): DestinationStream {
   const output = pino.destination({
     dest: 1,
@@ -59,10 +49,9 @@ export function bufferedOutput(): DestinationStream {
     maxWrite: 2 * BUFFERED_BYTES,
     maxLength: MAX_WAITING_BYTES,
     periodicFlush: FLUSH_EVERY_MS,
-    // Text would be measured anew as a whole with each line that is added to it.
+    // Buffers, because pino measures text again as a whole for each added line.
     ...BYTES,
   });
-  // Its types know nothing of bytes.
   const bytes = output as unknown as { write(line: Buffer): boolean };
   return Object.assign(
     { write: (line: string) => void bytes.write(Buffer.from(line)) },
@@ -70,7 +59,7 @@ export function bufferedOutput(): DestinationStream {
   );
 }
 
-/** Many lines are of the same millisecond. */
+/** Caches the text, because many lines share a millisecond. */
 function createTimestamp(): () => string {
   let lastMs = Number.NaN;
   let text = "";
@@ -84,7 +73,7 @@ function createTimestamp(): () => string {
   };
 }
 
-/** An error with its causes, without the properties libraries hang on it (a query's parameters, a request). */
+/** Copies safe properties only: libraries attach query parameters and requests to errors. */
 export function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { message: String(error) };
   return {

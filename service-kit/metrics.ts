@@ -1,11 +1,10 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 
-/** The metrics of one process. Handed to whoever counts; there is no global registry. */
 export interface Metrics {
   /** Prometheus text format, version 0.0.4. */
   render(): Promise<string>;
   counter<L extends string>(name: string, help: string, labels?: readonly L[]): Counter<L>;
-  /** @param collect called at each scrape to set the value. */
+  /** @param collect called at each scrape. */
   gauge<L extends string>(
     name: string,
     help: string,
@@ -23,7 +22,6 @@ export interface Metrics {
 
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** @param service the process, as the `service` label on everything. */
 export function createMetrics(service: string): Metrics {
   const registry = new Registry();
   registry.setDefaultLabels({ service });

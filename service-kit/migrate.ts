@@ -3,19 +3,14 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { onOneConnection, type Session, type Sql } from "./postgres.ts";
 
-/** Arbitrary, and the same in every version: migrations of one database run one at a time. */
+/** This key must never change: it serializes the migrations of a database. */
 const ADVISORY_LOCK = 7_031_001;
 
 const FILE_NAME = /^\d{4}_[a-z0-9_]+\.sql$/;
 
 /**
- * Brings a database to the newest schema: runs every `NNNN_name.sql` of the directory that has not run
- * yet, in order, each in a transaction of its own with its record, under an advisory lock.
- *
- * @param options.sql a connection of the role that owns the schema.
- * @returns the names of the files that ran.
- * @throws if a file that has run was changed: history is not rewritten. A record without a file is a newer
- *   version's and is left alone, so that a rolled-back version still starts.
+ * Runs pending `NNNN_name.sql` files, each in a transaction of its own. Records without a file are ignored, so that a
+ * rolled-back version starts. @returns the names of the files that ran. @throws if a file that ran was changed.
  */
 export async function migrate(options: {
   sql: Sql;
@@ -49,17 +44,12 @@ async function runMigration(session: Session, file: MigrationFile): Promise<void
     await session`insert into schema_migrations (name, sha256) values (${file.name}, ${file.sha256})`;
     await session.unsafe("commit");
   } catch (error) {
-    await session.unsafe("rollback").catch(() => undefined); // with the connection lost, the server does it by itself
+    await session.unsafe("rollback").catch(() => undefined); // The server rolls back a lost connection.
     throw new Error(`migration ${file.name} failed`, { cause: error });
   }
 }
 
-/**
- * The names of the directory's migrations that have not run yet.
- *
- * @param options.sql a connection of a role that may read `schema_migrations`.
- * @throws if a file that has run was changed; the database's own error while there is no such table.
- */
+/** @throws if a file that ran was changed, or if `schema_migrations` is missing. */
 export async function pendingMigrations(options: { sql: Sql; directory: string }): Promise<string[]> {
   const pending = await pendingOf(options.sql, await readMigrations(options.directory));
   return pending.map((file) => file.name);

@@ -2,14 +2,10 @@ import { isIP } from "node:net";
 
 const MAPPED_IPV4 = /^(?:0*:){1,5}(?::|0+:)?ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 const GROUPS = 8;
-/** What one subscriber is given at the least (RFC 6177): single IPv6 addresses cost nothing. */
+/** A /64, the smallest assignment (RFC 6177). Its addresses are free for the subscriber. */
 const NETWORK_GROUPS = 4;
 
-/**
- * The network that an address is counted under: an IPv4 address itself, the /64 of an IPv6 address.
- *
- * @returns `192.0.2.1`, `2001:db8:0:7::/64`, or `unknown` for what is no address.
- */
+/** @returns `192.0.2.1`, `2001:db8:0:7::/64`, or `unknown` for an invalid address. */
 export function networkOf(ip: string): string {
   if (isIP(ip) === 4) return ip;
   const [address = ""] = ip.split("%");
@@ -19,23 +15,20 @@ export function networkOf(ip: string): string {
   return `${groupsOf(address).slice(0, NETWORK_GROUPS).join(":")}::/64`;
 }
 
-/** A network that an address belongs to, and how many times the smallest network's limit it may use. */
 export interface Network {
-  /** `192.0.2.1`, `2001:db8:0:7::/64`, `2001:db8:0::/48`, or `unknown`. */
   name: string;
-  /** 1 for the smallest network; more for wider ones. */
+  /** Multiplier of the smallest network's limit. */
   times: number;
 }
 
-/** Prefix lengths in bits: a subscriber, a home or small site (RFC 6177 §2), a large site. */
+/** A home or small site (RFC 6177 §2), and a large site. */
 const WIDER_PREFIXES = [
   { bits: 56, times: 4 },
   { bits: 48, times: 16 },
 ];
 
 /**
- * The networks that an address is counted under, the smallest first: one for IPv4, the /64, /56 and /48 for IPv6.
- * Whoever owns a /48 has 65,536 networks of the smallest size, so the smallest alone bounds nothing.
+ * The smallest network comes first. A /48 has 65,536 networks of size /64, so a limit on these alone bounds nothing.
  */
 export function networksOf(ip: string): [Network, ...Network[]] {
   const smallest: Network = { name: networkOf(ip), times: 1 };
@@ -48,7 +41,6 @@ export function networksOf(ip: string): [Network, ...Network[]] {
   ];
 }
 
-/** The groups of a prefix, with the bits behind it cleared. */
 function prefixOf(groups: readonly number[], bits: number): string {
   const kept = groups.slice(0, Math.ceil(bits / 16));
   const cleared = kept.length * 16 - bits;
@@ -57,7 +49,6 @@ function prefixOf(groups: readonly number[], bits: number): string {
     .join(":");
 }
 
-/** The eight groups of an IPv6 address in lower case, without leading zeros. */
 function groupsOf(address: string): string[] {
   const [head = "", tail] = address.split("::").map(groupsIn);
   if (tail === undefined) return [...head];

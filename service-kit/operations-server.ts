@@ -14,11 +14,7 @@ export interface OperationsDeps {
 
 const MAX_CONNECTIONS = 64;
 
-/**
- * Plain HTTP for operators and probes: `/healthz` (the process runs), `/readyz` (it and its dependencies can serve; else 503 with
- * the reasons), `/metrics` (Prometheus), `/log-level` (see `createLogLevelSwitch`; to be changed only from the process's own
- * host, which is where a forwarded port of Kubernetes comes from).
- */
+/** Serves plain HTTP. The log level can only be changed from the same host, as through a Kubernetes port forward. */
 export async function startOperationsServer(address: string, deps: OperationsDeps): Promise<Server> {
   const logLevel = createLogLevelSwitch(deps.logger);
   const server = createServer({ headersTimeout: 3_000, requestTimeout: 5_000 }, (request, response) => {

@@ -13,22 +13,17 @@ import {
 import { nameFailures } from "./database-failure.ts";
 import type { Logger } from "./logger.ts";
 
-/**
- * Statements outside of a transaction: each has a connection of the pool for itself. They, `transaction` and
- * `onOneConnection` fail with the `DomainError` `service_unavailable` if the database is away, overloaded or does not
- * answer in time; its `cause` is the error of the driver. Every other error is the driver's own.
- */
+/** Temporary failures become a `DomainError` `service_unavailable` with the driver's error as `cause`. */
 export interface Sql extends postgres.ISql {
   readonly pool: ConnectionPool;
   readonly answerTimeoutMs: number | undefined;
-  /** Lets what is under way end for `timeout` seconds (5 if absent), then cuts it. */
+  /** @param options.timeout seconds for running work. Defaults to 5. */
   end(options?: { timeout?: number }): Promise<void>;
 }
 
-/** Statements of one connection, one after the other. */
 export type Session = postgres.ISql;
 
-/** As a parameter type it says: only inside a transaction. */
+/** As a parameter type it requires a transaction. */
 export type TransactionSql = postgres.TransactionSql;
 
 export interface DatabaseConfig {
@@ -41,25 +36,17 @@ export interface DatabaseConfig {
 const CONNECT_TIMEOUT_MS = 2_000;
 const CONNECTION_LIFETIME_MS = 30 * 60_000;
 const IDLE_TIMEOUT_MS = 10_000;
-/**
- * A server that lives says something within `statement_timeout`, and a connection that idles is closed before: silence
- * for this long is a connection whose other end is gone.
- */
+/** Longer than `statement_timeout` and the idle time-out, so only a dead connection is silent this long. */
 const SILENT_CONNECTION_MS = 15_000;
 const STATEMENT_TIMEOUT_MS = 2_000;
-/** Added to what a statement may take at the server, for when no server answers. */
+/** Margin for a server that does not respond. */
 const ANSWER_GRACE_MS = 500;
 const MAX_WAIT_MS = 2_000;
-/** Statements take a few milliseconds: who is further back in the queue would not be served in time. */
+/** Statements take milliseconds. A caller further back would time out. */
 const MAX_WAITING_PER_CONNECTION = 100;
 const END_TIMEOUT_S = 5;
 
-/**
- * A pool of connections. Connects when first used; every statement, lock, idle transaction and wait for a connection
- * has a time-out. A connection that is lost fails what was under way on it, and nothing else.
- *
- * @param session more run-time parameters of every connection.
- */
+/** Every statement, lock, idle transaction and wait has a time-out. @param session additional run-time parameters. */
 export function connectPostgres(
   config: DatabaseConfig,
   name: string,
@@ -93,15 +80,15 @@ export function connectPostgres(
 }
 
 export interface PoolOptions extends ConnectionPoolOptions {
-  /** How long a statement or a transaction may take, the wait for a connection included. No limit if absent. */
+  /** Limits a statement or transaction, including the wait for a connection. Optional. */
   answerTimeoutMs?: number;
 }
 
-/** A pool with limits of its own. Services use `connectPostgres`. */
+/** Services use `connectPostgres`. */
 export function openPool(options: PoolOptions): Sql {
   const { answerTimeoutMs } = options;
   const pool = new ConnectionPool(options);
-  const builder = createDriver(options); // makes statements and their parts; never connects
+  const builder = createDriver(options); // Builds statements and never connects.
   const run: Handler = (query) => {
     const { resolve, reject } = query;
     const work = pool.hold((connection) => runOn(connection, query));
@@ -115,22 +102,19 @@ export function openPool(options: PoolOptions): Sql {
 }
 
 /**
- * Does work in a transaction: commits what it did, or rolls it back when it throws.
- *
- * @param work must send its statements through what it is given. Statements after the connection was lost fail. Their
- *   errors are the driver's own.
- * @throws what the work threw; {DomainError} `service_unavailable` if the connection was lost, if there was none in
- *   time (then nothing was sent), or if the work has not ended in time (it goes on). A commit under way may have happened.
+ * Commits the work, or rolls it back if it throws. Errors of its statements are the driver's.
+ * @throws errors of the work, or {DomainError} `service_unavailable`. After a connection loss or time-out a commit may
+ * have happened.
  */
 export function transaction<T>(sql: Sql, work: (tx: TransactionSql) => Promise<T>): Promise<T> {
-  // The cast undoes the driver's unwrapping of arrays of promises, which work never returns.
+  // Undoes the driver's unwrapping of promise arrays, which work never returns.
   const done = sql.pool.hold((connection) =>
     connection.driver.begin((tx) => unlessLost(connection, tx, work)),
   ) as Promise<T>;
   return nameFailures(done, sql.answerTimeoutMs);
 }
 
-/** Uses one connection alone, for as long as it takes, for what belongs to a session: its settings and its locks. */
+/** Has no time limit. Serves session settings and locks. */
 export function onOneConnection<T>(sql: Sql, work: (session: Session) => Promise<T>): Promise<T> {
   return nameFailures(
     sql.pool.hold((connection) => work(checked(connection, connection.driver))),
@@ -138,17 +122,14 @@ export function onOneConnection<T>(sql: Sql, work: (session: Session) => Promise
   );
 }
 
-/** How many connections a pool holds open now. */
 export function openConnections(sql: Sql): number {
   return sql.pool.openCount;
 }
 
 /**
- * Does the work of a transaction or a savepoint. When its connection is lost, the driver fails the transaction at once
- * but goes on writing to the connection (the rollback, statements of the work), which throws outside of every promise.
- * So after a loss the work never ends for the driver, and its statements fail here.
- *
- * @param onLost called when the work ended after the loss.
+ * After a connection loss the driver still writes the rollback and later statements, which throws outside of every
+ * promise. Therefore the work never settles for the driver, and its statements fail here. @param onLost called at its
+ * end.
  */
 async function unlessLost<T>(
   connection: PooledConnection,
@@ -170,13 +151,12 @@ async function unlessLost<T>(
   }
   if (connection.lost !== undefined) {
     onLost(connection.lost);
-    return new Promise<never>(() => {}); // one for each: what waits for a shared one would stay in memory
+    return new Promise<never>(() => {}); // A new promise each time: a shared one would retain all its waiters.
   }
   if (failure !== undefined) throw failure.error;
   return result as T;
 }
 
-/** Statements of one connection, which fail once it is lost. */
 function checked(connection: PooledConnection, driver: postgres.ISql): postgres.ISql {
   const handle = handlerOf(driver);
   return redirected(driver, (query) => {
@@ -185,7 +165,6 @@ function checked(connection: PooledConnection, driver: postgres.ISql): postgres.
   });
 }
 
-/** Runs a statement on a connection. What the driver says of it settles this promise, not yet the statement's own. */
 function runOn(connection: PooledConnection, query: DriverQuery): Promise<unknown> {
   return new Promise((resolve, reject) => {
     Object.assign(query, { resolve, reject });
@@ -193,7 +172,6 @@ function runOn(connection: PooledConnection, query: DriverQuery): Promise<unknow
   });
 }
 
-/** What the driver offers for statements, with another way to run them. */
 function redirected(driver: postgres.ISql, handler: Handler): postgres.ISql {
   const redirect = <T>(made: T): T => (made instanceof Promise ? Object.assign(made, { handler }) : made);
   const make = driver as unknown as (...parameters: unknown[]) => unknown;
@@ -203,7 +181,6 @@ function redirected(driver: postgres.ISql, handler: Handler): postgres.ISql {
   return Object.assign(sql, { array, json, typed, types, unsafe }) as unknown as postgres.ISql;
 }
 
-/** True for a violated unique constraint of this name (SQLSTATE 23505). */
 export function isUniqueViolation(error: unknown, constraint: string): boolean {
   const failure = error as { code?: unknown; constraint_name?: unknown } | null;
   return failure?.code === "23505" && failure.constraint_name === constraint;

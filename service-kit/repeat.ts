@@ -1,17 +1,12 @@
 import type { Logger } from "./logger.ts";
 
-/** A task that runs again and again. */
 export interface Repetition {
-  /** Runs the task as soon as it is not running, ahead of its time. */
   runSoon: () => void;
-  /** Ends the repetition, once the running task has ended. */
+  /** Waits for the running task. */
   stop: () => Promise<void>;
 }
 
-/**
- * Runs a task again and again, never two at once, the pauses varied by a tenth so that replicas drift apart. A failure
- * is logged and does not end the repetition.
- */
+/** Runs do not overlap, and pauses vary by 10 %. Failures are logged. */
 export function repeat(
   name: string,
   intervalMs: number,
@@ -54,7 +49,7 @@ export function repeat(
   };
 }
 
-/** Tries until it succeeds, with growing pauses up to `maxPauseMs`: for what a process cannot start without. */
+/** Retries until success with exponential backoff. */
 export async function untilSuccess<T>(
   name: string,
   attempt: () => Promise<T>,

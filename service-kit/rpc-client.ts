@@ -16,15 +16,12 @@ import { channelCredentials, type ProcessCertificate } from "./rpc-tls.ts";
 import { failureOf, startSpan } from "./tracing.ts";
 
 export interface RpcClientOptions {
-  /** `host:port`; a name with several addresses is balanced round robin. */
+  /** `host:port`. Several addresses are balanced round robin. */
   address: string;
-  /** Name the peer's certificate must carry: `token-service`. */
+  /** Name in the peer's certificate: `token-service`. */
   service: string;
   certificate: ProcessCertificate;
-  /**
-   * Full names of methods that may be repeated: `gatehouse.token.v1.TokenService/VerifyToken`. They are
-   * retried once, only on UNAVAILABLE, within a budget of 10 % of the calls (gRFC A6).
-   */
+  /** These methods are retried once, only on UNAVAILABLE, within 10 % of the calls (gRFC A6). */
   idempotentMethods?: readonly string[];
 }
 
@@ -37,16 +34,13 @@ type ClientClass<C> = new (
 registerReplicaResolver();
 limitConnectTime();
 
-/**
- * A generated client over mutual TLS. Connects when first used, to every address of the name; reconnects by itself.
- * Calls go to the replicas that are connected, never wait for another, and reach one that was added within seconds.
- */
+/** Uses mutual TLS. Connects on demand to all addresses of the name and reconnects by itself. */
 export function createRpcClient<C extends Client>(clientClass: ClientClass<C>, options: RpcClientOptions): C {
   const credentials = channelCredentials(options.certificate, options.service);
   return new clientClass(`${REPLICAS_SCHEME}:${options.address}`, credentials, {
     "grpc.service_config": JSON.stringify(serviceConfig(options.idempotentMethods ?? [])),
     "grpc.service_config_disable_resolution": 1,
-    // A peer that is gone without a word is noticed within these five seconds, and gets no more calls.
+    // A dead peer is detected within five seconds.
     "grpc.keepalive_time_ms": 2_000,
     "grpc.keepalive_timeout_ms": 3_000,
     "grpc.dns_min_time_between_resolutions_ms": 1_000,
@@ -54,7 +48,7 @@ export function createRpcClient<C extends Client>(clientClass: ClientClass<C>, o
     "grpc.max_reconnect_backoff_ms": 1_000,
     "grpc.max_receive_message_length": 4 * 1024 * 1024,
     "grpc.enable_http_proxy": 0,
-    // The peer is known by its SPIFFE name; this only keeps an IP address out of the SNI, where RFC 6066 forbids it.
+    // The SPIFFE name identifies the peer. This keeps IP addresses out of the SNI (RFC 6066).
     "grpc.ssl_target_name_override": options.service,
   });
 }
@@ -84,7 +78,6 @@ function serviceConfig(idempotentMethods: readonly string[]) {
   };
 }
 
-/** A unary method of a generated client, in its longest form. */
 export type UnaryMethod<Q, R> = (
   request: Q,
   metadata: Metadata,
@@ -92,11 +85,7 @@ export type UnaryMethod<Q, R> = (
   callback: (error: ServiceError | null, response: R) => void,
 ) => ClientUnaryCall;
 
-/**
- * One call, with the context's deadline.
- *
- * @throws {DomainError} what the peer said, or `service_unavailable`.
- */
+/** @throws {DomainError} the peer's error, or `service_unavailable`. */
 export function callUnary<C extends Client, Q, R>(
   client: C,
   method: UnaryMethod<Q, R>,
@@ -118,12 +107,12 @@ export function callUnary<C extends Client, Q, R>(
   });
 }
 
-/** The method's full name: `gatehouse.token.v1.TokenService/VerifyToken`. grpc-js keeps it on the function. */
+/** `gatehouse.token.v1.TokenService/VerifyToken`, a property of grpc-js methods. */
 function pathOf(method: object): string {
   return "path" in method && typeof method.path === "string" ? method.path.slice(1) : "rpc";
 }
 
-/** Opens a server stream. It has no deadline: the caller watches it for silence. */
+/** The stream has no deadline. The caller must detect silence. */
 export function openServerStream<C extends Client, Q, R>(
   client: C,
   method: (request: Q, metadata: Metadata) => ClientReadableStream<R>,
@@ -133,7 +122,7 @@ export function openServerStream<C extends Client, Q, R>(
   return method.call(client, request, toMetadata(context));
 }
 
-/** Opens a bidirectional stream. It has no deadline: the caller watches it for silence. */
+/** The stream has no deadline. The caller must detect silence. */
 export function openBidiStream<C extends Client, Q, R>(
   client: C,
   method: (metadata: Metadata) => ClientDuplexStream<Q, R>,

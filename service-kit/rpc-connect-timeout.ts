@@ -1,8 +1,8 @@
 import { Http2SubchannelConnector } from "@grpc/grpc-js/build/src/transport.js";
 
-/** A replica that lives answers a TCP connect in milliseconds. Without a limit of its own the kernel tries for two minutes. */
+/** The kernel alone would try for two minutes. */
 const TCP_CONNECT_TIMEOUT_MS = 1_000;
-/** TCP, TLS and the first frames of HTTP/2 together: a process that was stopped accepts connections and says nothing. */
+/** Covers TCP, TLS and HTTP/2 settings. A stopped process accepts connections but sends nothing. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
 interface SocketAddress {
@@ -11,9 +11,8 @@ interface SocketAddress {
 type Connect = (this: unknown, address: SocketAddress, ...rest: unknown[]) => Promise<unknown>;
 
 /**
- * Once in a process, before the first client: gives grpc-js a limit to the time that a connection takes to be made; it has none, and no option for one. It passes
- * an address to `net.connect` as it is, so the limit travels with the address as a signal. The version is pinned, and
- * `tests/replicas.test.ts` fails if this has no effect any more.
+ * Adds a connect time-out to grpc-js, which has none: the address passed to `net.connect` can carry an abort signal.
+ * The version is pinned, and `tests/replicas.test.ts` checks the effect. Call once, before the first client.
  */
 export function limitConnectTime(): void {
   const connector = Http2SubchannelConnector.prototype as unknown as Record<

@@ -2,7 +2,6 @@ import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { Metadata, type ServiceError, type StatusObject, status } from "@grpc/grpc-js";
 import { DomainError, type ErrorCode, type FieldProblem, isErrorCode } from "./errors.ts";
 
-/** The one place that chooses gRPC statuses. A code without a row does not compile. */
 const STATUS: Record<ErrorCode, status> = {
   validation_failed: status.INVALID_ARGUMENT,
   bad_request: status.INVALID_ARGUMENT,
@@ -59,7 +58,7 @@ const STATUS: Record<ErrorCode, status> = {
 };
 
 const DOMAIN = "gatehouse";
-/** In the metadata of ErrorInfo. */
+/** A key of `ErrorInfo.metadata`. */
 const LIMIT_KEY = "quota_limit_value";
 const DETAILS_KEY = "grpc-status-details-bin";
 const TYPE_PREFIX = "type.googleapis.com/";
@@ -67,16 +66,9 @@ const ERROR_INFO = "google.rpc.ErrorInfo";
 const BAD_REQUEST = "google.rpc.BadRequest";
 const RETRY_INFO = "google.rpc.RetryInfo";
 
-/** A status as grpc-js sends it. */
 export type PartialStatus = Pick<StatusObject, "code" | "details"> & Partial<Pick<StatusObject, "metadata">>;
 
-/**
- * Encodes an error for the wire: the code as `ErrorInfo.reason` inside a `google.rpc.Status` in
- * `grpc-status-details-bin`. Only a DomainError's code and message leave the process; anything else is
- * INTERNAL without text.
- *
- * @see https://google.aip.dev/193 for the model.
- */
+/** Only a DomainError's code and message leave the process. @see https://google.aip.dev/193 */
 export function toRpcError(error: unknown): PartialStatus {
   if (!(error instanceof DomainError)) return { code: status.INTERNAL, details: "internal error" };
   const code = STATUS[error.code];
@@ -85,10 +77,7 @@ export function toRpcError(error: unknown): PartialStatus {
   return { code, details: error.message, metadata };
 }
 
-/**
- * The DomainError that a failed call carries. A failure of the call itself (the peer away, no answer in
- * time, an unknown code) becomes `service_unavailable`; a defect of the peer `internal_error`.
- */
+/** Transport failures become `service_unavailable`, defects of the peer `internal_error`. */
 export function fromRpcError(error: unknown): DomainError {
   if (error instanceof DomainError) return error;
   const failure = error as Partial<ServiceError>;
@@ -102,13 +91,12 @@ export function fromRpcError(error: unknown): DomainError {
   return new DomainError(isDefect ? "internal_error" : "service_unavailable", undefined, { cause: error });
 }
 
-/** grpc-js gives a stream that was reset the status of a defect: the peer, or something between, has dropped the call. */
+/** A stream reset has the status of a defect in grpc-js, but only means a dropped call. */
 function isBrokenStream({ details }: Partial<ServiceError>): boolean {
   return details?.startsWith("Received RST_STREAM") === true;
 }
 
-// google.rpc.Status, ErrorInfo, BadRequest and RetryInfo in wire form. Generated code may not be
-// imported here, and these four messages have not changed in ten years.
+// This folder must not import generated code.
 
 function encodeStatus(code: status, error: DomainError): Uint8Array {
   const writer = new BinaryWriter().tag(1, WireType.Varint).int32(code);
@@ -184,7 +172,7 @@ function decodeStatus(encoded: Buffer): DomainError | undefined {
       ...(limit === undefined ? {} : { limit }),
     });
   } catch {
-    // Not a google.rpc.Status: the gRPC status alone speaks, as for any peer that sends no details.
+    // The details are not a google.rpc.Status.
     return undefined;
   }
 }

@@ -9,7 +9,7 @@ const ACTOR_ROLE = "x-actor-role";
 const ACTOR_SESSION = "x-actor-session-id";
 const ACTOR_KEYS = [ACTOR_USER, ACTOR_ROLE, ACTOR_SESSION];
 
-/** Puts a call's context on the wire. The deadline travels as `grpc-timeout`. */
+/** The deadline travels separately, as `grpc-timeout`. */
 export function toMetadata(context: CallContext): Metadata {
   const metadata = new Metadata();
   metadata.set(REQUEST_ID, context.requestId);
@@ -22,14 +22,10 @@ export function toMetadata(context: CallContext): Metadata {
   return metadata;
 }
 
-/** All values of each key: one look at a call's metadata instead of one a key. */
 export type MetadataValues = ReturnType<Metadata["toJSON"]>;
 
 /**
- * Reads a call's context. What is absent or malformed is replaced, never trusted.
- *
- * @param believesActor whether the peer may say who the call is made for.
- * @throws {DomainError} `bad_request` if it names two actors.
+ * Replaces malformed values. The peer may name the actor only if `believesActor`. @throws {DomainError} for two actors.
  */
 export function fromMetadata(
   values: MetadataValues,
@@ -48,7 +44,7 @@ export function fromMetadata(
     : { requestId, traceparent, deadlineMs, actor };
 }
 
-/** Node joins the values of a key that came twice with a comma, which no id and no role has. */
+/** Node joins repeated keys with a comma, which no id or role contains. */
 function assertSingle(values: MetadataValues[string] | undefined): void {
   if (values === undefined) return;
   if (values.length > 1 || String(values[0]).includes(",")) throw new DomainError("bad_request");

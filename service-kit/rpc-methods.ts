@@ -2,7 +2,6 @@ import { Client, type ServiceDefinition, type UntypedServiceImplementation } fro
 import type { CallContext } from "./call-context.ts";
 import { callUnary, createRpcClient, type RpcClientOptions, type UnaryMethod } from "./rpc-client.ts";
 
-/** The definition of a method with one request and one response, as the generated code has it. */
 interface UnaryDefinition<Q, R> {
   requestStream: false;
   responseStream: false;
@@ -10,10 +9,7 @@ interface UnaryDefinition<Q, R> {
   responseDeserialize: (bytes: Buffer) => R;
 }
 
-/**
- * The unary methods of a generated service, each a function from a request to a promise of the response. It throws
- * {DomainError} what the peer said, or `service_unavailable`.
- */
+/** The methods throw {DomainError}: the peer's error, or `service_unavailable`. */
 export type RpcMethods<S> = {
   readonly [M in keyof S as S[M] extends UnaryDefinition<never, unknown>
     ? M
@@ -22,7 +18,6 @@ export type RpcMethods<S> = {
     : never;
 };
 
-/** One channel to a peer, for all services that it offers. */
 export interface RpcChannel {
   methodsOf<S extends ServiceDefinition<UntypedServiceImplementation>>(service: S): RpcMethods<S>;
   close(): void;

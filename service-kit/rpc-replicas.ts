@@ -1,6 +1,5 @@
 import { type ChannelOptions, experimental } from "@grpc/grpc-js";
 
-/** The scheme of targets whose names are looked up again and again. */
 export const REPLICAS_SCHEME = "replicas";
 
 const LOOK_UP_INTERVAL_MS = 5_000;
@@ -8,10 +7,7 @@ const LOOK_UP_INTERVAL_MS = 5_000;
 type GrpcUri = Parameters<typeof experimental.createResolver>[0];
 type Listener = experimental.ResolverListener;
 
-/**
- * `replicas:host:port`: all addresses of a name, looked up every 5 s, and sooner when a connection is lost. grpc-js by
- * itself asks only when a connection is lost, so that a replica that was added would get no calls.
- */
+/** By itself grpc-js resolves only after a lost connection, so an added replica would get no calls. */
 class ReplicaResolver implements experimental.Resolver {
   readonly #dns: experimental.Resolver;
   #timer: NodeJS.Timeout | undefined;
@@ -39,7 +35,7 @@ class ReplicaResolver implements experimental.Resolver {
   }
 }
 
-/** Once in a process, before the first client. */
+/** Call once, before the first client. */
 export function registerReplicaResolver(): void {
   experimental.registerResolver(REPLICAS_SCHEME, ReplicaResolver);
 }

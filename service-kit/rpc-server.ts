@@ -22,13 +22,11 @@ import { fromMetadata, type MetadataValues } from "./rpc-metadata.ts";
 import { type Peer, type ProcessCertificate, peerOf, serverCredentials } from "./rpc-tls.ts";
 import { type CallSpan, failureOf, startSpan } from "./tracing.ts";
 
-/** What a method knows of the call beside its request. */
 export interface RpcContext extends CallContext {
-  /** Name of the calling service, or `operator` or `auditor`, from the certificate. */
+  /** The calling service, `operator` or `auditor`, from the certificate. */
   caller: string;
 }
 
-/** What a streaming method knows: also when to stop. */
 export interface RpcStreamContext extends RpcContext {
   /** Aborts when the client has gone or the server drains. */
   signal: AbortSignal;
@@ -36,7 +34,6 @@ export interface RpcStreamContext extends RpcContext {
 
 type MethodName<S> = keyof { [M in keyof S as string extends M ? never : M]: true };
 
-/** A generated grpc-js server interface as plain functions. */
 export type Implementation<S> = {
   [M in MethodName<S>]: S[M] extends handleUnaryCall<infer Q, infer R>
     ? (request: Q, context: RpcContext) => Promise<R>
@@ -47,51 +44,40 @@ export type Implementation<S> = {
         : never;
 };
 
-/** Which services may call each method. A method without a row does not compile; nobody else may call it. */
 export type Callers<S> = Record<MethodName<S>, readonly string[]>;
 
 export interface RpcServerOptions {
-  /** `host:port`. */
   address: string;
   certificate: ProcessCertificate;
   logger: Logger;
   metrics: Metrics;
-  /** 64 KiB if absent. */
+  /** Defaults to 64 KiB. */
   maxReceiveBytes?: number;
-  /** Between which ages an endless stream is ended. 60 to 120 s if absent. */
+  /** Age at which an endless stream is ended, at random. Defaults to 60 to 120 s. */
   streamAgeMs?: { min: number; max: number };
 }
 
 export interface RpcServer {
-  /**
-   * Adds a service. Before `listen`.
-   *
-   * @param endless streams that have no end of their own. They are ended, in order, after 60 to 120 s, and opened again
-   *   by their clients: so they spread over replicas that were added.
-   */
+  /** @param endless streams ended after `streamAgeMs`, so that clients reopen them and reach added replicas. */
   add<S>(
     definition: ServiceDefinition<UntypedServiceImplementation>,
     callers: Callers<S>,
     methods: Implementation<S>,
     endless?: readonly MethodName<S>[],
   ): void;
-  /** Begins to serve. @returns the port. */
+  /** @returns the port. */
   listen(): Promise<number>;
-  /**
-   * Takes calls, or no more: then it ends streams, sends GOAWAY, so that clients take calls that were not begun to other
-   * replicas, and refuses connections. What is under way may end, for 5 s. Does nothing once it is closed.
-   */
+  /** Stopping ends streams, sends GOAWAY and refuses connections. Open calls have 5 s. Without effect after `close`. */
   setServing(isServing: boolean): Promise<void>;
-  /** Ends streams, takes no new calls, waits for open ones at most `graceMs`, then cuts them. */
+  /** Ends streams, waits `graceMs` for open calls, then cuts them. */
   close(graceMs: number): Promise<void>;
 }
 
 const DEFAULT_MAX_RECEIVE_BYTES = 64 * 1024;
 const MAX_METADATA_BYTES = 8 * 1024;
-/** No call lasts longer, whatever deadline it names. */
 const MAX_UNARY_MS = 10_000;
 const MAX_UNAVAILABLE_LOGGED_PER_S = 10;
-/** So that a new certificate reaches every connection. Streams of a connection have ended by themselves in the grace. */
+/** Limits the use of an old certificate. Streams end within the grace period. */
 const CONNECTION_AGE_MS = 10 * 60_000;
 const CONNECTION_AGE_GRACE_MS = 150_000;
 const STREAM_AGE_MS = { min: 60_000, max: 120_000 };
@@ -100,10 +86,7 @@ const NOT_SERVING_GRACE_MS = 5_000;
 type StreamCall = ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>;
 type AnyCall = ServerUnaryCall<unknown, unknown> | StreamCall;
 
-/**
- * A gRPC server over mutual TLS: refuses callers that a method does not list, calls without a deadline
- * (streams excepted: they live on), over-long messages and metadata; encodes errors; counts and logs.
- */
+/** Checks caller, deadline (not of streams) and sizes. */
 export function createRpcServer(options: RpcServerOptions): RpcServer {
   const { logger } = options;
   const server = new Server({
@@ -266,7 +249,7 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
       if (wanted) {
         draining = new AbortController();
         await bind(boundAddress).catch((error: unknown) => {
-          isServing = false; // tried again with the next look at the readiness
+          isServing = false; // The next readiness check retries.
           forgetFailedBinding(server);
           throw error;
         });
@@ -292,15 +275,12 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
   };
 }
 
-/** grpc-js keeps an attempt to bind that failed, and answers each later one with its error. Not part of its public interface. */
+/** grpc-js caches a failed bind and repeats its error. This uses a private field. */
 function forgetFailedBinding(server: Server): void {
   (server as unknown as { boundPorts?: Map<string, unknown> }).boundPorts?.clear();
 }
 
-/**
- * Writes what comes, no faster than the peer reads. Each response is on its way before the next step: an error that
- * ends the call destroys the stream, and with a response still in its buffer the status would never be sent.
- */
+/** Waits for each response, because an error destroys the stream and its buffer, and the status would never be sent. */
 async function pump(source: AsyncIterable<unknown>, call: StreamCall, signal: AbortSignal): Promise<void> {
   for await (const response of source) {
     if (signal.aborted) return;
@@ -319,27 +299,24 @@ function written(call: StreamCall, response: unknown, signal: AbortSignal): Prom
   });
 }
 
-/** Users are authenticated at the edge: nobody else is believed who a call is made for. */
+/** Only the gateway authenticates users, so only it may name an actor. */
 const AUTHENTICATING_CALLER = "gateway";
 
-/** Not part of grpc-js' public interface. `session` is undefined when the stream has ended. */
+/** Private interface of grpc-js. `session` is undefined after the stream has ended. */
 interface WithStream {
   call?: { stream?: { session?: object } };
 }
 
-/** Whether the call was cancelled before it was served, as happens on a busy machine. Its caller is then unknown. */
+/** Whether the call was cancelled before it was served. Its peer is then unknown. */
 function hasGone(call: AnyCall): boolean {
   const stream = (call as unknown as WithStream).call?.stream;
   return stream !== undefined && stream.session === undefined;
 }
 
-/** The caller of each connection: decoding a certificate costs as much as the rest of a small call. */
+/** Decoding a certificate costs as much as the rest of a small call. */
 const peerBySession = new WeakMap<object, Peer | undefined>();
 
-/**
- * The caller as its certificate names it, which is the connection's and cannot change under TLS 1.3. The connection is
- * not part of grpc-js' public interface: where it is not found, the certificate is decoded for each call.
- */
+/** The peer cannot change under TLS 1.3. Without a session the certificate is decoded for each call. */
 function peerOfCall(call: AnyCall): Peer | undefined {
   const { session } = (call as unknown as WithStream).call?.stream ?? {};
   if (session !== undefined && peerBySession.has(session)) return peerBySession.get(session);

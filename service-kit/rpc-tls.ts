@@ -2,7 +2,6 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { type ChannelCredentials, experimental, ServerCredentials } from "@grpc/grpc-js";
 
-/** Where a process's certificate, key and the private CA are. The files are read again when they change. */
 export interface TlsFiles {
   certFile: string;
   keyFile: string;
@@ -10,12 +9,11 @@ export interface TlsFiles {
 }
 
 const REFRESH_INTERVAL_MS = 30_000;
-/** With the kind before it, a name is as long as an actor's id in the audit log may be: 40 characters. */
+/** With its kind, a name has at most 40 characters, the limit for actor ids in the audit log. */
 const PERSON_NAME = /^URI:spiffe:\/\/gatehouse\/(operator|auditor)\/([a-z0-9][a-z0-9._-]{0,30})$/;
 const PEOPLE: ReadonlySet<string> = new Set(["operator", "auditor"]);
 const SPIFFE_NAME = /^URI:spiffe:\/\/gatehouse\/([a-z0-9-]{1,63})$/;
 
-/** From configuration keys to `TlsFiles`. */
 export function tlsFilesOf(config: {
   TLS_CERT_FILE: string;
   TLS_KEY_FILE: string;
@@ -30,7 +28,7 @@ interface Material {
   caCertificate: Buffer;
 }
 
-/** Certificate and key that belong together, or an error: a pair caught half-replaced is not used. */
+/** @throws if certificate and key do not match, as in the middle of a replacement. */
 function readMaterial(files: TlsFiles): Material {
   const material = {
     certificate: readFileSync(files.certFile),
@@ -47,10 +45,7 @@ type CertificateProvider = Parameters<typeof experimental.createCertificateProvi
 type CaListener = Parameters<CertificateProvider["addCaCertificateListener"]>[0];
 type IdentityListener = Parameters<CertificateProvider["addIdentityCertificateListener"]>[0];
 
-/**
- * The process's certificate as it is now. Differs from grpc-js' own file watcher in that the last good
- * material stays in use while the files are missing or do not match.
- */
+/** Unlike grpc-js' file watcher it keeps the last valid certificate while files are missing or do not match. */
 export class ProcessCertificate implements CertificateProvider {
   readonly #files: TlsFiles;
   readonly #caListeners = new Set<CaListener>();
@@ -58,19 +53,19 @@ export class ProcessCertificate implements CertificateProvider {
   readonly #timer: NodeJS.Timeout;
   #material: Material;
 
-  /** @throws if the files cannot be used: a process must not start without its identity. */
+  /** @throws if the files are unusable: a process must not start without its identity. */
   constructor(files: TlsFiles, onRefreshError: (error: unknown) => void = () => undefined) {
     this.#files = files;
     this.#material = readMaterial(files);
     this.#timer = setInterval(() => this.#refresh(onRefreshError), REFRESH_INTERVAL_MS).unref();
   }
 
-  /** When the certificate in use ends, in seconds since the epoch. */
+  /** Seconds since the epoch. */
   get endS(): number {
     return Math.floor(new X509Certificate(this.#material.certificate).validToDate.getTime() / 1_000);
   }
 
-  /** PEM texts, for transports other than gRPC. */
+  /** PEM. */
   get material(): Readonly<Material> {
     return this.#material;
   }
@@ -114,7 +109,6 @@ export class ProcessCertificate implements CertificateProvider {
   }
 }
 
-/** TLS 1.3 only; a client certificate of the private CA is required. */
 class MutualTlsServerCredentials extends ServerCredentials {
   constructor(certificate: ProcessCertificate) {
     super({ requestCert: true, rejectUnauthorized: true, minVersion: "TLSv1.3" }, secureContext(certificate));
@@ -137,11 +131,7 @@ export function serverCredentials(certificate: ProcessCertificate): ServerCreden
   return new MutualTlsServerCredentials(certificate);
 }
 
-/**
- * Credentials for calls to one service.
- *
- * @param service the name that the peer's certificate must carry, whatever host name leads to it.
- */
+/** @param service name required in the peer's certificate. The host name is not checked. */
 export function channelCredentials(certificate: ProcessCertificate, service: string): ChannelCredentials {
   return experimental.createCertificateProviderChannelCredentials(certificate, certificate, {
     checkServerIdentity: (_host, peer) => {
@@ -153,19 +143,14 @@ export function channelCredentials(certificate: ProcessCertificate, service: str
   });
 }
 
-/** Whose certificate it is. */
 export interface Peer {
-  /** A service, or `operator` or `auditor`. */
+  /** A service, `operator` or `auditor`. */
   name: string;
-  /** Of an operator or auditor: `operator:ada`. */
+  /** Set for operators and auditors: `operator:ada`. */
   person?: string;
 }
 
-/**
- * Operators and auditors are people: a certificate of theirs without a person's name is nobody's.
- *
- * @returns undefined for a certificate that names nobody who may call.
- */
+/** @returns undefined for an unknown name, or an operator or auditor without a person's name. */
 export function peerOf(certificate: { subjectaltname?: string | undefined }): Peer | undefined {
   const uri = onlyUri(certificate);
   const [, kind, person] = PERSON_NAME.exec(uri) ?? [];
@@ -174,7 +159,7 @@ export function peerOf(certificate: { subjectaltname?: string | undefined }): Pe
   return name === undefined || PEOPLE.has(name) ? undefined : { name };
 }
 
-/** The service name in a certificate's `spiffe://gatehouse/<name>` URI SAN; undefined unless there is exactly one URI. */
+/** @returns undefined unless there is exactly one URI SAN. */
 export function spiffeName(certificate: { subjectaltname?: string | undefined }): string | undefined {
   return SPIFFE_NAME.exec(onlyUri(certificate))?.[1];
 }

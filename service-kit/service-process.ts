@@ -8,7 +8,6 @@ import { createRpcServer, type RpcServer } from "./rpc-server.ts";
 import { ProcessCertificate, tlsFilesOf } from "./rpc-tls.ts";
 import { startTraceExport, type TraceExportConfig, type TraceOrigin } from "./trace-export.ts";
 
-/** What every process has. */
 export interface ServiceProcess {
   logger: Logger;
   metrics: Metrics;
@@ -26,15 +25,9 @@ interface ProcessConfig extends TraceExportConfig {
   TLS_CA_FILE: string;
 }
 
-/** Beyond the grace of open calls, for closing pools and flushing. */
 const STOP_MARGIN_MS = 3_000;
 
-/**
- * Begins a process: logger, metrics, traces, life cycle, certificate and the operations port (unready until
- * `lifecycle.ready()`).
- *
- * @param options.logOutput standard output, unless told.
- */
+/** The process is unready until `lifecycle.ready()`. @param options.logOutput defaults to standard output. */
 export async function startProcess(
   name: string,
   config: ProcessConfig,
@@ -68,7 +61,7 @@ export async function startProcess(
   return { logger, metrics, lifecycle, certificate };
 }
 
-/** Adds gRPC to a process: `register` adds its services, then both ports open. */
+/** Calls `register`, then opens the gRPC and health ports. */
 export async function serveRpc(
   service: ServiceProcess,
   config: { LISTEN_ADDRESS: string; HEALTH_ADDRESS: string; SHUTDOWN_GRACE_MS: number },
@@ -92,13 +85,10 @@ export async function serveRpc(
   logger.info({ port }, "serving gRPC");
 }
 
-/** Shorter spells are not worth that clients leave and come back. */
+/** Short interruptions do not justify moving clients. */
 const UNREADY_AFTER_MS = 2_000;
 
-/**
- * Lets a server stop taking calls while its process is unready, so that readiness means something to clients of gRPC,
- * which choose a replica by its connection. A process that starts or stops goes on serving: calls may be under way to it.
- */
+/** gRPC clients choose replicas by connection, so an unready process refuses them. Starting and draining ones serve. */
 export function followReadiness(
   server: Pick<RpcServer, "setServing">,
   logger: Logger,

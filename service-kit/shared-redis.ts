@@ -3,34 +3,31 @@ import type { Redis } from "ioredis";
 import type { Logger } from "./logger.ts";
 import { openRedis, type RedisSettings } from "./redis-connection.ts";
 
-/** Redis for counts that replicas share. It may be away at any time: whoever asks has an answer of its own ready. */
+/** Callers must have a fallback. */
 export interface SharedRedis {
-  /** Whether the last that was heard of it was good. */
+  /** Whether the last contact succeeded. */
   readonly isConnected: boolean;
-  /** @returns undefined if Redis has no answer in time. Never throws. */
+  /** @returns undefined without an answer in time. Never throws. */
   ask<T>(work: (redis: Redis) => Promise<T>): Promise<T | undefined>;
   close(): void;
 }
 
 export interface SharedRedisOptions extends RedisSettings {
-  /** How Redis's own lists call the connection. */
   name: string;
-  /** What is counted, for the log: `logins are throttled`. */
+  /** Log text: `logins are throttled`. */
   what: string;
   logger: Logger;
-  /** Called whenever Redis has answered. */
   onAnswer?: () => void;
-  /** Default: 150, because a client's call has a second in all. */
+  /** Defaults to 150, because a client's call has one second in total. */
   answerTimeoutMs?: number;
 }
 
 const ANSWER_TIMEOUT_MS = 150;
-/** After an answer that did not come in time, how long Redis is left alone. */
 const PAUSE_MS = 1_000;
-/** What a node of a Redis Cluster says about keys that are another node's. */
+/** Errors of a Redis Cluster node for keys of other nodes. */
 const CLUSTER_ERROR = /^(?:MOVED|ASK|CLUSTERDOWN|CROSSSLOT)\b/;
 
-/** Connects in the background. The log has one line when Redis is reached and one when it is lost. */
+/** Connects in the background. */
 export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
   const { what, logger, onAnswer = () => undefined, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options;
   const redis = openRedis(options, options.name);
@@ -57,7 +54,7 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
     leftAloneUntilMs = 0;
     note(true);
   });
-  redis.connect().catch(() => undefined); // told by the events; tried again by itself
+  redis.connect().catch(() => undefined); // The event handlers report it, and the client retries.
 
   return {
     get isConnected() {
@@ -82,7 +79,7 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
   };
 }
 
-/** A script, run by its digest; sent whole if Redis does not know it (any more). */
+/** Runs by digest, and sends the script if Redis does not know it. */
 export function redisScript(text: string) {
   const sha1 = createHash("sha1").update(text).digest("hex");
   return async (

@@ -1,20 +1,16 @@
 import { DomainError, type FieldProblem } from "./errors.ts";
 
-/** Deeper nesting than any body of ours; a bound on what a validator may have to walk. */
+/** Bounds the work of validators. */
 const MAX_DEPTH = 32;
 const MAX_PROBLEMS = 100;
-/** Keys that reach the prototype when an object is later merged into another. */
+/** This key can pollute the prototype when objects are merged. */
 const FORBIDDEN_KEY = "__proto__";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Parses a JSON text as strictly as I-JSON asks: UTF-8 without a byte order mark, well-formed strings, no
- * repeated keys. `JSON.parse` alone takes the last of two equal keys, where another parser takes the first.
- *
- * @returns undefined for an empty text: whether a body is needed is the schema's decision.
- * @throws {DomainError} `bad_request` if it is no such text; `validation_failed` naming every repeated key.
- * @see RFC 8259, RFC 7493 §2.
+ * I-JSON: UTF-8 without a byte order mark, well-formed strings, no repeated keys, on which parsers disagree. An empty
+ * text is undefined. @throws {DomainError} `bad_request` or `validation_failed`. @see RFC 8259, RFC 7493 §2.
  */
 export function parseStrictJson(bytes: Uint8Array): unknown {
   if (bytes.byteLength === 0) return undefined;
@@ -37,22 +33,19 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Without the cause: V8's message quotes the text, which may hold a password.
+    // The cause is omitted, because V8's message quotes the text, which may hold a password.
     throw new DomainError("bad_request", "The body is not well-formed JSON.");
   }
 }
 
 interface Frame {
   path: string;
-  /** Keys seen so far; undefined in an array. */
   keys: Set<string> | undefined;
-  /** In an object: whether the next string is a key. */
   expectsKey: boolean;
-  /** Key or index of the member being read. */
   member: string | number;
 }
 
-/** Walks a text that is known to be JSON, so that only strings and brackets have to be told apart. */
+/** The text must be valid JSON. */
 function keyProblems(text: string): FieldProblem[] {
   const problems: FieldProblem[] = [];
   const frames: Frame[] = [];
@@ -103,7 +96,7 @@ function pathOf(frame: Frame): string {
   return frame.path === "" ? String(frame.member) : `${frame.path}.${frame.member}`;
 }
 
-/** The position after the closing quote of the string that opens at `start`. */
+/** Returns the position after the closing quote. */
 function endOfString(text: string, start: number): number {
   let at = start + 1;
   while (text[at] !== '"') at += text[at] === "\\" ? 2 : 1;

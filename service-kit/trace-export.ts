@@ -12,18 +12,16 @@ const EXPORT_INTERVAL_MS = 2_000;
 const EXPORT_TIMEOUT_MS = 5_000;
 const SHUTDOWN_TIMEOUT_MS = 1_000;
 
-/** Who decides which traces are kept. */
+/** The process that makes the sampling decision. */
 export type TraceOrigin =
-  /** This process, by the trace's id: a client's wish costs nothing. */
+  /** This process samples by trace id. The client's sampling flag is ignored. */
   | "edge"
-  /** Whoever called; this process only for work that begins here. */
+  /** The caller decides. */
   | "inside";
 
 /**
- * Sends the steps that `startSpan` begins to a collector, in batches, over OTLP/HTTP. With a collector that is away or slow, spans
- * are dropped beyond a bounded queue; calls never wait for it.
- *
- * @returns what flushes and ends it; undefined if no collector is configured: nothing is loaded then.
+ * Spans beyond a bounded queue are dropped. @returns a function that flushes and stops, or undefined without a
+ * collector.
  */
 export async function startTraceExport(
   name: string,
@@ -59,6 +57,6 @@ export async function startTraceExport(
   });
   trace.setGlobalTracerProvider(provider);
   logger.info({ url }, "exporting traces");
-  // A collector that does not answer must not make a clean stop an unclean one.
+  // An unresponsive collector must not prevent a clean stop.
   return () => withinDeadline(provider.shutdown(), SHUTDOWN_TIMEOUT_MS);
 }

@@ -10,21 +10,13 @@ import {
 
 const KINDS = { server: SpanKind.SERVER, client: SpanKind.CLIENT } as const;
 
-/** One step of a trace: a call served or made. */
 export interface CallSpan {
-  /** For what happens within this step, here or in the next process. */
+  /** The parent for nested calls. */
   readonly traceparent: string;
-  /** @param failure code of what went wrong; absent if nothing did. */
   end(attributes?: Attributes, failure?: string): void;
 }
 
-/**
- * Begins a step within the one that `traceparent` names. Without an exporter (`startTraceExport`) nothing is kept and the
- * trace passes through as it came.
- *
- * @param traceparent well-formed, as a `CallContext` has it (W3C Trace Context §3.2).
- * @param name of bounded variety: a method, a route pattern; never an id.
- */
+/** Without an exporter `traceparent` is passed on unchanged. @param name a method or route pattern, never an id. */
 export function startSpan(
   kind: keyof typeof KINDS,
   name: string,
@@ -44,13 +36,13 @@ export function startSpan(
 
 function doNothing(): void {}
 
-/** Whether `startTraceExport` has put something behind the API: without it a span would be made for nobody. */
+/** Avoids the cost of spans without an exporter. */
 function isExporting(): boolean {
   const provider = trace.getTracerProvider();
   return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("") !== undefined;
 }
 
-/** The code of an expected failure. Nothing of an unexpected one's text: it may hold what no trace may. */
+/** The error's code only: other text may be confidential. */
 export function failureOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" ? code : "internal_error";

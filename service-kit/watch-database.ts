@@ -7,7 +7,7 @@ import { openConnections, type Sql } from "./postgres.ts";
 import { repeat } from "./repeat.ts";
 
 const LOOK_INTERVAL_MS = 5_000;
-/** Beyond this, times that this process writes and those that another reads no longer mean the same. */
+/** Times of clocks further apart are not comparable. */
 const MAX_SKEW_S = 2;
 
 export interface WatchDatabaseOptions {
@@ -16,37 +16,29 @@ export interface WatchDatabaseOptions {
   metrics: Metrics;
   lifecycle: Pick<Lifecycle, "addReadinessCheck" | "onStop">;
   logger: Logger;
-  /** Milliseconds since the epoch, by this process's clock. */
+  /** Milliseconds since the epoch. */
   now?: () => number;
 }
 
-/** What a look at the database's clock found. Against the monotonic clock, so that a step of ours shows at once. */
+/** The monotonic clock reveals a step of the system clock at once. */
 interface Look {
-  /** The database's time, in milliseconds since the epoch, less the process's monotonic clock. */
+  /** Database time in epoch milliseconds, minus the monotonic clock. */
   aheadMs: number;
-  /** Half of what the answer took: the database may have looked at its clock at any moment of it. */
+  /** Half of the round trip. */
   uncertaintyMs: number;
 }
 
 export interface DatabaseWatch {
   look: () => Promise<void>;
-  /**
-   * Before something is signed, verified or deleted by the process's clock.
-   *
-   * @throws {DomainError} `service_unavailable` while it is known to be more than 2 s from the database's.
-   */
+  /** @throws {DomainError} `service_unavailable` if the clocks differ by more than 2 s. */
   assertClock: () => void;
 }
 
-/**
- * Follows how the process stands to its database: connections, how long a trivial statement takes (waiting for a
- * connection included), and the distance of the clocks, beyond 2 s of which the process is unready: what it signs would
- * carry wrong times. While the database cannot be asked nothing is known of its clock, and nothing is claimed.
- */
+/** A skew of more than 2 s makes the process unready. It is unknown while the database is away. */
 export function watchDatabase(options: WatchDatabaseOptions): DatabaseWatch {
   const { sql, poolSize, metrics, lifecycle, logger, now = Date.now } = options;
   let newest: Look | undefined;
-  /** Seconds, positive when the database is ahead; undefined while unknown. */
+  /** Seconds, positive when the database is ahead. */
   const skewS = () => newest && (newest.aheadMs + performance.now() - now()) / 1_000;
   const isWithinBounds = () =>
     newest === undefined || Math.abs(skewS() ?? 0) - newest.uncertaintyMs / 1_000 <= MAX_SKEW_S;
@@ -91,7 +83,7 @@ export function watchDatabase(options: WatchDatabaseOptions): DatabaseWatch {
     look,
     assertClock() {
       if (isWithinBounds()) return;
-      looking.runSoon(); // it may be the reference that is old: a machine that was suspended
+      looking.runSoon(); // The measurement may be outdated after a suspend.
       throw new DomainError("service_unavailable", "The clock is wrong", { retryAfterMs: 1_000 });
     },
   };

@@ -1,10 +1,6 @@
 import { DomainError } from "./errors.ts";
 
-/**
- * Waits for work no longer than this. The work itself goes on: its result is then nobody's.
- *
- * @throws {DomainError} `service_unavailable` once `timeoutMs` have passed.
- */
+/** The work goes on after the time-out. @throws {DomainError} `service_unavailable` after `timeoutMs`. */
 export async function withinDeadline<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_resolve, reject) => {

@@ -2,13 +2,7 @@ import { type Document, isMap, isScalar, LineCounter, type Node, parseDocument }
 import type { z } from "zod";
 import { ConfigError } from "./config.ts";
 
-/**
- * Reads a configuration file and holds it to a schema.
- *
- * @param text YAML 1.2, so JSON too.
- * @param name what the file is called in the error: `the routes file`.
- * @throws {ConfigError} naming every problem with its line and key, never a value.
- */
+/** Accepts YAML 1.2 and JSON. @throws {ConfigError} naming each problem with line and key, never a value. */
 export function parseYamlFile<S extends z.ZodType>(text: string, schema: S, name: string): z.output<S> {
   const lineCounter = new LineCounter();
   const document = parseDocument(text, { lineCounter, prettyErrors: false });
@@ -35,7 +29,6 @@ function plainValue(document: Document, name: string): unknown {
   try {
     return document.toJS();
   } catch (cause) {
-    // Aliases that lead nowhere, or that multiply without end.
     throw fileError(name, [cause instanceof Error ? cause.message : "cannot be read"]);
   }
 }
@@ -54,7 +47,7 @@ function problemsOf(issue: z.core.$ZodIssue): { path: Path; message: string }[] 
   return [{ path: issue.path, message: isMissing ? "is required" : issue.message }];
 }
 
-/** Where a key is written; where it is missing, the thing that lacks it. */
+/** The position of a key, or of the parent that lacks it. */
 function offsetOf(contents: Node | null, path: Path): number {
   let node = contents;
   let offset = node?.range?.[0] ?? 0;
