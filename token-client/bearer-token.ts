@@ -5,12 +5,7 @@ const MAX_TOKEN_CHARACTERS = 4_096;
 const SCHEME = /^bearer(?: |$)/i;
 const CREDENTIALS = /^bearer ([A-Za-z0-9\-._~+/]+=*)$/i;
 
-/**
- * The token of an `Authorization: Bearer …` header.
- *
- * @throws {DomainError} `token_missing` without such a header; `token_invalid` if what follows is no token.
- * @see RFC 6750 §2.1; RFC 9110 §11.1 for the scheme's case.
- */
+/** Reads an `Authorization` header (RFC 6750 §2.1). @throws {DomainError} `token_missing` or `token_invalid`. */
 export function bearerToken(authorization: string | undefined): string {
   if (authorization === undefined || !SCHEME.test(authorization)) throw new DomainError("token_missing");
   const token = CREDENTIALS.exec(authorization)?.[1];
@@ -18,12 +13,7 @@ export function bearerToken(authorization: string | undefined): string {
   return token;
 }
 
-/**
- * Who a token speaks for.
- *
- * @throws {DomainError} `token_invalid` (also for a revoked token), `token_expired`, or `service_unavailable` when the
- *   token's state cannot be known.
- */
+/** @throws {DomainError} `token_invalid` (also if revoked), `token_expired`, or `service_unavailable`. */
 export async function principalOf(
   verifier: Pick<TokenVerifier, "verify">,
   token: string,
@@ -31,7 +21,6 @@ export async function principalOf(
   return verifiedPrincipal(await verifier.verify(token));
 }
 
-/** Who a verdict names. @throws {DomainError} `token_invalid` or `token_expired`. */
 export function verifiedPrincipal(verification: Verification): Principal {
   if (verification.kind === "active") return verification.principal;
   throw new DomainError(verification.reason === "expired" ? "token_expired" : "token_invalid");

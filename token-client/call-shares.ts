@@ -3,32 +3,27 @@ import { DomainError } from "../service-kit/errors.ts";
 import { type Network, networksOf } from "../service-kit/network-of.ts";
 
 export interface CallSharesOptions {
-  /** Calls under way at a time, of everybody. */
   maxInFlight: number;
-  /** Of one network of the smallest size. */
+  /** Limits for a network of the smallest size. */
   maxInFlightPerNetwork: number;
-  /** Refused tokens in a row that one network of the smallest size may have asked for. */
   maxRefusals: number;
-  /** How fast that fills up again. */
   refusalsPerS: number;
-  /** A monotonic clock, in milliseconds. */
+  /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
 }
 
 const MAX_NETWORKS = 20_000;
 
-/** A place among the calls under way. */
 export interface Place {
-  /** The token was refused: its networks have used up one of their refusals. */
+  /** Charges a refused token to the networks of the caller. */
   refused(): void;
   leave(): void;
 }
 
-/** Shares the calls for unknown tokens among the networks that bring them, so that none takes all. */
+/** Limits the calls for unknown tokens per client network, so that no network can use all slots. */
 export class CallShares {
   readonly #options: CallSharesOptions;
   readonly #inFlight = new Map<string, number>();
-  /** How many refusals a network has used up, and when that was so. */
   readonly #used = new LRUCache<string, { refusals: number; atMs: number }>({ max: MAX_NETWORKS });
   #total = 0;
 
@@ -36,13 +31,7 @@ export class CallShares {
     this.#options = options;
   }
 
-  /**
-   * Takes a place for a call.
-   *
-   * @param clientIp undefined if it is not known: then only the places of all are counted.
-   * @throws {DomainError} `too_many_requests` if its networks have had too many tokens refused or too many calls under way;
-   *   `service_unavailable` if all places are taken.
-   */
+  /** @throws {DomainError} `too_many_requests` beyond the network's share; `service_unavailable` without a slot. */
   enter(clientIp: string | undefined): Place {
     const networks = clientIp === undefined ? [] : networksOf(clientIp);
     for (const network of networks) this.#assertShare(network);
@@ -73,7 +62,7 @@ export class CallShares {
     });
   }
 
-  /** Wider networks refill no faster than one of the smallest size: they are wider to have room, not to be attacked from. */
+  /** Wider networks refill no faster than small ones, so that an attacker gains little from them. */
   #usedBy(name: string): number {
     const used = this.#used.get(name);
     if (used === undefined) return 0;

@@ -1,18 +1,15 @@
-/** A token in the one form that we accept: see `parseCompactJws`. */
 export interface CompactJws {
   header: { alg: string; typ: string; kid: string };
   payload: Record<string, unknown>;
-  /** The text as presented. */
   text: string;
 }
 
-/** Which check refused a token. For the log and the metrics; never for the client. */
+/** For logs and metrics. Never sent to the client. */
 export type FormFailure = "length" | "form" | "header";
 
-/** A SHA-256 thumbprint (RFC 7638) in base64url. Checked before anybody looks for such a key. */
+/** SHA-256 JWK thumbprint (RFC 7638) in base64url. */
 const KEY_ID = /^[A-Za-z0-9_-]{43}$/;
 
-/** Whether a text has the form of a key's name. */
 export function isKeyId(text: string): boolean {
   return KEY_ID.test(text);
 }
@@ -20,12 +17,7 @@ export function isKeyId(text: string): boolean {
 const MAX_TOKEN_CHARACTERS = 4_096;
 const HEADER_MEMBERS = new Set(["alg", "typ", "kid"]);
 
-/**
- * Takes a JWS Compact Serialization (RFC 7515 §7.1) apart, accepting exactly what our own signer can have made:
- * three canonical base64url segments (RFC 4648 §5, no padding, unused bits zero) and JSON as `JSON.stringify`
- * writes it, which leaves no room for duplicate members or other spellings. The header has `alg`, `typ` and
- * `kid` and nothing else: `jwk`, `jku`, `x5c`, `crit` and their kind are refused, not ignored.
- */
+/** Parses a JWS (RFC 7515 §7.1) in one form: no other spelling, duplicate member or further header member passes. */
 export function parseCompactJws(text: string): CompactJws | FormFailure {
   if (text.length > MAX_TOKEN_CHARACTERS) return "length";
   const segments = text.split(".");
@@ -51,7 +43,7 @@ function parseCanonicalObject(bytes: Buffer): Record<string, unknown> | undefine
     const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
     return isObject && JSON.stringify(value) === text ? (value as Record<string, unknown>) : undefined;
   } catch {
-    return undefined; // not UTF-8 or not JSON: refused like any other spelling
+    return undefined;
   }
 }
 

@@ -7,12 +7,11 @@ import { assertAllowed, type RouteAuth } from "./route-auth.ts";
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** Who may call. Required on every route. */
     auth?: RouteAuth;
   }
 
   interface FastifyRequest {
-    /** Who calls; null on public routes. */
+    /** Null on public routes. */
     principal: Principal | null;
   }
 }
@@ -21,7 +20,7 @@ export interface BearerAuthOptions {
   verifier: Pick<TokenVerifier, "verify">;
 }
 
-/** What an application without an error handler of its own answers with. */
+/** For applications without their own error handler. */
 const STATUS: Partial<Record<ErrorCode, number>> = {
   token_missing: 401,
   token_invalid: 401,
@@ -31,11 +30,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   service_unavailable: 503,
 };
 
-/**
- * A Fastify plugin: each route says in `config.auth` who may call it, and `request.principal` says who does. A route
- * that says nothing stops the start. Failures are `DomainError`s with the `statusCode` that Fastify's default error
- * handler uses, and the challenge of RFC 6750 §3 is set.
- */
+/** Authenticates each route by its `config.auth`, which is required. Sets the challenge of RFC 6750 §3. */
 export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
   async (app, { verifier }) => {
     app.decorateRequest("principal", null);
@@ -57,7 +52,6 @@ export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
   { name: "gatehouse-bearer-auth", fastify: "5.x" },
 );
 
-/** The caller on a route that is not public. */
 export function principalIn(request: FastifyRequest): Principal {
   if (request.principal === null)
     throw new Error(`${request.routeOptions.url} is public: nobody is known to call it`);

@@ -1,7 +1,4 @@
-/**
- * What is revoked, as far as this process knows. All times are of one monotonic clock, in milliseconds: a wall clock that
- * jumps ahead would have revocations forgotten that still matter.
- */
+/** Known revocations. Times are monotonic milliseconds: a jump of the wall clock must not drop one too early. */
 export class RevocationSet {
   readonly #sessions = new Map<string, number>();
   readonly #keys = new Map<string, number>();
@@ -9,7 +6,6 @@ export class RevocationSet {
   #forgottenAtMs = Number.NEGATIVE_INFINITY;
   #incompleteUntilMs = Number.NEGATIVE_INFINITY;
 
-  /** @param maxEntries beyond it an entry cannot be kept: see `isComplete`. */
   constructor(maxEntries: number) {
     this.#maxEntries = maxEntries;
   }
@@ -18,17 +14,16 @@ export class RevocationSet {
     return this.#sessions.size + this.#keys.size;
   }
 
-  /** False from an entry that could not be kept until no token that it speaks of can be alive. */
+  /** False after an entry was dropped for lack of room, until no affected token can be valid. */
   isComplete(nowMs: number): boolean {
     return nowMs >= this.#incompleteUntilMs;
   }
 
-  /** @param untilMs when no token of the session can be alive any more. */
+  /** @param untilMs When the last token of the session has expired. */
   addSession(sessionId: string, untilMs: number): void {
     this.#add(this.#sessions, sessionId, untilMs);
   }
 
-  /** @param untilMs when no token of the key can be alive any more. */
   addKey(keyId: string, untilMs: number): void {
     this.#add(this.#keys, keyId, untilMs);
   }
@@ -41,7 +36,6 @@ export class RevocationSet {
     return this.#keys.has(keyId);
   }
 
-  /** Forgets what has ended. Called often; walks the set at most once a second. */
   forgetEnded(nowMs: number): void {
     if (nowMs - this.#forgottenAtMs < 1_000) return;
     this.#forgottenAtMs = nowMs;

@@ -14,39 +14,33 @@ export interface RevocationWatchOptions {
   client: TokenServiceClient;
   revoked: RevocationSet;
   logger: Logger;
-  /** Called for each key that is banned. */
   onKeyBanned?: ((keyId: string) => void) | undefined;
-  /** Called with the keys whose tokens may be accepted, at first and whenever they change. */
+  /** Called with the accepted keys at first and after each change. */
   onKeys?: ((keyIds: ReadonlySet<string>) => void) | undefined;
 }
 
-/** Silence for this long means that revocations may exist that this process has not heard of. */
+/** After this much silence, unknown revocations may exist. */
 export const STALE_AFTER_MS = 3_000;
-/** No access token lives longer, and no clock differs by more: token-service's configuration ends there. */
+/** Longest life of an access token that token-service allows, clock skew included. */
 export const MAX_KEEP_MS = 3_610_000;
 const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
-/** A little over the server's heartbeat of 500 ms, several times: then the stream is opened anew. */
+/** Several server heartbeats (500 ms). */
 const SILENCE_MS = 2_000;
-/**
- * Beyond this age of a message the stream is opened anew: its connection may have been slow to open, which counts for as
- * long as the stream lasts.
- */
+/** A slow connection start counts as lag for the life of a stream, so the stream is reopened. */
 const MAX_MESSAGE_AGE_MS = 2_000;
-/** A message that tells of a read so far ahead is no proof: this machine was suspended. */
+/** A read further in the future proves that this machine was suspended. */
 const MAX_MESSAGE_AHEAD_MS = 1_000;
-/** How far the wall clock may run ahead of the monotonic one within a heartbeat or two. */
 const WALL_CLOCK_ROOM_MS = 2_000;
 
-/** Keeps a `RevocationSet` up to date over `WatchRevocations`, resuming by number and tip after each break. */
+/** Follows `WatchRevocations`. Resumes by sequence and tip after a break. */
 export class RevocationWatch {
   readonly #options: RevocationWatchOptions;
   #position = { sequence: 0, tip: "" };
   #openedAtMs = 0;
-  /** A lower bound of when the server made the last read after which this watch was up to date. By the monotonic clock. */
+  /** Lower bound of the time of the newest server read, by the monotonic clock. */
   #readAtMs = Number.NEGATIVE_INFINITY;
   #heardAtWallMs = 0;
-  /** token-service's time at that read. */
   #serverReadAtMs: number | undefined;
   #isIncomplete = false;
   #isClosed = false;
@@ -62,29 +56,28 @@ export class RevocationWatch {
     this.#open();
   }
 
-  /** Whether everything revoked more than 3 s ago is known here, by the monotonic clock. */
+  /** True if every revocation older than 3 s is known here. */
   get isFresh(): boolean {
     if (this.#isIncomplete || this.lagMs > STALE_AFTER_MS) return false;
-    // The monotonic clock stands still while a machine is suspended; the wall clock then jumps ahead.
+    // The monotonic clock stops while the machine is suspended.
     return Date.now() - this.#heardAtWallMs <= STALE_AFTER_MS + WALL_CLOCK_ROOM_MS;
   }
 
-  /** Milliseconds since the newest read of the log that this process knows of, at the most. */
   get lagMs(): number {
     return performance.now() - this.#readAtMs;
   }
 
-  /** What tokens look like; undefined while that is not known, or not told by this version of token-service. */
+  /** Undefined while unknown, or if token-service is too old to send rules. */
   get rules(): TokenRules | undefined {
     return this.isFresh ? this.#rules : undefined;
   }
 
-  /** token-service's time now, at most 3 s ahead; undefined while that is not known. */
+  /** Time of token-service, at most 3 s ahead. */
   get serverNowMs(): number | undefined {
     return this.isFresh && this.#serverReadAtMs !== undefined ? this.#serverReadAtMs + this.lagMs : undefined;
   }
 
-  /** Resolves once a read of the log that began after this call is known, with true; or after a time, with false. */
+  /** Resolves with true after a read that began after this call, with false after the timeout. */
   readAgain(timeoutMs: number): Promise<boolean> {
     const sinceMs = performance.now();
     return new Promise((resolve) => {
@@ -153,14 +146,14 @@ export class RevocationWatch {
     this.#pauseMs = Math.min(this.#pauseMs * 2, RECONNECT_MAX_MS);
   }
 
-  /** @returns false if the stream is to be opened anew: what it tells is old, or cannot be. */
+  /** Returns false if the stream must be reopened. */
   #apply(message: WatchRevocationsResponse): boolean {
     const receivedMs = performance.now();
     this.#takeRevocations(message, receivedMs);
     this.#takeRules(message);
     this.#position = { sequence: message.sequence, tip: message.tip };
     if (!message.caughtUp) return true;
-    // The server began the stream after this process asked for it, so the read was at this moment or later.
+    // The server began the stream after this request, so the read was at this time or later.
     const readAtMs = this.#openedAtMs + (message.elapsedMs ?? receivedMs - this.#openedAtMs);
     if (readAtMs > receivedMs + MAX_MESSAGE_AHEAD_MS) return false;
     if (readAtMs >= this.#readAtMs) {
@@ -177,7 +170,7 @@ export class RevocationWatch {
     revoked.forgetEnded(receivedMs);
     const leastMs = keepS === 0 ? MAX_KEEP_MS : keepS * 1_000;
     for (const { target, expiresAt } of revocations) {
-      // A wall clock may only make this longer, and not beyond any token's life.
+      // The wall clock may only extend this, up to the longest token life.
       const toldMs = (expiresAt?.getTime() ?? Number.POSITIVE_INFINITY) - Date.now();
       const untilMs = receivedMs + Math.max(leastMs, Math.min(toldMs, MAX_KEEP_MS));
       if (target?.$case === "sessionId") {
@@ -191,7 +184,6 @@ export class RevocationWatch {
     }
   }
 
-  /** The first message of a stream from a service that tells rules has them. */
   #takeRules({ rules }: WatchRevocationsResponse): void {
     const isFirst = this.#isFirstMessage;
     this.#isFirstMessage = false;
@@ -204,7 +196,7 @@ export class RevocationWatch {
     if (!isKnown) this.#options.onKeys?.(keyIds);
   }
 
-  /** What a target of an unknown kind forbids cannot be told from memory: every token is asked for from now on. */
+  /** Unknown targets cannot be checked here, so token-service verifies every token from now on. */
   #distrust(): void {
     if (!this.#isIncomplete)
       this.#options.logger.error("token-service revokes something this version does not know: update it");

@@ -11,17 +11,13 @@ import { assertAllowed, type RouteAuth } from "./route-auth.ts";
 
 export interface RpcBearerAuthOptions {
   verifier: Pick<TokenVerifier, "verify">;
-  /** Who may call each method, by its full path: `/payments.v1.PaymentService/ListPayments`. Others are refused. */
+  /** Keyed by method path (`/payments.v1.PaymentService/ListPayments`). Other methods are refused. */
   methods: Readonly<Record<string, RouteAuth>>;
 }
 
 const principals = new WeakMap<Metadata, Principal>();
 
-/**
- * A grpc-js server interceptor: verifies the bearer token in a call's `authorization` metadata before the handler
- * sees the call. `principalInMetadata(call.metadata)` says who calls. Failures are UNAUTHENTICATED, PERMISSION_DENIED or
- * UNAVAILABLE with the code as `google.rpc.ErrorInfo.reason`.
- */
+/** Verifies the bearer token in `authorization` metadata. The error code is the `google.rpc.ErrorInfo.reason`. */
 export function rpcBearerAuth({ verifier, methods }: RpcBearerAuthOptions): ServerInterceptor {
   return ({ path }, call) =>
     new ServerInterceptingCall(call, {
@@ -38,14 +34,14 @@ export function rpcBearerAuth({ verifier, methods }: RpcBearerAuthOptions): Serv
 
   async function admit(metadata: Metadata, auth: RouteAuth | undefined): Promise<void> {
     if (auth === "public") return;
-    const [value] = metadata.get("authorization"); // HTTP/2 in Node has it once at the most
+    const [value] = metadata.get("authorization");
     const principal = await principalOf(verifier, bearerToken(typeof value === "string" ? value : undefined));
     assertAllowed(auth, principal);
     principals.set(metadata, principal);
   }
 }
 
-/** Who makes the call with this metadata; undefined for public methods. */
+/** Returns undefined for public methods. */
 export function principalInMetadata(metadata: Metadata): Principal | undefined {
   return principals.get(metadata);
 }

@@ -1,33 +1,28 @@
 import type { TokenRules as TokenRulesMessage } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import { type CompactJws, isKeyId, parseCompactJws } from "./compact-jws.ts";
 
-/** What every access token of this installation looks like, as token-service tells it. */
 export interface TokenRules {
-  /** `iss`, and `aud`. */
+  /** Value of `iss` and `aud`. */
   issuer: string;
-  /** `alg` by `kid`: the keys whose tokens may be accepted. */
+  /** The `alg` by `kid`. */
   keys: ReadonlyMap<string, string>;
 }
 
-/** What can be said of a text without asking: `plausible` proves nothing. */
+/** A form check without a call. `plausible` proves nothing. */
 export type Screening = "plausible" | "invalid" | "expired" | "unknown_key";
 
 export const ACCESS_TOKEN_TYPE = "at+jwt";
 export const REFRESH_TOKEN_TYPE = "rt+jwt";
-/** Of both algorithms, in base64url. */
+/** Length for both algorithms, in base64url. */
 const SIGNATURE_CHARACTERS = 86;
-/** token-service allows 5 s after `exp`; its time is known here to 3 s. */
+/** The leeway of token-service after `exp` (5 s) plus the uncertainty of its time (3 s). */
 const EXPIRED_FOR_CERTAIN_MS = 10_000;
 
 export function toTokenRules({ issuer, keys }: TokenRulesMessage): TokenRules {
   return { issuer, keys: new Map(keys.map(({ keyId, algorithm }) => [keyId, algorithm])) };
 }
 
-/**
- * Tells texts that token-service would refuse whatever their signature is, so that refusing them costs no call.
- *
- * @param serverNowMs token-service's time, milliseconds since the epoch; undefined if it is not known.
- */
+/** Finds tokens that token-service would refuse whatever their signature, without a call. */
 export function screenToken(text: string, rules: TokenRules, serverNowMs: number | undefined): Screening {
   const jws = parseCompactJws(text);
   if (typeof jws === "string" || jws.header.typ !== ACCESS_TOKEN_TYPE || !isKeyId(jws.header.kid))
@@ -46,10 +41,7 @@ function isAlgorithm({ header }: CompactJws): boolean {
   return header.alg === "EdDSA" || header.alg === "ES256";
 }
 
-/**
- * Whether a text can be a refresh token, by its form alone. Its key is not looked at: sessions outlive the keys that signed
- * their tokens. What is refused here costs no call.
- */
+/** Checks only the form. The key is ignored, because sessions outlive signing keys. */
 export function isRefreshTokenForm(text: string): boolean {
   const jws = parseCompactJws(text);
   return (

@@ -24,46 +24,41 @@ import { type Screening, screenToken } from "./token-rules.ts";
 export interface TokenVerifierOptions {
   /** `host:port` of token-service. */
   address: string;
-  /** The calling process's certificate; token-service must list its name among its verifiers. */
+  /** The `VERIFIERS` of token-service must contain its name. */
   certificate: ProcessCertificate;
   logger: Logger;
   metrics: Metrics;
-  /** Verified tokens kept in memory, about 1 KiB each. Default 50,000. */
+  /** About 1 KiB each. Default 50,000. */
   maxCachedTokens?: number;
-  /** Revocations kept in memory; beyond it every token is asked for. Default 1,000,000. */
+  /** Beyond this limit every token needs a call. Default 1,000,000. */
   maxRevocations?: number;
-  /** Called for each signing key that is banned: what it signed is refused from now on. */
   onKeyBanned?: (keyId: string) => void;
-  /**
-   * Called with the `kid` of every key whose tokens may be accepted, at first and whenever they change. Not called while
-   * token-service is of a version that does not tell them.
-   */
+  /** Called with the accepted keys at first and after each change. Old versions of token-service send none. */
   onKeys?: (keyIds: ReadonlySet<string>) => void;
-  /** How long one `VerifyToken` may take, in milliseconds. Default 800. */
+  /** Default 800. */
   callTimeoutMs?: number;
 }
 
 const DEFAULT_MAX_CACHED_TOKENS = 50_000;
 const DEFAULT_CALL_TIMEOUT_MS = 800;
 const DEFAULT_MAX_REVOCATIONS = 1_000_000;
-/** One network holds a tenth of the places at the most, and tries a hundred forged tokens at once, then ten a second. */
+/** A network gets a tenth of the slots, and 100 forged tokens at once, then 10 a second. */
 const CALL_SHARES = { maxInFlight: 1_000, maxInFlightPerNetwork: 100, maxRefusals: 100, refusalsPerS: 10 };
-/** Tokens of keys that were not told yet wait for the next heartbeat and cost no call. */
+/** Tokens of unknown keys wait for the next heartbeat and cost no call. */
 const KEY_WAIT_SHARES = {
   maxInFlight: 5_000,
   maxInFlightPerNetwork: 50,
   maxRefusals: Number.POSITIVE_INFINITY,
   refusalsPerS: 0,
 };
-/** Three heartbeats. */
+/** Three server heartbeats. */
 const KEY_WAIT_MS = 1_500;
 const MAX_REFUSED_TOKENS = 2_000;
-/** A refusal may be over soon: a clock a little behind, a key on its way. */
+/** A refusal may be temporary: clock skew, or a new key. */
 const KEEP_REFUSED_MS = 10_000;
-/** How long after `exp` token-service accepts a token. */
+/** Leeway of token-service after `exp`. */
 const CLOCK_SKEW_MS = 5_000;
 
-/** The shape of every token; anything else needs no call to be refused. */
 const TOKEN_SHAPE = /^[A-Za-z0-9_-]{1,1024}\.[A-Za-z0-9_-]{1,3072}\.[A-Za-z0-9_-]{1,256}$/;
 
 const ROLE: Partial<Record<RoleMessage, Role>> = {
@@ -77,11 +72,8 @@ const EXPIRED: Verification = { kind: "inactive", reason: "expired" };
 const REVOKED: Verification = { kind: "inactive", reason: "revoked" };
 
 /**
- * Verifies access tokens. A token's first sight is a `VerifyToken` call, unless its form, header or claims show that it
- * is none; after that it is answered from memory until it expires, checked each time against the revocations that
- * `WatchRevocations` tells. While
- * token-service has been silent for 3 s memory is not trusted and every token is asked for; what cannot be
- * asked is neither accepted nor refused, but `service_unavailable`.
+ * Verifies unknown tokens by a call, then from memory until they expire or `WatchRevocations` revokes them. After 3 s
+ * of silence every token needs a call.
  */
 export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifier {
   const client = createRpcClient(TokenServiceClient, {
@@ -126,19 +118,18 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     const answer = decode(response);
     if (answer.kind !== "active") {
       if (answer.reason === "invalid") place.refused();
-      // Of anything else token-service has not looked at the signature, or it is wrong.
+      // For `invalid` tokens the signature is wrong or unchecked.
       const isSigned = answer.reason !== "invalid";
       const verdict: Verification = isSigned ? { ...answer, subject: signedSubject(token) } : answer;
       refused.set(token, verdict);
       return verdict;
     }
-    // A revocation that arrived while the answer was under way is newer than the answer.
+    // A revocation that arrived during the call is newer than the answer.
     if (isRevoked(answer.principal)) return revokedFor(answer.principal);
     known.set(token, toKnownToken(answer, response, askedMs));
     return answer;
   }
 
-  /** One call in flight a token. @throws {DomainError} if there is no place for another. */
   function askOnce(token: string, clientIp: string | undefined): Promise<Verification> {
     const running = asking.get(token);
     if (running !== undefined) return running;
@@ -152,7 +143,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     return call;
   }
 
-  /** A token of a key that was not told: it is one only if the next read of the keys has it. */
+  /** The next read of the keys may include this one. */
   async function awaitKey(token: string, clientIp: string | undefined): Promise<Verification> {
     const place = waits.enter(clientIp);
     try {
@@ -164,7 +155,6 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     return isStillUnknown ? INVALID : askOnce(token, clientIp);
   }
 
-  /** While the rules are not known, what has the shape of a token may be one. */
   function screen(token: string): Screening {
     if (!TOKEN_SHAPE.test(token)) return "invalid";
     const { rules } = watch;
@@ -190,7 +180,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
       const nowMs = performance.now();
       if (!isAlive(entry, nowMs)) {
         known.delete(token);
-        return askOnce(token, clientIp); // token-service says when a token is over, at first sight and afterwards
+        return askOnce(token, clientIp);
       }
       if (!watch.isFresh || !revoked.isComplete(nowMs)) return askOnce(token, clientIp);
       fromMemory.inc();
@@ -213,7 +203,7 @@ function revokedFor({ userId, sessionId, role }: Principal): Verification {
   return { kind: "inactive", reason: "revoked", subject: { userId, sessionId, role } };
 }
 
-/** Whom a token names whose signature token-service has checked. */
+/** Requires a checked signature. */
 function signedSubject(token: string): Subject | undefined {
   const jws = parseCompactJws(token);
   if (typeof jws === "string") return undefined;
@@ -224,12 +214,10 @@ function signedSubject(token: string): Subject | undefined {
     : undefined;
 }
 
-/** A token that was found good. */
 interface KnownToken {
   answer: Extract<Verification, { kind: "active" }>;
-  /** By the monotonic clock. */
   untilMs: number;
-  /** By the wall clock, which also runs while a machine is suspended. */
+  /** By the wall clock, which also advances while the machine is suspended. */
   untilWallMs: number;
 }
 
@@ -247,12 +235,11 @@ function toKnownToken(
   };
 }
 
-/** By both clocks: where they differ, token-service is asked. */
 function isAlive({ untilMs, untilWallMs }: KnownToken, nowMs: number): boolean {
   return nowMs < untilMs && Date.now() < untilWallMs;
 }
 
-/** What is missing or unknown in an answer means "deny". */
+/** Missing or unknown values deny. */
 function decode(response: VerifyTokenResponse): Verification {
   if (response.active !== true) {
     if (response.reason === InactiveReason.EXPIRED) return EXPIRED;
