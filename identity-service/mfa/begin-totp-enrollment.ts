@@ -14,14 +14,13 @@ import { type MfaKeys, sealTotpSecret } from "./totp-secret.ts";
 
 export interface BeginTotpEnrollmentDeps extends ReauthenticateDeps {
   mfaKeys: MfaKeys;
-  /** What authenticator apps show beside the address. */
+  /** The issuer name in authenticator apps. */
   mfaIssuer: string;
   now: () => Date;
-  /** Cryptographically random. */
   randomBytes: (count: number) => Buffer;
 }
 
-/** What goes into an authenticator app. Never logged. */
+/** Never logged. */
 export interface TotpEnrollment {
   /** Base32. */
   secret: string;
@@ -31,11 +30,10 @@ export interface TotpEnrollment {
 }
 
 /**
- * Makes a TOTP secret, shown this once. It counts for nothing until `confirmTotpEnrollment`, and takes the place of one
- * that was not confirmed.
- *
- * @throws {DomainError} `invalid_credentials`; `email_not_verified` while the credentials are not proven: whoever
- *   registered somebody else's address must not lock its owner out; `mfa_already_enabled`, `busy`, `service_unavailable`.
+ * Creates an unconfirmed TOTP secret and replaces an earlier one. Requires proven credentials, so that a registration
+ * with another person's address cannot lock its owner out.
+ * @throws {DomainError} `invalid_credentials`, `email_not_verified`, `mfa_already_enabled`, `busy`,
+ * `service_unavailable`.
  */
 export async function beginTotpEnrollment(
   deps: BeginTotpEnrollmentDeps,

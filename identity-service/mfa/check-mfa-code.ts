@@ -22,28 +22,24 @@ import { totpStep } from "./totp.ts";
 import { openTotpSecret } from "./totp-secret.ts";
 import { type ParsedCode, parseCode } from "./typed-code.ts";
 
-/** What counts as a code. */
 export const MFA_METHODS = ["totp", "recovery_code"] as const;
 export type MfaMethod = (typeof MFA_METHODS)[number];
 
-/** Wrong codes in a row from which on the owner gets a mail. */
+/** Consecutive wrong codes before the owner is notified. */
 const TOLD_FROM = 5;
 
-/** What a device shows of an earlier login. */
 export interface DeviceShown {
-  /** As that login gave it; without one the device is unknown. */
+  /** Without a token, the device is unknown. */
   deviceToken?: string;
 }
 
-/** Where a code was typed: in a session, or at a login. */
+/** Whether the code was entered in a session or at a login. */
 export type CodeSource = "session" | DeviceShown;
 
 /**
- * Checks a code of a user's second factor and consumes it. A wrong code is counted: the caller must commit the transaction,
- * then fail with `refuseWrongCode`. The owner gets a mail about a used recovery code, and about guessing.
- *
- * @returns the kind of the code; undefined if it is wrong or used, or if there is no second factor.
- * @throws {DomainError} `validation_failed`, `too_many_requests`: the code was not tried.
+ * Consumes a second-factor code and returns its kind, or undefined if it is wrong. Wrong codes are counted: the caller
+ * must commit, then call `refuseWrongCode`.
+ * @throws {DomainError} `validation_failed` or `too_many_requests`, without an attempt.
  */
 export async function checkMfaCode(
   tx: TransactionSql,
@@ -59,7 +55,7 @@ export async function checkMfaCode(
   const method =
     isOn && code.kind === "recovery_code" ? await useRecoveryCode(tx, user, code.hash) : undefined;
   const origin = { userId: user.id, isKnownDevice: isKnown(deps, user, credential, source) };
-  // Only now: whoever guesses at the app's codes must not keep the owner from a recovery code.
+  // Checked after recovery codes, so that guessing TOTP codes does not block them.
   if (method === undefined) await assertTriesLeft(tx, deps, origin);
   const accepted = method ?? (isOn ? await useTotpCode(tx, deps, user, credential, code) : undefined);
   if (accepted === "recovery_code") await tellRecoveryCodeUse(tx, deps, user, typed, context);
@@ -71,7 +67,7 @@ export async function checkMfaCode(
   return accepted;
 }
 
-/** To be called after the commit. Wakes the mail worker: there may be a mail about guessing. */
+/** Call after the commit. Wakes the mail worker, because a notice may be due. */
 export function refuseWrongCode(deps: Pick<MfaDeps, "wakeMailWorker">): never {
   deps.wakeMailWorker();
   throw new DomainError("mfa_code_invalid");
@@ -82,7 +78,7 @@ async function useRecoveryCode(
   user: LockedUser,
   hash: Buffer,
 ): Promise<"recovery_code" | undefined> {
-  // It needs no key: it is for when the app, or the encryption key, is lost.
+  // Recovery codes need no key, so that they work when the encryption key is lost.
   return (await consumeRecoveryCode(tx, user.id, hash)) ? "recovery_code" : undefined;
 }
 
@@ -98,7 +94,7 @@ async function useTotpCode(
   return step !== undefined && (await consumeTotpStep(tx, user.id, step)) ? "totp" : undefined;
 }
 
-/** A device is known that has passed this second factor: a login before it was on needed the password only. */
+/** A device is known only if it has passed this second factor. */
 function isKnown(
   deps: Pick<MfaDeps, "deviceTokens">,
   user: LockedUser,
@@ -131,7 +127,7 @@ async function tellRecoveryCodeUse(
   await tellAudit(tx, deps, used, context);
 }
 
-/** A right password with wrong codes is the clearest sign of a stolen password: once a day while it goes on. */
+/** Wrong codes after the right password indicate a stolen password. At most one mail per day. */
 async function tellOfGuessing(
   tx: TransactionSql,
   deps: Omit<MfaDeps, "sql">,

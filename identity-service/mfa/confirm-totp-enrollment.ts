@@ -16,35 +16,28 @@ import { totpStep } from "./totp.ts";
 import { openTotpSecret } from "./totp-secret.ts";
 import { parseCode } from "./typed-code.ts";
 
-/** How long a secret may wait for its first code. */
 const ENROLLMENT_TTL_MS = 15 * 60_000;
 
 export interface ConfirmTotpEnrollmentDeps extends MfaDeps, EndSessionsDeps, MakeLinkDeps {
-  /** Cryptographically random. */
   randomBytes: (count: number) => Buffer;
 }
 
-/** Who sets up, and the first code of the app. */
 export interface EnrollmentConfirmation extends TypedCode {
   userId: string;
-  /** The session that goes on. */
+  /** The session to keep. */
   sessionId: string;
 }
 
-/** The second factor is on. */
 export interface ConfirmedEnrollment {
-  /** Shown once. Never logged. */
+  /** Never logged. */
   recoveryCodes: string[];
   endedSessionIds: readonly string[];
 }
 
 /**
- * Turns the second factor on, once its app has shown a right code, and ends the user's other sessions, which never had
- * one: written down with the change, and done before the answer where token-service is there.
- *
- * @throws {DomainError} `mfa_code_invalid`, also without a secret of the last 15 minutes; `email_not_verified` while the
- *   credentials are not proven; `mfa_already_enabled`;
- *   `too_many_requests`, `service_unavailable`.
+ * Enables the second factor after a valid code and ends the user's other sessions.
+ * @throws {DomainError} `mfa_code_invalid`, also without a pending secret; `email_not_verified`; `mfa_already_enabled`;
+ * `too_many_requests`; `service_unavailable`.
  */
 export async function confirmTotpEnrollment(
   deps: ConfirmTotpEnrollmentDeps,
@@ -52,14 +45,14 @@ export async function confirmTotpEnrollment(
   context: CallContext,
 ): Promise<ConfirmedEnrollment> {
   const enabled = await transaction(deps.sql, (tx) => enable(tx, deps, request, context));
-  // After the commit: the try is counted.
+  // Thrown after the commit, so that the attempt counts.
   if (enabled === undefined) throw new DomainError("mfa_code_invalid");
   deps.wakeMailWorker();
   const endedSessionIds = await endSessionsOfMfaChange(deps, enabled.end, context);
   return { recoveryCodes: enabled.recoveryCodes, endedSessionIds };
 }
 
-/** @returns undefined for a wrong code. */
+/** Returns undefined for a wrong code. */
 async function enable(
   tx: TransactionSql,
   deps: ConfirmTotpEnrollmentDeps,
@@ -74,7 +67,7 @@ async function enable(
   if (credential !== undefined && credential.confirmedAt !== null) {
     throw new DomainError("mfa_already_enabled");
   }
-  // The address may have changed, or everything been evicted, since the enrollment began.
+  // The proof may have been revoked since the enrollment began.
   if (!user.areCredentialsProven) throw new DomainError("email_not_verified");
   const origin = { userId, isKnownDevice: true };
   await assertTriesLeft(tx, deps, origin);
@@ -85,7 +78,7 @@ async function enable(
     isFresh && code.kind === "totp"
       ? totpStep(openTotpSecret(deps.mfaKeys, userId, credential), code.digits, now)
       : undefined;
-  // The code is used up: it will not log in as well.
+  // Consumes the time step, so that the code cannot also log in.
   if (step === undefined || !(await consumeTotpStep(tx, userId, step))) {
     await noteWrongCode(tx, deps, origin);
     return undefined;

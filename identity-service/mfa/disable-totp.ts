@@ -12,20 +12,17 @@ import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { deleteSecondFactor, lockUserForMfa } from "./mfa-store.ts";
 
-/** Who turns it off, with both factors. */
 export interface DisableRequest extends TypedCode {
   userId: string;
-  /** The session that goes on. */
+  /** The session to keep. */
   sessionId: string;
   password: string;
 }
 
 /**
- * Turns the second factor off and forgets it, recovery codes included. The user's other sessions end.
- *
- * @returns the ids of the sessions that ended.
- * @throws {DomainError} `invalid_credentials`; `mfa_code_invalid`, also when there is none to turn off;
- *   `too_many_requests`, `busy`, `service_unavailable`.
+ * Removes the second factor and recovery codes. Returns the ids of the ended sessions.
+ * @throws {DomainError} `invalid_credentials`; `mfa_code_invalid`, also if disabled; `too_many_requests`; `busy`;
+ * `service_unavailable`.
  */
 export async function disableTotp(
   deps: MfaDeps & ReauthenticateDeps & EndSessionsDeps,
@@ -34,13 +31,13 @@ export async function disableTotp(
 ): Promise<readonly string[]> {
   const checked = await reauthenticate(deps, request, context.deadlineMs);
   const end = await transaction(deps.sql, (tx) => disable(tx, deps, { request, checked, context }));
-  // After the commit: the try is counted.
+  // Thrown after the commit, so that the attempt counts.
   if (end === undefined) refuseWrongCode(deps);
   deps.wakeMailWorker();
   return endSessionsOfMfaChange(deps, end, context);
 }
 
-/** @returns undefined for a wrong code. */
+/** Returns undefined for a wrong code. */
 async function disable(
   tx: TransactionSql,
   deps: MfaDeps,

@@ -3,11 +3,8 @@ import { type EndSessionsDeps, endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 
 /**
- * Ends the sessions that a change of the second factor has written down. The change is committed and its answer cannot
- * be had again (recovery codes are shown once), so an absent token-service does not take the answer away: the worker
- * goes on with it, and no gateway takes a token for more than seconds without token-service.
- *
- * @returns the ids of the sessions that ended.
+ * Tolerates an unavailable token-service: the change is committed, its answer (recovery codes) cannot be repeated, and
+ * the worker ends the sessions later. Returns the ids of the ended sessions.
  */
 export async function endSessionsOfMfaChange(
   deps: EndSessionsDeps,

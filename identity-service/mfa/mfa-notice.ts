@@ -9,7 +9,6 @@ import type { LockedUser } from "./mfa-store.ts";
 
 export type MfaNoticeDeps = Pick<MfaDeps, "now" | "newId">;
 
-/** Tells a user of a change of the second factor, in its transaction. */
 export async function enqueueMfaNotice(
   tx: TransactionSql,
   deps: MfaNoticeDeps,
@@ -22,7 +21,7 @@ export async function enqueueMfaNotice(
   await enqueueMail(tx, { ...mail, template, data }, deps.now());
 }
 
-/** Tells a user that the second factor is on, with a link that takes that back: an intruder may have set it up. */
+/** The mail contains an undo link, because an attacker may have enabled it. */
 export async function enqueueMfaEnabled(
   tx: TransactionSql,
   deps: MfaNoticeDeps & MakeLinkDeps,

@@ -1,57 +1,51 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
-/** Arbitrary, and the same in every version. */
+/** Arbitrary lock id. Must not change between versions. */
 const REENCRYPTION_LOCK = 7_031_102;
 
-/** A TOTP secret as it is kept. */
 export interface EncryptedSecret {
   secretEncrypted: Buffer;
-  /** Of the key-encryption key. */
+  /** Id of the key-encryption key. */
   keyId: string;
 }
 
-/** A user whose second factor nobody else is at: until the transaction ends. */
 export interface LockedUser {
   id: string;
   email: string;
   isActive: boolean;
-  /** Goes up with each end of the user's sessions. */
+  /** Incremented when the user's sessions end. */
   sessionEpoch: number;
-  /** No session before the password was changed. */
   mustChangePassword: boolean;
-  /** Goes up with each new password. */
+  /** Incremented with every new password. */
   passwordEpoch: number;
-  /** The credentials were proven together with the mailbox of `email`. */
   areCredentialsProven: boolean;
 }
 
-/** A user's TOTP secret, confirmed or not. */
 export interface TotpCredential extends EncryptedSecret {
   createdAt: Date;
-  /** Null while it does not count. */
+  /** Null until confirmed. */
   confirmedAt: Date | null;
 }
 
-/** How a login began: by password, or by an identity provider. As in `amr`. */
+/** As in `amr`: password or identity provider. */
 export type FirstFactor = "pwd" | "fed";
 
-/** A login that waits for a code. */
 export interface MfaChallenge {
   /** SHA-256 of the tempToken. */
   tokenHash: Buffer;
   userId: string;
   firstFactor: FirstFactor;
-  /** The user's when the password was right. */
+  /** Read with the password. */
   sessionEpoch: number;
   createdAt: Date;
   expiresAt: Date;
-  /** Where the password came from. May be empty. */
+  /** Client address. May be empty. */
   ip: string;
-  /** At most 512 characters. May be empty. */
+  /** At most 512 characters. */
   userAgent: string;
 }
 
-/** Serialises all that happens to a user's second factor. Undefined if the user is gone. */
+/** Serialises all changes of a user's second factor. Undefined if the user does not exist. */
 export async function lockUserForMfa(tx: TransactionSql, userId: string): Promise<LockedUser | undefined> {
   const [row] = await tx<LockedUser[]>`
     select id, email, status = 'active' as "isActive", session_epoch as "sessionEpoch",
@@ -62,7 +56,7 @@ export async function lockUserForMfa(tx: TransactionSql, userId: string): Promis
   return row;
 }
 
-/** Keeps a secret that is not confirmed, in place of an earlier one. @returns false, with nothing changed, if one is. */
+/** Returns false, without a change, if the user has a confirmed secret. */
 export async function replaceUnconfirmedSecret(
   sql: Sql | TransactionSql,
   secret: EncryptedSecret & { userId: string; createdAt: Date },
@@ -90,17 +84,11 @@ export async function findTotpCredential(
   return row;
 }
 
-/** Turns a secret on. */
 export async function confirmTotpCredential(tx: TransactionSql, userId: string, at: Date): Promise<void> {
   await tx`update totp_credentials set confirmed_at = ${at} where user_id = ${userId} and confirmed_at is null`;
 }
 
-/**
- * Uses up a time step, and with it every earlier one.
- *
- * @returns false, with nothing changed, if it or a later one was used before.
- * @see RFC 6238 §5.2.
- */
+/** RFC 6238 §5.2. Returns false, without a change, if this or a later step was used. */
 export async function consumeTotpStep(tx: TransactionSql, userId: string, step: number): Promise<boolean> {
   const result = await tx`
     update totp_credentials set last_step = ${step} where user_id = ${userId} and last_step < ${step}
@@ -108,7 +96,7 @@ export async function consumeTotpStep(tx: TransactionSql, userId: string, step: 
   return result.count === 1;
 }
 
-/** Secrets that a key encrypts, locked, in the order of their users. @param page `afterUserId` null: from the first on. */
+/** Locks a page of secrets in order of their users. A null `afterUserId` selects the first page. */
 export async function lockSecretsOfKey(
   tx: TransactionSql,
   keyId: string,
@@ -122,7 +110,7 @@ export async function lockSecretsOfKey(
   `;
 }
 
-/** The same secrets under another key. In the transaction that has them locked. */
+/** Call in the transaction of `lockSecretsOfKey`. */
 export async function replaceEncryptions(
   tx: TransactionSql,
   secrets: readonly (EncryptedSecret & { userId: string })[],
@@ -137,7 +125,7 @@ export async function replaceEncryptions(
   `;
 }
 
-/** Whether this transaction, of all replicas, is the one that encrypts secrets anew. */
+/** Returns false while another replica re-encrypts. */
 export async function lockReencryption(tx: TransactionSql): Promise<boolean> {
   const [row] = await tx<{ isLocked: boolean }[]>`
     select pg_try_advisory_xact_lock(${REENCRYPTION_LOCK}) as "isLocked"
@@ -145,7 +133,6 @@ export async function lockReencryption(tx: TransactionSql): Promise<boolean> {
   return row?.isLocked === true;
 }
 
-/** How many secrets these keys encrypt. */
 export async function countSecretsOfKeys(sql: Sql, keyIds: readonly string[]): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from totp_credentials where key_id = any(${[...keyIds]})
@@ -153,7 +140,7 @@ export async function countSecretsOfKeys(sql: Sql, keyIds: readonly string[]): P
   return row?.count ?? 0;
 }
 
-/** Makes these the user's recovery codes, and no others. @param hashes SHA-256 of each. */
+/** Hashes are SHA-256. */
 export async function replaceRecoveryCodes(
   tx: TransactionSql,
   userId: string,
@@ -165,7 +152,7 @@ export async function replaceRecoveryCodes(
   await tx`insert into recovery_codes ${tx(rows)}`;
 }
 
-/** Uses up a recovery code. @returns false if it is none of the user's, or no longer. */
+/** Returns false for an unknown or used code. */
 export async function consumeRecoveryCode(
   tx: TransactionSql,
   userId: string,
@@ -175,7 +162,6 @@ export async function consumeRecoveryCode(
   return result.count === 1;
 }
 
-/** How many recovery codes were not used yet. */
 export async function countRecoveryCodes(sql: Sql | TransactionSql, userId: string): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from recovery_codes where user_id = ${userId}
@@ -183,7 +169,7 @@ export async function countRecoveryCodes(sql: Sql | TransactionSql, userId: stri
   return row?.count ?? 0;
 }
 
-/** Removes a user's second factor: secret, recovery codes, waiting logins and what was counted of wrong codes. @returns false if none was on. */
+/** Also removes challenges and failure counts. Returns false if no factor was confirmed. */
 export async function deleteSecondFactor(tx: TransactionSql, userId: string): Promise<boolean> {
   const removed = await tx<{ wasOn: boolean }[]>`
     delete from totp_credentials where user_id = ${userId} returning confirmed_at is not null as "wasOn"
@@ -203,7 +189,7 @@ export async function insertMfaChallenge(sql: Sql, challenge: MfaChallenge): Pro
   `;
 }
 
-/** Whose login a token stands for and how it began, whatever became of it. */
+/** Also finds ended challenges. */
 export async function findChallenge(
   tx: TransactionSql,
   tokenHash: Buffer,
@@ -214,7 +200,7 @@ export async function findChallenge(
   return row;
 }
 
-/** Counts one try. @returns false, with nothing changed, if the challenge is over or has had `maxTries`. */
+/** Returns false, without a change, if the challenge has ended or has had `maxTries`. */
 export async function countChallengeTry(
   tx: TransactionSql,
   which: { tokenHash: Buffer; sessionEpoch: number; now: Date; maxTries: number },
@@ -227,7 +213,7 @@ export async function countChallengeTry(
   return result.count === 1;
 }
 
-/** Ends a challenge in success. Call it in the transaction of `countChallengeTry`, which holds the row's lock. */
+/** Call in the transaction of `countChallengeTry`, which holds the row lock. */
 export async function consumeChallenge(tx: TransactionSql, tokenHash: Buffer, now: Date): Promise<void> {
   await tx`update mfa_challenges set consumed_at = ${now} where token_hash = ${tokenHash}`;
 }

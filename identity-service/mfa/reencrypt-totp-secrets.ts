@@ -5,7 +5,7 @@ import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import { countSecretsOfKeys, lockReencryption, lockSecretsOfKey, replaceEncryptions } from "./mfa-store.ts";
 import { type MfaKeys, openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
 
-/** Secrets that are locked at once: some milliseconds for a login that needs one of them. */
+/** Rows locked at once. A login waits a few milliseconds at most. */
 const BATCH = 500;
 const MAX_NAMED_USERS = 10;
 
@@ -15,16 +15,15 @@ export interface ReencryptDeps {
   logger: Logger;
 }
 
-/** What a pass over all secrets came to. */
 export interface ReencryptionPass {
   done: number;
-  /** Of secrets that no key reads: they are left as they are. */
+  /** User ids of secrets that no configured key decrypts. These stay unchanged. */
   unreadable: readonly string[];
 }
 
 /**
- * Encrypts with the present key what an earlier one encrypts, a batch a transaction. Both keys are readable meanwhile, so
- * nothing waits for it. Of any number of replicas, one works at a time; the others return at once.
+ * Re-encrypts secrets of earlier keys with the current key in batches. One replica works at a time; others return at
+ * once.
  */
 export async function reencryptTotpSecrets(deps: ReencryptDeps): Promise<ReencryptionPass> {
   const [, ...earlier] = deps.mfaKeys;
@@ -43,7 +42,7 @@ export async function reencryptTotpSecrets(deps: ReencryptDeps): Promise<Reencry
 }
 
 interface Batch extends ReencryptionPass {
-  /** Null at the end, and while another replica is at it. */
+  /** Null at the end, or while another replica works. */
   lastUserId: string | null;
 }
 
@@ -74,9 +73,7 @@ function openOrUndefined(...[keys, userId, sealed]: Parameters<typeof openTotpSe
   }
 }
 
-/**
- * A pass that can be repeated: logs what it did, what it cannot read whenever that changes, and shows what is left.
- */
+/** Returns a repeatable pass with logs and a gauge of the remaining secrets. */
 export function createReencryption(deps: ReencryptDeps, metrics: Metrics): () => Promise<void> {
   const earlierIds = deps.mfaKeys.slice(1).map(({ id }) => id);
   let left = 0;

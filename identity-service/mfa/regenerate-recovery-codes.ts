@@ -8,15 +8,12 @@ import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { lockUserForMfa } from "./mfa-store.ts";
 
 export interface RegenerateRecoveryCodesDeps extends MfaDeps {
-  /** Cryptographically random. */
   randomBytes: (count: number) => Buffer;
 }
 
 /**
- * Replaces a user's recovery codes; the old ones stop working.
- *
- * @returns ten codes, shown once. Never logged.
- * @throws {DomainError} `mfa_code_invalid`, also without a second factor; `too_many_requests`, `service_unavailable`.
+ * Replaces the recovery codes. Never logged.
+ * @throws {DomainError} `mfa_code_invalid`, `too_many_requests`, `service_unavailable`.
  */
 export async function regenerateRecoveryCodes(
   deps: RegenerateRecoveryCodesDeps,
@@ -35,7 +32,7 @@ export async function regenerateRecoveryCodes(
     await tellAudit(tx, deps, { type, userId, byOwner: true, clientIp, userAgent }, context);
     return given;
   });
-  // After the commit: the try is counted.
+  // Thrown after the commit, so that the attempt counts.
   if (codes === undefined) refuseWrongCode(deps);
   deps.wakeMailWorker();
   return codes;

@@ -2,21 +2,16 @@ import { generateURI, ScureBase32Plugin, verifySync } from "otplib";
 
 const base32 = new ScureBase32Plugin();
 
-/** RFC 6238 with what every authenticator app understands. */
+/** The RFC 6238 parameters that all authenticator apps support. */
 const PERIOD_S = 30;
 const DIGITS = 6;
 
-/** RFC 4226 §4 (R6) recommends 160 bits: as long as SHA-1's output. */
+/** RFC 4226 §4 (R6) recommends 160 bits. */
 export const TOTP_SECRET_BYTES = 20;
 
 /**
- * The time step whose code this is: the present one, or the one before it for codes that were typed slowly.
- *
- * The step before is RFC 6238 §5.2's allowance for the way of a code; OWASP ASVS 5.0 §6.5.5 asks for 30 s in all, which
- * without it would refuse codes that were right when they were read.
- *
- * @param secret 20 bytes.
- * @returns undefined if it is neither.
+ * The matching time step, or undefined. Accepts the current and the previous step: RFC 6238 §5.2 allows one for delay.
+ * OWASP ASVS 5.0 §6.5.5 asks for 30 s in total, which would reject codes that expire while being typed.
  */
 export function totpStep(secret: Buffer, code: string, at: Date): number | undefined {
   if (!/^\d{6}$/.test(code)) return undefined;
@@ -32,16 +27,12 @@ export function totpStep(secret: Buffer, code: string, at: Date): number | undef
   return result.valid && "timeStep" in result ? result.timeStep : undefined;
 }
 
-/** As a person types it: base32 without padding (RFC 4648 §6). */
+/** Base32 without padding (RFC 4648 §6). */
 export function totpSecretText(secret: Buffer): string {
   return base32.encode(secret);
 }
 
-/**
- * As an authenticator app reads it: `otpauth://totp/<issuer>:<label>?secret=…`.
- *
- * @see https://github.com/google/google-authenticator/wiki/Key-Uri-Format
- */
+/** @see https://github.com/google/google-authenticator/wiki/Key-Uri-Format. */
 export function otpauthUrl(secret: Buffer, issuer: string, label: string): string {
   return generateURI({
     strategy: "totp",
