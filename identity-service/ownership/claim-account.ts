@@ -7,22 +7,19 @@ import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { LockedAccount } from "../users/account-store.ts";
 import { type Evicted, evictCredentials } from "./evict-credentials.ts";
 
-/** How the owner of a mailbox came to an account that somebody else may have made. */
+/** How the mailbox owner claims an account with unproven credentials. */
 export interface Claim {
   by: "password_reset" | "provider_claim" | "account_disowned";
-  /** Of a login at a provider. */
   provider?: { name: string; displayName: string };
-  /** The identity of that login, if it is linked already. */
+  /** Already linked identity to keep. */
   keptIdentity?: { issuer: string; subject: string };
   clientIp?: string;
   userAgent?: string;
 }
 
 /**
- * Gives an account whose credentials were never proven to the owner of its mailbox: everything that was there goes, with
- * one mail and one audit event. What the owner comes with is the caller's to set up, and to mark as proven.
- *
- * In the transaction that shows who owns the mailbox, under the lock of the account.
+ * Evicts all credentials, with one mail and one audit event. The caller holds the account lock and sets up and proves
+ * the new credentials in the same transaction.
  */
 export async function claimAccount(
   tx: TransactionSql,
@@ -51,7 +48,7 @@ export async function claimAccount(
   return evicted;
 }
 
-/** A reset that takes nothing away but the password is like any other, and so is its mail. */
+/** A reset that removes only the password sends the normal mail. */
 function noticeOf(claim: Claim, evicted: Evicted, now: Date) {
   const occurredAt = inUtc(now);
   const isPlain = claim.by === "password_reset" && evicted.providers.length === 0 && !evicted.hadSecondFactor;

@@ -11,33 +11,27 @@ import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.t
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { clearCredentialsProof, clearPassword, type LockedAccount } from "../users/account-store.ts";
 
-/** Why an account is evicted, and what stays. */
 export interface Eviction {
-  /** Of the end of the sessions, as token-service keeps it. */
+  /** Reason of the session end. */
   reason: string;
-  /** The identity that the mailbox's owner has just logged in with, if it is linked already. */
+  /** Already linked identity to keep. */
   keptIdentity?: { issuer: string; subject: string };
-  /** Links that undo a change of address stay if they were made before. Default: none stays. */
+  /** Older undo links of address changes stay valid. Default: all expire. */
   undoLinksFrom?: Date;
 }
 
-/** What somebody could log in with until now. */
 export interface Evicted {
   hadPassword: boolean;
-  /** Names of the providers whose identities were unlinked. */
+  /** Provider names. */
   providers: readonly string[];
   hadSecondFactor: boolean;
-  /** For `endSessions`, after the commit and before a new session begins. */
+  /** Pass to `endSessions` after the commit and before a new session. */
   end: SessionEnd;
 }
 
 /**
- * Removes everything that anybody has set up to get into an account: password, identities, second factor with its recovery
- * codes, links of mails, logins and changes under way, known devices, and the proof of the credentials. Every session
- * is to end. The account itself, its address and its role stay; nobody can log in before something new is set up.
- *
- * In the transaction that shows who owns the mailbox, under the lock of the account. Whatever reads the account under
- * that lock later finds a new `session_epoch` and no password.
+ * Removes all credentials, links, pending logins and known devices, and ends all sessions. Address and role stay. Call
+ * under the account lock in the transaction that proves the mailbox ownership.
  */
 export async function evictCredentials(
   tx: TransactionSql,
@@ -62,7 +56,7 @@ export async function evictCredentials(
   return { hadPassword: account.passwordHash !== null, providers, hadSecondFactor, end };
 }
 
-/** Has the audit log know each way in that an account has lost, in the transaction that takes them. */
+/** Records each removed credential in the audit log, in the same transaction. */
 export async function tellRemoved(
   tx: TransactionSql,
   deps: TellAuditDeps,

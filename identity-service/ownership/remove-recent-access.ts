@@ -3,24 +3,21 @@ import { deleteIdentitiesSince } from "../identities/external-identity-store.ts"
 import { deleteSecondFactor, findTotpCredential } from "../mfa/mfa-store.ts";
 
 const DAY_MS = 24 * 3_600_000;
-/** A login at a provider that was linked so shortly before counts as the intruder's. Its owner links it again. */
-export const RECENT_IDENTITY_MS = 30 * DAY_MS;
 /**
- * The same for a second factor: as long as the mail that told of it has a link against it. An older factor is not removed
- * by anybody who only reads the mailbox.
+ * Identities linked this shortly before a reverted change are considered the attacker's. Owners can link them again.
  */
+export const RECENT_IDENTITY_MS = 30 * DAY_MS;
+/** Equals the lifetime of the undo link. Access to the mailbox alone must not remove an older factor. */
 const RECENT_FACTOR_MS = 7 * DAY_MS;
 
-/** What could log in until now. */
 export interface RemovedAccess {
-  /** Names of the providers whose identities were unlinked. */
+  /** Provider names. */
   providers: readonly string[];
   hadSecondFactor: boolean;
 }
 
 /**
- * Removes what was set up to log in with shortly before a change that the owner takes back, and since: an intruder may
- * have set it up first. In the transaction of the undoing, under the lock of the account.
+ * Removes identities and second factors set up shortly before a reverted change, or since. Requires the account lock.
  */
 export async function removeRecentAccess(
   tx: TransactionSql,
