@@ -20,7 +20,7 @@ import { createGuessNotices } from "./accounts/guess-notices.ts";
 import { bootstrapAdmin } from "./admin/bootstrap-admin.ts";
 import { toAuditEvent } from "./audit/security-event-audit.ts";
 import type { SecurityEvent } from "./audit/security-event-store.ts";
-import { SecurityEventWorker } from "./audit/security-event-worker.ts";
+import { createSecurityEventWorker } from "./audit/security-event-worker.ts";
 import { withCheckedIds } from "./check-ids.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
@@ -32,7 +32,7 @@ import { deleteOldLinks } from "./mail/delete-old-links.ts";
 import { createLinkTokens } from "./mail/links.ts";
 import { deleteOldMailCounts } from "./mail/mail-budget.ts";
 import { createMailSender } from "./mail/mail-sender.ts";
-import { MailWorker } from "./mail/mail-worker.ts";
+import { createMailWorker } from "./mail/mail-worker.ts";
 import { createReencryption } from "./mfa/reencrypt-totp-secrets.ts";
 import { deleteExpiredOAuth } from "./oauth/delete-expired-oauth.ts";
 import { createFlowSecrets } from "./oauth/oauth-flow-secrets.ts";
@@ -44,7 +44,7 @@ import { createHashShare, hashSharesOf } from "./passwords/hash-share.ts";
 import { createPasswordHasher } from "./passwords/password-hasher.ts";
 import { createPepper } from "./passwords/pepper.ts";
 import { sampleUsedCosts } from "./passwords/used-cost-store.ts";
-import { SessionEndWorker } from "./sessions/session-end-worker.ts";
+import { createSessionEndWorker } from "./sessions/session-end-worker.ts";
 import { createTokenServiceClient } from "./sessions/token-service-client.ts";
 import { createDeviceTokens } from "./throttle/device-token.ts";
 import { forgetOldNetworks } from "./throttle/known-network.ts";
@@ -143,7 +143,7 @@ if (mailSender === undefined) logger.warn("SMTP_URL is not set: no mail is sent,
 else lifecycle.onStop("mail sender", () => mailSender.close());
 
 const linkTokens = createLinkTokens(config.LINK_KEY_FILE.bytes, config.PUBLIC_ORIGIN);
-const mailWorker = new MailWorker({
+const mailWorker = createMailWorker({
   sql,
   templates: config.MAIL_TEMPLATES_DIR,
   linkTokens,
@@ -255,7 +255,7 @@ const deps = {
   logger,
 };
 
-const sessionEndWorker = new SessionEndWorker(deps, metrics);
+const sessionEndWorker = createSessionEndWorker(deps, metrics);
 sessionEndWorker.start();
 lifecycle.onStop("session ends", () => sessionEndWorker.stop());
 const record = (event: SecurityEvent) =>
@@ -263,7 +263,10 @@ const record = (event: SecurityEvent) =>
 const eraseClaimedEmail = async (email: string) => {
   await callUnary(audit, audit.eraseClaimedEmail, { email }, newCallContext());
 };
-const securityEventWorker = new SecurityEventWorker({ sql, record, eraseClaimedEmail, now, logger }, metrics);
+const securityEventWorker = createSecurityEventWorker(
+  { sql, record, eraseClaimedEmail, now, logger },
+  metrics,
+);
 securityEventWorker.start();
 lifecycle.onStop("security events", () => securityEventWorker.stop());
 const cleanUps = {

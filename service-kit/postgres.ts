@@ -21,6 +21,9 @@ export interface Sql extends postgres.ISql {
   end(options?: { timeout?: number }): Promise<void>;
 }
 
+/** A part of a statement, as `sql` makes it. */
+export type SqlPart = postgres.Fragment;
+
 export type Session = postgres.ISql;
 
 /** As a parameter type it requires a transaction. */

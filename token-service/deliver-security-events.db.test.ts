@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { createMetrics } from "../service-kit/metrics.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
-import { deliverSecurityEvents } from "./deliver-security-events.ts";
+import { createSecurityEventDelivery, type SecurityEventDeliveryDeps } from "./deliver-security-events.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { toAuditEvent } from "./security-event-audit.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
@@ -36,6 +37,10 @@ async function reuse(): Promise<{ userId: string; sessionId: string }> {
   return { userId, sessionId: first.sessionId };
 }
 
+/** As a replica delivers. */
+const deliver = (deps: SecurityEventDeliveryDeps) =>
+  createSecurityEventDelivery(deps, createMetrics("test")).poll();
+
 function receivers() {
   const recorded: SecurityEvent[] = [];
   const notified: SecurityEvent[] = [];
@@ -43,6 +48,7 @@ function receivers() {
     sql: database.sql,
     record: async (event: SecurityEvent) => void recorded.push(event),
     notify: async (event: SecurityEvent) => void notified.push(event),
+    now: () => new Date(),
     logger: replica.deps.logger,
   };
   return { recorded, notified, deps };
@@ -51,9 +57,9 @@ function receivers() {
 test("a reuse is told to the audit log and to the user, once each, by whichever replica", async () => {
   const { userId, sessionId } = await reuse();
   const { recorded, notified, deps } = receivers();
-  await Promise.all(Array.from({ length: 5 }, () => deliverSecurityEvents(deps)));
+  await Promise.all(Array.from({ length: 5 }, () => deliver(deps)));
   await becomeDue();
-  await deliverSecurityEvents(deps);
+  await deliver(deps);
   expect(recorded).toHaveLength(1);
   expect(notified).toEqual(recorded);
   expect(notified[0]).toMatchObject({
@@ -79,12 +85,12 @@ test("a receiver that is away is told later, and does not hold up the other", as
   const away = async () => {
     throw new Error("away");
   };
-  await deliverSecurityEvents({ ...deps, notify: away });
+  await deliver({ ...deps, notify: away });
   expect([recorded.length, notified.length]).toEqual([1, 0]);
-  await deliverSecurityEvents(deps);
+  await deliver(deps);
   expect(notified).toHaveLength(0); // still leased
   await becomeDue();
-  await deliverSecurityEvents(deps);
+  await deliver(deps);
   expect([recorded.length, notified.length]).toEqual([1, 1]);
 });
 
@@ -93,6 +99,6 @@ test("a refresh that fails leaves no event, and a good one neither", async () =>
   await refreshSession(replica.deps, pair.refreshToken, origin);
   await expect(refreshSession(replica.deps, "nonsense", origin)).rejects.toThrow();
   const { recorded, deps } = receivers();
-  await deliverSecurityEvents(deps);
+  await deliver(deps);
   expect(recorded).toEqual([]);
 });

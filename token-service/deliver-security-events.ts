@@ -1,56 +1,69 @@
 import type { Logger } from "../service-kit/logger.ts";
+import type { Metrics } from "../service-kit/metrics.ts";
+import { OutboxWorker } from "../service-kit/outbox.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import {
   claimDueEvents,
+  type Deliveries,
   type DueEvent,
-  markEventNotified,
-  markEventRecorded,
+  markEventDelivered,
+  oldestUndelivered,
   type SecurityEvent,
 } from "./security-event-store.ts";
 
-export interface DeliverSecurityEventsDeps {
+export interface SecurityEventDeliveryDeps {
   sql: Sql;
   /** Writes the event into the audit log; resolves once that is committed. */
   record: (event: SecurityEvent) => Promise<void>;
   /** Has the user told; resolves once that is committed. Takes the same event twice without telling twice. */
   notify: (event: SecurityEvent) => Promise<void>;
+  now: () => Date;
   logger: Logger;
 }
 
-const LEASE_MS = 15_000;
-const MAX_BATCH = 50;
-
-/** Delivers what is due, to each receiver by itself: the one that is away does not hold up the other. */
-export async function deliverSecurityEvents(deps: DeliverSecurityEventsDeps): Promise<void> {
-  for (;;) {
-    const events = await claimDueEvents(deps.sql, LEASE_MS, MAX_BATCH);
-    await Promise.all(events.map((event) => deliver(deps, event)));
-    if (events.length < MAX_BATCH) return;
+/** Delivers security events to each receiver by itself: the one that is away does not hold up the other. */
+export function createSecurityEventDelivery(
+  { sql, record, notify, now, logger }: SecurityEventDeliveryDeps,
+  metrics: Metrics,
+): OutboxWorker<DueEvent, Deliveries> {
+  async function hasTaken(receiver: string, send: typeof record, event: SecurityEvent): Promise<boolean> {
+    try {
+      await send(event);
+      return true;
+    } catch (error) {
+      logger.warn(
+        { err: error, receiver, event: event.id },
+        "security event not delivered; it is tried again",
+      );
+      return false;
+    }
   }
-}
 
-async function deliver(deps: DeliverSecurityEventsDeps, event: DueEvent): Promise<void> {
-  const { isRecorded, isNotified, ...facts } = event;
-  await Promise.all([
-    isRecorded || attempt(deps, event, "audit-service", () => deps.record(facts), markEventRecorded),
-    isNotified || attempt(deps, event, "identity-service", () => deps.notify(facts), markEventNotified),
-  ]);
-}
-
-async function attempt(
-  deps: DeliverSecurityEventsDeps,
-  event: SecurityEvent,
-  receiver: string,
-  send: () => Promise<void>,
-  mark: (sql: Sql, id: string) => Promise<void>,
-): Promise<void> {
-  try {
-    await send();
-    await mark(deps.sql, event.id);
-  } catch (error) {
-    deps.logger.warn(
-      { err: error, receiver, event: event.id },
-      "security event not delivered; it is tried again",
-    );
-  }
+  const worker = new OutboxWorker({
+    what: "security events",
+    pollIntervalMs: 2_000,
+    leaseMs: 15_000,
+    maxBatch: 50,
+    claim: (lease) => claimDueEvents(sql, lease),
+    async deliver({ isRecorded, isNotified, ...event }) {
+      const deliveries = await Promise.all([
+        isRecorded || hasTaken("audit-service", record, event),
+        isNotified || hasTaken("identity-service", notify, event),
+      ]);
+      if (deliveries[0] === isRecorded && deliveries[1] === isNotified)
+        throw new Error("nobody has taken it");
+      return { isRecorded: deliveries[0], isNotified: deliveries[1] };
+    },
+    mark: ({ id }, deliveries) => markEventDelivered(sql, id, deliveries),
+    backlog: async () => ({ oldest: await oldestUndelivered(sql) }),
+    now,
+    logger,
+  });
+  metrics.gauge(
+    "gatehouse_outbox_lag_seconds",
+    "Age of the oldest security event that was not delivered; 0 if all were.",
+    [],
+    (gauge) => gauge.set(worker.oldestAgeS),
+  );
+  return worker;
 }

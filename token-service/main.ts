@@ -12,7 +12,7 @@ import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
 import { watchDatabase } from "../service-kit/watch-database.ts";
 import { configSchema } from "./config.ts";
-import { deliverSecurityEvents } from "./deliver-security-events.ts";
+import { createSecurityEventDelivery } from "./deliver-security-events.ts";
 import { describeSigningKeys } from "./describe-signing-keys.ts";
 import { ensureSigningKeys } from "./ensure-signing-keys.ts";
 import { createEnvoyAuthRpc, envoyCallers } from "./envoy-auth-rpc.ts";
@@ -26,7 +26,6 @@ import { createMemoryBell } from "./revocation-bell.ts";
 import { RevocationFeed } from "./revocation-feed.ts";
 import { rotateSigningKeyWhenDue } from "./rotate-signing-key.ts";
 import { toAuditEvent } from "./security-event-audit.ts";
-import { oldestUndelivered } from "./security-event-store.ts";
 import { createSessionRpc, sessionCallers } from "./session-rpc.ts";
 import { markLeavesSeen } from "./session-store.ts";
 import { createTokenRpc, tokenCallers } from "./token-rpc.ts";
@@ -34,7 +33,6 @@ import type { VerifiedToken } from "./verify-token.ts";
 
 const KEY_RELOAD_INTERVAL_MS = 1_000;
 const CLEAN_UP_INTERVAL_MS = 60_000;
-const EVENT_DELIVERY_INTERVAL_MS = 2_000;
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
 /** A flood of forged tokens is counted whole and logged in part. */
@@ -97,28 +95,18 @@ lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_GRACE_MS));
 const recordReading = createReadingRecorder(recorder, now);
 const notices = createIdentityNoticeClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate);
 lifecycle.onStop("identity notices", () => notices.close());
-let oldestEvent: Date | undefined;
-const delivery = repeat(
-  "security events",
-  EVENT_DELIVERY_INTERVAL_MS,
-  async () => {
-    await deliverSecurityEvents({
-      sql,
-      record: (event) => recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS),
-      notify: (event) => notices.notifyRefreshReuse(event),
-      logger,
-    });
-    oldestEvent = await oldestUndelivered(sql);
+const delivery = createSecurityEventDelivery(
+  {
+    sql,
+    record: (event) => recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS),
+    notify: (event) => notices.notifyRefreshReuse(event),
+    now,
+    logger,
   },
-  logger,
+  metrics,
 );
-metrics.gauge(
-  "gatehouse_outbox_lag_seconds",
-  "Age of the oldest security event that was not delivered; 0 if all were.",
-  [],
-  (gauge) => gauge.set(oldestEvent === undefined ? 0 : (now().getTime() - oldestEvent.getTime()) / 1_000),
-);
-lifecycle.onStop("security events", delivery.stop);
+delivery.start();
+lifecycle.onStop("security events", () => delivery.stop());
 
 const database = watchDatabase({ sql, poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
 describeSigningKeys(metrics, { keys, maxAgeS: config.SIGNING_KEY_MAX_AGE_S, now });
@@ -149,7 +137,7 @@ const deps = {
   logRefusal: atMost(MAX_REFUSALS_LOGGED_PER_S, 1_000, (facts: object) =>
     logger.info(facts, "access token refused"),
   ),
-  onSecurityEvent: delivery.runSoon,
+  onSecurityEvent: () => delivery.wake(),
   countRefresh: (result: string) => refreshes.inc({ result }),
 };
 

@@ -1,3 +1,4 @@
+import { type Claim, claimDue } from "../service-kit/outbox-store.ts";
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
 
 export type SecurityEventType =
@@ -26,11 +27,14 @@ export interface SecurityEvent {
   occurredAt: Date;
 }
 
-/** An event that somebody has not taken yet. */
-export interface DueEvent extends SecurityEvent {
+/** Who has taken an event: audit-service, and identity-service if the user must be told. */
+export interface Deliveries {
   isRecorded: boolean;
   isNotified: boolean;
 }
+
+/** An event that somebody has not taken yet. */
+export interface DueEvent extends SecurityEvent, Deliveries {}
 
 /** In the transaction of the event's cause: either both are committed, or neither. */
 export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEvent): Promise<void> {
@@ -45,24 +49,19 @@ export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEve
   `;
 }
 
-/**
- * Takes due events for delivery. They are due again after `leaseMs`, so that those of a process that dies are
- * delivered by another.
- */
-export async function claimDueEvents(sql: Sql, leaseMs: number, limit: number): Promise<DueEvent[]> {
-  return sql<DueEvent[]>`
-    update security_events set attempts = attempts + 1, next_attempt_at = now() + make_interval(secs => ${leaseMs / 1_000})
-    where id in (
-      select id from security_events
-      where (recorded_at is null or notified_at is null) and next_attempt_at <= now()
-      order by next_attempt_at limit ${limit}
-      for update skip locked
-    )
-    returning id, type, user_id as "userId", session_id as "sessionId", key_id as "keyId", person, reason, ip,
-              user_agent as "userAgent", request_id as "requestId", trace_id as "traceId",
-              occurred_at as "occurredAt", recorded_at is not null as "isRecorded",
-              notified_at is not null as "isNotified"
-  `;
+/** Takes due events for delivery, by the database's clock. */
+export function claimDueEvents(sql: Sql, lease: Omit<Claim, "now">): Promise<DueEvent[]> {
+  const table = {
+    name: "security_events",
+    waiting: sql`recorded_at is null or notified_at is null`,
+    columns: sql`
+      claimed.id, type, user_id as "userId", session_id as "sessionId", key_id as "keyId", person, reason, ip,
+      user_agent as "userAgent", request_id as "requestId", trace_id as "traceId", occurred_at as "occurredAt",
+      recorded_at is not null as "isRecorded", notified_at is not null as "isNotified"
+    `,
+    countsAttempts: true,
+  };
+  return claimDue<DueEvent>(sql, table, lease);
 }
 
 /** When the oldest event came about that somebody has not taken yet; undefined if all is delivered. */
@@ -73,12 +72,18 @@ export async function oldestUndelivered(sql: Sql): Promise<Date | undefined> {
   return row?.at ?? undefined;
 }
 
-export async function markEventRecorded(sql: Sql, id: string): Promise<void> {
-  await sql`update security_events set recorded_at = now() where id = ${id}`;
-}
-
-export async function markEventNotified(sql: Sql, id: string): Promise<void> {
-  await sql`update security_events set notified_at = now() where id = ${id}`;
+/** Notes who has taken an event. What another process noted stays. */
+export async function markEventDelivered(
+  sql: Sql,
+  id: string,
+  { isRecorded, isNotified }: Deliveries,
+): Promise<void> {
+  await sql`
+    update security_events set
+      recorded_at = coalesce(recorded_at, case when ${isRecorded}::boolean then now() end),
+      notified_at = coalesce(notified_at, case when ${isNotified}::boolean then now() end)
+    where id = ${id}
+  `;
 }
 
 /** Delivered events are kept a day by the database's clock, like the sessions that they speak of. */

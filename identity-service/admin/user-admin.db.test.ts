@@ -7,7 +7,7 @@ import { connectPostgres, transaction } from "../../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { login } from "../login/login.ts";
-import { SessionEndWorker } from "../sessions/session-end-worker.ts";
+import { createSessionEndWorker } from "../sessions/session-end-worker.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { lockActiveAdmins } from "../users/account-store.ts";
 import type { Role } from "../users/user.ts";
@@ -170,7 +170,7 @@ test("with token-service away the change stands, the caller is told, and the ses
   expect(await codeOf(access(userId, { status: "disabled" }))).toBe("service_unavailable");
   expect((await getManagedUser(deps, userId)).status).toBe("disabled");
   const later = { ...deps, now: () => new Date(deps.now().getTime() + 60_000) };
-  await new SessionEndWorker(later, createMetrics("test")).poll();
+  await createSessionEndWorker(later, createMetrics("test")).poll();
   expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledTimes(2);
   expect(await database.ownerSql`select * from session_ends`).toEqual([]);
 });

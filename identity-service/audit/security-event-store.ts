@@ -1,3 +1,4 @@
+import { type Claim, claimDue } from "../../service-kit/outbox-store.ts";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
 export type SecurityEventType =
@@ -69,23 +70,18 @@ export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEve
   `;
 }
 
-/** Takes events that are due until `leaseEnd`, so that those of a process that dies are delivered by another. */
-export async function claimDueEvents(
-  sql: Sql,
-  claim: { now: Date; leaseEnd: Date; limit: number },
-): Promise<SecurityEvent[]> {
-  return sql<SecurityEvent[]>`
-    with due as materialized (
-      select id from security_events where recorded_at is null and next_attempt_at <= ${claim.now}
-      order by next_attempt_at limit ${claim.limit} for update skip locked
-    )
-    update security_events as event set next_attempt_at = ${claim.leaseEnd}
-    from due where event.id = due.id
-    returning event.id, type, user_id as "userId", actor_id as "actorId", person, actor_role as "actorRole",
+/** Takes events that are due. */
+export function claimDueEvents(sql: Sql, claim: Claim): Promise<SecurityEvent[]> {
+  const table = {
+    name: "security_events",
+    waiting: sql`recorded_at is null`,
+    columns: sql`
+      claimed.id, type, user_id as "userId", actor_id as "actorId", person, actor_role as "actorRole",
       session_id as "sessionId", reason, error_code as "errorCode", ip, user_agent as "userAgent",
-      request_id as "requestId", trace_id as "traceId", occurred_at as "occurredAt",
-      erased_email as "erasedEmail"
-  `;
+      request_id as "requestId", trace_id as "traceId", occurred_at as "occurredAt", erased_email as "erasedEmail"
+    `,
+  };
+  return claimDue<SecurityEvent>(sql, table, claim);
 }
 
 export async function markEventRecorded(sql: Sql, id: string, now: Date): Promise<void> {

@@ -25,7 +25,7 @@ import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
 import { setEmail } from "../users/account-store.ts";
 import { toAuditEvent } from "./security-event-audit.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
-import { SecurityEventWorker } from "./security-event-worker.ts";
+import { createSecurityEventWorker } from "./security-event-worker.ts";
 
 const EMAIL = "anna.smith@example.com";
 const PASSWORD = "Password123!";
@@ -71,7 +71,8 @@ function worker(record = async (_event: SecurityEvent): Promise<void> => undefin
   };
   const eraseClaimedEmail = async (email: string) => void erased.push(email);
   const all = { sql, record: note, eraseClaimedEmail, now, logger };
-  return { recorded, erased, poll: () => new SecurityEventWorker(all, createMetrics("test")).poll() };
+  const delivering = createSecurityEventWorker(all, createMetrics("test"));
+  return { recorded, erased, poll: () => delivering.poll(), cleanUp: () => delivering.cleanUp() };
 }
 
 test("the age of the oldest event that the audit log has not taken is shown, as token-service shows its own", async () => {
@@ -82,7 +83,7 @@ test("the age of the oldest event that the audit log has not taken is shown, as 
     if (isAway) throw new Error("away");
   };
   const eraseClaimedEmail = async () => undefined;
-  const delivering = new SecurityEventWorker({ sql, record, eraseClaimedEmail, now, logger }, metrics);
+  const delivering = createSecurityEventWorker({ sql, record, eraseClaimedEmail, now, logger }, metrics);
   const lag = async () => /^gatehouse_outbox_lag_seconds\{.*\} (\S+)$/m.exec(await metrics.render())?.[1];
   await endUserSessions(deps, userId, asAdmin());
   await delivering.poll();
@@ -219,8 +220,11 @@ test("events reach the audit log once, those of a log that was away later, and a
   await later.poll();
   await later.poll();
   expect(later.recorded.map(({ type }) => type)).toEqual(["sessions_ended"]);
-  nowMs += 24 * 3_600_000 + 1;
-  await later.poll();
+  nowMs += 24 * 3_600_000;
+  await later.cleanUp();
+  expect(await events()).toHaveLength(1);
+  nowMs += 1;
+  await later.cleanUp();
   expect(await events()).toEqual([]);
 });
 

@@ -37,7 +37,7 @@ const enqueue = async (mail = newMail(), now = at(0)) => {
 const claim = (nowS: number, leaseS = 120, limit = 100) =>
   claimDueMails(database.sql, {
     now: at(nowS),
-    leaseEnd: at(nowS + leaseS),
+    leaseMs: leaseS * 1_000,
     createdAfter: at(-1_000),
     templates: ["refresh-reuse"],
     limit,

@@ -1,3 +1,4 @@
+import { type Claim, claimDue } from "../../service-kit/outbox-store.ts";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import type { MailName, NewMail, StrangersMail } from "./mail.ts";
 import { hasNoticeBudget } from "./notice-budget.ts";
@@ -13,15 +14,11 @@ export interface ClaimedMail {
 }
 
 /** Which mails to claim. */
-export interface Claim {
-  now: Date;
-  /** Until then nobody else sends them. */
-  leaseEnd: Date;
+export interface MailClaim extends Claim {
   /** Older ones are to be given up. */
   createdAfter: Date;
   /** The ones this version can write; others wait for the version that asked for them. */
   templates: readonly MailName[];
-  limit: number;
 }
 
 /** A mail that will not be sent. */
@@ -79,22 +76,20 @@ export async function insertUnsentMail(
   `;
 }
 
-/** Takes mails that are due, longest due first: whoever crashes with one leaves it to the next who looks after the lease. */
-export async function claimDueMails(sql: Sql, claim: Claim): Promise<ClaimedMail[]> {
-  return sql<ClaimedMail[]>`
-    with due as materialized (
-      select id from mail_outbox
-      where sent_at is null and given_up_at is null and next_attempt_at <= ${claim.now}
-        and created_at > ${claim.createdAfter} and template = any(${[...claim.templates]})
-      order by next_attempt_at
-      limit ${claim.limit}
-      for update skip locked
-    )
-    update mail_outbox as mail
-    set next_attempt_at = ${claim.leaseEnd}, attempts = mail.attempts + 1
-    from due where mail.id = due.id
-    returning mail.id, mail.template, mail.recipient, mail.data, mail.attempts
-  `;
+/** Takes mails that are due. */
+export function claimDueMails(
+  sql: Sql,
+  { createdAfter, templates, ...claim }: MailClaim,
+): Promise<ClaimedMail[]> {
+  const table = {
+    name: "mail_outbox",
+    waiting: sql`
+      sent_at is null and given_up_at is null and created_at > ${createdAfter} and template = any(${[...templates]})
+    `,
+    columns: sql`claimed.id, template, recipient, data, attempts`,
+    countsAttempts: true,
+  };
+  return claimDue<ClaimedMail>(sql, table, claim);
 }
 
 /** Whatever became of the lease: the server has it. Forgets whom it went to and what it said. */

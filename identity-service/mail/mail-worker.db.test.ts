@@ -11,7 +11,7 @@ import { createLinkTokens } from "./links.ts";
 import { claimDueMails, enqueueMail } from "./mail-outbox-store.ts";
 import { createMailSender, type MailSender } from "./mail-sender.ts";
 import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "./mail-templates.ts";
-import { MailWorker } from "./mail-worker.ts";
+import { createMailWorker } from "./mail-worker.ts";
 
 const START_MS = Date.parse("2031-01-02T03:04:05Z");
 const DAY_S = 86_400;
@@ -72,7 +72,7 @@ function replica(sender: MailSender | undefined, sql: Sql = database.sql) {
   const logLines: string[] = [];
   const logger = createLogger("test", "info", { write: (line) => void logLines.push(line) });
   const metrics = createMetrics("test");
-  const worker = new MailWorker({
+  const worker = createMailWorker({
     sql,
     templates,
     linkTokens,
@@ -91,7 +91,7 @@ function replica(sender: MailSender | undefined, sql: Sql = database.sql) {
 }
 
 /** Starts a worker that polls only when it is woken. */
-function startWithoutPolls(worker: MailWorker): void {
+function startWithoutPolls(worker: ReturnType<typeof createMailWorker>): void {
   vi.useFakeTimers({ toFake: ["setTimeout"] });
   worker.start();
   vi.useRealTimers();
@@ -180,7 +180,7 @@ test("a process dies between claim and send: another sends the mail when the lea
   const id = await enqueue();
   const killed = await claimDueMails(database.sql, {
     now: now(),
-    leaseEnd: new Date(clockMs + 120_000),
+    leaseMs: 120_000,
     createdAfter: new Date(0),
     templates: ["refresh-reuse"],
     limit: 20,

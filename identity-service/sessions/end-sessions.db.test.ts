@@ -8,7 +8,7 @@ import { endOwnSessions } from "../accounts/end-own-sessions.ts";
 import { startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { beginSession } from "./begin-session.ts";
 import { endSessions, owesSessionEnd } from "./end-sessions.ts";
-import { SessionEndWorker } from "./session-end-worker.ts";
+import { createSessionEndWorker } from "./session-end-worker.ts";
 
 let database: TestDatabase;
 let deps: TestDeps;
@@ -36,9 +36,9 @@ const newSession = () => ({
 
 test("what a crash left owed is ended by a worker, when nobody can be at it any more", async () => {
   await owe();
-  await new SessionEndWorker(later(1_999), createMetrics("test")).poll();
+  await createSessionEndWorker(later(1_999), createMetrics("test")).poll();
   expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
-  await new SessionEndWorker(later(2_000), createMetrics("test")).poll();
+  await createSessionEndWorker(later(2_000), createMetrics("test")).poll();
   expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledExactlyOnceWith(
     { userId, exceptSessionId: null, reason: "password_reset", begunBefore: deps.now() },
     expect.anything(),
@@ -58,18 +58,18 @@ test("a worker goes on until token-service has confirmed it, also for an account
   await owe();
   await database.ownerSql`delete from users`;
   deps.tokenService.revokeUserSessions.mockRejectedValue(new DomainError("service_unavailable"));
-  await new SessionEndWorker(later(2_000), createMetrics("test")).poll();
+  await createSessionEndWorker(later(2_000), createMetrics("test")).poll();
   expect(await owed()).toHaveLength(1);
   deps.tokenService.revokeUserSessions.mockResolvedValue([]);
-  await new SessionEndWorker(later(6_999), createMetrics("test")).poll();
+  await createSessionEndWorker(later(6_999), createMetrics("test")).poll();
   expect(await owed()).toHaveLength(1);
-  await new SessionEndWorker(later(7_000), createMetrics("test")).poll();
+  await createSessionEndWorker(later(7_000), createMetrics("test")).poll();
   expect(await owed()).toEqual([]);
 });
 
 test("two workers do not do the same", async () => {
   await owe();
-  await Promise.all([1, 2].map(() => new SessionEndWorker(later(2_000), createMetrics("test")).poll()));
+  await Promise.all([1, 2].map(() => createSessionEndWorker(later(2_000), createMetrics("test")).poll()));
   expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledTimes(1);
 });
 
@@ -111,7 +111,7 @@ test("who logs out everywhere while token-service is away is told so, and the se
   const late = endOwnSessions(deps, { userId, exceptSessionId: "" }, newCallContext());
   await expect(late).rejects.toMatchObject({ code: "service_unavailable" });
   expect(await owed()).toHaveLength(1);
-  await new SessionEndWorker(later(2_000), createMetrics("test")).poll();
+  await createSessionEndWorker(later(2_000), createMetrics("test")).poll();
   expect(await owed()).toEqual([]);
 });
 

@@ -35,18 +35,16 @@ export async function owesSessionEnd(
 /**
  * Ends what `owesSessionEnd` wrote down. When this resolves, token-service has committed it.
  *
- * @param end.isLate the user may have begun sessions since the cause, with credentials that are good: those stay.
  * @returns the ids of the sessions that ended.
  * @throws {DomainError} `service_unavailable`; then the worker goes on with it.
  */
 export async function endSessions(
   deps: EndSessionsDeps,
-  { isLate = false, ...end }: SessionEnd & { isLate?: boolean },
+  end: SessionEnd,
   context: CallContext,
 ): Promise<readonly string[]> {
-  const { userId, exceptSessionId, reason, createdAt } = end;
-  const which = { userId, exceptSessionId, reason, ...(isLate && { begunBefore: createdAt }) };
-  const ended = await deps.tokenService.revokeUserSessions(which, context);
+  const { userId, exceptSessionId, reason } = end;
+  const ended = await deps.tokenService.revokeUserSessions({ userId, exceptSessionId, reason }, context);
   try {
     await deleteSessionEnd(deps.sql, end.id);
   } catch (error) {

@@ -6,7 +6,7 @@ import { createTestDatabase, type TestDatabase } from "../../tests/support/postg
 import { register } from "../accounts/register.ts";
 import { createMailSender } from "../mail/mail-sender.ts";
 import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "../mail/mail-templates.ts";
-import { MailWorker } from "../mail/mail-worker.ts";
+import { createMailWorker } from "../mail/mail-worker.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { startTestSmtp } from "../testing/test-smtp.ts";
 import { notifyRefreshReuse, type RefreshReuse } from "./notify-refresh-reuse.ts";
@@ -68,7 +68,7 @@ test("one event told fifty times at once, to processes that send what they are t
   const { templates } = loadMailTemplates(BUILT_IN_MAIL_TEMPLATES);
   const replicas = Array.from({ length: 2 }, () => {
     const options = { ...deps, templates, sender, random: () => 0, metrics: createMetrics("test") };
-    return new MailWorker(options);
+    return createMailWorker(options);
   });
   const told = event();
   try {

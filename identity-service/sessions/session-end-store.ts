@@ -1,3 +1,4 @@
+import { type Claim, claimDue } from "../../service-kit/outbox-store.ts";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
 /** Sessions of a user that have to end. */
@@ -29,21 +30,16 @@ export async function insertSessionEnd(
   await tx`update users set session_epoch = session_epoch + 1 where id = ${end.userId}`;
 }
 
-/** Takes ends that are due until `leaseEnd`, oldest first. */
-export async function claimSessionEnds(
-  sql: Sql,
-  claim: { now: Date; leaseEnd: Date; limit: number },
-): Promise<SessionEnd[]> {
-  return sql<SessionEnd[]>`
-    with due as materialized (
-      select id from session_ends where next_attempt_at <= ${claim.now}
-      order by next_attempt_at limit ${claim.limit} for update skip locked
-    )
-    update session_ends as ended set next_attempt_at = ${claim.leaseEnd}
-    from due where ended.id = due.id
-    returning ended.id, ended.user_id as "userId", ended.except_session_id as "exceptSessionId", ended.reason,
-      ended.created_at as "createdAt"
-  `;
+/** Takes ends that are due. */
+export function claimSessionEnds(sql: Sql, claim: Claim): Promise<SessionEnd[]> {
+  const table = {
+    name: "session_ends",
+    waiting: sql`true`,
+    columns: sql`
+      claimed.id, user_id as "userId", except_session_id as "exceptSessionId", reason, created_at as "createdAt"
+    `,
+  };
+  return claimDue<SessionEnd>(sql, table, claim);
 }
 
 /** Token-service has confirmed it. */

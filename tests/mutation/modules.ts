@@ -217,10 +217,18 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
     mutate: [
       "service-kit/connection-pool.ts",
       "service-kit/database-socket.ts",
+      "service-kit/database-failure.ts",
       "service-kit/postgres.ts",
       "service-kit/within-deadline.ts",
     ],
-    tests: testsIn("service-kit", "connection-pool", "database-socket", "postgres", "within-deadline"),
+    tests: testsIn(
+      "service-kit",
+      "connection-pool",
+      "database-failure",
+      "database-socket",
+      "postgres",
+      "within-deadline",
+    ),
   },
   verifier: {
     mutate: ["cli/audit-verifier/*.ts", "!cli/audit-verifier/*.test.ts", "!cli/audit-verifier/*.fixture.ts"],
