@@ -481,6 +481,19 @@ test("close leaves on the disk what nobody has acknowledged", async () => {
   expect(disk.files.size).toBe(1);
 });
 
+test("close tries a disk again that has just failed", async () => {
+  await start();
+  disk.failing.set("create", "EIO");
+  service.state = "silent";
+  recorder.enqueue(sampleOutcome());
+  await vi.advanceTimersByTimeAsync(SPOOL_AFTER_MS + 100);
+  expect(spoolLines).toEqual([[50, expect.stringContaining("cannot be written")]]);
+  disk.failing.clear();
+  const closed = outcomeOf(recorder.close(0));
+  await vi.advanceTimersByTimeAsync(10);
+  expect([closed.state, disk.files.size]).toEqual(["resolved", 1]);
+});
+
 test("what goes through the spool is counted", async () => {
   await startAway();
   await durable(record());

@@ -31,12 +31,15 @@ let streams: FakeStream[];
 let metrics: Metrics;
 let recorder: Recorder;
 let stalls: number;
+/** Whether new streams take more after a message. */
+let newStreamsAccept: boolean;
 /** Parsed log lines. */
 let lines: Record<string, unknown>[];
 
 beforeEach(() => {
   vi.useFakeTimers();
   streams = [];
+  newStreamsAccept = true;
   stalls = 0;
   lines = [];
 });
@@ -181,6 +184,25 @@ test("nothing more is sent while the stream is backed up", async () => {
   expect(latest().sent()).toEqual([1]);
   latest().accepts = true;
   latest().drain();
+  expect(latest().sent()).toEqual([1, 2]);
+});
+
+test("a stream that its first message backs up gets more once it has answered and drained, in either order", async () => {
+  newStreamsAccept = false;
+  start();
+  recorder.enqueue(sampleOutcome());
+  await turn();
+  latest().acknowledge(0);
+  expect(latest().sent()).toEqual([]);
+  latest().drain();
+  expect(latest().sent()).toEqual([1]);
+  latest().end();
+  await vi.advanceTimersByTimeAsync(1_000);
+  recorder.enqueue(sampleOutcome());
+  await turn();
+  latest().drain();
+  expect(latest().sent()).toEqual([1]);
+  latest().acknowledge(1);
   expect(latest().sent()).toEqual([1, 2]);
 });
 
@@ -412,7 +434,7 @@ function fakeStream(handlers: RecordStreamHandlers): FakeStream {
   return {
     requests,
     isCancelled: false,
-    accepts: true,
+    accepts: newStreamsAccept,
     sent: () => requests.flatMap(({ entries }) => entries.map(({ sequence }) => sequence)),
     acknowledge: (sequence) => handlers.onAcknowledged(sequence),
     drain: () => handlers.onDrain(),

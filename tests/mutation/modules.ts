@@ -176,9 +176,12 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   recorder: {
     mutate: [
+      "audit-client/entry-backlog.ts",
+      "audit-client/record-connection.ts",
       "audit-client/recorder.ts",
       "audit-client/resend-run.ts",
       "audit-client/retry-delay.ts",
+      "audit-client/spool-queue.ts",
       "audit-client/unacknowledged-queue.ts",
     ],
     tests: testsIn("audit-client", "recorder", "resend-run", "retry-delay", "unacknowledged-queue"),

@@ -1,0 +1,111 @@
+import type { Logger } from "../service-kit/logger.ts";
+import type { RecorderMetrics } from "./recorder-metrics.ts";
+import type { Spool } from "./spool.ts";
+import type { SpoolRecord } from "./spool-record.ts";
+
+const RETRY_MS = 1_000;
+
+/** The unacknowledged entries of a process that are on the disk: consecutive, and older than those in memory. */
+export class SpoolQueue {
+  readonly #spool: Spool;
+  readonly #metrics: RecorderMetrics;
+  readonly #logger: Logger;
+  /** Both inclusive. Empty if the first is past the last. */
+  #range = { first: 1, last: 0 };
+  #acknowledgedUpTo = 0;
+  /** When the disk last failed; undefined while it can be written. Monotonic, in milliseconds. */
+  #failedMs: number | undefined;
+
+  constructor(spool: Spool, metrics: RecorderMetrics, logger: Logger) {
+    this.#spool = spool;
+    this.#metrics = metrics;
+    this.#logger = logger;
+  }
+
+  /** The oldest entry; infinite if there is none. */
+  get first(): number {
+    return this.#isEmpty ? Number.POSITIVE_INFINITY : this.#range.first;
+  }
+
+  get freeBytes(): number {
+    return this.#spool.freeBytes;
+  }
+
+  get hasFailed(): boolean {
+    return this.#failedMs !== undefined;
+  }
+
+  /** Whether the disk works, or its last failure is old enough to try again. */
+  get mayWrite(): boolean {
+    return this.#failedMs === undefined || performance.now() - this.#failedMs >= RETRY_MS;
+  }
+
+  get #isEmpty(): boolean {
+    return this.#range.first > this.#range.last;
+  }
+
+  /** Lets the next write be tried at once. */
+  forgetFailure(): void {
+    this.#failedMs = undefined;
+  }
+
+  /** Resolves once the entries, which follow on the last ones, are durable. @throws what the disk throws. */
+  async append(records: readonly SpoolRecord[]): Promise<void> {
+    try {
+      await this.#spool.append(records);
+    } catch (error) {
+      this.#noteFailure(error);
+      throw error;
+    }
+    if (this.hasFailed) this.#logger.info("the spool can be written again");
+    this.#failedMs = undefined;
+    if (this.#isEmpty) {
+      this.#range.first = records[0]?.sequence ?? 0;
+      this.#logger.warn("audit-service does not answer in time; entries go to the spool");
+    }
+    this.#range.last = records.at(-1)?.sequence ?? 0;
+    this.#metrics.spooled.inc(records.length);
+    this.#release();
+  }
+
+  /** Removes entries that are acknowledged, also those that are being written. */
+  acknowledge(upTo: number): void {
+    this.#acknowledgedUpTo = Math.max(this.#acknowledgedUpTo, upTo);
+    this.#release();
+  }
+
+  /** At most `limit` entries. The first is a later one if there is damage. @returns undefined if the disk fails. */
+  async read(from: number, limit: number): Promise<SpoolRecord[] | undefined> {
+    return this.#spool.read(from, limit).catch((error: unknown) => {
+      this.#metrics.spoolErrors.inc();
+      this.#logger.error({ err: error }, "the spool cannot be read; it is tried again");
+      return undefined;
+    });
+  }
+
+  /** Leaves out damaged entries. @param to the next one that can be read; undefined if there is none. */
+  skip(to: number | undefined): void {
+    this.#range.first = to ?? this.#range.last + 1;
+  }
+
+  #release(): void {
+    const upTo = Math.min(this.#acknowledgedUpTo, this.#range.last);
+    if (upTo < this.#range.first) return;
+    this.#metrics.drained.inc(upTo + 1 - this.#range.first);
+    this.#range.first = upTo + 1;
+    if (this.#isEmpty) this.#logger.info("the spool is drained");
+    this.#spool.release(upTo).catch((error: unknown) => {
+      // The next process sends again what stays, and it is stored once.
+      this.#metrics.spoolErrors.inc();
+      this.#logger.error({ err: error }, "a spool file cannot be removed");
+    });
+  }
+
+  #noteFailure(error: unknown): void {
+    if (!this.hasFailed) {
+      this.#logger.error({ err: error }, "the spool cannot be written; changing calls are refused");
+    }
+    this.#failedMs = performance.now();
+    this.#metrics.spoolErrors.inc();
+  }
+}
