@@ -4,7 +4,7 @@
  *
  *   npm run bench:login-timing
  */
-import { throttleLogin } from "../identity-service/login/throttle-login.ts";
+import { logIn } from "../identity-service/login/log-in.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { identityDeps, plantUsers } from "./support/identity.ts";
 import { printTimes, sampleClasses } from "./support/times.ts";
@@ -40,7 +40,7 @@ async function sample(name: Class, index: number): Promise<number> {
   const attempt = { email: emailOf(name, index), password: "not the password", ...from };
   const context = newCallContext({ budgetMs: 60_000 });
   const startedMs = performance.now();
-  await throttleLogin(deps, attempt, context).then(
+  await logIn(deps, attempt, context).then(
     () => Promise.reject(new Error("let in")),
     () => undefined,
   );

@@ -25,7 +25,6 @@ import { withCheckedIds } from "./check-ids.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
 import { createCountLogin } from "./login/count-logins.ts";
-import { deleteEndedLogins } from "./login/delete-ended-logins.ts";
 import { createNoteFailedLogin } from "./login/note-failed-login.ts";
 import { createAfterAnswer } from "./mail/after-answer.ts";
 import { deleteOldLinks } from "./mail/delete-old-links.ts";
@@ -66,7 +65,7 @@ const EVENT_RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
 /** Of what stored hashes cost: it changes as users log in. */
 const COST_SAMPLING_INTERVAL_MS = 10 * 60_000;
-const CLEAN_UP_INTERVAL_MS = 10 * 60_000;
+const LINK_CLEANING_INTERVAL_MS = 10 * 60_000;
 /**
  * After the pass at the start: for what a replica with the keys the other way round has written meanwhile. Not shorter, or
  * such a replica would undo the work of this one again and again while they are exchanged.
@@ -269,18 +268,31 @@ const securityEventWorker = createSecurityEventWorker(
 );
 securityEventWorker.start();
 lifecycle.onStop("security events", () => securityEventWorker.stop());
-const cleanUps = {
-  links: () => deleteOldLinks(deps),
-  "ended logins": () => deleteEndedLogins(deps),
-  "wrong codes": () => deleteOldWrongCodes(deps),
-  networks: () => forgetOldNetworks(deps),
-  "mail counts": () => deleteOldMailCounts(deps),
-  "unused accounts": () => deleteUnusedAccounts(deps),
-  flows: () => deleteExpiredOAuth(deps),
-};
-for (const [what, cleanUp] of Object.entries(cleanUps)) {
-  lifecycle.onStop(`clean-up of ${what}`, repeat(what, CLEAN_UP_INTERVAL_MS, cleanUp, logger).stop);
-}
+const linkCleaning = repeat("links", LINK_CLEANING_INTERVAL_MS, () => deleteOldLinks(deps), logger);
+lifecycle.onStop("link cleaning", () => linkCleaning.stop());
+const codeCleaning = repeat(
+  "wrong codes",
+  LINK_CLEANING_INTERVAL_MS,
+  () => deleteOldWrongCodes(deps),
+  logger,
+);
+lifecycle.onStop("wrong code cleaning", () => codeCleaning.stop());
+const networkCleaning = repeat("networks", LINK_CLEANING_INTERVAL_MS, () => forgetOldNetworks(deps), logger);
+lifecycle.onStop("network cleaning", () => networkCleaning.stop());
+const mailCleaning = repeat(
+  "mail counts",
+  LINK_CLEANING_INTERVAL_MS,
+  () => deleteOldMailCounts(deps),
+  logger,
+);
+lifecycle.onStop("mail count cleaning", () => mailCleaning.stop());
+const accountCleaning = repeat(
+  "unused accounts",
+  LINK_CLEANING_INTERVAL_MS,
+  () => deleteUnusedAccounts(deps),
+  logger,
+);
+lifecycle.onStop("unused accounts", () => accountCleaning.stop());
 const costSampling = repeat(
   "costs of stored hashes",
   COST_SAMPLING_INTERVAL_MS,
@@ -289,6 +301,8 @@ const costSampling = repeat(
 );
 costSampling.runSoon();
 lifecycle.onStop("cost sampling", () => costSampling.stop());
+const oauthCleaning = repeat("flows", LINK_CLEANING_INTERVAL_MS, () => deleteExpiredOAuth(deps), logger);
+lifecycle.onStop("flow cleaning", () => oauthCleaning.stop());
 
 await serveRpc(service, config, (server) => {
   server.add(IdentityServiceService, IDENTITY_CALLERS, withCheckedIds(createIdentityRpc(deps)));

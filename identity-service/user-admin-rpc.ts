@@ -30,7 +30,7 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
   unlockUser: administrators,
 };
 
-/** Adapts UserAdminService to use cases. Holds no logic: decode, call, encode. */
+/** Adapts UserAdminService to use cases. Each method decodes, calls one use case and encodes. */
 export function createUserAdminRpc(
   deps: SetUserAccessDeps & ResetUserMfaDeps & DeleteUserDeps,
   recordReading: RecordReading,

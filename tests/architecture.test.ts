@@ -192,6 +192,29 @@ test("generated code is imported by adapters only; of the gateway by its clients
   expect(found).toEqual([]);
 });
 
+test("an RPC adapter of identity-service decodes, calls one use case and encodes", () => {
+  const adapters = sourceFiles("identity-service").filter(({ path }) =>
+    /^identity-service\/[\w-]+-rpc\.ts$/.test(path),
+  );
+  expect(adapters.length).toBeGreaterThan(4);
+  const isLogic = (target: string) => /-store\.ts$|\/metrics\.ts$|\/postgres\.ts$|\/throttle\//.test(target);
+  // A type of a store's row is what the adapter encodes.
+  const importing = adapters.flatMap(({ path, text }) =>
+    [...text.matchAll(/^import (?!type).*from "([^"]+)";$/gm)]
+      .map(([, target = ""]) => target)
+      .filter(isLogic)
+      .map((target) => `${path} imports ${target}`),
+  );
+  const calling = adapters.flatMap(({ path, text }) => {
+    const own = text.replaceAll(/^ {4}\.\.\.create.*$/gm, "");
+    const methods = own.split(/^ {4}(?=\w+: (?:async )?\()/m).slice(1);
+    return methods
+      .filter((method) => (method.split(/^ {2}\}/m)[0]?.match(/\b[a-z]\w+\(deps\b/g) ?? []).length !== 1)
+      .map((method) => `${path}: ${method.split(":")[0]}`);
+  });
+  expect([...importing, ...calling]).toEqual([]);
+});
+
 test("SQL is in stores only", () => {
   const sql = /(?:sql|tx|connection)(?:<[^`]*>)?`|\.unsafe\(/;
   const inKit = ["service-kit/migrate.ts", "service-kit/postgres.ts", "service-kit/connection-pool.ts"];

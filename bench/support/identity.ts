@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
+import { createCountLogin } from "../../identity-service/login/count-logins.ts";
 import { createHashQueue } from "../../identity-service/passwords/hash-queue.ts";
 import { createHashShare } from "../../identity-service/passwords/hash-share.ts";
 import { createPasswordHasher } from "../../identity-service/passwords/password-hasher.ts";
@@ -40,6 +41,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     hashShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
     digestNetwork: createNetworkDigests(randomBytes(32)),
+    countLogin: createCountLogin(metrics),
     noteFailedLogin: () => undefined,
     tellOwnerOfGuesses: () => undefined,
     tokenService: {

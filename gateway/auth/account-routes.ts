@@ -16,7 +16,7 @@ import {
   passwordField,
   tempTokenField,
 } from "./body-fields.ts";
-import { loginAnswer } from "./login-answer.ts";
+import { loginAnswer, resultOf } from "./login-answer.ts";
 
 const EmailBody = z.strictObject({ email: emailField });
 const ChangePasswordBody = z.strictObject({ currentPassword: passwordField, newPassword: newPasswordField });
@@ -87,8 +87,8 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     codes: ["password_change_token_invalid", "password_unchanged", ...newPasswordCodes, "busy"],
     handler: async (request, reply) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      const { completed } = await identity.changePasswordAtLogin(attempt, request.call);
-      return loginAnswer(request, reply, completed && { $case: "completed", value: completed });
+      const answer = await identity.changePasswordAtLogin(attempt, request.call);
+      return loginAnswer(request, reply, resultOf(answer));
     },
   });
 

@@ -1,7 +1,9 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type {
+  ChangePasswordAtLoginResponse,
   CompletedLogin,
-  LoginResponse,
+  CompleteMfaLoginResponse,
+  LoginResult,
 } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { TokenPair } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { keepDeviceToken } from "../edge/device-cookie.ts";
@@ -9,7 +11,7 @@ import { success } from "../edge/envelope.ts";
 import { toUser } from "./answer-fields.ts";
 
 /** The answer of every step of a login: the session, or what is missing. Who it is goes into the audit log. */
-export function loginAnswer(request: FastifyRequest, reply: FastifyReply, result: LoginResponse["result"]) {
+export function loginAnswer(request: FastifyRequest, reply: FastifyReply, result: LoginResult["result"]) {
   if (result?.$case === "mfaChallenge") {
     const { tempToken, methods, userId } = result.value;
     request.provenActor = { userId };
@@ -24,6 +26,16 @@ export function loginAnswer(request: FastifyRequest, reply: FastifyReply, result
   keepDeviceToken(request, reply, deviceToken);
   request.provenActor = actor;
   return success({ ...tokenResponse(tokens), user }, "Logged in.");
+}
+
+/** What a later step of a login came to. An identity-service of the version before says it in fields of their own. */
+export function resultOf(
+  answer: CompleteMfaLoginResponse | ChangePasswordAtLoginResponse,
+): LoginResult["result"] {
+  if (answer.result !== undefined) return answer.result.result;
+  if ("passwordChange" in answer && answer.passwordChange !== undefined)
+    return { $case: "passwordChange", value: answer.passwordChange };
+  return answer.completed && { $case: "completed", value: answer.completed };
 }
 
 /** @throws if there is no session in it: a result that this version does not know does not log in. */

@@ -9,7 +9,7 @@ import { answersWith } from "../routing/route-docs.ts";
 import { deviceHeader, loginAnswers, loginHeaders } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { passwordField, tempTokenField } from "./body-fields.ts";
-import { loginAnswer } from "./login-answer.ts";
+import { loginAnswer, resultOf } from "./login-answer.ts";
 
 /** Six digits, or a recovery code: 16 letters and digits, between which may be spaces and dashes. */
 const CODE = /^(?:[0-9]{6}|[A-Za-z2-7](?:[ \p{Pd}]{0,3}[A-Za-z2-7]){15})$/u;
@@ -52,12 +52,8 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     codes: ["mfa_code_invalid", "mfa_token_invalid"],
     handler: async (request, reply) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      const { completed, passwordChange } = await identity.completeMfaLogin(attempt, request.call);
-      const result =
-        passwordChange === undefined
-          ? completed && { $case: "completed" as const, value: completed }
-          : { $case: "passwordChange" as const, value: passwordChange };
-      return loginAnswer(request, reply, result);
+      const answer = await identity.completeMfaLogin(attempt, request.call);
+      return loginAnswer(request, reply, resultOf(answer));
     },
   });
 

@@ -44,7 +44,8 @@ export function oauthEnd(
       return { location: withFragment(returnTo, { linked: provider }), actor: { userId } };
     }
     default: {
-      const code = result?.value ?? "";
+      // A result that this version does not know is refused too.
+      const code = result?.$case === "errorCode" ? result.value : "";
       const refused = isErrorCode(code) ? code : "oauth_failed";
       return { location: withFragment(returnTo, { error: refused }), actor: null, refused };
     }

@@ -5,7 +5,7 @@ import { newCallContext } from "../../service-kit/call-context.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { completeMfaLogin } from "../login/complete-mfa-login.ts";
-import { login } from "../login/login.ts";
+import { logIn as logInWith } from "../login/log-in.ts";
 import type { MailName } from "../mail/mail.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
@@ -33,6 +33,8 @@ import { verifyEmail } from "./verify-email.ts";
 /** Enough for tests that are not about hashing: there are some two thousand hashes here. */
 const CHEAP = { memoryKib: 64, iterations: 1, parallelism: 1 };
 const FROM = { clientIp: "192.0.2.1", userAgent: "test" };
+/** Where a login comes from: on a device that is not known. */
+const NEW_DEVICE = { ...FROM, deviceToken: "" };
 const THEIRS = "the attacker's password";
 const OWN = "the owner's password 42";
 const VERIFIER = randomBytes(32).toString("base64url");
@@ -111,7 +113,7 @@ async function depart({ name = "demo", codeChallenge = "", linkTo }: FlowOptions
       iss: "",
       error: "",
     };
-    return (await completeOAuthLogin(deps, { ...arrival, ...FROM }, context())).result;
+    return (await completeOAuthLogin(deps, { ...arrival, ...NEW_DEVICE }, context())).result;
   };
 }
 const linkedAs = async (options: FlowOptions, subject: string, email: string) =>
@@ -143,7 +145,8 @@ async function enableMfa(
   const request = { userId, sessionId: deps.newId(), code: totp(secret, -1), ...FROM };
   return { secret, recoveryCodes: (await confirmTotpEnrollment(deps, request, context())).recoveryCodes };
 }
-const logIn = (email: string, password: string) => login(deps, { email, password, ...FROM }, context());
+const logIn = (email: string, password: string) =>
+  logInWith(deps, { email, password, ...NEW_DEVICE }, context());
 async function resetTo(email: string, newPassword: string) {
   await forgotPassword(deps, { email });
   await resetPassword(deps, { token: await mailed(email, "reset-password"), newPassword }, context());
@@ -179,14 +182,14 @@ const refused = () => ({ kind: "refused" }) as const;
 const ATTACKS = {
   async session({ victim, leftovers }: Squatted) {
     const result = await logIn(victim, THEIRS);
-    if ("pending" in result) {
-      const { tempToken } = result.pending;
+    if (result.kind === "mfaChallenge") {
+      const { tempToken } = result;
       leftovers.push([
         "a login that waits for its code",
         () => isIn(passWith(tempToken, secrets.get(victim))),
       ]);
     }
-    if (!("tokens" in result)) return;
+    if (result.kind !== "completed") return;
     leftovers.push(["a session", async () => sessions.get(result.tokens.sessionId)?.isLive === true]);
   },
   async link({ userId, evil, subject, leftovers }: Squatted) {
@@ -200,8 +203,8 @@ const ATTACKS = {
     ]);
     const codeFlow = await depart({ codeChallenge: challengeOf(VERIFIER) });
     const coded = await codeFlow(subject, evil);
-    if (coded.kind !== "code" || coded.userId !== userId) return;
-    const request = { code: coded.code, codeVerifier: VERIFIER, ...FROM };
+    if (coded.kind !== "oneTimeCode" || coded.userId !== userId) return;
+    const request = { code: coded.code, codeVerifier: VERIFIER, ...NEW_DEVICE };
     leftovers.push(["a one-time code", () => isIn(exchangeOAuthCode(deps, request, context()))]);
   },
   async mfa({ userId, victim, leftovers }: Squatted) {
@@ -228,7 +231,7 @@ const secrets = new Map<string, { secret: string; recoveryCodes: string[] }>();
 
 function passWith(tempToken: string, factor: { recoveryCodes: string[] } | undefined) {
   const [code = ""] = factor?.recoveryCodes ?? [];
-  return completeMfaLogin(deps, { tempToken, code, ...FROM }, context());
+  return completeMfaLogin(deps, { tempToken, code, ...NEW_DEVICE }, context());
 }
 async function hasFactor(userId: string): Promise<boolean> {
   const rows = await database.ownerSql`select from totp_credentials where user_id = ${userId}`;
@@ -245,13 +248,13 @@ const PROOFS = {
   async provider({ victim }: Squatted) {
     const result = await linkedAs({}, `owner of ${victim}`, victim);
     if (result.kind !== "completed") throw new Error(JSON.stringify(result));
-    return result.login;
+    return result;
   },
   async "provider, by code"({ victim }: Squatted) {
     const flow = await depart({ codeChallenge: challengeOf(VERIFIER) });
     const result = await flow(`owner of ${victim}`, victim);
-    if (result.kind !== "code") throw new Error(JSON.stringify(result));
-    return exchangeOAuthCode(deps, { code: result.code, codeVerifier: VERIFIER, ...FROM }, context());
+    if (result.kind !== "oneTimeCode") throw new Error(JSON.stringify(result));
+    return exchangeOAuthCode(deps, { code: result.code, codeVerifier: VERIFIER, ...NEW_DEVICE }, context());
   },
   async "disowning, then a reset"({ victim, userId }: Squatted) {
     await resendVerification(deps, { email: victim });
@@ -269,8 +272,8 @@ async function waysInOf({ victim, evil, userId, subject, leftovers }: Squatted):
   for (const [name, attempt] of leftovers) if (await attempt()) worked.push(name);
   if (await isIn(logIn(victim, THEIRS))) worked.push("the password");
   const arrived = await linkedAs({}, subject, evil);
-  if (arrived.kind === "completed" && arrived.login.user.id === userId) worked.push("the identity");
-  if (arrived.kind === "pending" && arrived.pending.userId === userId) worked.push("the identity");
+  if (arrived.kind === "completed" && arrived.user.id === userId) worked.push("the identity");
+  if (arrived.kind === "mfaChallenge" && arrived.userId === userId) worked.push("the identity");
   const linking = await codeOf(depart({ name: "other", linkTo: { userId, password: THEIRS } }));
   if (linking === "done") worked.push("linking");
   return worked;
@@ -346,17 +349,17 @@ describe("what the owner makes after the proof stays", () => {
       await age(userId);
       // Whoever has the mailbox, and nothing else, in each way that there is.
       await resetTo(victim, "of the mailbox's thief");
-      expect(await logIn(victim, "of the mailbox's thief")).toHaveProperty("pending");
+      expect(await logIn(victim, "of the mailbox's thief")).toHaveProperty("kind", "mfaChallenge");
       expect(await linkedAs({}, `thief of ${victim}`, victim)).toMatchObject(
-        proof.startsWith("provider") ? { kind: "refused", code: "link_required" } : { kind: "pending" },
+        proof.startsWith("provider") ? { kind: "refused", code: "link_required" } : { kind: "mfaChallenge" },
       );
       const verifications = await verificationsOf(victim);
       await resendVerification(deps, { email: victim });
       expect(await verificationsOf(victim)).toBe(verifications);
       expect(await hasFactor(userId)).toBe(true);
       const pending = await linkedAs({ name: "other" }, `other of ${victim}`, "x@example.com");
-      if (pending.kind !== "pending") throw new Error(JSON.stringify(pending));
-      expect(await isIn(passWith(pending.pending.tempToken, { recoveryCodes }))).toBe(true);
+      if (pending.kind !== "mfaChallenge") throw new Error(JSON.stringify(pending));
+      expect(await isIn(passWith(pending.tempToken, { recoveryCodes }))).toBe(true);
     },
   );
 });
@@ -367,10 +370,10 @@ describe("whose verification it is", () => {
     const token = await mailed(email, "verify-email");
     await verifyEmail(deps, { token, sessionUserId: "", password: THEIRS, clientIp: "" }, context());
     await enableMfa(userId, THEIRS);
-    expect(await linkedAs({}, `owner of ${email}`, email)).toMatchObject({ kind: "pending" });
+    expect(await linkedAs({}, `owner of ${email}`, email)).toMatchObject({ kind: "mfaChallenge" });
     await resetTo(email, OWN);
     expect(await hasFactor(userId)).toBe(true);
-    expect(await linkedAs({}, `owner of ${email}`, email)).toMatchObject({ kind: "pending" });
+    expect(await linkedAs({}, `owner of ${email}`, email)).toMatchObject({ kind: "mfaChallenge" });
   });
 
   test("a click alone keeps the login by password, and the registrant can still prove it", async () => {
@@ -410,7 +413,7 @@ describe("an account of the attacker's own that is to become the victim's", () =
     expect(await codeOf(clicked)).toBe("reauthentication_required");
     const own = await linkedAs({}, `owner of ${address}`, address);
     if (own.kind !== "completed") throw new Error(JSON.stringify(own));
-    expect(own.login.user.id).not.toBe(userId);
+    expect(own.user.id).not.toBe(userId);
     const taken = confirmEmailChange(deps, { ...click, sessionUserId: userId, password: THEIRS }, context());
     expect(await codeOf(taken)).toBe("verification_token_invalid");
   });

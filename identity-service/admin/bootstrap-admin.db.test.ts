@@ -3,7 +3,7 @@ import { newCallContext } from "../../service-kit/call-context.ts";
 import { Secret } from "../../service-kit/config.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
-import { login } from "../login/login.ts";
+import { logIn as logInWith } from "../login/log-in.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { bootstrapAdmin } from "./bootstrap-admin.ts";
 
@@ -26,8 +26,8 @@ test("the first administrator is made, proven, and can log in", async () => {
   const deps = await testDeps(database.sql);
   await bootstrapAdmin(deps, ADMIN);
   expect(await users()).toEqual([{ email: "admin@example.com", role: "ADMIN", email_verified: true }]);
-  const attempt = { email: ADMIN.email, password: PASSWORD, ...FROM };
-  expect(await login(deps, attempt, newCallContext({ budgetMs: 60_000 }))).toMatchObject({
+  const attempt = { email: ADMIN.email, password: PASSWORD, ...FROM, deviceToken: "" };
+  expect(await logInWith(deps, attempt, newCallContext({ budgetMs: 60_000 }))).toMatchObject({
     user: { role: "ADMIN" },
   });
 });

@@ -6,7 +6,7 @@ import { createMetrics } from "../../service-kit/metrics.ts";
 import { connectPostgres, transaction } from "../../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
-import { login } from "../login/login.ts";
+import { logIn as logInWith } from "../login/log-in.ts";
 import { createSessionEndWorker } from "../sessions/session-end-worker.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { lockActiveAdmins } from "../users/account-store.ts";
@@ -232,8 +232,8 @@ test("a login that read `active` before a disable has no session after it", asyn
       userId: session.userId,
     };
   });
-  const attempt = { ...registration, clientIp: "", userAgent: "" };
-  expect(await codeOf(login(deps, attempt, context()))).toBe("invalid_credentials");
+  const attempt = { ...registration, clientIp: "", userAgent: "", deviceToken: "" };
+  expect(await codeOf(logInWith(deps, attempt, context()))).toBe("invalid_credentials");
   expect(deps.tokenService.revokeSession).toHaveBeenCalledWith(
     expect.objectContaining({ sessionId: "late" }),
     expect.anything(),

@@ -16,7 +16,7 @@ import { resetUserMfa } from "../admin/reset-user-mfa.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
 import { createIdentityRpc } from "../identity-rpc.ts";
 import { completeMfaLogin } from "../login/complete-mfa-login.ts";
-import { login } from "../login/login.ts";
+import { logIn as logInWith } from "../login/log-in.ts";
 import { createNoteFailedLogin } from "../login/note-failed-login.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
@@ -30,6 +30,8 @@ import { createSecurityEventWorker } from "./security-event-worker.ts";
 const EMAIL = "anna.smith@example.com";
 const PASSWORD = "Password123!";
 const FROM = { clientIp: "192.0.2.1", userAgent: "curl/8" };
+/** Where a login comes from: on a device that is not known. */
+const NEW_DEVICE = { ...FROM, deviceToken: "" };
 const ADMIN = {
   userId: "019a0000-0000-7000-8000-0000000000ad",
   role: "ADMIN",
@@ -162,10 +164,10 @@ test("the second factor, its recovery codes and its wrong codes name whose they 
   const code = () => generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
   const confirmation = { userId, sessionId: deps.newId(), code: code(), ...FROM };
   const { recoveryCodes } = await confirmTotpEnrollment(deps, confirmation, context());
-  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
-  if (!("pending" in result)) throw new Error("not asked for a code");
-  const { tempToken } = result.pending;
-  const verify = (typed = "") => completeMfaLogin(deps, { tempToken, code: typed, ...FROM }, context());
+  const result = await logInWith(deps, { email: EMAIL, password: PASSWORD, ...NEW_DEVICE }, context());
+  if (result.kind !== "mfaChallenge") throw new Error("not asked for a code");
+  const { tempToken } = result;
+  const verify = (typed = "") => completeMfaLogin(deps, { tempToken, code: typed, ...NEW_DEVICE }, context());
   await expect(verify("000000")).rejects.toMatchObject({ code: "mfa_code_invalid" });
   await verify(recoveryCodes[0]);
   await resetUserMfa(deps, userId, asAdmin());
@@ -204,7 +206,7 @@ test("an event is there with its effect or not at all", async () => {
   } finally {
     await database.ownerSql`grant insert on security_events to gatehouse_identity`;
   }
-  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  const result = await logInWith(deps, { email: EMAIL, password: PASSWORD, ...NEW_DEVICE }, context());
   expect(result).toHaveProperty("tokens");
 });
 
@@ -312,9 +314,9 @@ test("a wrong second factor names nobody as who typed it", async () => {
   const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
   await confirmTotpEnrollment(deps, { userId, sessionId: ADMIN.sessionId, code, ...FROM }, context());
   await database.ownerSql`truncate security_events`;
-  const pending = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
-  if (!("pending" in pending)) throw new Error("no second factor was asked for");
-  const attempt = { tempToken: pending.pending.tempToken, code: "000000", ...FROM };
+  const pending = await logInWith(deps, { email: EMAIL, password: PASSWORD, ...NEW_DEVICE }, context());
+  if (pending.kind !== "mfaChallenge") throw new Error("no second factor was asked for");
+  const attempt = { tempToken: pending.tempToken, code: "000000", ...NEW_DEVICE };
   await expect(completeMfaLogin(deps, attempt, context())).rejects.toMatchObject({
     code: "mfa_code_invalid",
   });

@@ -1,6 +1,6 @@
 import type { Sql } from "../../service-kit/postgres.ts";
 import { MFA_METHODS, type MfaMethod } from "../mfa/check-mfa-code.ts";
-import { type FirstFactor, insertMfaChallenge } from "../mfa/mfa-store.ts";
+import { deleteEndedChallenges, type FirstFactor, insertMfaChallenge } from "../mfa/mfa-store.ts";
 import { newMfaToken } from "./mfa-token.ts";
 
 export interface BeginMfaChallengeDeps {
@@ -12,13 +12,16 @@ export interface BeginMfaChallengeDeps {
 }
 
 /** A login whose first factor was right and whose code is missing. */
-export interface PendingLogin {
+export interface MfaChallenge {
+  kind: "mfaChallenge";
   /** For `completeMfaLogin` and nothing else. Never logged. */
   tempToken: string;
   methods: readonly MfaMethod[];
   userId: string;
 }
 
+const KEPT_MS = 24 * 3_600_000;
+const MAX_DELETED = 100;
 const MAX_IP_CHARACTERS = 45;
 const MAX_USER_AGENT_CHARACTERS = 512;
 
@@ -38,7 +41,7 @@ export async function beginMfaChallenge(
     clientIp: string;
     userAgent: string;
   },
-): Promise<PendingLogin> {
+): Promise<MfaChallenge> {
   const { userId, firstFactor, sessionEpoch } = login;
   const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);
   const createdAt = deps.now();
@@ -47,5 +50,6 @@ export async function beginMfaChallenge(
   const userAgent = login.userAgent.replaceAll("\0", "").slice(0, MAX_USER_AGENT_CHARACTERS).toWellFormed();
   const challenge = { tokenHash, userId, firstFactor, sessionEpoch, createdAt, expiresAt, ip, userAgent };
   await insertMfaChallenge(deps.sql, challenge);
-  return { tempToken, methods: MFA_METHODS, userId };
+  await deleteEndedChallenges(deps.sql, new Date(createdAt.getTime() - KEPT_MS), MAX_DELETED);
+  return { kind: "mfaChallenge", tempToken, methods: MFA_METHODS, userId };
 }

@@ -4,14 +4,14 @@ import { transaction } from "../../service-kit/postgres.ts";
 import { type HashNewPasswordDeps, hashNewPassword } from "../passwords/hash-new-password.ts";
 import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";
 import { replacePassword } from "../passwords/replace-password.ts";
-import { type BeginSessionDeps, beginSession } from "../sessions/begin-session.ts";
 import { type EndSessionsDeps, endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { User } from "../users/user.ts";
 import { findUser } from "../users/user-store.ts";
-import type { CompletedLogin } from "./login.ts";
+import { type CompleteLoginDeps, completeLogin, type LoginResult } from "./complete-login.ts";
+import type { CountLogin } from "./count-logins.ts";
 import { mfaTokenHash } from "./mfa-token.ts";
 import {
   consumePasswordChange,
@@ -19,47 +19,47 @@ import {
   findOpenPasswordChange,
   type OpenPasswordChange,
 } from "./password-change-store.ts";
+import type { LoginOrigin } from "./remember-device.ts";
 
-export interface ChangePasswordAtLoginDeps extends BeginSessionDeps, EndSessionsDeps, HashNewPasswordDeps {
-  tokenService: BeginSessionDeps["tokenService"];
+export interface ChangePasswordAtLoginDeps extends CompleteLoginDeps, EndSessionsDeps, HashNewPasswordDeps {
+  sql: CompleteLoginDeps["sql"];
+  tokenService: CompleteLoginDeps["tokenService"];
   passwordPolicy: PasswordPolicy;
-  /** There is a mail to send; not waited for. */
-  wakeMailWorker: () => void;
+  countLogin: CountLogin;
 }
 
-/** The new password, and where it came from. */
-export interface PasswordChangeAttempt {
+/** The new password, and the login that waits for it. */
+export interface PasswordChangeAttempt extends LoginOrigin {
   tempToken: string;
   newPassword: string;
-  /** May be empty. */
-  clientIp: string;
-  /** May be empty. */
-  userAgent: string;
 }
 
 const MAX_TRIES = 5;
-
-interface Changed {
-  user: User;
-  end: SessionEnd;
-  sessionEpoch: number;
-}
+const REFUSAL = "password_change_token_invalid";
 
 /**
- * Completes a login to an account whose password must be changed: sets the new one, with all that a change of the
- * password does, and begins the session. A password that the policy refuses costs nothing; each that others are
- * asked about, or that is held against the present one, is one of five tries. Of any number at once, one gets there.
+ * Goes on with a login to an account whose password must be changed: sets the new one, with all that a change of the
+ * password does, and completes the login. A password that the policy refuses costs nothing; each that is looked up among
+ * known breaches, or compared with the present one, is one of five tries. Of any number at once, one succeeds.
  *
  * @throws {DomainError} `password_change_token_invalid` for a login that is unknown, over, was tried five times, or
  *   whose user's sessions were ended since; `password_unchanged`, the policy's codes, `validation_failed`, `busy`;
  *   `service_unavailable`, after which the password may have changed: log in with the new one.
  */
-export async function changePasswordAtLogin(
+export function changePasswordAtLogin(
   deps: ChangePasswordAtLoginDeps,
   attempt: PasswordChangeAttempt,
   context: CallContext,
-): Promise<CompletedLogin> {
-  const { newPassword, clientIp, userAgent } = attempt;
+): Promise<LoginResult> {
+  return deps.countLogin("password_change", attemptChange(deps, attempt, context));
+}
+
+async function attemptChange(
+  deps: ChangePasswordAtLoginDeps,
+  attempt: PasswordChangeAttempt,
+  context: CallContext,
+): Promise<LoginResult> {
+  const { newPassword, clientIp } = attempt;
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw refused();
   const which = { tokenHash, now: deps.now(), maxTries: MAX_TRIES };
@@ -70,14 +70,19 @@ export async function changePasswordAtLogin(
   await refuseBreached(deps.passwordPolicy, newPassword);
   const next = { ...open, newPassword, mustChangePassword: true, clientIp };
   const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
-  const { user, end, sessionEpoch } = await change(deps, { tokenHash, open, passwordHash, attempt }, context);
+  const changed = { tokenHash, open, passwordHash, attempt };
+  const { user, end, sessionEpoch } = await change(deps, changed, context);
   deps.wakeMailWorker();
   // Before the new session, which must not be among them.
   await endSessions(deps, end, context);
-  const { id: userId, role } = user;
-  const session = { userId, role, amr: open.amr, authTime: open.createdAt, clientIp, userAgent };
-  const tokens = await beginSession(deps, session, sessionEpoch, context).catch(refuseLogin);
-  return { tokens, user };
+  const proven = { user, sessionEpoch, mustChangePassword: false, amr: open.amr, authTime: open.createdAt };
+  return completeLogin(deps, proven, attempt, REFUSAL, context);
+}
+
+interface Changed {
+  user: User;
+  end: SessionEnd;
+  sessionEpoch: number;
 }
 
 async function change(
@@ -108,11 +113,6 @@ async function change(
   });
 }
 
-function refused(cause?: unknown): DomainError {
-  return new DomainError("password_change_token_invalid", undefined, { cause });
-}
-
-/** Credentials that changed while the session began: what was wrong is this login, not what was typed. */
-function refuseLogin(error: unknown): never {
-  throw error instanceof DomainError && error.code === "invalid_credentials" ? refused(error) : error;
+function refused(): DomainError {
+  return new DomainError(REFUSAL);
 }

@@ -1,23 +1,22 @@
 import { expect, test } from "vitest";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
-import { createCountLogin } from "./count-logins.ts";
+import type { LoginResult } from "./complete-login.ts";
+import { type CountLogin, createCountLogin } from "./count-logins.ts";
 
-async function counted(
-  step: "password" | "mfa" | "password_change",
-  work: Promise<object>,
-): Promise<string[]> {
+async function counted(step: Parameters<CountLogin>[0], work: Promise<{ kind: string }>): Promise<string[]> {
   const metrics = createMetrics("test");
-  await createCountLogin(metrics)(step, work).catch(() => undefined);
+  await createCountLogin(metrics)(step, work as Promise<LoginResult>).catch(() => undefined);
   return (await metrics.render()).match(/^gatehouse_logins_total.*$/gm) ?? [];
 }
 
 test.each([
-  ["completed", { tokens: {}, user: {} }],
-  ["mfa_required", { pending: {} }],
-  ["password_change_required", { passwordChange: {} }],
-])("a login that comes to %s", async (outcome, result) => {
-  expect(await counted("password", Promise.resolve(result))).toEqual([
+  ["completed", "completed"],
+  ["mfa_required", "mfaChallenge"],
+  ["password_change_required", "passwordChange"],
+  ["code_issued", "oneTimeCode"],
+])("a login that comes to %s", async (outcome, kind) => {
+  expect(await counted("password", Promise.resolve({ kind }))).toEqual([
     `gatehouse_logins_total{step="password",outcome="${outcome}",service="test"} 1`,
   ]);
 });
@@ -31,12 +30,12 @@ test("whatever is thrown, there are few outcomes", async () => {
   const outcomes = new Set(lines.flat().map((line) => /outcome="(\w+)"/.exec(line)?.[1]));
   expect(outcomes).toContain("invalid_credentials");
   expect(outcomes).toContain("failed");
-  expect(outcomes.size).toBeLessThan(10);
+  expect(outcomes.size).toBeLessThan(14);
 });
 
 test("what it counts goes on to the caller as it came", async () => {
   const countLogin = createCountLogin(createMetrics("test"));
-  const result = { tokens: {} };
+  const result = { kind: "mfaChallenge", tempToken: "", methods: [], userId: "" } as const;
   expect(await countLogin("password", Promise.resolve(result))).toBe(result);
   const error = new DomainError("busy");
   await expect(countLogin("password", Promise.reject(error))).rejects.toBe(error);

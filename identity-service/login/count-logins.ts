@@ -1,8 +1,12 @@
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
+import type { LoginResult } from "./complete-login.ts";
 
-/** What a login was waiting for. */
-type Step = "password" | "mfa" | "password_change";
+/** What a login was waiting for. `provider`: an identity provider's answer; `code`: the one-time code of such a login. */
+type Step = "password" | "mfa" | "password_change" | "provider" | "code";
+
+/** A provider's answer may also come to a one-time code, with which the client goes on. */
+type Outcome = LoginResult | { kind: "oneTimeCode" };
 
 /** The refusals that are told apart; every other is `failed`. Bounded, whatever is thrown. */
 const REFUSALS: ReadonlySet<ErrorCode> = new Set([
@@ -11,13 +15,17 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   "mfa_code_invalid",
   "mfa_token_invalid",
   "password_change_token_invalid",
+  "oauth_failed",
+  "oauth_denied",
+  "oauth_code_invalid",
+  "link_required",
   "too_many_requests",
   "busy",
   "service_unavailable",
 ]);
 
 /** Counts a step of a login by what came of it. */
-export type CountLogin = <T extends object>(step: Step, work: Promise<T>) => Promise<T>;
+export type CountLogin = <T extends Outcome>(step: Step, work: Promise<T>) => Promise<T>;
 
 export function createCountLogin(metrics: Metrics): CountLogin {
   const logins = metrics.counter("gatehouse_logins_total", "Steps of logins, by what came of them.", [
@@ -27,7 +35,7 @@ export function createCountLogin(metrics: Metrics): CountLogin {
   return async (step, work) => {
     try {
       const result = await work;
-      logins.inc({ step, outcome: outcomeOf(result) });
+      logins.inc({ step, outcome: OUTCOMES[result.kind] });
       return result;
     } catch (error) {
       const isKnown = error instanceof DomainError && REFUSALS.has(error.code);
@@ -37,7 +45,9 @@ export function createCountLogin(metrics: Metrics): CountLogin {
   };
 }
 
-function outcomeOf(result: object): "completed" | "mfa_required" | "password_change_required" {
-  if ("pending" in result) return "mfa_required";
-  return "passwordChange" in result ? "password_change_required" : "completed";
-}
+const OUTCOMES: Readonly<Record<Outcome["kind"], string>> = {
+  completed: "completed",
+  mfaChallenge: "mfa_required",
+  passwordChange: "password_change_required",
+  oneTimeCode: "code_issued",
+};

@@ -1,7 +1,7 @@
 import type { AuditEventRecorder } from "../../audit-client/audit-entry.ts";
 import { traceIdOf } from "../../service-kit/call-context.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
-import type { ThrottleLoginDeps } from "./throttle-login.ts";
+import type { LogInDeps } from "./log-in.ts";
 
 const TIMEOUT_MS = 30_000;
 
@@ -13,7 +13,7 @@ const TIMEOUT_MS = 30_000;
 export function createNoteFailedLogin(
   recorder: Pick<AuditEventRecorder, "recordEvent">,
   deps: { now: () => Date; newId: () => string; metrics: Metrics },
-): ThrottleLoginDeps["noteFailedLogin"] {
+): LogInDeps["noteFailedLogin"] {
   const lost = deps.metrics.counter(
     "gatehouse_failed_logins_not_recorded_total",
     "Failed logins whose reason did not get into the audit log.",

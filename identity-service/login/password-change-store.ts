@@ -1,7 +1,7 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
 /** A login that waits for a new password. */
-export interface PasswordChangeChallenge {
+export interface NewPasswordChange {
   /** SHA-256 of the tempToken. */
   tokenHash: Buffer;
   userId: string;
@@ -25,7 +25,7 @@ export interface OpenPasswordChange {
 
 export async function insertPasswordChange(
   sql: Sql | TransactionSql,
-  challenge: PasswordChangeChallenge,
+  challenge: NewPasswordChange,
 ): Promise<void> {
   const { tokenHash, userId, sessionEpoch, amr, createdAt, expiresAt } = challenge;
   await sql`
@@ -87,17 +87,16 @@ export async function deletePasswordChangesOfUser(tx: TransactionSql, userId: st
   await tx`delete from password_change_challenges where user_id = ${userId}`;
 }
 
-/** Deletes challenges that ended before a time. @returns how many, at most `limit`. */
+/** Deletes challenges that ended before; at most `limit`. */
 export async function deleteEndedPasswordChanges(
-  sql: Sql,
+  sql: Sql | TransactionSql,
   endedBefore: Date,
   limit: number,
-): Promise<number> {
-  const result = await sql`
+): Promise<void> {
+  await sql`
     delete from password_change_challenges where token_hash in (
       select token_hash from password_change_challenges where expires_at < ${endedBefore}
       order by expires_at limit ${limit} for update skip locked
     )
   `;
-  return result.count;
 }

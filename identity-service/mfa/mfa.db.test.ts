@@ -7,11 +7,11 @@ import { createMetrics } from "../../service-kit/metrics.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { changePassword } from "../accounts/change-password.ts";
+import { getOwnAccount } from "../accounts/get-own-account.ts";
 import { register } from "../accounts/register.ts";
 import { beginMfaChallenge } from "../login/begin-mfa-challenge.ts";
 import { completeMfaLogin } from "../login/complete-mfa-login.ts";
-import { deleteEndedLogins } from "../login/delete-ended-logins.ts";
-import { login } from "../login/login.ts";
+import { logIn as logInWith } from "../login/log-in.ts";
 import { rememberDevice } from "../login/remember-device.ts";
 import { newTestKey, proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
 import { createDeviceTokens } from "../throttle/device-token.ts";
@@ -20,9 +20,8 @@ import { getUser } from "../users/get-user.ts";
 import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
 import { type CodeSource, checkMfaCode } from "./check-mfa-code.ts";
 import { confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
-import { countRecoveryCodesLeft } from "./count-recovery-codes-left.ts";
 import { disableTotp } from "./disable-totp.ts";
-import { deleteSecondFactor, lockReencryption, lockUserForMfa } from "./mfa-store.ts";
+import { deleteSecondFactor, type FirstFactor, lockReencryption, lockUserForMfa } from "./mfa-store.ts";
 import { createReencryption, reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
 import { regenerateRecoveryCodes } from "./regenerate-recovery-codes.ts";
 import { openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
@@ -30,6 +29,8 @@ import { openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
 const EMAIL = "anna.smith@example.com";
 const PASSWORD = "Password123!";
 const FROM = { clientIp: "192.0.2.1", userAgent: "curl/8" };
+/** Where a login comes from: on a device that is not known. */
+const NEW_DEVICE = { ...FROM, deviceToken: "" };
 const SESSION = "019a0000-0000-7000-8000-00000000000a";
 const MINUTE_S = 60;
 
@@ -69,7 +70,7 @@ const disable = (code: string, password = PASSWORD) =>
 const renew = (code: string) => regenerateRecoveryCodes(deps, { userId, code, ...FROM }, context());
 async function verify(tempToken: string, code: string, deviceToken = "") {
   const result = await completeMfaLogin(deps, { tempToken, code, deviceToken, ...FROM }, context());
-  if (!("tokens" in result)) throw new Error("asked for another password");
+  if (result.kind !== "completed") throw new Error("asked for another password");
   return result;
 }
 /** The user's audit events, oldest first. */
@@ -88,9 +89,15 @@ function afterPassword(change: () => Promise<unknown>): void {
   };
 }
 async function logIn(): Promise<string> {
-  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
-  if (!("pending" in result)) throw new Error("logged in without a second factor");
-  return result.pending.tempToken;
+  const result = await logInWith(deps, { email: EMAIL, password: PASSWORD, ...NEW_DEVICE }, context());
+  if (result.kind !== "mfaChallenge") throw new Error("logged in without a second factor");
+  return result.tempToken;
+}
+/** The same for any number at once: of logins with a password, one at a time is tried. */
+async function begun(firstFactor: FirstFactor = "pwd"): Promise<string> {
+  const [user] = await database.ownerSql<{ epoch: number }[]>`select session_epoch as epoch from users`;
+  const first = { userId, firstFactor, sessionEpoch: user?.epoch ?? -1, ...FROM };
+  return (await beginMfaChallenge(deps, first)).tempToken;
 }
 /** With a code that can still be used. */
 async function enrolled() {
@@ -103,7 +110,7 @@ const mails = async () =>
   (await database.ownerSql<{ template: string }[]>`select template from mail_outbox order by template`).map(
     ({ template }) => template,
   );
-const left = async () => countRecoveryCodesLeft(deps, await getUser(deps, userId));
+const left = async () => (await getOwnAccount(deps, userId)).recoveryCodesLeft;
 async function outcomes(work: Promise<unknown>[]): Promise<Record<string, number>> {
   const settled = await Promise.allSettled(work);
   const names = settled.map((result) =>
@@ -239,7 +246,7 @@ test("a login that was under way when it was turned on gives no session", async 
 
 test("fifty logins use one TOTP code at once: one gets in", async () => {
   const { secret } = await enrolled();
-  const tokens = await Promise.all(Array.from({ length: 50 }, logIn));
+  const tokens = await Promise.all(Array.from({ length: 50 }, () => begun()));
   const code = codeOf(secret);
   const result = await outcomes(tokens.map((token) => verify(token, code)));
   expect(result).toEqual({ success: 1, mfa_code_invalid: 10, too_many_requests: 39 });
@@ -292,7 +299,7 @@ test("fifty uses of one challenge at once: one session", async () => {
 test("fifty logins use one recovery code at once: one gets in, and the owner is told", async () => {
   const { recoveryCodes } = await enrolled();
   const [code = ""] = recoveryCodes;
-  const tokens = await Promise.all(Array.from({ length: 50 }, logIn));
+  const tokens = await Promise.all(Array.from({ length: 50 }, () => begun()));
   const result = await outcomes(tokens.map((token) => verify(token, code)));
   expect(result).toEqual({ success: 1, mfa_code_invalid: 10, too_many_requests: 39 });
   expect(deps.tokenService.issueSession.mock.calls[0]?.[0]).toMatchObject({ amr: ["pwd", "mfa"] });
@@ -418,7 +425,7 @@ test("what sessions and known devices guess is bounded as well", async () => {
 });
 
 test("a device is known from its first login with the second factor, another's or an older password's never", async () => {
-  const before = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  const before = await logInWith(deps, { email: EMAIL, password: PASSWORD, ...NEW_DEVICE }, context());
   if (!("user" in before)) throw new Error("no session");
   const early = { deviceToken: await rememberDevice(deps, { user: before.user, deviceToken: "", ...FROM }) };
   pass(1);
@@ -629,7 +636,7 @@ test("turning it off needs password and code, forgets all of it, and ends the ot
   await expect(verify(waiting, codeOf(secret))).rejects.toMatchObject({ code: "mfa_token_invalid" });
   await expect(disable(codeOf(secret))).rejects.toMatchObject({ code: "mfa_code_invalid" });
   expect(await mails()).toEqual(["mfa-disabled", "mfa-enabled"]);
-  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
+  const result = await logInWith(deps, { email: EMAIL, password: PASSWORD, ...NEW_DEVICE }, context());
   expect(result).toMatchObject({ user: { id: userId } });
 });
 
@@ -701,19 +708,15 @@ test("secrets are encrypted anew in batches, by one replica at a time", async ()
   expect(stored).toHaveLength(1_100);
 });
 
-test("challenges that ended a day ago are deleted by the clean-up, not by a login", async () => {
-  const challenges = async () => (await database.ownerSql`select from mfa_challenges`).length;
+test("challenges that ended a day ago are deleted as new ones begin", async () => {
   await enrolled();
   await logIn();
   pass(24 * 60 * MINUTE_S + 300);
-  await deleteEndedLogins(deps);
   await logIn();
-  expect(await challenges()).toBe(2);
+  expect(await database.ownerSql`select from mfa_challenges`).toHaveLength(2);
   pass(1);
   await logIn();
-  expect(await challenges()).toBe(3);
-  await deleteEndedLogins(deps);
-  expect(await challenges()).toBe(2);
+  expect(await database.ownerSql`select from mfa_challenges`).toHaveLength(2);
 });
 
 test("no log line holds a secret, a code or a tempToken", async () => {
@@ -909,8 +912,12 @@ test("a login with a code of the app causes no mail", async () => {
 
 test("a client of any text begins its login: what is kept of it is cut", async () => {
   await enrolled();
-  const from = { clientIp: `192.0.2.1${"x".repeat(60)}`, userAgent: `cu\0rl/8${"y".repeat(600)}` };
-  await login(deps, { email: EMAIL, password: PASSWORD, ...from }, context());
+  const from = {
+    clientIp: `192.0.2.1${"x".repeat(60)}`,
+    userAgent: `cu\0rl/8${"y".repeat(600)}`,
+    deviceToken: "",
+  };
+  await logInWith(deps, { email: EMAIL, password: PASSWORD, ...from }, context());
   expect(await database.ownerSql`select ip, user_agent from mfa_challenges`).toEqual([
     { ip: `192.0.2.1${"x".repeat(36)}`, user_agent: `curl/8${"y".repeat(506)}` },
   ]);
@@ -918,8 +925,8 @@ test("a client of any text begins its login: what is kept of it is cut", async (
 
 test("a login is told which codes it may be completed with", async () => {
   await enrolled();
-  const result = await login(deps, { email: EMAIL, password: PASSWORD, ...FROM }, context());
-  expect(result).toMatchObject({ pending: { methods: ["totp", "recovery_code"], userId } });
+  const result = await logInWith(deps, { email: EMAIL, password: PASSWORD, ...NEW_DEVICE }, context());
+  expect(result).toMatchObject({ kind: "mfaChallenge", methods: ["totp", "recovery_code"], userId });
 });
 
 test("sessions that are ended while a login's session begins end the login", async () => {
@@ -929,10 +936,7 @@ test("sessions that are ended while a login's session begins end the login", asy
     await database.ownerSql`update users set session_epoch = session_epoch + 1`;
     return { accessToken: "a", refreshToken: "r", expiresInS: 900, sessionId: SESSION, userId };
   });
-  await expect(verify(token, codeOf(secret))).rejects.toMatchObject({
-    code: "mfa_token_invalid",
-    cause: { code: "invalid_credentials" },
-  });
+  await expect(verify(token, codeOf(secret))).rejects.toMatchObject({ code: "mfa_token_invalid" });
   expect(deps.tokenService.revokeSession).toHaveBeenCalledOnce();
 });
 
@@ -940,15 +944,18 @@ describe("where the password must be changed", () => {
   async function passCode(firstFactor: "pwd" | "fed") {
     const { secret } = await enrolled();
     await database.ownerSql`update users set must_change_password = true`;
-    const [user] = await database.ownerSql<{ epoch: number }[]>`select session_epoch as epoch from users`;
-    const begun = { userId, firstFactor, sessionEpoch: user?.epoch ?? -1, ...FROM };
-    const { tempToken } = await beginMfaChallenge(deps, begun);
-    return completeMfaLogin(deps, { tempToken, code: codeOf(secret), ...FROM }, context());
+    return completeMfaLogin(
+      deps,
+      { tempToken: await begun(firstFactor), code: codeOf(secret), ...NEW_DEVICE },
+      context(),
+    );
   }
 
   test("a login by password is asked for the new one after the code, and keeps how it was made", async () => {
     expect(await passCode("pwd")).toEqual({
-      passwordChange: { userId, tempToken: expect.stringMatching(/^[\w-]{43}$/) },
+      kind: "passwordChange",
+      userId,
+      tempToken: expect.stringMatching(/^[\w-]{43}$/),
     });
     expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
     const waiting = await database.ownerSql`select amr from password_change_challenges`;

@@ -2,22 +2,22 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import type { LinkedIdentity } from "../identities/external-identity-store.ts";
 import { insertCode, type OAuthFlow, takeFlow } from "../identities/oauth-store.ts";
-import type { PendingLogin } from "../login/begin-mfa-challenge.ts";
-import type { CompletedLogin } from "../login/login.ts";
+import { completeLogin, type LoginResult } from "../login/complete-login.ts";
+import type { LoginOrigin } from "../login/remember-device.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
 import { isStillLoggedIn } from "../sessions/is-still-logged-in.ts";
 import type { Account } from "../users/user-store.ts";
 import { type Arrival, accountOfPerson } from "./account-of-person.ts";
 import { relyingPartyOf } from "./begin-oauth-login.ts";
-import { finishOAuthLogin } from "./finish-oauth-login.ts";
 import { linkIdentity } from "./link-identity.ts";
-import type { CallOrigin, OAuthDeps } from "./oauth-deps.ts";
+import { assertMayLogIn, type OAuthDeps } from "./oauth-deps.ts";
 import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
 import type { ProviderAnswer, RelyingParty } from "./relying-party.ts";
 
 const CODE_LIFETIME_MS = 60_000;
 
-export interface OAuthArrival extends ProviderAnswer, CallOrigin {
+/** What a browser brought back from a provider. */
+export interface OAuthArrival extends ProviderAnswer, LoginOrigin {
   provider: string;
   /** The token from the beginning of the login. Optional. */
   browserToken: string;
@@ -26,12 +26,19 @@ export interface OAuthArrival extends ProviderAnswer, CallOrigin {
 }
 
 export type OAuthResult =
-  | { kind: "completed"; login: CompletedLogin }
-  | { kind: "pending"; pending: PendingLogin }
-  | { kind: "code"; code: string; userId: string }
+  | LoginResult
+  | OneTimeCode
   | { kind: "linked"; identity: LinkedIdentity }
   | { kind: "refused"; code: ErrorCode };
 
+/** For `exchangeOAuthCode`, by the client that has begun the login. */
+interface OneTimeCode {
+  kind: "oneTimeCode";
+  code: string;
+  userId: string;
+}
+
+/** How a flow ended. */
 interface FlowEnd {
   result: OAuthResult;
   /** Sessions of an account that the login has claimed. */
@@ -62,20 +69,15 @@ export async function completeOAuthLogin(
   const party = relyingPartyOf(deps, arrival.provider);
   const flow = await takeFlowOf(deps, arrival);
   try {
-    return { returnTo: flow.returnTo, ...(await completeFlow(deps, party, flow, arrival, context)) };
+    const complete = flow.linkUserId === null ? completeLoginFlow : completeLinkFlow;
+    return { returnTo: flow.returnTo, ...(await complete(deps, party, flow, arrival, context)) };
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
-    const code = told(error.code);
-    if (code === undefined) throw error;
+    const { code } = error;
+    if (!TOLD.has(code)) throw error;
     deps.logger.info({ provider: party.name, code, reason: error.message }, "login at a provider refused");
     return { returnTo: flow.returnTo, result: { kind: "refused", code }, endedSessionIds: [] };
   }
-}
-
-function told(code: ErrorCode): ErrorCode | undefined {
-  // Sessions were ended while this one began: whoever it is must prove it anew.
-  if (code === "invalid_credentials") return "oauth_failed";
-  return TOLD.has(code) ? code : undefined;
 }
 
 async function takeFlowOf(deps: OAuthDeps, arrival: OAuthArrival): Promise<OAuthFlow> {
@@ -89,13 +91,48 @@ async function takeFlowOf(deps: OAuthDeps, arrival: OAuthArrival): Promise<OAuth
   return flow;
 }
 
-async function completeFlow(
+/** Links the person's account at the provider to the user who has begun this. */
+async function completeLinkFlow(
   deps: OAuthDeps,
   party: RelyingParty,
-  flow: OAuthFlow,
+  { linkUserId, linkSessionEpoch, linkSessionId }: OAuthFlow,
   arrival: OAuthArrival,
   context: CallContext,
 ): Promise<FlowEnd> {
+  const arrived = await identify(deps, party, arrival);
+  const began = { userId: linkUserId ?? "", sessionId: linkSessionId };
+  if (linkSessionEpoch === null || !(await isStillLoggedIn(deps, began, context)))
+    throw new DomainError("oauth_failed");
+  const owner = { userId: began.userId, sessionEpoch: linkSessionEpoch };
+  const identity = await linkIdentity(deps, arrived, owner, context);
+  return { result: { kind: "linked", identity }, endedSessionIds: [] };
+}
+
+/** Logs the person in, or makes the code with which the client that began this completes the login. */
+async function completeLoginFlow(
+  deps: OAuthDeps,
+  party: RelyingParty,
+  { codeChallenge }: OAuthFlow,
+  arrival: OAuthArrival,
+  context: CallContext,
+): Promise<FlowEnd> {
+  let endedSessionIds: readonly string[] = [];
+  const login = async () => {
+    const arrived = await identify(deps, party, arrival);
+    const { account, end } = await accountOfPerson(deps, arrived, context);
+    deps.wakeMailWorker();
+    // Before the new session, which must not be among them.
+    if (end !== undefined) endedSessionIds = await endSessions(deps, end, context);
+    assertMayLogIn(deps, account.user);
+    return codeChallenge === null
+      ? logIn(deps, account, arrival, context)
+      : makeCode(deps, account, codeChallenge);
+  };
+  const result = await deps.countLogin("provider", login());
+  return { result, endedSessionIds };
+}
+
+async function identify(deps: OAuthDeps, party: RelyingParty, arrival: OAuthArrival): Promise<Arrival> {
   const { state, clientIp, userAgent } = arrival;
   const proof = {
     state,
@@ -104,38 +141,22 @@ async function completeFlow(
   };
   // Limits concurrent code exchanges per network, as an invalid code occupies a connection to the provider.
   const person = await deps.providerShare.run({ clientIp }, () => party.identify(arrival, proof));
-  const arrived: Arrival = { party, person, clientIp, userAgent };
-  if (flow.linkUserId !== null && flow.linkSessionEpoch !== null) {
-    const owner = { userId: flow.linkUserId, sessionEpoch: flow.linkSessionEpoch };
-    const began = { userId: flow.linkUserId, sessionId: flow.linkSessionId };
-    if (!(await isStillLoggedIn(deps, began, context))) throw new DomainError("oauth_failed");
-    const identity = await linkIdentity(deps, arrived, owner, context);
-    return { result: { kind: "linked", identity }, endedSessionIds: [] };
-  }
-  const { account, end } = await accountOfPerson(deps, arrived, context);
-  deps.wakeMailWorker();
-  // Ends the old sessions before the new one exists.
-  const endedSessionIds = end === undefined ? [] : await endSessions(deps, end, context);
-  return { result: await logIn(deps, account, flow, arrival, context), endedSessionIds };
+  return { party, person, clientIp, userAgent };
 }
 
-async function logIn(
+function logIn(
   deps: OAuthDeps,
-  account: Account,
-  { codeChallenge }: OAuthFlow,
-  from: CallOrigin,
+  { user, sessionEpoch, mustChangePassword }: Account,
+  origin: LoginOrigin,
   context: CallContext,
-): Promise<OAuthResult> {
-  if (codeChallenge !== null) return makeCode(deps, account, codeChallenge);
-  const { user, sessionEpoch } = account;
-  const login = await finishOAuthLogin(deps, { user, sessionEpoch, authTime: deps.now() }, from, context);
-  return "pending" in login ? { kind: "pending", pending: login.pending } : { kind: "completed", login };
+): Promise<LoginResult> {
+  const proven = { user, sessionEpoch, mustChangePassword, amr: ["fed"], authTime: deps.now() };
+  return completeLogin(deps, proven, origin, "oauth_failed", context);
 }
 
-/** The session begins at the exchange, so that no token is stored. */
-async function makeCode(deps: OAuthDeps, account: Account, codeChallenge: string): Promise<OAuthResult> {
+/** The session begins with the exchange: no token waits anywhere. */
+async function makeCode(deps: OAuthDeps, account: Account, codeChallenge: string): Promise<OneTimeCode> {
   const { user, sessionEpoch } = account;
-  if (deps.loginRequiresVerifiedEmail && !user.emailVerified) throw new DomainError("email_not_verified");
   const code = newHandle(deps.randomBytes);
   const codeHash = handleHash(code);
   if (codeHash === undefined) throw new Error("the generated code has an invalid format");
@@ -143,5 +164,5 @@ async function makeCode(deps: OAuthDeps, account: Account, codeChallenge: string
   const expiresAt = new Date(authTime.getTime() + CODE_LIFETIME_MS);
   const facts = { codeHash, codeChallenge, userId: user.id, sessionEpoch, authTime, expiresAt };
   await insertCode(deps.sql, facts);
-  return { kind: "code", code, userId: user.id };
+  return { kind: "oneTimeCode", code, userId: user.id };
 }

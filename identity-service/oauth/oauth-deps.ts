@@ -1,16 +1,20 @@
+import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
-import type { BeginMfaChallengeDeps } from "../login/begin-mfa-challenge.ts";
+import type { CompleteLoginDeps } from "../login/complete-login.ts";
+import type { CountLogin } from "../login/count-logins.ts";
 import type { MakeLinkDeps } from "../mail/make-link.ts";
 import type { HashShare } from "../passwords/hash-share.ts";
-import type { BeginSessionDeps } from "../sessions/begin-session.ts";
+import type { User } from "../users/user.ts";
 import type { FlowSecrets } from "./oauth-flow-secrets.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
 /** By name, in the order of the configuration. */
 export type RelyingParties = ReadonlyMap<string, RelyingParty>;
 
-export interface OAuthDeps extends BeginMfaChallengeDeps, BeginSessionDeps, MakeLinkDeps {
+/** What a login at an identity provider needs. */
+export interface OAuthDeps extends CompleteLoginDeps, MakeLinkDeps {
+  countLogin: CountLogin;
   sql: Sql;
   /** Limits concurrent provider requests per network. */
   providerShare: HashShare;
@@ -34,4 +38,9 @@ export interface OAuthDeps extends BeginMfaChallengeDeps, BeginSessionDeps, Make
 export interface CallOrigin {
   clientIp: string;
   userAgent: string;
+}
+
+/** @throws {DomainError} `email_not_verified` where an account cannot log in before its address is verified. */
+export function assertMayLogIn(deps: Pick<OAuthDeps, "loginRequiresVerifiedEmail">, user: User): void {
+  if (deps.loginRequiresVerifiedEmail && !user.emailVerified) throw new DomainError("email_not_verified");
 }

@@ -15,7 +15,7 @@ import { exchangeOAuthCode } from "./exchange-oauth-code.ts";
 import { challengeOf, handleHash } from "./oauth-flow-secrets.ts";
 
 const CODE = "c".repeat(43);
-const from = { clientIp: "192.0.2.1", userAgent: "test" };
+const from = { clientIp: "192.0.2.1", userAgent: "test", deviceToken: "" };
 
 let database: TestDatabase;
 let deps: TestDeps;
@@ -110,7 +110,8 @@ test.each(["a".repeat(43), "~".repeat(128), `${"a".repeat(39)}.-_9`])(
       role: "USER",
       amr: ["fed"],
       authTime: inS(-5),
-      ...from,
+      clientIp: from.clientIp,
+      userAgent: from.userAgent,
     });
   },
 );

@@ -1,6 +1,6 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
-import { countGuess } from "../throttle/count-guess.ts";
+import { countGuess, type GuessVerdict } from "../throttle/count-guess.ts";
 import { reauthenticationOf, type Throttle } from "../throttle/throttle.ts";
 import { findAccountById, type LockedAccount } from "../users/account-store.ts";
 import type { HashShare } from "./hash-share.ts";
@@ -35,24 +35,21 @@ export async function reauthenticate(
 ): Promise<LockedAccount> {
   const { clientIp } = claim;
   const guess = { account: reauthenticationOf(claim.userId), clientIp, standing: "session" } as const;
-  return countGuess(
-    deps.throttle,
-    guess,
-    deadlineMs,
-    () => undefined,
-    async (isLocked) => {
-      const account = await findAccountById(deps.sql, claim.userId);
-      const isKnown = account?.isActive === true && !isLocked;
-      const credential = isKnown
-        ? { user: { id: account.id }, passwordHash: account.passwordHash }
-        : undefined;
-      const verdict = await deps.hashShare.run({ clientIp, isKnown: true }, () =>
-        deps.passwords.verify(credential, claim.password, deadlineMs),
-      );
-      if (!isKnown || verdict === "mismatch") throw new DomainError("invalid_credentials");
-      return account;
-    },
-  );
+  const counted = await countGuess(deps.throttle, guess, deadlineMs, () => undefined);
+  let shown: GuessVerdict = "none";
+  try {
+    const account = await findAccountById(deps.sql, claim.userId);
+    const isKnown = account?.isActive === true && !counted.isLocked;
+    const credential = isKnown ? { user: { id: account.id }, passwordHash: account.passwordHash } : undefined;
+    const verdict = await deps.hashShare.run({ clientIp, isKnown: true }, () =>
+      deps.passwords.verify(credential, claim.password, deadlineMs),
+    );
+    shown = isKnown && verdict !== "mismatch" ? "right" : "wrong";
+    if (!isKnown || verdict === "mismatch") throw new DomainError("invalid_credentials");
+    return account;
+  } finally {
+    await counted.end(shown);
+  }
 }
 
 /** Whether an account has still the password that `reauthenticate` checked. A rehash counts as a change: try again. */

@@ -5,8 +5,8 @@ import { createMetrics } from "../../service-kit/metrics.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { endOwnSessions } from "../accounts/end-own-sessions.ts";
-import { startWithAnna, type TestDeps } from "../testing/test-deps.ts";
-import { beginSession } from "./begin-session.ts";
+import { completeLogin } from "../login/complete-login.ts";
+import { ANNA, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { createSessionEndWorker } from "./session-end-worker.ts";
 
@@ -25,14 +25,14 @@ const owe = () =>
   transaction(deps.sql, (tx) => owesSessionEnd(tx, deps, { userId, reason: "password_reset" }));
 const owed = () => database.ownerSql`select * from session_ends`;
 const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + ms) });
-const newSession = () => ({
-  userId,
-  role: "USER" as const,
-  amr: ["pwd"],
-  authTime: deps.now(),
-  clientIp: "",
-  userAgent: "",
-});
+/** The end of a login whose password was right when the account's epoch was this. */
+async function complete(sessionEpoch: number) {
+  const user = { ...ANNA, id: userId, role: "USER", emailVerified: true, mfaEnabled: false } as const;
+  const proven = { user: { ...user, createdAt: deps.now() }, sessionEpoch, mustChangePassword: false };
+  const shown = { ...proven, amr: ["pwd"], authTime: deps.now() };
+  const origin = { clientIp: "", userAgent: "", deviceToken: "" };
+  return completeLogin(deps, shown, origin, "mfa_token_invalid", newCallContext());
+}
 
 test("what a crash left owed is ended by a worker, when nobody can be at it any more", async () => {
   await owe();
@@ -74,16 +74,16 @@ test("two workers do not do the same", async () => {
 });
 
 test("a login that was under way while sessions ended gives no session", async () => {
-  expect(await beginSession(deps, newSession(), 0, newCallContext())).toMatchObject({ userId });
+  expect(await complete(0)).toMatchObject({ kind: "completed", tokens: { userId } });
   await endSessions(deps, await owe(), newCallContext());
-  const late = beginSession(deps, newSession(), 0, newCallContext());
-  await expect(late).rejects.toMatchObject({ code: "invalid_credentials" });
+  const late = complete(0);
+  await expect(late).rejects.toMatchObject({ code: "mfa_token_invalid" });
   const issued = await deps.tokenService.issueSession.mock.results.at(-1)?.value;
   expect(deps.tokenService.revokeSession).toHaveBeenCalledExactlyOnceWith(
     { sessionId: issued?.sessionId, userId, reason: "credentials_changed" },
     expect.anything(),
   );
-  expect(await beginSession(deps, newSession(), 1, newCallContext())).toMatchObject({ userId });
+  expect(await complete(1)).toMatchObject({ kind: "completed", tokens: { userId } });
 });
 
 test.each([
@@ -101,8 +101,8 @@ test.each([
       reason: "logout",
     });
     expect(await owed()).toEqual([]);
-    const late = beginSession(deps, newSession(), 0, newCallContext());
-    await expect(late).rejects.toMatchObject({ code: "invalid_credentials" });
+    const late = complete(0);
+    await expect(late).rejects.toMatchObject({ code: "mfa_token_invalid" });
   },
 );
 
@@ -119,8 +119,8 @@ test.each(["delete from users", "update users set status = 'disabled'"])(
   "nor does one whose account has gone the way of: %s",
   async (statement) => {
     await database.ownerSql.unsafe(statement);
-    const late = beginSession(deps, newSession(), 0, newCallContext());
-    await expect(late).rejects.toMatchObject({ code: "invalid_credentials" });
+    const late = complete(0);
+    await expect(late).rejects.toMatchObject({ code: "mfa_token_invalid" });
     expect(deps.tokenService.revokeSession).toHaveBeenCalledTimes(1);
   },
 );

@@ -8,7 +8,7 @@ import { createMetrics } from "../../service-kit/metrics.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { createCountLogin } from "../login/count-logins.ts";
-import type { FailedLogin } from "../login/throttle-login.ts";
+import type { FailedLogin } from "../login/log-in.ts";
 import { createAfterAnswer } from "../mail/after-answer.ts";
 import { createLinkTokens } from "../mail/links.ts";
 import type { MfaKeys } from "../mfa/totp-secret.ts";

@@ -1,47 +1,48 @@
-import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { type Guess, type Throttle, tooManyRequests } from "./throttle.ts";
 
 /** What an attempt still needs after its turn has come: a hash, the database, the session. */
 const RESERVE_MS = 300;
 
+/** What an attempt at a password has shown. `none`: it came to no verdict, so that it is not counted. */
+export type GuessVerdict = "right" | "wrong" | "none";
+
+/** An attempt that is counted and under way. No other attempt at the same account runs until it ends. */
+export interface CountedGuess {
+  /** Whether the account is locked: then the attempt must fail like a wrong password, after the same work. */
+  isLocked: boolean;
+  /** Must be called once, whatever happens. Of a locked account the verdict counts for nothing. */
+  end(verdict: GuessVerdict): Promise<void>;
+}
+
 /**
- * Carries out an attempt at a password, counted before it begins and one at a time for each account. What throws
- * `invalid_credentials` was a wrong guess, `email_not_verified` a right one; what throws anything else came to no verdict
- * and is given back.
+ * Counts an attempt at a password before it begins, one at a time for each account.
  *
  * @param deadlineMs of the call, in milliseconds since the epoch.
  * @param onLocked called when the account is locked, or is from this attempt on.
- * @param attempt told whether the account is locked: then it must fail like a wrong password, after the same work.
- * @throws {DomainError} `too_many_requests` for the network or everybody; `busy`; what `attempt` throws.
+ * @throws {DomainError} `too_many_requests` for the network or everybody; `busy`.
  */
-export async function countGuess<T>(
+export async function countGuess(
   throttle: Pick<Throttle, "turn" | "take" | "succeed" | "giveBack">,
   guess: Guess,
   deadlineMs: number,
   onLocked: () => void,
-  attempt: (isLocked: boolean) => Promise<T>,
-): Promise<T> {
-  const done = await throttle.turn(guess, deadlineMs - Date.now() - RESERVE_MS);
+): Promise<CountedGuess> {
+  const endTurn = await throttle.turn(guess, deadlineMs - Date.now() - RESERVE_MS);
   try {
     const admission = await throttle.take(guess);
     if (admission.kind === "refused") throw tooManyRequests(admission);
     if (admission.kind === "locked") {
       onLocked();
-      return await attempt(true);
+      return { isLocked: true, end: async () => endTurn() };
     }
-    const result = await attempt(false).catch(async (error: unknown) => {
-      if (isCode(error, "email_not_verified")) await throttle.succeed(guess);
-      else if (!isCode(error, "invalid_credentials")) await throttle.giveBack(guess);
+    const settle = async (verdict: GuessVerdict) => {
+      if (verdict === "right") await throttle.succeed(guess);
+      else if (verdict === "none") await throttle.giveBack(guess);
       else if (admission.locksIfWrong) onLocked();
-      throw error;
-    });
-    await throttle.succeed(guess);
-    return result;
-  } finally {
-    done();
+    };
+    return { isLocked: false, end: (verdict) => settle(verdict).finally(endTurn) };
+  } catch (error) {
+    endTurn();
+    throw error;
   }
-}
-
-function isCode(error: unknown, code: ErrorCode): boolean {
-  return error instanceof DomainError && error.code === code;
 }

@@ -3,8 +3,8 @@ import { newCallContext } from "../../service-kit/call-context.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
+import { logIn } from "../login/log-in.ts";
 import { rememberDevice } from "../login/remember-device.ts";
-import { throttleLogin } from "../login/throttle-login.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import type { User } from "../users/user.ts";
 import { findUser } from "../users/user-store.ts";
@@ -43,7 +43,7 @@ const comeIn = (who: User, clientIp: string, deviceToken = "") =>
   rememberDevice(deps, { user: who, clientIp, userAgent: "", deviceToken });
 const standing = (email: string, clientIp: string) => networkStanding(deps, email, clientIp);
 const codeOf = (email: string, clientIp: string, password = PASSWORD) =>
-  throttleLogin(
+  logIn(
     deps,
     { email, password, clientIp, userAgent: "", deviceToken: "" },
     newCallContext({ budgetMs: 60_000 }),

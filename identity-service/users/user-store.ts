@@ -10,7 +10,7 @@ export interface Account {
   status: UserStatus;
   /** PHC string; null if the account has no password. */
   passwordHash: string | null;
-  /** Goes up with each change that ends sessions: see begin-session.ts. */
+  /** Goes up with each change that ends sessions: see complete-login.ts. */
   sessionEpoch: number;
   /** No session before the password was changed. */
   mustChangePassword: boolean;

@@ -60,7 +60,23 @@ export interface LoginRequest {
   deviceToken: string;
 }
 
-/** What the attempt came to. */
+/** What a step of a login came to. Each response of a login has the same cases. */
+export interface LoginResult {
+  /** A result the caller does not know means: not logged in. */
+  result:
+    | //
+    /** Done: here is the session. */
+    { $case: "completed"; value: CompletedLogin }
+    | //
+    /** A code of the second factor is missing. */
+    { $case: "mfaChallenge"; value: MfaChallenge }
+    | //
+    /** A new password is missing. */
+    { $case: "passwordChange"; value: PasswordChangeChallenge }
+    | undefined;
+}
+
+/** What the attempt came to: on the wire, a LoginResult. */
 export interface LoginResponse {
   /** A result the caller does not know means: not logged in. */
   result:
@@ -125,14 +141,18 @@ export interface CompleteMfaLoginRequest {
   deviceToken: string;
 }
 
-/** The code was right. Without either field: not logged in. */
+/** The code was right. */
 export interface CompleteMfaLoginResponse {
-  /** Here is the session. */
+  /** The session, for callers that do not know `result`. */
   completed:
     | CompletedLogin
     | undefined;
-  /** Instead of it: the password has to be changed. */
-  passwordChange: PasswordChangeChallenge | undefined;
+  /** Instead of it, the password has to be changed; for callers that do not know `result`. */
+  passwordChange:
+    | PasswordChangeChallenge
+    | undefined;
+  /** What the login came to. A version that does not know it leaves it out: then one of the fields above says it. */
+  result: LoginResult | undefined;
 }
 
 /** What the password becomes. */
@@ -149,10 +169,14 @@ export interface ChangePasswordAtLoginRequest {
   deviceToken: string;
 }
 
-/** The password is set, the login complete. */
+/** The password is set. */
 export interface ChangePasswordAtLoginResponse {
-  /** Here is the session. */
-  completed: CompletedLogin | undefined;
+  /** The session, for callers that do not know `result`. */
+  completed:
+    | CompletedLogin
+    | undefined;
+  /** What the login came to. A version that does not know it leaves it out: then `completed` says it. */
+  result: LoginResult | undefined;
 }
 
 /** Who begins to set up a second factor. */
@@ -613,6 +637,9 @@ export interface CompleteOAuthLoginResponse {
      * email_not_verified, busy or service_unavailable.
      */
     { $case: "errorCode"; value: string }
+    | //
+    /** Never at present: the password was not used. Here so that all logins have the same cases. */
+    { $case: "passwordChange"; value: PasswordChangeChallenge }
     | undefined;
   /** UUIDs of the sessions that this call ended: the login has claimed the account. */
   endedSessionIds: string[];
@@ -650,6 +677,9 @@ export interface ExchangeOAuthCodeResponse {
     | //
     /** A code of the second factor is missing. */
     { $case: "mfaChallenge"; value: MfaChallenge }
+    | //
+    /** Never at present: the password was not used. Here so that all logins have the same cases. */
+    { $case: "passwordChange"; value: PasswordChangeChallenge }
     | undefined;
 }
 
@@ -906,6 +936,79 @@ export const LoginRequest: MessageFns<LoginRequest> = {
             }
 
             message.deviceToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseLoginResult(): LoginResult {
+  return { result: undefined };
+}
+
+export const LoginResult: MessageFns<LoginResult> = {
+  encode(message: LoginResult, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.result?.$case) {
+      case "completed":
+        CompletedLogin.encode(message.result.value, writer.uint32(10).fork()).join();
+        break;
+      case "mfaChallenge":
+        MfaChallenge.encode(message.result.value, writer.uint32(18).fork()).join();
+        break;
+      case "passwordChange":
+        PasswordChangeChallenge.encode(message.result.value, writer.uint32(26).fork()).join();
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): LoginResult {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseLoginResult();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.result = { $case: "completed", value: CompletedLogin.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.result = { $case: "mfaChallenge", value: MfaChallenge.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.result = {
+              $case: "passwordChange",
+              value: PasswordChangeChallenge.decode(reader, reader.uint32()),
+            };
             continue;
           }
         }
@@ -1278,7 +1381,7 @@ export const CompleteMfaLoginRequest: MessageFns<CompleteMfaLoginRequest> = {
 };
 
 function createBaseCompleteMfaLoginResponse(): CompleteMfaLoginResponse {
-  return { completed: undefined, passwordChange: undefined };
+  return { completed: undefined, passwordChange: undefined, result: undefined };
 }
 
 export const CompleteMfaLoginResponse: MessageFns<CompleteMfaLoginResponse> = {
@@ -1288,6 +1391,9 @@ export const CompleteMfaLoginResponse: MessageFns<CompleteMfaLoginResponse> = {
     }
     if (message.passwordChange !== undefined) {
       PasswordChangeChallenge.encode(message.passwordChange, writer.uint32(18).fork()).join();
+    }
+    if (message.result !== undefined) {
+      LoginResult.encode(message.result, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -1319,6 +1425,14 @@ export const CompleteMfaLoginResponse: MessageFns<CompleteMfaLoginResponse> = {
             }
 
             message.passwordChange = PasswordChangeChallenge.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.result = LoginResult.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -1425,13 +1539,16 @@ export const ChangePasswordAtLoginRequest: MessageFns<ChangePasswordAtLoginReque
 };
 
 function createBaseChangePasswordAtLoginResponse(): ChangePasswordAtLoginResponse {
-  return { completed: undefined };
+  return { completed: undefined, result: undefined };
 }
 
 export const ChangePasswordAtLoginResponse: MessageFns<ChangePasswordAtLoginResponse> = {
   encode(message: ChangePasswordAtLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.completed !== undefined) {
       CompletedLogin.encode(message.completed, writer.uint32(10).fork()).join();
+    }
+    if (message.result !== undefined) {
+      LoginResult.encode(message.result, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -1455,6 +1572,14 @@ export const ChangePasswordAtLoginResponse: MessageFns<ChangePasswordAtLoginResp
             }
 
             message.completed = CompletedLogin.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.result = LoginResult.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -4432,6 +4557,9 @@ export const CompleteOAuthLoginResponse: MessageFns<CompleteOAuthLoginResponse> 
       case "errorCode":
         writer.uint32(50).string(message.result.value);
         break;
+      case "passwordChange":
+        PasswordChangeChallenge.encode(message.result.value, writer.uint32(66).fork()).join();
+        break;
     }
     for (const v of message.endedSessionIds) {
       writer.uint32(58).string(v!);
@@ -4498,6 +4626,17 @@ export const CompleteOAuthLoginResponse: MessageFns<CompleteOAuthLoginResponse> 
             }
 
             message.result = { $case: "errorCode", value: reader.string() };
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.result = {
+              $case: "passwordChange",
+              value: PasswordChangeChallenge.decode(reader, reader.uint32()),
+            };
             continue;
           }
           case 7: {
@@ -4681,6 +4820,9 @@ export const ExchangeOAuthCodeResponse: MessageFns<ExchangeOAuthCodeResponse> = 
       case "mfaChallenge":
         MfaChallenge.encode(message.result.value, writer.uint32(18).fork()).join();
         break;
+      case "passwordChange":
+        PasswordChangeChallenge.encode(message.result.value, writer.uint32(26).fork()).join();
+        break;
     }
     return writer;
   },
@@ -4712,6 +4854,17 @@ export const ExchangeOAuthCodeResponse: MessageFns<ExchangeOAuthCodeResponse> = 
             }
 
             message.result = { $case: "mfaChallenge", value: MfaChallenge.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.result = {
+              $case: "passwordChange",
+              value: PasswordChangeChallenge.decode(reader, reader.uint32()),
+            };
             continue;
           }
         }

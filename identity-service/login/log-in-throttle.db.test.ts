@@ -12,8 +12,8 @@ import { soon, testDeps } from "../testing/test-deps.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import type { User } from "../users/user.ts";
+import { type LoginAttempt, logIn as logInWith } from "./log-in.ts";
 import { rememberDevice } from "./remember-device.ts";
-import { type ThrottledAttempt, throttleLogin } from "./throttle-login.ts";
 
 const EMAIL = "anna.smith@example.com";
 const PASSWORD = "Password123!";
@@ -50,8 +50,8 @@ function limitTo(network: number, everything = 100_000): void {
   const limits = throttleLimits({ network, everything });
   deps.throttle = createMemoryThrottle({ limits, now: () => nowMs });
 }
-const logIn = (attempt: Partial<ThrottledAttempt> = {}) =>
-  throttleLogin(
+const logIn = (attempt: Partial<LoginAttempt> = {}) =>
+  logInWith(
     deps,
     {
       email: EMAIL,
@@ -63,16 +63,16 @@ const logIn = (attempt: Partial<ThrottledAttempt> = {}) =>
     },
     newCallContext({ budgetMs: 60_000 }),
   );
-const codeOf = (attempt: Partial<ThrottledAttempt>) =>
+const codeOf = (attempt: Partial<LoginAttempt>) =>
   logIn(attempt).then(
     () => "in",
     (error: DomainError) => error.code,
   );
 /** Sequential, so that no attempt times out in a queue on a slow machine. */
-async function fail(times: number, attempt: Partial<ThrottledAttempt> = {}): Promise<void> {
+async function fail(times: number, attempt: Partial<LoginAttempt> = {}): Promise<void> {
   for (let time = 0; time < times; time += 1) await codeOf({ password: "wrong", ...attempt });
 }
-const guesses = (count: number, make: (index: number) => Partial<ThrottledAttempt>) =>
+const guesses = (count: number, make: (index: number) => Partial<LoginAttempt>) =>
   Promise.all(Array.from({ length: count }, (_, index) => codeOf(make(index))));
 
 test("200 parallel guesses from one network with a budget of 5 reach argon2 at most 5 times", async () => {
@@ -177,7 +177,7 @@ test("200 parallel guesses at one account from 200 networks: its own hash is loo
 test("locked, wrong and unknown are the same bytes and the same work", async () => {
   limitTo(1_000);
   const answers: unknown[] = [];
-  const note = async (attempt: Partial<ThrottledAttempt>) => {
+  const note = async (attempt: Partial<LoginAttempt>) => {
     deps.argon2.verify.mockClear();
     const error = await logIn(attempt).catch((refusal: unknown) => refusal);
     const { code, details, metadata } = toRpcError(error);

@@ -1,0 +1,68 @@
+import type {
+  CompletedLogin,
+  IdentityServiceServer,
+  MfaChallenge,
+  PasswordChangeChallenge,
+} from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { type ChangePasswordAtLoginDeps, changePasswordAtLogin } from "./login/change-password-at-login.ts";
+import type { LoginResult } from "./login/complete-login.ts";
+import { type CompleteMfaLoginDeps, completeMfaLogin } from "./login/complete-mfa-login.ts";
+import { type LogInDeps, logIn } from "./login/log-in.ts";
+import { encodeUser } from "./users/user-rpc.ts";
+
+type LoginMethods = "login" | "completeMfaLogin" | "changePasswordAtLogin";
+
+/** Only the gateway acts for end users. */
+export const LOGIN_CALLERS: Pick<Callers<IdentityServiceServer>, LoginMethods> = {
+  login: ["gateway"],
+  completeMfaLogin: ["gateway"],
+  changePasswordAtLogin: ["gateway"],
+};
+
+export type LoginRpcDeps = LogInDeps & CompleteMfaLoginDeps & ChangePasswordAtLoginDeps;
+
+/** The methods of IdentityService about logins. Each decodes, calls one use case and encodes. */
+export function createLoginRpc(
+  deps: LoginRpcDeps,
+): Pick<Implementation<IdentityServiceServer>, LoginMethods> {
+  return {
+    login: async (request, context) => ({ result: encodeLoginResult(await logIn(deps, request, context)) }),
+    completeMfaLogin: async (request, context) =>
+      encodeForOlderCallers(await completeMfaLogin(deps, request, context)),
+    changePasswordAtLogin: async (request, context) =>
+      encodeForOlderCallers(await changePasswordAtLogin(deps, request, context)),
+  };
+}
+
+type EncodedResult =
+  | { $case: "completed"; value: CompletedLogin }
+  | { $case: "mfaChallenge"; value: MfaChallenge }
+  | { $case: "passwordChange"; value: PasswordChangeChallenge };
+
+export function encodeLoginResult(result: LoginResult): EncodedResult {
+  switch (result.kind) {
+    case "completed": {
+      const { kind, user, ...value } = result;
+      return { $case: kind, value: { ...value, user: encodeUser(user) } };
+    }
+    case "mfaChallenge": {
+      const { kind, methods, ...value } = result;
+      return { $case: kind, value: { ...value, methods: [...methods] } };
+    }
+    case "passwordChange": {
+      const { kind, ...value } = result;
+      return { $case: kind, value };
+    }
+  }
+}
+
+/** The result also in the fields that were there before LoginResult, for a gateway of the version before this one. */
+function encodeForOlderCallers(result: LoginResult) {
+  const encoded = encodeLoginResult(result);
+  return {
+    result: { result: encoded },
+    completed: encoded.$case === "completed" ? encoded.value : undefined,
+    passwordChange: encoded.$case === "passwordChange" ? encoded.value : undefined,
+  };
+}
