@@ -14,24 +14,19 @@ export interface BootstrapDeps {
   passwords: Pick<PasswordHasher, "hash">;
   passwordPolicy: PasswordPolicy;
   now: () => Date;
-  /** A new UUIDv7. */
   newId: () => string;
   logger: Logger;
 }
 
-/** From the configuration. */
 export interface FirstAdmin {
-  /** Canonical. */
+  /** Canonical form. */
   email: string;
   password: Secret<string>;
 }
 
 /**
- * Makes the first administrator, its address proven, unless there is one. Safe in any number of replicas at
- * once. What the operator has to repair is logged as an error and is no reason not to serve everybody else:
- * an unacceptable password, and an account that has the address already, which is never promoted.
- *
- * @throws what the database throws.
+ * Creates the first administrator if none exists. Safe to run concurrently. An unacceptable password or a taken address
+ * is only logged; the service starts anyway, and an existing account is never promoted.
  */
 export async function bootstrapAdmin(deps: BootstrapDeps, admin: FirstAdmin): Promise<void> {
   const { sql, logger } = deps;

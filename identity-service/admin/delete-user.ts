@@ -11,11 +11,8 @@ import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
 export type DeleteUserDeps = EndSessionsDeps & { throttle: Pick<Throttle, "forget"> };
 
 /**
- * Erases somebody's account: the row and all that belongs to it here. Its sessions have ended when this resolves.
- *
- * @returns the ids of the sessions that ended.
- * @throws {DomainError} `not_found`; `last_admin` for the only active administrator; `service_unavailable`, after which
- *   the account may be gone and the sessions end when token-service is back.
+ * Erases a user and returns the ids of the ended sessions.
+ * @throws {DomainError} `not_found`, `last_admin`; `service_unavailable`, also after the commit.
  */
 export async function deleteUser(
   deps: DeleteUserDeps,
@@ -27,7 +24,7 @@ export async function deleteUser(
     const admins = await lockAdminsFor(tx, userId);
     const account = await lockAccount(tx, userId);
     if (account === undefined) throw new DomainError("not_found");
-    // By the stored id: a UUID has more than one spelling.
+    // The stored id, because a UUID has several spellings.
     if (account.isAdmin) assertOtherAdmin(admins, account.id);
     await tellErasure(tx, deps, account, {}, context);
     const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });

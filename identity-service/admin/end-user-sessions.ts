@@ -7,10 +7,8 @@ import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/e
 import { lockAccount } from "../users/account-store.ts";
 
 /**
- * Ends every session of a user, for an administrator. A login that is under way, or waits for a code, gives none either.
- *
- * @returns the ids of the sessions that ended.
- * @throws {DomainError} `not_found`; `service_unavailable`, after which they end when token-service is back.
+ * Ends all sessions and pending logins of a user; returns the session ids.
+ * @throws {DomainError} `not_found`; `service_unavailable`, also after the commit.
  */
 export async function endUserSessions(
   deps: EndSessionsDeps,

@@ -4,11 +4,7 @@ import type { Sql } from "../../service-kit/postgres.ts";
 import type { ManagedUser } from "../users/user.ts";
 import { findManagedUser } from "./user-admin-store.ts";
 
-/**
- * An account as administrators see it.
- *
- * @throws {DomainError} `not_found`, also for an id that is no UUID; `service_unavailable`.
- */
+/** @throws {DomainError} `not_found`, also for an id that is no UUID; `service_unavailable`. */
 export async function getManagedUser(deps: { sql: Sql }, userId: string): Promise<ManagedUser> {
   const found = isUuid(userId) ? await findManagedUser(deps.sql, userId) : undefined;
   if (found === undefined) throw new DomainError("not_found");

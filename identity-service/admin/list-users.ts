@@ -6,15 +6,14 @@ import { selectUsers, type UserFilter } from "./user-admin-store.ts";
 
 const MAX_LIMIT = 100;
 const MAX_QUERY_CHARACTERS = 254;
-/** The index is of three characters each: for less, every account would be read. */
+/** Minimum for the trigram index. A shorter query would scan the table. */
 const MIN_QUERY_CHARACTERS = 3;
 
 export interface ListUsersRequest extends Omit<UserFilter, "before"> {
-  /** `nextCursor` of the page before. */
+  /** `nextCursor` of the previous page. */
   cursor?: string | undefined;
 }
 
-/** A page of accounts. */
 export interface UserPage {
   users: ManagedUser[];
   /** Undefined on the last page. */
@@ -22,8 +21,7 @@ export interface UserPage {
 }
 
 /**
- * Accounts, newest first. Who registers while somebody pages appears on no later page, and moves nobody.
- *
+ * Newest first. New registrations do not shift later pages.
  * @throws {DomainError} `validation_failed`, `service_unavailable`.
  */
 export async function listUsers(deps: { sql: Sql }, request: ListUsersRequest): Promise<UserPage> {

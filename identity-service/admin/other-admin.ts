@@ -3,10 +3,8 @@ import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { isAdmin, lockActiveAdmins } from "../users/account-store.ts";
 
 /**
- * Locks every active administrator where somebody who is one may stop to be: before the account, as everywhere. For others
- * it locks nobody, or changes of any number of users would wait for each other.
- *
- * @returns their ids; undefined if the account is no administrator's now.
+ * Locks all active administrators if the user is one, and returns their ids. Call before locking the account. Other
+ * users lock nothing, so that their changes do not wait for each other.
  */
 export async function lockAdminsFor(
   tx: TransactionSql,
@@ -16,10 +14,8 @@ export async function lockAdminsFor(
 }
 
 /**
- * For an account that is an administrator's under its lock, and may stop to be one.
- *
- * @param admins what `lockAdminsFor` returned.
- * @throws {DomainError} `last_admin`; `service_unavailable` if the account has only become an administrator's since.
+ * Expects the result of `lockAdminsFor`.
+ * @throws {DomainError} `last_admin`; `service_unavailable` if the role changed in between.
  */
 export function assertOtherAdmin(admins: readonly string[] | undefined, userId: string): void {
   if (admins === undefined) {

@@ -8,16 +8,12 @@ import { deleteSecondFactor, lockUserForMfa } from "../mfa/mfa-store.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 
 export interface ResetUserMfaDeps extends EndSessionsDeps {
-  /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
 /**
- * Removes the second factor of a user who has lost it. The user gets a mail, and every session has ended when this
- * resolves. Without a second factor nothing happens.
- *
- * @returns the ids of the sessions that ended.
- * @throws {DomainError} `not_found`; `service_unavailable`, after which it may be removed all the same.
+ * Removes a user's second factor, if any, with a mail. Returns the ids of the ended sessions.
+ * @throws {DomainError} `not_found`; `service_unavailable`, also after the commit.
  */
 export async function resetUserMfa(
   deps: ResetUserMfaDeps,

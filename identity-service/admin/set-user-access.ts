@@ -14,23 +14,19 @@ export interface SetUserAccessDeps extends EndSessionsDeps {
   throttle: Pick<Throttle, "clear">;
 }
 
-/** What an account shall be; what is undefined stays. */
+/** Undefined fields stay unchanged. */
 export interface UserAccess {
   userId: string;
   role?: Role | undefined;
   status?: UserStatus | undefined;
-  /** True also ends the user's sessions; the next login gives none before the password was changed. */
+  /** True also ends the sessions and requires a new password at the next login. */
   mustChangePassword?: boolean | undefined;
 }
 
 /**
- * Changes role and status of an account, and whether its password must be changed, together. A change of role, a disable
- * and the wish for another password end the user's sessions: the changes are committed first, so that no crash leaves access behind, and have ended when this resolves. Setting the status to
- * active also clears the failures that slow its logins down.
- *
- * @returns the account as it is now, and the ids of the sessions that ended.
- * @throws {DomainError} `not_found`; `last_admin` if no active administrator would be left; `service_unavailable`,
- *   after which the change may be committed and the sessions end when token-service is back.
+ * Changes role, status and password requirement together. The commit precedes the session end, so that a crash leaves
+ * no access behind. Activating an account also resets its login throttling.
+ * @throws {DomainError} `not_found`, `last_admin`; `service_unavailable`, also after the commit.
  */
 export async function setUserAccess(
   deps: SetUserAccessDeps,
@@ -77,7 +73,7 @@ function changesOf(before: ManagedUser, after: ManagedUser): Change[] {
   return changes;
 }
 
-/** What takes access away ends sessions also where it changes nothing: whoever repeats it wants to be sure. */
+/** A repeated restriction ends the sessions again, for certainty. */
 function reasonToEnd(access: UserAccess, changes: readonly Change[]): string | undefined {
   if (access.status === "disabled") return "account_disabled";
   if (changes.some(({ type }) => type === "role_changed")) return "role_changed";

@@ -12,8 +12,7 @@ export interface UnlockUserDeps extends TellAuditDeps {
 }
 
 /**
- * Forgets the failures that slow an account's logins down. Whether it may be used stays as it is.
- *
+ * Resets the login throttling of an account; the status stays.
  * @throws {DomainError} `not_found`, `service_unavailable`.
  */
 export async function unlockUser(deps: UnlockUserDeps, userId: string, context: CallContext): Promise<void> {

@@ -2,13 +2,12 @@ import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import { type ManagedUser, type Role, USER_STATUSES, type UserStatus } from "../users/user.ts";
 import { known, toUser, type UserRow } from "../users/user-store.ts";
 
-/** Which accounts, and where to begin. */
 export interface UserFilter {
-  /** Part of the address or the name, in any case. */
+  /** Substring of address or name, case-insensitive. */
   query?: string | undefined;
   role?: Role | undefined;
   status?: UserStatus | undefined;
-  /** UUID: only accounts older than this one. */
+  /** UUID. Selects only older accounts. */
   before?: string | undefined;
   limit: number;
 }
@@ -26,14 +25,14 @@ const managedColumns = (sql: Sql | TransactionSql) => sql`
   status, first_login_at as "firstLoginAt", must_change_password as "mustChangePassword"
 `;
 
-/** What `query` is looked for in: exactly the expression of the index. By ICU, which folds every script. */
+/** Must equal the expression of the index. ICU folds the case of every script. */
 const searchedText = (sql: Sql) =>
   sql`lower((email || ' ' || first_name || ' ' || last_name) collate "und-x-icu")`;
 
-/** Newest first: ids are UUIDv7, so the primary key is in the order of time. */
+/** Newest first, because ids are UUIDv7. */
 export async function selectUsers(sql: Sql, filter: UserFilter): Promise<ManagedUser[]> {
   const { query, role, status, before, limit } = filter;
-  // As `personal-name.ts` stores names.
+  // The normalisation of `personal-name.ts`.
   const wanted =
     query === undefined ? undefined : `%${query.normalize("NFC").replaceAll(/[\\%_]/g, "\\$&")}%`;
   const rows = await sql<ManagedRow[]>`
@@ -50,7 +49,7 @@ export async function selectUsers(sql: Sql, filter: UserFilter): Promise<Managed
   return rows.map(toManagedUser);
 }
 
-/** @param id UUID. */
+/** The id must be a UUID. */
 export async function findManagedUser(
   sql: Sql | TransactionSql,
   id: string,
@@ -59,13 +58,12 @@ export async function findManagedUser(
   return row && toManagedUser(row);
 }
 
-/** The same, locked until the transaction ends. */
 export async function lockManagedUser(tx: TransactionSql, id: string): Promise<ManagedUser | undefined> {
   const [row] = await tx<ManagedRow[]>`select ${managedColumns(tx)} from users where id = ${id} for update`;
   return row && toManagedUser(row);
 }
 
-/** Under the lock of the account. */
+/** Requires the account lock. */
 export async function setAccess(
   tx: TransactionSql,
   change: { userId: string; role: Role; status: UserStatus; mustChangePassword: boolean; at: Date },
