@@ -2,31 +2,28 @@ import { createHash } from "node:crypto";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 
-/** Knows passwords of published breaches. */
 export interface BreachLookup {
-  /** False also when it cannot be known. Never throws. */
+  /** False also if unknown. Never throws. */
   isBreached(password: string): Promise<boolean>;
 }
 
 export interface BreachLookupOptions {
-  /** The five characters are appended: `https://api.pwnedpasswords.com/range/`. */
+  /** Prefix of the request URL, such as `https://api.pwnedpasswords.com/range/`. */
   url: string;
   logger: Logger;
   metrics: Metrics;
   timeoutMs?: number;
 }
 
-/** Half of what a call has in all (`CALL_BUDGET_MS`): with more, waiting for nothing would fail the registration. */
+/** Half of `CALL_BUDGET_MS`, so that a slow lookup does not fail the registration. */
 const TIMEOUT_MS = 500;
 const PREFIX_LENGTH = 5;
 /** Padded answers have up to 1,000 lines of 45 bytes. */
 const MAX_BYTES = 256 * 1024;
 
 /**
- * Asks a range endpoint like that of Have I Been Pwned: it is told the first 20 bits of the password's SHA-1, and
- * answers with every suffix it has, so it does not learn the password. If it is away, the password passes, counted.
- *
- * @see https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange
+ * Queries a range API like Have I Been Pwned with the first 20 bits of the SHA-1 only. On failure, the password passes
+ * and is counted. @see https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange.
  */
 export function createBreachLookup(options: BreachLookupOptions): BreachLookup {
   const { url, logger, metrics, timeoutMs = TIMEOUT_MS } = options;
@@ -50,7 +47,7 @@ export function createBreachLookup(options: BreachLookupOptions): BreachLookup {
   };
 }
 
-/** @throws if there is no whole answer in time. */
+/** @throws {Error} without a complete answer in time. */
 async function fetchRange(url: string, timeoutMs: number): Promise<string> {
   const response = await fetch(url, {
     headers: { "add-padding": "true", "user-agent": "gatehouse" },
@@ -71,7 +68,7 @@ async function fetchRange(url: string, timeoutMs: number): Promise<string> {
   return Buffer.concat(chunks).toString("latin1");
 }
 
-/** Lines of `SUFFIX:COUNT`; padding has the count 0. */
+/** Lines of `SUFFIX:COUNT`. Padding has the count 0. */
 function hasSuffix(range: string, suffix: string): boolean {
   return range.split(/\r?\n/).some((line) => {
     const [found, count] = line.split(":");

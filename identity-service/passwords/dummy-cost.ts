@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import type { Argon2Parameters } from "./stored-hash.ts";
 
-/** Parameters that stored hashes have, and how many of a sample have them. */
+/** Parameters of stored hashes and their count in a sample. */
 export interface UsedCost extends Argon2Parameters {
   count: number;
 }
@@ -10,12 +10,8 @@ const DOMAIN = "gatehouse dummy cost";
 const DRAW_BYTES = 6;
 
 /**
- * What a login to an address without a password costs: like that of some account. The same address costs the same each
- * time, and as many cost the old parameters as accounts do: else, after the parameters were raised, who measures a
- * refusal would know the accounts that have not logged in since.
- *
- * @param used what accounts have. None: `current`.
- * @param key 32 random bytes, the same in every replica.
+ * Cost of a dummy hash, drawn per address from the distribution of stored costs. A fixed cost would reveal by timing
+ * the accounts with old parameters. The key has 32 bytes and must be the same in every replica.
  */
 export function drawCost(
   used: readonly UsedCost[],
@@ -24,7 +20,7 @@ export function drawCost(
   address: string,
 ): Argon2Parameters {
   const mac = createHmac("sha256", key).update(`${DOMAIN}\n${address}`).digest();
-  // As accounts move to dearer parameters, addresses move with them, and never back.
+  // Sorted, so that addresses move only to higher costs as accounts do.
   const byCost = used.toSorted((a, b) => workOf(a) - workOf(b));
   const total = byCost.reduce((sum, { count }) => sum + count, 0);
   let left = (mac.readUIntBE(0, DRAW_BYTES) / 2 ** (8 * DRAW_BYTES)) * total;

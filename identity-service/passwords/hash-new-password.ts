@@ -7,24 +7,20 @@ export interface HashNewPasswordDeps {
   hashShare: HashShare;
 }
 
-/** A password that is about to replace an account's. */
 export interface NewPassword {
   userId: string;
   newPassword: string;
-  /** PHC string of the present one; null if there is none. */
+  /** PHC string. Null without a password. */
   passwordHash: string | null;
-  /** Where it must be changed the present one is refused. Elsewhere a user may set it again, and it would cost a hash. */
+  /** A required change must not reuse the current password. Otherwise the comparison would waste a hash. */
   mustChangePassword: boolean;
-  /** Empty (a gateway of an earlier version): not counted. */
+  /** Not counted if empty. */
   clientIp: string;
 }
 
 /**
- * Hashes a new password, within its network's share of the hashes. Whoever sets one has proven who they are: by a
- * session, a link or a login.
- *
- * @returns a PHC string.
- * @throws {DomainError} `password_unchanged`; `busy`.
+ * Returns a PHC string. The caller is authenticated and counts as known.
+ * @throws {DomainError} `password_unchanged`, `busy`.
  */
 export function hashNewPassword(
   { passwords, hashShare }: HashNewPasswordDeps,

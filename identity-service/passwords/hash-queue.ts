@@ -1,39 +1,29 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 
-/** What a call still needs after its turn has come: a hash, the database, the session. */
+/** Time that a call needs after its turn in the queue. */
 const RESERVE_MS = 200;
 
 const RETRY_AFTER_MS = 1_000;
 
 export interface HashQueueOptions {
-  /** How many run at once. */
   concurrency: number;
-  /** How many may wait. */
   maxWaiting: number;
-  /** How long one may wait. */
   maxWaitMs: number;
   /** Milliseconds since the epoch. */
   now: () => number;
   metrics: Metrics;
 }
 
-/** Decides when a password may be hashed. */
 export interface HashQueue {
   /**
-   * Runs the work when its turn comes, first come first served.
-   *
-   * @param deadlineMs when the caller's answer is useless, in milliseconds since the epoch. Waiting ends
-   *   200 ms before, so that there is time left to answer. Work that has begun is not cut.
-   * @throws {DomainError} `busy` if too many wait already, or the wait got too long.
+   * FIFO. Waiting ends 200 ms before `deadlineMs` (milliseconds since the epoch); running work is not cancelled.
+   * @throws {DomainError} `busy` if the queue is full or the wait too long.
    */
   run<T>(work: () => Promise<T>, deadlineMs: number): Promise<T>;
 }
 
-/**
- * Bounds the hashes that run and that wait: each takes a core and a thread of libuv's pool for its time, and
- * 19 MiB and up of memory. Beyond the bounds, refusing at once serves more people than letting all wait.
- */
+/** Bounds running and waiting hashes, as each takes a core, a libuv thread and at least 19 MiB. */
 export function createHashQueue(options: HashQueueOptions): HashQueue {
   const { concurrency, maxWaiting, maxWaitMs, now, metrics } = options;
   const waiting: (() => void)[] = [];
@@ -81,7 +71,7 @@ export function createHashQueue(options: HashQueueOptions): HashQueue {
     });
   }
 
-  /** Hands the turn on; `running` changes only when nobody waits, so that no newcomer slips in between. */
+  /** A slot passes directly to the next waiter, so that no newcomer overtakes. */
   function done(): void {
     const next = waiting.shift();
     if (next === undefined) running -= 1;

@@ -1,13 +1,11 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import { networksOf } from "../../service-kit/network-of.ts";
 
-/** Keeps callers from filling the hash queue for others: what they may have running and waiting at once, in this process. */
+/** Limits the hash queue entries per network and of all unknown callers, in this process. */
 export interface HashShare {
   /**
-   * @param caller `isKnown`: a device or network that has logged in before, or a session; `clientIp` empty or absent
-   *   (a gateway of an earlier version): no network is counted.
-   * @throws {DomainError} `busy` if a network of the caller, or all strangers together, have their share already; what
-   *   the work throws.
+   * `isKnown` callers have a session or a known device or network.
+   * @throws {DomainError} `busy` if a share is exhausted.
    */
   run<T>(caller: HashCaller, work: () => Promise<T>): Promise<T>;
 }
@@ -17,11 +15,11 @@ export interface HashCaller {
   isKnown?: boolean;
 }
 
-/** Places in the queue and running. */
+/** Maximum entries, running and waiting. */
 export interface HashShares {
-  /** Of an IPv4 address, and of a /64, /56 and /48: wider networks get no more, since what is left is for everybody else. */
+  /** Per IPv4 address or IPv6 /64, /56 and /48. */
   maxOfNetwork: number;
-  /** Of everybody who is not known. */
+  /** All unknown callers together. */
   maxOfStrangers: number;
 }
 
@@ -37,7 +35,7 @@ export function createHashShare({ maxOfNetwork, maxOfStrangers }: HashShares): H
   return {
     async run({ clientIp = "", isKnown = false }, work) {
       const networks = clientIp === "" ? [] : networksOf(clientIp).map(({ name }) => name);
-      // Strangers in the same wide network must not be in the way of who is known.
+      // Unknown callers in the same wide network must not block known ones.
       const keys = isKnown ? networks.slice(0, 1) : [...networks, STRANGERS];
       const isFull = (key: string) =>
         (running.get(key) ?? 0) >= (key === STRANGERS ? maxOfStrangers : maxOfNetwork);
@@ -52,7 +50,7 @@ export function createHashShare({ maxOfNetwork, maxOfStrangers }: HashShares): H
   };
 }
 
-/** @param places that the hash queue has, running and waiting. */
+/** Takes the total number of queue entries. */
 export function hashSharesOf(places: number): HashShares {
   return {
     maxOfNetwork: Math.max(1, Math.floor(places / 2)),

@@ -12,44 +12,39 @@ import {
   withPepperId,
 } from "./stored-hash.ts";
 
-/** `Algorithm.Argon2id`; the library declares it as a const enum, which type stripping cannot read. */
+/** `Algorithm.Argon2id` is a const enum, which type stripping does not support. */
 const ARGON2ID = 2;
 const OUTPUT_BYTES = 32;
 const SALT_BYTES = 16;
 
-/** What came of comparing a password with a stored hash. */
 export type Verdict =
   | "match"
-  /** A match, but the hash costs less than a new one would, or has another pepper: replace it. */
+  /** A match with weaker parameters or another pepper: rehash. */
   | "match_outdated"
   | "mismatch";
 
-/** The account whose password is checked. */
 interface HashedCredential {
   user: { id: string };
-  /** PHC string; null if the account has no password. */
+  /** PHC string. Null without a password. */
   passwordHash: string | null;
 }
 
 export interface Verification {
-  /** Canonical, where that of the account is asked for: chooses what a dummy costs. */
+  /** Canonical address, which selects the cost of a dummy. */
   address?: string;
-  /** The work of a comparison with the account's hash, without looking at it. */
+  /** Does equal work on a dummy instead of the account's hash. */
   neverMatches?: boolean;
 }
 
-/** Hashes passwords with argon2id, through the hash queue. Passwords are taken in NFC. */
+/** Argon2id through the hash queue. Passwords are normalised to NFC. */
 export interface PasswordHasher {
   /**
-   * @returns a PHC string with a salt of 16 bytes and an output of 32, and with the pepper's `keyid` if there is one.
+   * Returns a PHC string with 16 bytes salt, 32 bytes output and the pepper's `keyid`.
    * @throws {DomainError} `busy`.
    */
   hash(password: string, deadlineMs: number): Promise<string>;
   /**
-   * Costs one verification whatever is given: without an account, a password or a readable hash, one against
-   * a dummy with parameters that some account has, through the same queue. A hash that we would not have written is
-   * logged and matches nothing.
-   *
+   * Always costs one verification. A missing or unreadable hash is replaced with a dummy.
    * @throws {DomainError} `busy`.
    */
   verify(
@@ -58,11 +53,11 @@ export interface PasswordHasher {
     deadlineMs: number,
     how?: Verification,
   ): Promise<Verdict>;
-  /** What stored hashes cost at present, for dummies. Until then they cost what new ones do. */
+  /** Sets the cost distribution of dummies. Default: the current parameters. */
   useCosts(used: readonly UsedCost[]): void;
 }
 
-/** The part of `@node-rs/argon2` that is used; handed in so that a test can count. */
+/** Injected, so that tests can count calls. */
 export interface Argon2 {
   hash: typeof hash;
   verify: typeof verify;
@@ -71,17 +66,17 @@ export interface Argon2 {
 export interface PasswordHasherOptions {
   argon2: Argon2;
   parameters: Argon2Parameters;
-  /** Goes into new hashes. */
+  /** For new hashes. */
   pepper?: Pepper | undefined;
-  /** The one before, while hashes with it exist. */
+  /** Kept while hashes use it. */
   previousPepper?: Pepper | undefined;
-  /** Chooses what dummies cost: 32 random bytes, the same in every replica. */
+  /** For `drawCost`: 32 bytes, the same in every replica. */
   costKey: Buffer;
   queue: HashQueue;
   logger: Logger;
 }
 
-/** @see RFC 9106 for argon2id; OWASP Password Storage Cheat Sheet for the floor of its parameters. */
+/** RFC 9106; parameters from the OWASP Password Storage Cheat Sheet. */
 export function createPasswordHasher(options: PasswordHasherOptions): PasswordHasher {
   const { argon2, parameters, pepper, previousPepper, costKey, queue, logger } = options;
   const peppers = [pepper, previousPepper].filter((each) => each !== undefined);
@@ -97,7 +92,7 @@ export function createPasswordHasher(options: PasswordHasherOptions): PasswordHa
     return pepper === undefined ? hash : withPepperId(hash, pepper.id);
   }
 
-  /** Undefined if we would not have written it, or lack its pepper. */
+  /** Undefined for an invalid format or unknown pepper. */
   function readable(stored: string): (StoredHash & { pepper: Pepper | undefined }) | undefined {
     const hash = readStoredHash(stored);
     if (hash === undefined) return undefined;
@@ -108,7 +103,7 @@ export function createPasswordHasher(options: PasswordHasherOptions): PasswordHa
   const dummyEnd = `$${unpadded(randomBytes(SALT_BYTES))}$${unpadded(randomBytes(OUTPUT_BYTES))}`;
   let used: readonly UsedCost[] = [];
 
-  /** Nothing matches it, and it costs a verification with these parameters. */
+  /** Never matches. */
   function dummy({ memoryKib, iterations, parallelism }: Argon2Parameters): string {
     return `$argon2id$v=19$m=${memoryKib},t=${iterations},p=${parallelism}${dummyEnd}`;
   }
@@ -152,13 +147,12 @@ function unpadded(bytes: Buffer): string {
   return bytes.toString("base64").replaceAll("=", "");
 }
 
-/** What argon2 is given for a password. */
 function seasoned(password: string, pepper: Pepper | undefined): string {
   const text = password.normalize("NFC");
   return pepper === undefined ? text : pepper.apply(text);
 }
 
-/** Parameters that were lowered do not count: an account keeps the stronger hash it has. */
+/** Hashes stronger than the current parameters are kept. */
 function isCheaper(cost: Argon2Parameters, current: Argon2Parameters): boolean {
   return cost.memoryKib < current.memoryKib || cost.iterations < current.iterations;
 }

@@ -4,32 +4,26 @@ import type { BreachLookup } from "./breach-lookup.ts";
 
 export const MAX_PASSWORD_CODE_POINTS = 128;
 
-/** Shorter local parts are in too many words: `al@…` may choose `vertical farming`. See decision 0010. */
+/** Shorter local parts occur in too many words. See decision 0010. */
 const MIN_CONTEXT_CODE_POINTS = 3;
 
-/** Control characters, and what has no width: they count for no length. */
+/** Control and zero-width characters do not count towards the length. */
 const INVISIBLE = /[\p{Cc}\p{Cf}]/gu;
 
-/** What a new password must be. */
 export interface PasswordPolicy {
-  /** In code points after NFC, without those that nobody sees. */
+  /** Code points after NFC, without invisible ones. */
   minLength: number;
-  /** In lower case. */
+  /** Lower case. */
   common: ReadonlySet<string>;
-  /** Absent: breaches are not looked up. */
+  /** Optional. */
   breaches?: BreachLookup | undefined;
 }
 
 /**
- * Refuses a new password that is easy to guess. There are no rules of composition, and nothing is cut off.
- * A password may not contain the e-mail address, nor its local part when that has 3 or more characters; a
- * shorter local part could only count if it were the whole password, and then the password is too short.
- *
- * @param email canonical.
- * @param field what the password is called in the request.
- * @throws {DomainError} `password_too_short`, `password_too_common`, `password_contains_email`;
- *   `validation_failed` above 128 code points.
- * @see NIST SP 800-63B-4 §3.1.1.2, OWASP ASVS 5.0 §6.2.
+ * Rejects weak passwords, without composition rules or truncation (NIST SP 800-63B-4 §3.1.1.2, OWASP ASVS 5.0 §6.2).
+ * The email must be canonical; `field` names the request field.
+ * @throws {DomainError} `password_too_short`, `password_too_common`, `password_contains_email`; `validation_failed`
+ * above 128 code points.
  */
 export function checkPassword(
   policy: PasswordPolicy,
@@ -55,18 +49,13 @@ export function checkPassword(
   }
 }
 
-/**
- * Refuses a new password that is in a published breach, if breaches are looked up: after `checkPassword`, because it
- * asks another service. Never at login.
- *
- * @throws {DomainError} `password_too_common`.
- */
+/** Call after `checkPassword`, as this calls an external service. @throws {DomainError} `password_too_common`. */
 export async function refuseBreached({ breaches }: PasswordPolicy, password: string): Promise<void> {
   if ((await breaches?.isBreached(password)) !== true) return;
   throw new DomainError("password_too_common", "The password is known from a data breach.");
 }
 
-/** Counts no further than needed, so that a long text costs no more than a short one. */
+/** Stops at the limit, so that long inputs cost no more. */
 function codePointsUpTo(limit: number, text: string): number {
   let count = 0;
   for (const _ of text) {

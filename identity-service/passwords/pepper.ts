@@ -1,11 +1,11 @@
 import { createHmac } from "node:crypto";
 import type { EncryptionKey } from "../../service-kit/key-cipher.ts";
 
-/** A key that passwords pass through before they are hashed: without it a stolen database cannot be guessed at. */
+/** A keyed hash before argon2, so that a stolen database alone cannot be attacked offline. */
 export interface Pepper {
-  /** 8 bytes in base64 without padding, as the `keyid` of a PHC string: which key, not what it is. */
+  /** The PHC `keyid`: 8 bytes in base64 without padding. Not secret. */
   id: string;
-  /** @returns HMAC-SHA-256 of the text, in base64. */
+  /** HMAC-SHA-256 in base64. */
   apply(text: string): string;
 }
 

@@ -13,20 +13,16 @@ export interface ReauthenticateDeps {
   hashShare: HashShare;
 }
 
-/** Who claims to be the user that is logged in. */
 export interface Reauthentication {
   userId: string;
   password: string;
-  /** May be empty. */
   clientIp: string;
 }
 
 /**
- * Checks the password of a user who is logged in, before what a stolen session must not do. Guesses are counted as at
- * login, but apart from it: a thief with a session keeps nobody from logging in, nor the other way round.
- *
- * @throws {DomainError} `invalid_credentials`, also without a password, when the account is disabled, and whatever the
- *   password when there were too many guesses; `busy`, `service_unavailable`.
+ * Checks the password of a logged-in user. Attempts are throttled separately from logins, so that a stolen session
+ * cannot block logins, nor the reverse.
+ * @throws {DomainError} `invalid_credentials`, also when throttled; `busy`; `service_unavailable`.
  */
 export async function reauthenticate(
   deps: ReauthenticateDeps,
@@ -52,7 +48,7 @@ export async function reauthenticate(
   }
 }
 
-/** Whether an account has still the password that `reauthenticate` checked. A rehash counts as a change: try again. */
+/** Whether the checked password is unchanged. A rehash counts as a change. */
 export function isStill(checked: LockedAccount, now: LockedAccount | undefined): now is LockedAccount {
   return now?.isActive === true && now.passwordHash === checked.passwordHash;
 }

@@ -9,10 +9,7 @@ import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { forgiveWrongCodesFor } from "../throttle/mfa-tries.ts";
 import { type LockedAccount, setPasswordHash } from "../users/account-store.ts";
 
-/**
- * Gives a locked account another password, with all that belongs to it: links that would set another one, or another
- * address, die, the owner gets a notice, the audit log an event, and sessions are to end.
- */
+/** Sets a new password under the account lock, with all effects: expired links, mail, audit event and session end. */
 export async function replacePassword(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
@@ -23,7 +20,7 @@ export async function replacePassword(
     reason: "password_changed" | "password_reset";
     clientIp?: string;
     userAgent?: string;
-    /** Of a reset: what it removed besides, and what is left, as phrases. */
+    /** Phrases for the mail of a reset. */
     ways?: { removed: string; left: string };
   },
   context: CallContext,

@@ -6,7 +6,7 @@ const SAMPLE_ROWS = 10_000;
 const MAX_KINDS = 16;
 const COSTS = "^\\$argon2id\\$v=19\\$([mtp]=[0-9]{1,6},[mtp]=[0-9]{1,6},[mtp]=[0-9]{1,6})";
 
-/** The parameters of stored password hashes in a sample of about 10,000 accounts, or of all if there are fewer. */
+/** Counts the parameters in a sample of about 10,000 accounts. */
 export async function sampleUsedCosts(sql: Sql): Promise<UsedCost[]> {
   const [table] = await sql<{ rows: number }[]>`
     select greatest(reltuples, 0)::float8 as rows from pg_class where oid = 'users'::regclass
@@ -28,7 +28,7 @@ export async function sampleUsedCosts(sql: Sql): Promise<UsedCost[]> {
   });
 }
 
-/** In any order, as in stored hashes. Undefined beyond the ceiling: such a hash is never computed. */
+/** Undefined above the ceiling. */
 function parametersOf(costs: string): Argon2Parameters | undefined {
   const numbers = new Map(costs.split(",").map((cost) => [cost[0], Number(cost.slice(2))]));
   const [memoryKib, iterations, parallelism] = ["m", "t", "p"].map((name) => numbers.get(name));
