@@ -8,17 +8,16 @@ export interface EndSessionsDeps {
   sql: Sql;
   tokenService: Pick<TokenService, "revokeUserSessions">;
   now: () => Date;
-  /** A new UUIDv7. */
   newId: () => string;
   logger: Logger;
 }
 
-/** Longer than a call may take: then nobody is at it any more. */
+/** Longer than a call, so that the worker does not interfere with it. */
 const FIRST_RETRY_MS = 2_000;
 
 /**
- * Writes down, in the transaction of a cause, that a user's sessions must end. After the commit `endSessions` ends
- * them; if the process dies in between, or token-service is away, `session-end-worker.ts` does.
+ * Records a session end within the caller's transaction. Call `endSessions` after the commit. After a crash, the worker
+ * takes over.
  */
 export async function owesSessionEnd(
   tx: TransactionSql,

@@ -6,10 +6,7 @@ export interface IsStillLoggedInDeps {
 }
 
 /**
- * Whether the session in which a change was begun has not ended since, in whatever way. A change that a mail or a provider
- * completes later outlives the call that began it; it must not outlive the session.
- *
- * @param began `sessionId` null: an older version began it and did not tell; then nothing can be asked.
+ * Whether the session that began a change still exists. True for a null `sessionId` (from an earlier version).
  * @throws {DomainError} `service_unavailable`.
  */
 export async function isStillLoggedIn(

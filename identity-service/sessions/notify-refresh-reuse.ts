@@ -11,27 +11,21 @@ import { findUser } from "../users/user-store.ts";
 export interface NotifyDeps {
   sql: Sql;
   now: () => Date;
-  /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
-/** A refresh token that was used twice. */
 export interface RefreshReuse {
-  /** UUID: one mail each, however often it is told. */
+  /** UUID, for deduplication. */
   eventId: string;
   /** UUID. */
   userId: string;
   occurredAt: Date | undefined;
-  /** May be empty. */
   ip: string;
-  /** As the client sent it. May be empty. */
   userAgent: string;
 }
 
 /**
- * Tells a user by mail that a refresh token of theirs was used twice and that its session has been ended. When this
- * resolves, the mail is in the outbox, or was before. Nobody is told of a user who is gone.
- *
+ * Mails the user about a reused refresh token. Idempotent; ignores deleted users.
  * @throws {DomainError} `validation_failed`, `service_unavailable`.
  */
 export async function notifyRefreshReuse(deps: NotifyDeps, event: RefreshReuse): Promise<void> {

@@ -1,23 +1,18 @@
 import { type Claim, claimDue } from "../../service-kit/outbox-store.ts";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
-/** Sessions of a user that have to end. */
 export interface SessionEnd {
   /** UUID of the cause. */
   id: string;
   userId: string;
-  /** The one that stays; null: all end. */
+  /** Null ends all. */
   exceptSessionId: string | null;
-  /** As token-service keeps it: lower_snake_case, at most 32 characters. */
+  /** In lower_snake_case, at most 32 characters. */
   reason: string;
-  /** Of the cause. */
   createdAt: Date;
 }
 
-/**
- * Writes down that sessions must end, in the transaction of the cause, and makes a login that is under way fail. Until
- * `firstAttemptAt` the worker leaves it to whoever wrote it.
- */
+/** Also raises the session epoch, so that logins in progress fail. The worker waits until `firstAttemptAt`. */
 export async function insertSessionEnd(
   tx: TransactionSql,
   end: SessionEnd,
@@ -42,12 +37,11 @@ export function claimSessionEnds(sql: Sql, claim: Claim): Promise<SessionEnd[]> 
   return claimDue<SessionEnd>(sql, table, claim);
 }
 
-/** Token-service has confirmed it. */
 export async function deleteSessionEnd(sql: Sql, id: string): Promise<void> {
   await sql`delete from session_ends where id = ${id}`;
 }
 
-/** How many are not confirmed, counted to 10,000: it is asked for every second, also while token-service is away. */
+/** Counts at most 10,000, because it runs every second. */
 export async function countSessionEnds(sql: Sql): Promise<number> {
   const [row] = await sql<
     { count: number }[]
@@ -55,7 +49,7 @@ export async function countSessionEnds(sql: Sql): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Goes up with each end of sessions; undefined if the user is gone or disabled. */
+/** Incremented with each session end. Undefined for a deleted or disabled user. */
 export async function findSessionEpoch(
   sql: Sql | TransactionSql,
   userId: string,

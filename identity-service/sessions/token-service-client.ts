@@ -7,69 +7,48 @@ import type { Role } from "../users/user.ts";
 
 const MAX_USER_AGENT_LENGTH = 512;
 
-/** Who authenticated, how and from where. */
 export interface NewSession {
   userId: string;
   role: Role;
-  /** RFC 8176 methods; at least one. */
+  /** RFC 8176, at least one. */
   amr: readonly string[];
   authTime: Date;
-  /** May be empty. */
   clientIp: string;
-  /** Cut to 512 characters. May be empty. */
+  /** Truncated to 512 characters. */
   userAgent: string;
 }
 
-/** What a client receives for a session. Never logged. */
+/** Never logged. */
 export interface SessionTokens {
   accessToken: string;
   refreshToken: string;
-  /** Seconds until the access token expires. */
+  /** Of the access token. */
   expiresInS: number;
   sessionId: string;
   userId: string;
 }
 
-/** Which sessions of a user are to end. */
 export interface EndedUserSessions {
   userId: string;
-  /** Null: all end. */
+  /** Null ends all. */
   exceptSessionId: string | null;
-  /** lower_snake_case, at most 32 characters. */
+  /** In lower_snake_case, at most 32 characters. */
   reason: string;
-  /** The time of the cause, for an end that comes late: token-service spares what began more than a minute after it. */
+  /** Time of the cause. Sessions begun more than a minute later are kept. */
   begunBefore?: Date;
 }
 
-/** What identity-service asks of token-service. */
 export interface TokenService {
-  /**
-   * Begins a session. Not idempotent, so never repeated.
-   *
-   * @throws {DomainError} `service_unavailable`. Anything else token-service says is a defect of ours.
-   */
+  /** Not idempotent and never retried. @throws {DomainError} `service_unavailable`. */
   issueSession(session: NewSession, context: CallContext): Promise<SessionTokens>;
-  /**
-   * Ends all sessions of a user but the excepted one, committed. Idempotent.
-   *
-   * @returns the ids of those that ended.
-   * @throws {DomainError} `service_unavailable`.
-   */
+  /** Idempotent. Returns the ids of the ended sessions. @throws {DomainError} `service_unavailable`. */
   revokeUserSessions(which: EndedUserSessions, context: CallContext): Promise<readonly string[]>;
-  /**
-   * Ends one session, committed. Idempotent.
-   *
-   * @throws {DomainError} `service_unavailable`.
-   */
+  /** Idempotent. @throws {DomainError} `service_unavailable`. */
   revokeSession(
     which: { sessionId: string; userId: string; reason: string },
     context: CallContext,
   ): Promise<void>;
-  /**
-   * Whether a session of a user has not ended.
-   *
-   * @throws {DomainError} `service_unavailable`.
-   */
+  /** @throws {DomainError} `service_unavailable`. */
   isSessionLive(which: { sessionId: string; userId: string }, context: CallContext): Promise<boolean>;
 }
 
@@ -107,7 +86,7 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
   };
 }
 
-/** What is wrong between two services is not the client's fault and not its business. */
+/** Other errors between services are internal and not reported to the client. */
 function refuseOthers(error: unknown): never {
   if (error instanceof DomainError && error.code === "service_unavailable") throw error;
   throw new Error("token-service did not do what was asked", { cause: error });
