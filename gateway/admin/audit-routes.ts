@@ -40,8 +40,6 @@ const AuditQuery = z.strictObject({
   ...pageQuery,
 });
 
-const EntryParams = z.strictObject({ id: z.uuid().toLowerCase() });
-
 const size = z
   .string()
   .regex(/^[1-9]\d{0,15}$/, "must be a whole number from 1")
@@ -49,8 +47,6 @@ const size = z
   .pipe(z.int())
   // As a client sees it: a number, although a query is text.
   .meta({ type: "integer", pattern: undefined, minimum: 1, maximum: Number.MAX_SAFE_INTEGER });
-const InclusionQuery = z.strictObject({ sequence: size, treeSize: size });
-const ConsistencyQuery = z.strictObject({ from: size, to: size });
 
 const HASH = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
 const hash = textLike(HASH, "Base64.");
@@ -109,7 +105,7 @@ export function registerAuditRoutes(
   route("getAuditEntry", "GET", "/admin/audit/:id", {
     summary: "Read one entry, with the proof that it is in the log",
     policy,
-    schema: { params: EntryParams },
+    schema: { params: z.strictObject({ id: z.uuid().toLowerCase() }) },
     answers: answersWith("The entry.", provenEntry),
     codes: ["not_found", "audit_unavailable"],
     handler: async (request) => {
@@ -149,7 +145,7 @@ export function registerAuditRoutes(
     summary: "Prove that an entry is in the log",
     description: "404 for a tree that is larger than the log.",
     policy,
-    schema: { querystring: InclusionQuery },
+    schema: { querystring: z.strictObject({ sequence: size, treeSize: size }) },
     answers: answersWith("The proof.", z.strictObject({ leafHash: hash, proof: hashes })),
     codes: ["not_found"],
     handler: async (request) => {
@@ -162,7 +158,7 @@ export function registerAuditRoutes(
     summary: "Prove that the log has only grown",
     description: "404 for a tree that is larger than the log.",
     policy,
-    schema: { querystring: ConsistencyQuery },
+    schema: { querystring: z.strictObject({ from: size, to: size }) },
     answers: answersWith("The proof.", z.strictObject({ proof: hashes })),
     codes: ["not_found"],
     handler: async (request) => {
@@ -174,28 +170,10 @@ export function registerAuditRoutes(
 }
 
 function toSearch(query: z.output<typeof AuditQuery>) {
-  const {
-    actor = "",
-    action = "",
-    resource = "",
-    outcome,
-    requestId = "",
-    from,
-    to,
-    cursor = "",
-    limit,
-  } = query;
-  return {
-    actorUserId: actor,
-    action,
-    resource,
-    outcome: outcome === undefined ? Outcome.UNSPECIFIED : OUTCOMES[outcome],
-    requestId,
-    from,
-    to,
-    cursor,
-    limit,
-  };
+  const { actor: actorUserId = "", action = "", resource = "", requestId = "", cursor = "" } = query;
+  const outcome = query.outcome === undefined ? Outcome.UNSPECIFIED : OUTCOMES[query.outcome];
+  const { from, to, limit } = query;
+  return { actorUserId, action, resource, requestId, outcome, from, to, cursor, limit };
 }
 
 function base64(bytes: Uint8Array): string {

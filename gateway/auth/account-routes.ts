@@ -19,11 +19,6 @@ import {
 import { loginAnswer, resultOf } from "./login-answer.ts";
 
 const EmailBody = z.strictObject({ email: emailField });
-const ChangePasswordBody = z.strictObject({ currentPassword: passwordField, newPassword: newPasswordField });
-const ChangeAtLoginBody = z.strictObject({ tempToken: tempTokenField, newPassword: newPasswordField });
-const ProfileBody = z.strictObject({ firstName: nameField.optional(), lastName: nameField.optional() });
-const DeleteBody = z.strictObject({ password: passwordField });
-const ChangeEmailBody = z.strictObject({ newEmail: emailField, password: passwordField });
 
 const mailAnswer = answersWith("Always the same answer, whether there is such an account or not.");
 
@@ -65,7 +60,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     summary: "Change one's password",
     description: "Every other session ends.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.change_password" },
-    schema: { body: ChangePasswordBody },
+    schema: { body: z.strictObject({ currentPassword: passwordField, newPassword: newPasswordField }) },
     answers: answersWith("It was changed."),
     codes: ["invalid_credentials", ...newPasswordCodes, "busy"],
     handler: async (request) => {
@@ -82,7 +77,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     description: "For a login that answered `requirePasswordChange`.",
     policy: { auth: "public", limitClass: "login", action: "auth.login.change_password" },
     headers: deviceHeader,
-    schema: { body: ChangeAtLoginBody },
+    schema: { body: z.strictObject({ tempToken: tempTokenField, newPassword: newPasswordField }) },
     answers: answersWith("A session.", loginAnswers.afterPasswordChange, loginHeaders),
     codes: ["password_change_token_invalid", "password_unchanged", ...newPasswordCodes, "busy"],
     handler: async (request, reply) => {
@@ -96,7 +91,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     summary: "Change one's names",
     description: "What is absent stays.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.update_profile" },
-    schema: { body: ProfileBody },
+    schema: { body: z.strictObject({ firstName: nameField.optional(), lastName: nameField.optional() }) },
     answers: answersWith("The account as it is now.", accountAnswer),
     codes: ["not_found"],
     handler: async (request) => {
@@ -110,7 +105,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     summary: "Delete one's account",
     description: "Its sessions end.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.delete_account" },
-    schema: { body: DeleteBody },
+    schema: { body: z.strictObject({ password: passwordField }) },
     answers: answersWith("It is gone."),
     codes: ["invalid_credentials", "last_admin", "busy"],
     handler: async (request) => {
@@ -126,7 +121,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     summary: "Ask for another address",
     description: "A mail goes to the new address; it changes when that is confirmed.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.change_email" },
-    schema: { body: ChangeEmailBody },
+    schema: { body: z.strictObject({ newEmail: emailField, password: passwordField }) },
     answers: answersWith("A mail is on its way."),
     codes: ["invalid_credentials", "busy"],
     handler: async (request) => {

@@ -38,17 +38,9 @@ export function toUser(message: User | undefined): z.output<typeof userAnswer> {
   if (message?.createdAt === undefined || role === undefined) {
     throw new Error("identity-service sent a user that this gateway cannot read");
   }
-  const { id, email, firstName, lastName, emailVerified, mfaEnabled, createdAt } = message;
-  return {
-    id,
-    email,
-    firstName,
-    lastName,
-    role,
-    emailVerified,
-    mfaEnabled,
-    createdAt: createdAt.toISOString(),
-  };
+  const { id, email, firstName, lastName, emailVerified, mfaEnabled } = message;
+  const createdAt = message.createdAt.toISOString();
+  return { id, email, firstName, lastName, role, emailVerified, mfaEnabled, createdAt };
 }
 
 export const managedUserAnswer = z

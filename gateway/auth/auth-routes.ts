@@ -27,7 +27,6 @@ const RegisterBody = z.strictObject({
   firstName: nameField,
   lastName: nameField.meta({ examples: ["Lovelace"] }),
 });
-const LoginBody = z.strictObject({ email: emailField, password: passwordField });
 /** Longer than any refresh token of ours; what is not one of ours is `refresh_token_invalid`. */
 const RefreshBody = z.strictObject({
   refreshToken: textField(1, 4_096, { examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
@@ -63,7 +62,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
       "may need a second step: `requireMfa` or `requirePasswordChange`.",
     policy: { auth: "public", limitClass: "login", action: "auth.login" },
     headers: deviceHeader,
-    schema: { body: LoginBody },
+    schema: { body: z.strictObject({ email: emailField, password: passwordField }) },
     answers: answersWith("A session, or what is missing to one.", loginAnswers.afterPassword, loginHeaders),
     codes: ["invalid_credentials", "email_not_verified", "busy"],
     handler: async (request, reply) => {

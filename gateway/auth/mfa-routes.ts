@@ -18,10 +18,7 @@ const codeField = z
   .max(64, { abort: true })
   .regex(CODE, "must be six digits or a recovery code")
   .meta({ examples: ["492039"] });
-const VerifyBody = z.strictObject({ tempToken: tempTokenField, code: codeField });
-const SetupBody = z.strictObject({ password: passwordField });
 const CodeBody = z.strictObject({ code: codeField });
-const DisableBody = z.strictObject({ password: passwordField, code: codeField });
 
 const enrollmentAnswer = z.strictObject({
   secret: textLike("JBSWY3DPEHPK3PXP", "Base32."),
@@ -43,7 +40,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     description: "For a login that answered `requireMfa`. The code is a TOTP code or a recovery code.",
     policy: { auth: "public", limitClass: "login", action: "auth.mfa.verify" },
     headers: deviceHeader,
-    schema: { body: VerifyBody },
+    schema: { body: z.strictObject({ tempToken: tempTokenField, code: codeField }) },
     answers: answersWith(
       "A session, or a password that has to be changed first.",
       loginAnswers.afterCode,
@@ -62,7 +59,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     description:
       "403 `email_not_verified` while the account's credentials are not proven: see `POST /auth/verify-email`.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.setup" },
-    schema: { body: SetupBody },
+    schema: { body: z.strictObject({ password: passwordField }) },
     answers: answersWith("For an authenticator app. Nothing is on yet.", enrollmentAnswer),
     codes: ["invalid_credentials", "email_not_verified", "mfa_already_enabled", "busy"],
     handler: async (request) => {
@@ -95,7 +92,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     summary: "Turn the second factor off",
     description: "Every other session ends.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.disable" },
-    schema: { body: DisableBody },
+    schema: { body: z.strictObject({ password: passwordField, code: codeField }) },
     answers: answersWith("It is off."),
     codes: ["invalid_credentials", "mfa_code_invalid", "busy"],
     handler: async (request) => {

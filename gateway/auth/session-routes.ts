@@ -21,7 +21,6 @@ const LogoutBody = z
     ),
   })
   .default({ scope: "session" });
-const SessionParams = z.strictObject({ id: z.uuid().toLowerCase() });
 
 const sessionAnswer = z
   .strictObject({
@@ -97,7 +96,7 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
   route("endSession", "DELETE", "/auth/sessions/:id", {
     summary: "End a session",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.session_end" },
-    schema: { params: SessionParams },
+    schema: { params: z.strictObject({ id: z.uuid().toLowerCase() }) },
     answers: answersWith("It has ended."),
     codes: ["not_found"],
     handler: async (request) => {
