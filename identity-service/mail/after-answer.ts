@@ -1,29 +1,26 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 
-/** Work that begins when the call that asked for it has been answered: its time tells the caller nothing. */
+/** Runs work after the answer is sent, so that its duration reveals nothing to the caller. */
 export interface AfterAnswer {
   /**
-   * @param work a failure is only logged.
-   * @param isKnown whether the caller was counted as known: such work has its own queue, which goes first.
+   * A failure of the work is only logged. Work of known callers has its own queue with priority.
    * @throws {DomainError} `busy` if the queue is full.
    */
   run(name: string, work: () => Promise<void>, isKnown?: boolean): void;
-  /** Whether the strangers' queue is full. */
+  /** Whether the queue of unknown callers is full. */
   readonly isFull: boolean;
-  /** Resolves when what was asked for is done. */
   drained(): Promise<void>;
 }
 
 export interface AfterAnswerOptions {
-  /** Maximum size of each of the two queues, running work included. */
+  /** Maximum size of each of the two queues, including running work. */
   maxPending: number;
   logger: Logger;
 }
 
 const CONCURRENCY = 2;
 
-/** Work of known callers, or of strangers. */
 interface Queue {
   waiting: (() => Promise<void>)[];
   /** Waiting and running. */
@@ -61,7 +58,7 @@ export function createAfterAnswer({ maxPending, logger }: AfterAnswerOptions): A
       );
       if (workers >= CONCURRENCY) return;
       workers += 1;
-      // Behind the answer, which is written in this turn of the event loop.
+      // After the answer, which is written in this turn of the event loop.
       setImmediate(drain);
     },
     get isFull() {

@@ -1,4 +1,4 @@
-/** In this order: most browsers also name the ones they descend from. */
+/** The order matters: most browsers also name their ancestors. */
 const BROWSERS: readonly (readonly [RegExp, string])[] = [
   [/\bEdg(?:e|A|iOS)?\//, "Edge"],
   [/\bOPR\//, "Opera"],
@@ -19,10 +19,8 @@ const SYSTEMS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * A User-Agent in words for its owner: "Firefox on Windows". Nothing of the header itself is ever shown: whoever
- * stole a token chooses it, and a mail of ours must not carry their text.
- *
- * @returns "unknown" if nothing in it is known.
+ * Browser and system, such as "Firefox on Windows", or "unknown". The raw header must not appear in a mail, because an
+ * attacker can choose it.
  */
 export function describeBrowser(userAgent: string): string {
   const nameIn = (table: typeof BROWSERS) => table.find(([pattern]) => pattern.test(userAgent))?.[1];

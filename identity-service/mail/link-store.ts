@@ -1,20 +1,18 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import type { LinkPurpose } from "./links.ts";
 
-/** A link that nobody has used yet. */
 export interface OpenLink {
   id: string;
   userId: string;
-  /** What the address becomes; null for links that change none. */
+  /** Null for links that do not change the address. */
   newEmail: string | null;
-  /** Of one that gives an address back: whether the credentials were proven with it when it was left. */
+  /** For undo links: whether the former address had proven the credentials. */
   areCredentialsProven: boolean;
-  /** In which it was asked for. Null: by nobody who was logged in, or by a version that did not tell. */
+  /** The session that requested the link. Null without a session or from an earlier version. */
   sessionId: string | null;
   createdAt: Date;
 }
 
-/** Adds a link. */
 export async function insertLink(
   tx: TransactionSql,
   link: {
@@ -37,7 +35,7 @@ export async function insertLink(
   `;
 }
 
-/** Looks, and changes nothing: whether a link is still good is decided by `consumeLink`. */
+/** Read only: `consumeLink` decides finally. */
 export async function findOpenLink(
   sql: Sql,
   which: { tokenHash: Buffer; purpose: LinkPurpose; now: Date },
@@ -52,7 +50,7 @@ export async function findOpenLink(
   return row;
 }
 
-/** Uses a link up, in the transaction of its effect. @returns false, with nothing changed, if it was not good any more. */
+/** Call in the transaction of the effect. Returns false, without a change, if the link has ended. */
 export async function consumeLink(tx: TransactionSql, id: string, now: Date): Promise<boolean> {
   const result = await tx`
     update links set consumed_at = ${now}
@@ -61,7 +59,7 @@ export async function consumeLink(tx: TransactionSql, id: string, now: Date): Pr
   return result.count === 1;
 }
 
-/** Kills the open links of a user that have one of these purposes. @param from only those made since then. */
+/** Invalidates open links; `from` restricts this to links created since then. */
 export async function killLinks(
   tx: TransactionSql,
   which: { userId: string; purposes: readonly LinkPurpose[]; now: Date; from?: Date },
@@ -73,7 +71,7 @@ export async function killLinks(
   `;
 }
 
-/** The user's first open link that gives an address back: when it was made. */
+/** Returns the creation time of the earliest open undo link to this address. */
 export async function findOwnUndo(
   tx: TransactionSql,
   which: { userId: string; email: string; now: Date },
@@ -87,7 +85,7 @@ export async function findOwnUndo(
   return row?.createdAt;
 }
 
-/** How many links of a purpose were made for a user since then, used or not. */
+/** Includes used links. */
 export async function countLinksSince(
   tx: TransactionSql,
   which: { userId: string; purpose: LinkPurpose; since: Date },
@@ -99,7 +97,6 @@ export async function countLinksSince(
   return row?.count ?? 0;
 }
 
-/** How many links of a purpose a user could use now. */
 export async function countOpenLinks(
   tx: TransactionSql,
   which: { userId: string; purpose: LinkPurpose; now: Date },
@@ -112,7 +109,7 @@ export async function countOpenLinks(
   return row?.count ?? 0;
 }
 
-/** Deletes links that ended before. @returns how many, at most `limit`. */
+/** Deletes at most `limit` rows and returns their number. */
 export async function deleteEndedLinks(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
     delete from links where id in (

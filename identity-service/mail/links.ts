@@ -9,7 +9,7 @@ export const LINK_PURPOSES = [
 ] as const;
 export type LinkPurpose = (typeof LINK_PURPOSES)[number];
 
-/** What each is good for, in milliseconds. */
+/** Milliseconds. */
 export const LINK_LIFETIME_MS: Record<LinkPurpose, number> = {
   verify_email: 24 * 3_600_000,
   reset_password: 30 * 60_000,
@@ -18,7 +18,7 @@ export const LINK_LIFETIME_MS: Record<LinkPurpose, number> = {
   undo_access_change: 7 * 24 * 3_600_000,
 };
 
-/** The gateway's page for each, on PUBLIC_ORIGIN. */
+/** Pages of the gateway. */
 const PAGES: Record<LinkPurpose, string> = {
   verify_email: "/auth/verify-email",
   reset_password: "/auth/reset-password",
@@ -32,27 +32,24 @@ const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 const STORED_LINK = /^([a-z_]{1,32}):([0-9a-f-]{36})$/;
 
 /**
- * Makes a link's token from its id: HMAC-SHA256 under a key that is not in the database. So neither the links' table
- * (which has the token's SHA-256) nor the outbox (which has the id) is enough to open one.
+ * Derives tokens from link ids by HMAC-SHA256. The key is outside the database, so neither the stored SHA-256 nor the
+ * id in the outbox suffices to open a link.
  */
 export interface LinkTokens {
   /** 256 bits in base64url. Never logged. */
   tokenOf(linkId: string): string;
-  /** The values of a mail with `link` as its reader needs it; other values as they are. */
+  /** Replaces a stored `link` with the URL. */
   completed(values: Readonly<Record<string, string>>): Record<string, string>;
 }
 
-/**
- * @param key 32 random bytes.
- * @param origin `https://host[:port]`, from the configuration, never from a request.
- */
+/** The key has 32 bytes. The origin comes from the configuration, never from a request. */
 export function createLinkTokens(key: Buffer, origin: string): LinkTokens {
   const tokenOf = (linkId: string) =>
     createHmac("sha256", key).update(`gatehouse link ${linkId}`).digest("base64url");
   return {
     tokenOf,
     completed(values) {
-      // A mail that the version before enqueued without its link: the reader begins at the origin.
+      // Mails of an earlier version may lack the link.
       if (values.link === undefined) return { ...values, link: origin };
       const [, purpose = "", id = ""] = STORED_LINK.exec(values.link) ?? [];
       const known = LINK_PURPOSES.find((candidate) => candidate === purpose);
@@ -62,12 +59,12 @@ export function createLinkTokens(key: Buffer, origin: string): LinkTokens {
   };
 }
 
-/** A link as the outbox keeps it. */
+/** The form in the outbox. */
 export function storedLink(purpose: LinkPurpose, id: string): string {
   return `${purpose}:${id}`;
 }
 
-/** @returns SHA-256; undefined for what cannot be a token of ours. */
+/** SHA-256, or undefined for an invalid format. */
 export function hashOfToken(token: string): Buffer | undefined {
   return TOKEN.test(token) ? createHash("sha256").update(token).digest() : undefined;
 }

@@ -1,15 +1,9 @@
 const SHORTEST_MS = 30_000;
 const LONGEST_MS = 48 * 60_000;
-/** So that mails that failed together do not come back together. */
+/** Jitter, so that failed mails are not retried together. */
 const SPREAD = 0.25;
 
-/**
- * How long to wait after an attempt that failed: twice as long after each, 30 s at first, at most an hour.
- *
- * @param attempts made so far, at least 1.
- * @param random   0 to 1.
- * @returns milliseconds.
- */
+/** Exponential back-off in milliseconds, from 30 s to 1 h. `attempts` is at least 1; `random` is between 0 and 1. */
 export function mailBackOffMs(attempts: number, random: number): number {
   return Math.min(SHORTEST_MS * 2 ** (attempts - 1), LONGEST_MS) * (1 + SPREAD * random);
 }

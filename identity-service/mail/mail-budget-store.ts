@@ -1,30 +1,27 @@
 import { createHash } from "node:crypto";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
-/** Why a mail is counted: a stranger can cause it, or it lets its reader set a new password. */
+/** Either a mail that strangers can cause or a reset link. */
 export type MailKind = "stranger" | "reset";
 
-/** Mails to a recipient that count together. */
 export interface MailCount {
   kind: MailKind;
-  /** Canonical address. */
+  /** Canonical form. */
   recipient: string;
 }
 
-/** What is kept of an address that only has to be recognised. */
 function digestOf(email: string): Buffer {
   return createHash("sha256").update(email).digest();
 }
 
 /**
- * Held by who counts mails to a recipient until the transaction ends. Always the last lock of a transaction: nothing after
- * it may wait for an account, whose holder may be waiting for this.
+ * Serialises the counting per recipient. Must be the last lock of a transaction, against deadlocks with account locks.
  */
 export async function lockRecipient(tx: TransactionSql, recipient: string): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended(${recipient}, 2))`;
 }
 
-/** Whether a notice is to be counted: it is not in the outbox, and nobody has proven the address of its account. */
+/** Notices count if they are new and the address is unverified. */
 export async function isNoticeCounted(
   tx: TransactionSql,
   { id, userId }: { id: string; userId: string },
@@ -36,7 +33,7 @@ export async function isNoticeCounted(
   return rows.length > 0;
 }
 
-/** When the mails of the last day were asked for, oldest first. */
+/** Times of the mails since then, oldest first. */
 export async function listCountedMails(
   tx: TransactionSql,
   { kind, recipient }: MailCount,
@@ -61,7 +58,7 @@ export async function insertCountedMail(
   `;
 }
 
-/** Keeps an address from being registered for a while. @param email canonical. */
+/** Blocks an address for registration. Expects the canonical form. */
 export async function releaseAddress(tx: TransactionSql, email: string, until: Date): Promise<void> {
   await tx`
     insert into released_addresses (email_digest, until) values (${digestOf(email)}, ${until})
@@ -69,7 +66,7 @@ export async function releaseAddress(tx: TransactionSql, email: string, until: D
   `;
 }
 
-/** Under the lock of the address. @param email canonical. */
+/** Requires the address lock. Expects the canonical form. */
 export async function isReleasedLately(tx: TransactionSql, email: string, now: Date): Promise<boolean> {
   const rows = await tx`
     select from released_addresses where email_digest = ${digestOf(email)} and until > ${now}
@@ -77,7 +74,7 @@ export async function isReleasedLately(tx: TransactionSql, email: string, now: D
   return rows.length > 0;
 }
 
-/** Forgets counted mails from before, and addresses that are free again. @returns how many, at most `limit` of each. */
+/** Deletes at most `limit` rows per table and returns their number. */
 export async function deleteOldCounts(
   sql: Sql,
   which: { countedBefore: Date; now: Date; limit: number },

@@ -10,30 +10,29 @@ import {
 } from "./mail-budget-store.ts";
 import { insertMail } from "./mail-outbox-store.ts";
 
-/** How many mails to one recipient strangers can cause. */
+/** Limits per recipient for mails that strangers can cause. */
 export interface MailLimits {
-  /** Of those that a stranger can cause, but for reset links. */
+  /** Excludes reset links. */
   strangersPerHour: number;
   strangersPerDay: number;
-  /** Of reset links. From 59 on one can be had at any time: see `hasResetBudget`. */
+  /** At least 59, so that a reset is always possible: see `hasResetBudget`. */
   resetsPerDay: number;
 }
 
 export interface MailBudgetDeps {
   mailLimits: MailLimits;
   now: () => Date;
-  /** A new UUIDv7. */
   newId: () => string;
 }
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Reset links while an earlier one is open: for a mail that got lost. */
+/** Allows further reset links while one is open, in case a mail was lost. */
 const MORE_RESETS = { perHour: 3, perDay: 10 };
 
 /**
- * Whether the recipient may get another mail that a stranger can cause. To be asked before a link is made for it: a link
- * must not be killed for one that nobody gets. Holds the recipient's lock until the transaction ends.
+ * Call before creating the link, so that a mail beyond the limit does not invalidate an earlier link. Locks the
+ * recipient.
  */
 export async function hasStrangersBudget(
   tx: TransactionSql,
@@ -45,9 +44,8 @@ export async function hasStrangersBudget(
 }
 
 /**
- * Whether an account may get another reset link. While it has none that is open, always: a link is good for 30 minutes, so
- * that makes at most 49 a day. With an open one, three an hour and ten a day, so 59 at most. Without this rule, whoever
- * asks for three links each hour leaves the owner without one for half of the time.
+ * Without an open link, a reset is always allowed: at most 49 a day with a lifetime of 30 minutes. Otherwise 3 an hour
+ * and 10 a day apply, 59 in total. A plain limit would let an attacker block the owner's resets.
  */
 export async function hasResetBudget(
   tx: TransactionSql,
@@ -61,10 +59,8 @@ export async function hasResetBudget(
 }
 
 /**
- * Puts a mail that a stranger can cause into the outbox, in the transaction of its cause, unless its recipient has had as
- * many as the limits allow. Who asked must not be told.
- *
- * @returns false, with nothing changed, if there is none.
+ * Enqueues a mail within the limits, in the transaction of its cause. Returns false otherwise, which the caller must
+ * not reveal.
  */
 export async function enqueueStrangersMail(
   tx: TransactionSql,
@@ -75,7 +71,7 @@ export async function enqueueStrangersMail(
   return enqueueCounted(tx, deps, mail, "stranger");
 }
 
-/** The same for a mail with a reset link, for which `hasResetBudget` was asked. */
+/** Requires a call of `hasResetBudget` before. */
 export function enqueueResetMail(
   tx: TransactionSql,
   deps: MailBudgetDeps,
@@ -112,7 +108,6 @@ async function countMails(
 
 const MAX_BATCH = 1_000;
 
-/** Forgets mails that count no more. */
 export async function deleteOldMailCounts(deps: { sql: Sql; now: () => Date }): Promise<void> {
   const now = deps.now();
   const which = { countedBefore: new Date(now.getTime() - DAY_MS), now, limit: MAX_BATCH };

@@ -9,22 +9,20 @@ import {
 } from "../../service-kit/config.ts";
 import { BUILT_IN_MAIL_TEMPLATES, loadMailTemplates } from "./mail-templates.ts";
 
-/** Where mail is handed in. */
 export interface SmtpServer {
   /** IPv6 without brackets. */
   host: string;
   port: number;
-  /** TLS from the first byte (RFC 8314); otherwise by STARTTLS. */
+  /** Implicit TLS (RFC 8314) instead of STARTTLS. */
   isTlsFromStart: boolean;
-  /** Undefined: without authentication. */
+  /** Undefined without authentication. */
   user: string | undefined;
 }
 
-/** Who a mail is from. */
 export interface MailAddress {
   /** May be empty. */
   name: string;
-  /** Canonical. */
+  /** Canonical form. */
   address: string;
 }
 
@@ -82,31 +80,30 @@ const mailTemplatesSchema = z.string().transform((directory, context) => {
   return problems.length === 0 ? templates : z.NEVER;
 });
 
-/** What sending mail needs. */
 export const mailConfig = {
-  /** `smtp://user@host:port` or `smtps://…`, the user optional. Unset: mails wait in the outbox. */
+  /** `smtp://user@host:port` or `smtps://…`; the user is optional. Without it, mails stay in the outbox. */
   SMTP_URL: smtpUrlSchema.optional(),
-  /** Of the user in SMTP_URL. */
+  /** Password of the user in SMTP_URL. */
   SMTP_PASSWORD_FILE: secretFileSchema.optional(),
-  /** With smtp://: no mail without STARTTLS. Default: true, unless the host is this machine. */
+  /** Refuses smtp:// without STARTTLS. Default: true, except for a loopback host. */
   SMTP_REQUIRE_TLS: booleanSchema.optional(),
-  /** CA of the server's certificate, in place of the well-known ones. */
+  /** CA of the server, instead of the system CAs. */
   SMTP_CA_FILE: readableFileSchema.optional(),
-  /** `Name <address>` or an address. Its domain is also the one of Message-IDs and of EHLO. */
+  /** `Name <address>` or an address. The domain is also used for Message-ID and EHLO. */
   MAIL_FROM: mailAddressSchema.optional(),
-  /** An operator's templates: `<mail>.subject`, `.txt` and `.html` of every mail. Read at start. */
+  /** Custom templates: `<mail>.subject`, `.txt` and `.html` of every mail. Read at startup. */
   MAIL_TEMPLATES_DIR: z.string().default(BUILT_IN_MAIL_TEMPLATES).pipe(mailTemplatesSchema),
-  /** Mails that strangers can cause (reset links apart) to one address in an hour. */
+  /** Hourly limit per recipient of mails that strangers can cause, without reset links. */
   MAIL_STRANGERS_HOURLY_MAX: integerSchema(1, 1_000).default(5),
-  /** The same in a day. */
+  /** The daily limit. */
   MAIL_STRANGERS_DAILY_MAX: integerSchema(1, 10_000).default(10),
-  /** Reset links to one address in a day. With less than 59, others can use them all up. */
+  /** Daily limit of reset links per recipient. Below 59, an attacker can exhaust it. */
   MAIL_RESET_DAILY_MAX: integerSchema(1, 10_000).default(60),
 };
 
 type MailConfig = z.output<z.ZodObject<typeof mailConfig>>;
 
-/** What is wrong with settings that are right one by one. */
+/** Cross-field checks. */
 export function mailConfigProblems(config: MailConfig): { key: keyof MailConfig; message: string }[] {
   const problems: { key: keyof MailConfig; message: string }[] = [];
   const { SMTP_URL: server, SMTP_PASSWORD_FILE: password } = config;
@@ -132,7 +129,6 @@ export function mailConfigProblems(config: MailConfig): { key: keyof MailConfig;
   return problems;
 }
 
-/** Whether a host name or address is this machine. */
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIPv4(host) && host.startsWith("127."));
 }

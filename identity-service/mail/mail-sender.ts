@@ -4,42 +4,38 @@ import type { Secret } from "../../service-kit/config.ts";
 import type { MailContent } from "./mail.ts";
 import { isLoopback, type MailAddress, type SmtpServer } from "./mail-config.ts";
 
-/** How mail leaves. */
 export interface MailSenderOptions {
   server: SmtpServer;
   password?: Secret<string> | undefined;
-  /** Undefined: unless the server is this machine. */
+  /** Default: true, except for a loopback host. */
   requireTls?: boolean | undefined;
   caFile?: string | undefined;
   from: MailAddress;
 }
 
-/** A mail as it goes out. */
 export interface OutgoingMail extends MailContent {
-  /** UUID; makes the Message-ID, so that what is sent again is recognised as the same mail. */
+  /** UUID. Determines the Message-ID, for deduplication of repeated mails. */
   id: string;
   recipient: string;
 }
 
-/** Hands mails to an SMTP server. */
 export interface MailSender {
   /**
-   * Resolves when the server has taken responsibility for the mail (RFC 5321 §4.2.5).
-   *
-   * @param signal ends the attempt. The server may have the mail all the same.
-   * @throws {MailNotSent}
+   * Resolves when the server has accepted responsibility (RFC 5321 §4.2.5). After an abort, the mail may still be
+   * delivered.
+   * @throws {MailNotSent}.
    */
   send(mail: OutgoingMail, signal: AbortSignal): Promise<void>;
-  /** Closes idle connections, and busy ones when they are done. */
+  /** Busy connections close when they finish. */
   close(): void;
 }
 
-/** Without anything that a server wrote: replies repeat the recipient. */
+/** Contains no server text, because replies repeat the recipient. */
 export class MailNotSent extends Error {
   override readonly name = "MailNotSent";
-  /** What kind of failure: `ECONNREFUSED`, `EENVELOPE 550 5.1.1`. At most 64 characters. */
+  /** Such as `ECONNREFUSED` or `EENVELOPE 550 5.1.1`. At most 64 characters. */
   readonly reason: string;
-  /** The server says that there is no such address (RFC 3463 §3.2): trying again will not make one. */
+  /** A permanent failure (RFC 3463 §3.2). */
   readonly isUnknownAddress: boolean;
 
   constructor(reason: string, message: string, isUnknownAddress: boolean) {
@@ -50,12 +46,9 @@ export class MailNotSent extends Error {
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
-/**
- * Between two signs of life. Long, because a server may look at a mail before it answers (RFC 5321 §4.5.3.2.6 asks for
- * ten minutes), and to give up in between means to send the mail twice.
- */
+/** Long, because servers may scan before they answer (RFC 5321 §4.5.3.2.6), and an early abort sends the mail twice. */
 const SILENCE_TIMEOUT_MS = 50_000;
-/** Before the server does. */
+/** Shorter than the server's timeout. */
 const IDLE_TIMEOUT_MS = 5_000;
 const MAX_CONNECTIONS = 5;
 const MAX_MAILS_PER_CONNECTION = 100;
@@ -70,7 +63,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
     port: server.port,
     secure: server.isTlsFromStart,
     requireTLS: requireTls && !server.isTlsFromStart,
-    // What a relay on this machine offers is no protection, and its certificate rarely names it.
+    // TLS to a local relay adds no protection, and its certificate rarely matches.
     ignoreTLS: !requireTls && isLoopback(server.host),
     tls: {
       minVersion: "TLSv1.2",
@@ -81,7 +74,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
     pool: true,
     maxConnections: MAX_CONNECTIONS,
     maxMessages: MAX_MAILS_PER_CONNECTION,
-    maxRequeues: 0, // the outbox tries again
+    maxRequeues: 0, // The outbox retries.
     idleTimeout: IDLE_TIMEOUT_MS,
     connectionTimeout: CONNECT_TIMEOUT_MS,
     dnsTimeout: CONNECT_TIMEOUT_MS,
@@ -102,7 +95,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
           subject: mail.subject,
           text: mail.text,
           html: mail.html,
-          // RFC 3834 §5, and what Exchange knows instead: no out-of-office answers.
+          // RFC 3834 §5 and the Exchange equivalent, against automatic replies.
           headers: { "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All" },
           xMailer: false,
           signal,
@@ -115,10 +108,10 @@ export function createMailSender(options: MailSenderOptions): MailSender {
   };
 }
 
-/** Failures before anybody's address is spoken of. Their messages are Node's, OpenSSL's or nodemailer's own. */
+/** Failures before any address is sent. Their messages contain no server text. */
 const BEFORE_THE_MAIL = new Set(["ECONNECTION", "EDNS", "ESOCKET", "ETIMEDOUT", "ETLS"]);
 
-/** RFC 3463 §3.2 and RFC 7505 §5; the other 5.1 codes speak of the sender, and that is for the operator to repair. */
+/** RFC 3463 §3.2 and RFC 7505 §5. Other 5.1 codes concern the sender. */
 const NO_SUCH_RECIPIENT = /^5\.1\.(?:1|2|3|6|10)$/;
 
 function notSent(error: NodemailerError): MailNotSent {

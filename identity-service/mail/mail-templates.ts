@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { escapeHtml } from "../../service-kit/escape-html.ts";
 import { MAILS, type MailContent, type MailName } from "./mail.ts";
 
-/** Ours; an operator's own take their place as a whole. */
+/** Replaced as a whole by custom templates. */
 export const BUILT_IN_MAIL_TEMPLATES = join(import.meta.dirname, "mail-templates");
 
 const PARTS = ["subject", "txt", "html"] as const;
@@ -12,33 +12,23 @@ type Part = (typeof PARTS)[number];
 const PLACEHOLDER = /\{\{([A-Za-z]+)\}\}/;
 const MAX_FILE_CHARACTERS = 65_536;
 const MAX_SUBJECT_CHARACTERS = 200;
-/** What would end a header line, or move a cursor. */
+/** Characters that break a header line. */
 const CONTROL_CHARACTER = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 
-/** Text and placeholders in turn, beginning and ending with text. */
+/** Alternating text and placeholders, with text at both ends. */
 type Pieces = readonly string[];
 
-/** The texts of every mail, ready to be filled in. */
 export interface MailTemplates {
-  /**
-   * Inserts values into a mail's three texts, escaped in the HTML one.
-   *
-   * @throws {MailRenderError} if a value is missing, or is more than a line of text.
-   */
+  /** Escapes values in the HTML part. @throws {MailRenderError} for a missing or multi-line value. */
   render(name: MailName, values: Readonly<Record<string, string>>): MailContent;
 }
 
-/** Values that do not fit a template. The message names the placeholder, never the value. */
+/** The message names the placeholder, never the value. */
 export class MailRenderError extends Error {
   override readonly name = "MailRenderError";
 }
 
-/**
- * Reads `<name>.subject`, `<name>.txt` and `<name>.html` of every mail. A placeholder is `{{name}}`.
- *
- * @returns the templates, and why they must not be used: every file that is missing, empty or too long, every
- *   placeholder that its mail does not have, every subject of more than a line.
- */
+/** Loads three files per mail with `{{name}}` placeholders. Returns all problems found. */
 export function loadMailTemplates(directory: string): { templates: MailTemplates; problems: string[] } {
   const texts = new Map<string, Pieces>();
   const problems: string[] = [];

@@ -1,74 +1,62 @@
-/**
- * Every mail there is, with the values that its templates may show. A new mail is a row here and its three files in
- * `mail-templates/`.
- */
+/** Values available to the templates of each mail, which are three files in `mail-templates/`. */
 export const MAILS = {
-  /** A refresh token was used twice, and its session has been ended. */
+  /** A refresh token was reused; its session has ended. */
   "refresh-reuse": ["occurredAt", "ip", "browser"],
-  /** The second factor was turned on. `link` takes that back. */
+  /** Contains an undo link. */
   "mfa-enabled": ["occurredAt", "ip", "browser", "link"],
-  /** It was turned off. */
   "mfa-disabled": ["occurredAt", "ip", "browser"],
-  /** Its recovery codes were replaced. */
   "recovery-codes-renewed": ["occurredAt", "ip", "browser"],
-  /** One of them was used. */
   "recovery-code-used": ["occurredAt", "ip", "browser", "codesLeft"],
-  /** Somebody who has the password gives wrong codes of the second factor. */
+  /** Wrong codes after the right password. */
   "mfa-guessed": ["occurredAt", "ip", "browser"],
-  /** An account was made with this address. `link` is kept as `links.ts` says, and completed when the mail is sent. */
+  /** The stored form of the link is replaced at sending. */
   "verify-email": ["link"],
-  /** Somebody forgot a password. */
   "reset-password": ["link"],
-  /** A password was set anew by its owner. */
   "password-changed": ["occurredAt"],
-  /** A password was set anew by a mailed link. `removed` and `left` are phrases: other ways to log in. */
+  /** Phrases: removed and remaining identities. */
   "password-reset": ["occurredAt", "removed", "left"],
-  /** The mailbox's owner has taken over an account whose credentials were never proven with it. Each value is a phrase. */
+  /** The mailbox owner claimed an account with unproven credentials. The values are phrases. */
   "account-claimed": ["occurredAt", "claim", "removed"],
-  /** To the address that an account is to have. */
+  /** Sent to the new address. */
   "confirm-email-change": ["link"],
-  /** To the address that an account had, with the way back. */
+  /** Sent to the former address, with an undo link. */
   "email-changed": ["link", "occurredAt"],
-  /** To the owner of an address that somebody wanted to have. */
+  /** Sent to the owner of an address that another user requested. */
   "address-in-use": ["occurredAt"],
-  /** To the owner of an address that somebody wanted to register. */
+  /** Sent to the owner of an address that was registered again. */
   "registration-attempt": ["occurredAt"],
-  /** A login on a device that was not known, of a user who had logged in before. */
   "new-device": ["occurredAt", "ip", "browser"],
-  /** Its password was guessed at until logins had to wait. `link` as in `reset-password`. */
+  /** Contains a reset link. */
   "account-guessed-at": ["link", "occurredAt"],
-  /** An account at an identity provider can log in from now on. `link` takes that back. */
+  /** Contains an undo link. */
   "identity-linked": ["provider", "occurredAt", "ip", "browser", "link"],
-  /** It cannot any more. */
   "identity-unlinked": ["provider", "occurredAt", "ip", "browser"],
 } as const satisfies Record<string, readonly string[]>;
 
 export type MailName = keyof typeof MAILS;
 
-/** What is inserted into a mail's templates: each a line of text. */
+/** One line each. */
 export type MailValues<N extends MailName> = Record<(typeof MAILS)[N][number], string>;
 
-/** A mail as its cause asks for it. */
 export type NewMail = {
   [N in MailName]: {
-    /** UUID of the cause: one mail each. */
+    /** UUID of the cause, for deduplication. */
     id: string;
     /** UUID. */
     userId: string;
-    /** Canonical address. */
+    /** Canonical form. */
     recipient: string;
     template: N;
     data: MailValues<N>;
   };
 }[MailName];
 
-/** Mails that a stranger can cause, besides reset links: see mail-budget.ts. */
+/** Mails that strangers can cause, without reset links: see mail-budget.ts. */
 export type StrangersMail = Extract<
   NewMail,
   { template: "verify-email" | "confirm-email-change" | "registration-attempt" | "address-in-use" }
 >;
 
-/** What the recipient reads. */
 export interface MailContent {
   /** One line. */
   subject: string;

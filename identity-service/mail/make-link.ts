@@ -5,22 +5,20 @@ import { hashOfToken, LINK_LIFETIME_MS, type LinkPurpose, type LinkTokens, store
 export interface MakeLinkDeps {
   linkTokens: LinkTokens;
   now: () => Date;
-  /** A new UUIDv7. */
   newId: () => string;
 }
 
-/** What a link is for. */
 export interface NewLink {
   userId: string;
   purpose: LinkPurpose;
   newEmail?: string;
-  /** Of one that gives an address back: whether the credentials are proven with it. Default: they are not. */
+  /** For undo links: whether the former address has proven the credentials. Default: false. */
   areCredentialsProven?: boolean;
-  /** In which it is asked for: the link expires with that session. */
+  /** The link expires with this session. */
   sessionId?: string | null;
 }
 
-/** Links that stay good when the next one of their purpose is made. */
+/** Purposes whose older links stay valid. */
 const OUTLIVING: ReadonlySet<LinkPurpose> = new Set([
   "undo_email_change",
   "undo_access_change",
@@ -31,11 +29,8 @@ const MAX_LINKS_PER_HOUR = 3;
 const HOUR_MS = 3_600_000;
 
 /**
- * Makes a link, in the transaction that asks for its mail. The user's older ones of the purpose die with it, but not
- * those that undo a change (each is the way back from another one), nor those that reset a password: who asks for one in
- * the owner's name must not end the owner's.
- *
- * @returns the link as a mail's values take it.
+ * Creates a link in its stored form and invalidates older ones of the purpose. Exceptions: undo links, as each reverts
+ * another change, and reset links, so that a stranger's request does not invalidate the owner's.
  */
 export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: NewLink): Promise<string> {
   const { userId, purpose, newEmail = null, areCredentialsProven = false, sessionId = null } = link;
@@ -51,7 +46,7 @@ export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: New
   return storedLink(purpose, id);
 }
 
-/** Whether a user has had as many mails of a purpose as an hour allows. Under the lock of the user's row. */
+/** Hourly limit per purpose. Requires the account lock. */
 export async function hasHadEnough(
   tx: TransactionSql,
   deps: Pick<MakeLinkDeps, "now">,

@@ -3,13 +3,13 @@ import { insertCountedMail, isNoticeCounted, listCountedMails, lockRecipient } f
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** To an address that nobody has proven, beside what else strangers cause there. */
+/** Limits for unverified addresses. */
 const PER_HOUR = 5;
 const PER_DAY = 10;
 
 /**
- * Whether the holder of an account may get a notice about it, and if so counts it where that is needed. With a proven
- * address: always. Without, the account may be a stranger's who changes its password again and again to fill a mailbox.
+ * Always true for a verified address. Otherwise the notices count, because a stranger could register the address and
+ * cause notices to fill the mailbox.
  */
 export async function hasNoticeBudget(
   tx: TransactionSql,

@@ -1,16 +1,16 @@
 import { v5 as uuidv5 } from "uuid";
 
-/** Arbitrary, and the same in every version. */
+/** Arbitrary. Must not change between versions. */
 const NAMESPACE = "6a1c7a52-3c6e-4f0e-9d44-5f6b5d1a7a10";
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** The id of a mail that a user gets at most once an hour, however often others cause it. */
+/** Deterministic id, for at most one mail per hour. */
 export function noticeId(template: string, userId: string, now: Date): string {
   return uuidv5(`${template} ${userId} ${Math.floor(now.getTime() / HOUR_MS)}`, NAMESPACE);
 }
 
-/** The same for a day (UTC). */
+/** For at most one mail per UTC day. */
 export function dailyNoticeId(template: string, userId: string, now: Date): string {
   return uuidv5(`${template} ${userId} day ${Math.floor(now.getTime() / DAY_MS)}`, NAMESPACE);
 }

@@ -9,7 +9,7 @@ export interface UseLinkDeps {
   now: () => Date;
 }
 
-/** The one code for a link of each purpose that is wrong, used, killed or expired. */
+/** One code for all causes: invalid, used, revoked or expired. */
 const REFUSAL: Record<LinkPurpose, ErrorCode> = {
   verify_email: "verification_token_invalid",
   reset_password: "reset_token_invalid",
@@ -22,11 +22,7 @@ export function linkRefused(purpose: LinkPurpose): DomainError {
   return new DomainError(REFUSAL[purpose]);
 }
 
-/**
- * Looks a link up without using it.
- *
- * @throws {DomainError} `verification_token_invalid` or `reset_token_invalid`.
- */
+/** Read only. @throws {DomainError} `verification_token_invalid` or `reset_token_invalid`. */
 export async function openLink(deps: UseLinkDeps, purpose: LinkPurpose, token: string): Promise<OpenLink> {
   const tokenHash = hashOfToken(token);
   const link = tokenHash && (await findOpenLink(deps.sql, { tokenHash, purpose, now: deps.now() }));
@@ -35,10 +31,8 @@ export async function openLink(deps: UseLinkDeps, purpose: LinkPurpose, token: s
 }
 
 /**
- * Uses a link and does its effect, together or not at all. Of any number of uses at once, one gets there.
- *
- * @param effect with the account locked.
- * @throws {DomainError} as `openLink`; what the effect throws leaves the link as it was.
+ * Consumes a link and applies its effect atomically, under the account lock. Only one concurrent use succeeds.
+ * @throws {DomainError} as `openLink`. An error of the effect leaves the link usable.
  */
 export async function useLink<T>(
   deps: UseLinkDeps,
@@ -46,7 +40,7 @@ export async function useLink<T>(
   link: OpenLink,
   effect: (tx: TransactionSql, account: LockedAccount) => Promise<T>,
 ): Promise<T> {
-  // The cast undoes postgres.js's unwrapping of arrays of promises, which an effect never returns.
+  // The postgres.js types unwrap arrays of promises, which an effect never returns.
   return transaction(deps.sql, async (tx) => {
     const account = await lockAccount(tx, link.userId);
     const isUsed = account?.isActive === true && (await consumeLink(tx, link.id, deps.now()));
