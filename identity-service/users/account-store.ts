@@ -1,24 +1,19 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import { isUniqueViolation } from "../../service-kit/postgres.ts";
 
-/** What decides on changes of an account. */
 export interface LockedAccount {
   id: string;
-  /** Canonical. */
+  /** Canonical form. */
   email: string;
   emailVerified: boolean;
-  /**
-   * When the credentials were last proven together with the mailbox of `email`: whoever held them could read its mail.
-   * Null: never, or with another address.
-   */
+  /** When password or identity and access to the current mailbox were last proven together. Null if never. */
   credentialsProvenAt: Date | null;
   isActive: boolean;
   isAdmin: boolean;
-  /** Has a role with more rights than everybody's. */
+  /** Any role except USER. */
   isPrivileged: boolean;
-  /** PHC string; null if the account has no password. */
+  /** PHC string. Null without a password. */
   passwordHash: string | null;
-  /** The next login gives no session before the password was changed. */
   mustChangePassword: boolean;
 }
 
@@ -29,7 +24,7 @@ const lockedAccountColumns = (sql: Sql | TransactionSql) => sql`
   password_hash as "passwordHash", must_change_password as "mustChangePassword"
 `;
 
-/** An account by its id, locked until the transaction ends. Always the first lock of a transaction. */
+/** Must be the first lock of a transaction. */
 export async function lockAccount(tx: TransactionSql, userId: string): Promise<LockedAccount | undefined> {
   const [row] = await tx<LockedAccount[]>`
     select ${lockedAccountColumns(tx)} from users where id = ${userId} for update
@@ -37,7 +32,7 @@ export async function lockAccount(tx: TransactionSql, userId: string): Promise<L
   return row;
 }
 
-/** The same by its address. @param email canonical. */
+/** Expects the canonical form. */
 export async function lockAccountOf(tx: TransactionSql, email: string): Promise<LockedAccount | undefined> {
   const [row] = await tx<LockedAccount[]>`
     select ${lockedAccountColumns(tx)} from users where email = ${email} for update
@@ -45,7 +40,6 @@ export async function lockAccountOf(tx: TransactionSql, email: string): Promise<
   return row;
 }
 
-/** An account by its id, as it is now. */
 export async function findAccountById(
   sql: Sql | TransactionSql,
   userId: string,
@@ -56,7 +50,7 @@ export async function findAccountById(
   return row;
 }
 
-/** Under the lock of the account. It need not be changed any more, and no device is known that was under an older one. */
+/** Requires the account lock. Also clears the password requirement and revokes known devices. */
 export async function setPasswordHash(
   tx: TransactionSql,
   change: { userId: string; passwordHash: string; at: Date },
@@ -69,17 +63,14 @@ export async function setPasswordHash(
   `;
 }
 
-/** Under the lock of the account. */
+/** Requires the account lock. */
 export async function setEmailVerified(tx: TransactionSql, userId: string, at: Date): Promise<void> {
   await tx`
     update users set email_verified = true, updated_at = greatest(updated_at, ${at}) where id = ${userId}
   `;
 }
 
-/**
- * Under the lock of the account: whoever holds its credentials has just shown to read the mail of its address, which is
- * verified with that.
- */
+/** Requires the account lock. Also verifies the address. */
 export async function setCredentialsProven(tx: TransactionSql, userId: string, at: Date): Promise<void> {
   await tx`
     update users
@@ -89,7 +80,7 @@ export async function setCredentialsProven(tx: TransactionSql, userId: string, a
   `;
 }
 
-/** Under the lock of the account: nobody has shown to hold both its credentials and its mailbox. */
+/** Requires the account lock. */
 export async function clearCredentialsProof(tx: TransactionSql, userId: string, at: Date): Promise<void> {
   await tx`
     update users
@@ -99,9 +90,8 @@ export async function clearCredentialsProof(tx: TransactionSql, userId: string, 
 }
 
 /**
- * Gives an account another, verified address, with which its credentials are not proven. Nothing else can be done in the transaction if it fails.
- *
- * @returns false if the address has an account, or is kept for the one that had it.
+ * Sets a verified address without proof of the credentials. Returns false if it is taken or reserved; the transaction
+ * cannot continue then.
  */
 export async function setEmail(
   tx: TransactionSql,
@@ -127,7 +117,7 @@ export async function setEmail(
   }
 }
 
-/** The address that an account has now, for when it is erased. */
+/** Kept for the erasure. */
 async function noteFormerAddress(tx: TransactionSql, userId: string): Promise<void> {
   await tx`
     insert into former_addresses (user_id, email) select id, email from users where id = ${userId}
@@ -135,7 +125,7 @@ async function noteFormerAddress(tx: TransactionSql, userId: string): Promise<vo
   `;
 }
 
-/** Every address that an account has had and has no more. */
+/** Former addresses that no account uses now. */
 export async function listFormerAddresses(tx: TransactionSql, userId: string): Promise<string[]> {
   const rows = await tx<{ email: string }[]>`
     select email from former_addresses as former where user_id = ${userId}
@@ -145,7 +135,7 @@ export async function listFormerAddresses(tx: TransactionSql, userId: string): P
   return rows.map(({ email }) => email);
 }
 
-/** Takes a password away: the account is entered again by a reset only. */
+/** A password can then be set only by a reset. */
 export async function clearPassword(tx: TransactionSql, userId: string, at: Date): Promise<void> {
   await tx`
     update users
@@ -154,7 +144,7 @@ export async function clearPassword(tx: TransactionSql, userId: string, at: Date
   `;
 }
 
-/** Whether an address has an account, or is kept for another user who had it until lately. @param email canonical. */
+/** Whether an account has the address or another user has it reserved. Expects the canonical form. */
 export async function isAddressTaken(
   tx: TransactionSql,
   { userId, email, now }: { userId: string; email: string; now: Date },
@@ -169,7 +159,7 @@ export async function isAddressTaken(
   return row?.taken === true;
 }
 
-/** Names that are undefined stay. @returns false if the user is gone. */
+/** Undefined names stay unchanged. Returns false for an unknown user. */
 export async function setNames(
   tx: TransactionSql,
   change: { userId: string; firstName: string | undefined; lastName: string | undefined; at: Date },
@@ -184,17 +174,13 @@ export async function setNames(
   return result.count === 1;
 }
 
-/** Without a lock. */
+/** Takes no lock. */
 export async function isAdmin(tx: TransactionSql, userId: string): Promise<boolean> {
   const rows = await tx`select from users where id = ${userId} and role = 'ADMIN'`;
   return rows.length > 0;
 }
 
-/**
- * Locks every active administrator, in one order, so that two that leave at once see each other.
- *
- * @returns their ids.
- */
+/** Locks in a fixed order, so that concurrent removals see each other. */
 export async function lockActiveAdmins(tx: TransactionSql): Promise<string[]> {
   const rows = await tx<{ id: string }[]>`
     select id from users where role = 'ADMIN' and status = 'active' order by id for update
@@ -202,7 +188,7 @@ export async function lockActiveAdmins(tx: TransactionSql): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Accounts of users that nobody has proven, logged in to or linked, locked. At most `limit`, oldest first. */
+/** Locks at most `limit` unverified, never used accounts, oldest first. */
 export async function lockUnusedAccounts(
   tx: TransactionSql,
   madeBefore: Date,
@@ -217,7 +203,6 @@ export async function lockUnusedAccounts(
   `;
 }
 
-/** Erases an account and all that belongs to it here; what the audit log has is its id. */
 export async function eraseUser(tx: TransactionSql, userId: string): Promise<void> {
   await tx`delete from mail_outbox where user_id = ${userId}`;
   await tx`delete from users where id = ${userId}`;

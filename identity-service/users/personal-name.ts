@@ -2,14 +2,10 @@ import type { FieldProblem } from "../../service-kit/errors.ts";
 
 export const MAX_NAME_CODE_POINTS = 100;
 
-/** Control characters, line separators, and what turns the direction of the text after it (Unicode TR #36 §2.6). */
+/** Control characters, line separators and bidirectional overrides (Unicode TR #36 §2.6). */
 const FORBIDDEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]/u;
 
-/**
- * A name as it is stored: trimmed, NFC.
- *
- * @returns the name, or why it cannot be one: 1 to 100 code points, no control characters.
- */
+/** Trims and normalises to NFC. Returns the problem of an invalid name. */
 export function personalName(
   field: "firstName" | "lastName",
   typed: string,
@@ -19,7 +15,7 @@ export function personalName(
   if (FORBIDDEN.test(name)) {
     return { problem: { field, code: "invalid_format", message: "must not contain control characters" } };
   }
-  // Counted only when it can matter: code points are never more than UTF-16 units.
+  // Counts code points only if necessary; UTF-16 units are an upper bound.
   if (name.length > MAX_NAME_CODE_POINTS && [...name].length > MAX_NAME_CODE_POINTS) {
     return {
       problem: { field, code: "too_long", message: `must have at most ${MAX_NAME_CODE_POINTS} characters` },

@@ -7,7 +7,6 @@ const PROTO_ROLE: Record<Role, ProtoRole> = {
   AUDITOR: ProtoRole.AUDITOR,
 };
 
-/** A role as it travels. */
 export function toProtoRole(role: Role): ProtoRole {
   return PROTO_ROLE[role];
 }

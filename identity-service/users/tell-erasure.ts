@@ -4,8 +4,8 @@ import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
 import { type LockedAccount, listFormerAddresses } from "./account-store.ts";
 
 /**
- * Has the audit log know of an erasure and forget who claimed the account's addresses: the present one, and those before it
- * that nobody else has by now. In the transaction of the erasure, and before it.
+ * Records the erasure and has the audit log pseudonymise current and former addresses. Call before the erasure, in its
+ * transaction.
  */
 export async function tellErasure(
   tx: TransactionSql,

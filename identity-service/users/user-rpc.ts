@@ -2,7 +2,6 @@ import type { User as ProtoUser } from "../../proto/gen/gatehouse/identity/v1/us
 import { toProtoRole } from "./role-rpc.ts";
 import type { User } from "./user.ts";
 
-/** A user as the contract sends one. */
 export function encodeUser(user: User): ProtoUser {
   return {
     id: user.id,

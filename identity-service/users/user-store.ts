@@ -1,18 +1,16 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import { ROLES, USER_STATUSES, type User, type UserStatus } from "./user.ts";
 
-/** Arbitrary, and the same in every version: one replica at a time makes the first administrator. */
+/** Arbitrary lock id. Must not change between versions. */
 const BOOTSTRAP_LOCK = 7_031_101;
 
-/** A user, and what decides whether a login succeeds. */
 export interface Account {
   user: User;
   status: UserStatus;
-  /** PHC string; null if the account has no password. */
+  /** PHC string. Null without a password. */
   passwordHash: string | null;
   /** Goes up with each change that ends sessions: see complete-login.ts. */
   sessionEpoch: number;
-  /** No session before the password was changed. */
   mustChangePassword: boolean;
 }
 
@@ -21,11 +19,8 @@ export interface UserRow extends Omit<User, "role"> {
 }
 
 /**
- * Adds an active account, without a second factor.
- *
- * @returns false, with nothing changed, if the address has an account already: decided by the unique
- *   constraint, so of any number of concurrent calls one succeeds. Also if the address is kept for the
- *   account that had it until lately.
+ * Adds an active account. Returns false, without a change, if the address is taken or reserved. The unique constraint
+ * decides races.
  */
 export async function insertUser(
   sql: Sql | TransactionSql,
@@ -46,17 +41,14 @@ export async function insertUser(
   return rows.length === 1;
 }
 
-/**
- * Whoever gives an address to an account, or takes it away, holds this until the transaction ends, so that who comes
- * second sees what the first has done: a kept address is found in another table than the account.
- */
+/** Serialises changes of address ownership, because reserved addresses are in another table. */
 export async function lockAddresses(tx: TransactionSql, emails: readonly string[]): Promise<void> {
   for (const email of [...emails].sort()) {
     await tx`select pg_advisory_xact_lock(hashtextextended(${email}, 1))`;
   }
 }
 
-/** @param id UUID. */
+/** The id must be a UUID. */
 export async function findUser(sql: Sql | TransactionSql, id: string): Promise<User | undefined> {
   const [row] = await sql<UserRow[]>`
     select id, email, first_name as "firstName", last_name as "lastName", role,
@@ -80,17 +72,15 @@ const accountColumns = (sql: Sql | TransactionSql) => sql`
   must_change_password as "mustChangePassword"
 `;
 
-/** @param email canonical. */
+/** Expects the canonical form. */
 export async function findAccount(sql: Sql | TransactionSql, email: string): Promise<Account | undefined> {
   const [row] = await sql<AccountRow[]>`select ${accountColumns(sql)} from users where email = ${email}`;
   return row && toAccount(row);
 }
 
 /**
- * The same for a login: an address without an account costs the database and us what another does, the row of some user
- * included, which goes no further than here. Without it, who measured would tell the two apart by some 60 µs.
- *
- * @param email canonical.
+ * Reads some row even for an unknown address, because the difference of about 60 µs is measurable. Expects the
+ * canonical form.
  */
 export async function findAccountForLogin(sql: Sql, email: string): Promise<Account | undefined> {
   const [row] = await sql<AccountRow[]>`
@@ -104,7 +94,7 @@ export async function findAccountForLogin(sql: Sql, email: string): Promise<Acco
   return account?.user.email === email ? account : undefined;
 }
 
-/** The same by its id. @param id UUID. */
+/** The id must be a UUID. */
 export async function findAccountOfUser(sql: Sql | TransactionSql, id: string): Promise<Account | undefined> {
   const [row] = await sql<AccountRow[]>`select ${accountColumns(sql)} from users where id = ${id}`;
   return row && toAccount(row);
@@ -120,7 +110,7 @@ function toAccount({ status, passwordHash, sessionEpoch, mustChangePassword, ...
   };
 }
 
-/** Replaces a password hash, unless it was replaced by something else in the meantime: then nothing happens. */
+/** Does nothing if the hash has changed in the meantime. */
 export async function replacePasswordHash(
   sql: Sql,
   change: { userId: string; oldHash: string; newHash: string; at: Date },
@@ -132,15 +122,14 @@ export async function replacePasswordHash(
   `;
 }
 
-/** What decides whether a device is known, and whether an unknown one is news. */
 export interface DeviceOwner {
-  /** Goes up with each new password. */
+  /** Incremented with every new password. */
   passwordEpoch: number;
-  /** Null if nobody has logged in since this is kept. */
+  /** Null if unknown. */
   firstLoginAt: Date | null;
 }
 
-/** What a device token is held against. Undefined if the user is gone. */
+/** Undefined if the user does not exist. */
 export async function findDeviceAccount(
   sql: Sql,
   userId: string,
@@ -151,7 +140,7 @@ export async function findDeviceAccount(
   return row;
 }
 
-/** Locked until the transaction ends, so that an erasure comes before or after. Undefined if the user is gone. */
+/** The lock orders this before or after an erasure. Undefined if the user does not exist. */
 export async function lockDeviceOwner(tx: TransactionSql, userId: string): Promise<DeviceOwner | undefined> {
   const [row] = await tx<DeviceOwner[]>`
     select password_epoch as "passwordEpoch", first_login_at as "firstLoginAt"
@@ -160,17 +149,17 @@ export async function lockDeviceOwner(tx: TransactionSql, userId: string): Promi
   return row;
 }
 
-/** Under that lock. */
+/** Requires that lock. */
 export async function noteFirstLogin(tx: TransactionSql, userId: string, at: Date): Promise<void> {
   await tx`update users set first_login_at = ${at} where id = ${userId} and first_login_at is null`;
 }
 
-/** Waits for its turn to make the first administrator; holds it until the transaction ends. */
+/** Held until the transaction ends. */
 export async function lockAdminBootstrap(tx: TransactionSql): Promise<void> {
   await tx`select pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`;
 }
 
-/** Whether there is an administrator, active or not. */
+/** Includes disabled administrators. */
 export async function hasAdmin(sql: Sql | TransactionSql): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`
     select exists (select from users where role = 'ADMIN') as found
@@ -178,7 +167,7 @@ export async function hasAdmin(sql: Sql | TransactionSql): Promise<boolean> {
   return row?.found === true;
 }
 
-/** For readiness: fails while the database is away, not migrated, or closed to this role. */
+/** Readiness check of the database, its schema and permissions. */
 export async function readUsersTable(sql: Sql): Promise<void> {
   await sql`select from users limit 1`;
 }
@@ -187,7 +176,7 @@ export function toUser(row: UserRow): User {
   return { ...row, role: known(ROLES, row.role) };
 }
 
-/** A value that a newer version has written and this one does not know grants nothing. */
+/** Throws on a value of a newer version, so that it grants nothing. */
 export function known<T extends string>(values: readonly T[], text: string): T {
   const value = values.find((candidate) => candidate === text);
   if (value === undefined) throw new Error(`users has a value this version does not know: ${text}`);
