@@ -4,7 +4,7 @@ export interface CompactJws {
   text: string;
 }
 
-/** For logs and metrics. Never sent to the client. */
+/** Used in logs and metrics, never sent to the client. */
 export type FormFailure = "length" | "form" | "header";
 
 /** SHA-256 JWK thumbprint (RFC 7638) in base64url. */

@@ -20,7 +20,7 @@ export interface BearerAuthOptions {
   verifier: Pick<TokenVerifier, "verify">;
 }
 
-/** For applications without their own error handler. */
+/** Used in applications without their own error handler. */
 const STATUS: Partial<Record<ErrorCode, number>> = {
   token_missing: 401,
   token_invalid: 401,

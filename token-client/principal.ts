@@ -20,7 +20,7 @@ export type Verification =
   | {
       kind: "inactive";
       reason: "invalid" | "expired" | "revoked";
-      /** For the audit log. Absent unless the signature was checked. */
+      /** Used in the audit log. Absent unless the signature was checked. */
       subject?: Subject | undefined;
     };
 

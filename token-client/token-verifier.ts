@@ -217,7 +217,7 @@ function signedSubject(token: string): Subject | undefined {
 interface KnownToken {
   answer: Extract<Verification, { kind: "active" }>;
   untilMs: number;
-  /** By the wall clock, which also advances while the machine is suspended. */
+  /** Wall-clock time, which also advances while the machine is suspended. */
   untilWallMs: number;
 }
 

@@ -5,13 +5,13 @@ import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
 const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
 const seconds = z.int().min(0);
 
-/** Every claim but `nbf` is required (RFC 9068 §2.2 and our own). Unknown ones pass: a newer version may add some. */
+/** The claims of RFC 9068 §2.2 and our own. Unknown claims pass, for newer versions. */
 const claimsSchema = z.object({
   iss: z.string(),
   aud: z.string(),
   sub: uuid,
   sid: uuid,
-  /** `<generation of the session>.<unguessable>`. */
+  /** `<session generation>.<unguessable value>`. */
   jti: z.string().regex(/^[1-9]\d{0,9}\.[A-Za-z0-9_-]{22}$/),
   iat: seconds,
   exp: seconds,
@@ -21,25 +21,17 @@ const claimsSchema = z.object({
   auth_time: seconds,
 });
 
-/** The claims of an access token. */
 export type AccessClaims = z.output<typeof claimsSchema>;
 
 export interface AccessTokenRules {
-  /** `iss`, and `aud`. */
+  /** Value of `iss` and `aud`. */
   issuer: string;
-  /** No token may live longer. */
   accessTtlS: number;
 }
 
-/** Which check refused the claims. */
 export type ClaimsFailure = "claims" | "iss" | "aud" | "lifetime" | "iat" | "nbf" | "exp";
 
-/**
- * Checks what an access token says, not who signed it.
- *
- * @param nowS seconds since the epoch.
- * @see RFC 9068 §4
- */
+/** Checks the claims (RFC 9068 §4), not the signature. @param nowS Seconds since the epoch. */
 export function checkAccessClaims(
   payload: CompactJws["payload"],
   rules: AccessTokenRules,
@@ -56,7 +48,6 @@ export function checkAccessClaims(
   return claims;
 }
 
-/** The generation of the session that a token belongs to. */
 export function generationOf(claims: Pick<AccessClaims, "jti">): number {
   return Number(claims.jti.slice(0, claims.jti.indexOf(".")));
 }

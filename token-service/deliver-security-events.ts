@@ -13,15 +13,15 @@ import {
 
 export interface SecurityEventDeliveryDeps {
   sql: Sql;
-  /** Writes the event into the audit log; resolves once that is committed. */
+  /** Resolves once the audit log has committed the event. */
   record: (event: SecurityEvent) => Promise<void>;
-  /** Has the user told; resolves once that is committed. Takes the same event twice without telling twice. */
+  /** Resolves once the notice is committed. Idempotent. */
   notify: (event: SecurityEvent) => Promise<void>;
   now: () => Date;
   logger: Logger;
 }
 
-/** Delivers security events to each receiver by itself: the one that is away does not hold up the other. */
+/** Receivers are independent, so that one outage does not block the other. */
 export function createSecurityEventDelivery(
   { sql, record, notify, now, logger }: SecurityEventDeliveryDeps,
   metrics: Metrics,

@@ -1,7 +1,6 @@
 import type { Metrics } from "../service-kit/metrics.ts";
 import type { KeyRing } from "./key-ring.ts";
 
-/** Shows how old the signing key is, beside the age at which it is due. */
 export function describeSigningKeys(
   metrics: Metrics,
   deps: { keys: Pick<KeyRing, "list">; maxAgeS: number; now: () => Date },

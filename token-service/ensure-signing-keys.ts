@@ -14,20 +14,15 @@ import { generateSigningKey } from "./signing-key.ts";
 
 export interface SigningKeyDeps {
   sql: Sql;
-  /** The present key-encryption key first. */
+  /** The current key comes first. */
   encryptionKeys: readonly [EncryptionKey, ...EncryptionKey[]];
-  /** Of keys made from now on. */
   algorithm: Algorithm;
-  /** How long the longest token lives after its key stopped signing, in seconds. */
+  /** Longest life of a token after its key stopped signing, in seconds. */
   longestTokenS: number;
   now: () => Date;
 }
 
-/**
- * Brings the stored keys into order, whichever replica comes first: one active key, one next key of the
- * configured algorithm, every private key under the present key-encryption key, and none of those whose last
- * token has died.
- */
+/** Ensures one active key, one next key of the configured algorithm, and encryption with the current key. */
 export async function ensureSigningKeys(deps: SigningKeyDeps): Promise<void> {
   await transaction(deps.sql, async (tx) => {
     await lockKeys(tx);
@@ -39,7 +34,7 @@ export async function ensureSigningKeys(deps: SigningKeyDeps): Promise<void> {
   });
 }
 
-/** Makes sure that a next key of the configured algorithm exists. Under `lockKeys`. */
+/** The caller holds `lockKeys`. */
 export async function ensureNextKey(
   tx: TransactionSql,
   deps: SigningKeyDeps,
@@ -47,7 +42,7 @@ export async function ensureNextKey(
 ): Promise<void> {
   const next = keys.find((key) => key.state === "next");
   if (next?.algorithm === deps.algorithm) return;
-  // A next key of another algorithm has signed nothing yet: the configuration was changed.
+  // The algorithm was changed. A next key has signed nothing yet.
   if (next !== undefined) await deleteNextKey(tx);
   await addKey(tx, deps, "next");
 }
@@ -69,7 +64,7 @@ async function encryptAnew(tx: TransactionSql, deps: SigningKeyDeps, key: Signin
   const [present] = deps.encryptionKeys;
   if (key.privateEncrypted === null || key.encryptionKeyId === present.id) return;
   const old = deps.encryptionKeys.find(({ id }) => id === key.encryptionKeyId);
-  if (old === undefined) return; // the key ring says so, and names it, when it loads the keys
+  if (old === undefined) return; // The key ring reports this.
   const privateJwk = decrypt(old, key.privateEncrypted, key.id);
   await replaceEncryptedKey(tx, key.id, encrypt(present, privateJwk, key.id), present.id);
 }

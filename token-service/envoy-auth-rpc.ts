@@ -11,29 +11,24 @@ import { bearerToken } from "../token-client/bearer-token.ts";
 import type { AccessClaims } from "./access-token.ts";
 import { type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
 
-/** @param envoys names in the certificates of the Envoys that may ask. */
 export function envoyCallers(envoys: readonly string[]): Callers<AuthorizationServer> {
   return { check: envoys };
 }
 
 type RefusalCode = "token_missing" | "token_invalid" | "token_expired";
 
-/** As the gateway's (RFC 6750 §3); a test holds the two together. */
+/** The same as the gateway's (RFC 6750 §3). A test compares them. */
 const CHALLENGE: Record<RefusalCode, string> = {
   token_missing: 'Bearer error="invalid_request", realm="gatehouse"',
   token_invalid: 'Bearer error="invalid_token", realm="gatehouse"',
   token_expired: 'Bearer error="invalid_token", error_description="The token has expired", realm="gatehouse"',
 };
 
-/** What an upstream may take for a verified identity. Many servers read `x_user_id` as `X-User-Id`. */
+/** Upstreams may trust these as an identity. Many read `x_user_id` as `X-User-Id`. */
 const IDENTITY_HEADER = /^x[-_](?:user|session)(?:[-_]|$)/;
 const REQUEST_ID = /^[A-Za-z0-9-]{1,64}$/;
 
-/**
- * Envoy's external authorization (`envoy.service.auth.v3`): answers for the access token in a request's
- * `Authorization` header. While revocations are not known for certain the call itself fails (UNAVAILABLE), and what
- * Envoy does then is its `failure_mode_allow`, which must be false: see docs/envoy.md.
- */
+/** Fails with UNAVAILABLE while revocations are uncertain: `failure_mode_allow` must be false (docs/envoy.md). */
 export function createEnvoyAuthRpc(deps: VerifyTokenDeps): Implementation<AuthorizationServer> {
   return {
     async check({ attributes }, { requestId }) {
@@ -61,7 +56,7 @@ function isRefusal(code: ErrorCode | undefined): code is RefusalCode {
 
 function passed({ sub, role, sid }: AccessClaims, names: readonly string[]): CheckResponse {
   const identity = [header("x-user-id", sub), header("x-user-role", role), header("x-session-id", sid)];
-  // Envoy removes after it has set: a name in both lists would leave the upstream without it.
+  // Envoy removes headers after it sets them, so a name in both lists would be lost.
   const kept = new Set(identity.map((option) => option.header?.key));
   const headersToRemove = names.filter((name) => IDENTITY_HEADER.test(name.toLowerCase()) && !kept.has(name));
   return {
@@ -70,7 +65,6 @@ function passed({ sub, role, sid }: AccessClaims, names: readonly string[]): Che
   };
 }
 
-/** The gateway's answer, from Envoy. */
 function refused(code: RefusalCode, requestId: string): CheckResponse {
   const message = ERROR_CATALOGUE[code];
   return {
@@ -91,7 +85,7 @@ function refused(code: RefusalCode, requestId: string): CheckResponse {
   };
 }
 
-/** The id that Envoy has given the request, so that the answer is found in its log. */
+/** Envoy's own id, so that its log contains the id of the answer. */
 function envoysRequestId(headers: Record<string, string>): string | undefined {
   const id = headers["x-request-id"];
   return id !== undefined && REQUEST_ID.test(id) ? id : undefined;

@@ -6,21 +6,15 @@ import { sweepSessions } from "./session-store.ts";
 
 export interface HousekeepingDeps {
   sql: Sql;
-  /** @throws while the process's clock is known to be wrong: then the database's may be. */
+  /** @throws while the clock is known to be wrong: the database's clock may be the wrong one. */
   assertClock: () => void;
   logger: Logger;
 }
 
 const MAX_BATCH = 1_000;
-/** A run looks at no more: a hundred thousand sessions a minute. */
 const MAX_BATCHES = 100;
 
-/**
- * Deletes what has expired by the database's clock, in batches that block nobody; a long backlog goes on at the next run.
- *
- * @param cursor where the sweep over the sessions goes on; undefined to begin.
- * @returns where the next run's sweep goes on.
- */
+/** Deletes expired rows in small batches. Takes and returns the position of the sweep over sessions. */
 export async function cleanUp(deps: HousekeepingDeps, cursor?: string): Promise<string | undefined> {
   deps.assertClock();
   let position = cursor;

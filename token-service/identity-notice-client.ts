@@ -6,7 +6,6 @@ import type { SecurityEvent } from "./security-event-store.ts";
 
 const CALL_TIMEOUT_MS = 3_000;
 
-/** Has users told by identity-service, which knows their addresses. */
 export function createIdentityNoticeClient(address: string, certificate: ProcessCertificate) {
   const client = createRpcClient(IdentityServiceClient, {
     address,
@@ -14,7 +13,7 @@ export function createIdentityNoticeClient(address: string, certificate: Process
     certificate,
   });
   return {
-    /** @throws {DomainError} `service_unavailable`; then the notice may or may not be on its way, and is sent again. */
+    /** @throws {DomainError} `service_unavailable`. A retry is safe. */
     async notifyRefreshReuse(event: SecurityEvent): Promise<void> {
       const { id: eventId, userId, occurredAt, ip, userAgent } = event;
       const request = { eventId, userId: userId ?? "", occurredAt, ip, userAgent };

@@ -13,7 +13,6 @@ import {
 import { assertMaySign, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
 import { accessTokenLifeS } from "./token-lifetimes.ts";
 
-/** Who authenticated, how and from where. */
 export type NewSession = Pick<SessionRow, "userId" | "role" | "amr" | "authTime" | "ip" | "userAgent">;
 
 export interface IssueSessionDeps extends SignPairDeps {
@@ -23,7 +22,7 @@ export interface IssueSessionDeps extends SignPairDeps {
   now: () => Date;
 }
 
-/** Begins a session. The user's oldest ones end when there are more than allowed. */
+/** Ends the user's oldest sessions beyond the limit. */
 export async function issueSession(deps: IssueSessionDeps, request: NewSession): Promise<TokenPair> {
   assertMaySign(deps);
   const now = deps.now();

@@ -1,16 +1,11 @@
 import { type KeyObject, sign, verify } from "node:crypto";
 
-/** The signature algorithms of our tokens (RFC 8037 §3.1, RFC 7518 §3.4). One at a time, never two under one `kid`. */
+/** RFC 8037 §3.1, RFC 7518 §3.4. A `kid` never has two. */
 export type Algorithm = "EdDSA" | "ES256";
 
 const DIGEST: Record<Algorithm, string | null> = { EdDSA: null, ES256: "sha256" };
 
-/**
- * Makes a JWS Compact Serialization (RFC 7515 §7.1).
- *
- * By `node:crypto` rather than jose, whose WebCrypto calls cost three times the CPU: see
- * `docs/decisions/0008-signatures-by-node-crypto.md`.
- */
+/** Signs a JWS (RFC 7515 §7.1). jose needs three times the CPU: docs/decisions/0008-signatures-by-node-crypto.md. */
 export function signCompactJws(
   key: { id: string; algorithm: Algorithm; privateKey: KeyObject },
   type: string,
@@ -22,11 +17,11 @@ export function signCompactJws(
   return `${input}.${sign(DIGEST[key.algorithm], Buffer.from(input), options).toString("base64url")}`;
 }
 
-/** Whether the text's last segment is this key's signature of the segments before it. The form was checked before. */
+/** The caller has checked the form. */
 export function isSignedBy(text: string, key: { algorithm: Algorithm; publicKey: KeyObject }): boolean {
   const end = text.lastIndexOf(".");
   const signature = Buffer.from(text.slice(end + 1), "base64url");
-  if (signature.length !== 64) return false; // both algorithms'
+  if (signature.length !== 64) return false; // Length for both algorithms.
   const options = { key: key.publicKey, dsaEncoding: "ieee-p1363" } as const;
   return verify(DIGEST[key.algorithm], Buffer.from(text.slice(0, end)), options, signature);
 }

@@ -10,24 +10,22 @@ import { importPrivateKey, importPublicKey, type SigningKey } from "./signing-ke
 
 export interface KeyRingOptions {
   sql: Sql;
-  /** The present key-encryption key first. */
+  /** The current key comes first. */
   encryptionKeys: readonly EncryptionKey[];
   logger: Logger;
 }
 
 const LOOK_INTERVAL_MS = 250;
-/** Callers who wait for a look; beyond it they are told to come back. */
 const MAX_LOOKING = 1_000;
 
-/** The signing keys in memory, following the database. */
 export class KeyRing {
   readonly #options: KeyRingOptions;
   #keys = new Map<string, SigningKey>();
-  /** Named by the revocation log, which may be ahead of what was read of the keys. */
+  /** May be newer than the keys in memory. */
   readonly #banned = new Set<string>();
   #reloading: Promise<void> | undefined;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
-  /** A look that has not begun. */
+  /** A read that has not started. */
   #nextLook: Promise<void> | undefined;
   #looking = 0;
 
@@ -35,7 +33,7 @@ export class KeyRing {
     this.#options = options;
   }
 
-  /** Reads all keys. Calls that come while one runs share it. */
+  /** Concurrent calls share one read. */
   reload(): Promise<void> {
     this.#reloading ??= this.#load().finally(() => {
       this.#reloading = undefined;
@@ -49,10 +47,7 @@ export class KeyRing {
   }
 
   /**
-   * The key that signs: the active one. While that has been banned and the keys have not been read again, the next one,
-   * which took its place in the ban's own transaction.
-   *
-   * @throws {DomainError} `service_unavailable` if there is none yet.
+   * After a ban and before the reload the next key signs. @throws {DomainError} `service_unavailable` without a key.
    */
   active(): SigningKey & { privateKey: KeyObject } {
     for (const state of ["active", "next"] as const) {
@@ -70,11 +65,9 @@ export class KeyRing {
   }
 
   /**
-   * Looks again for a key that is not known: another replica may have made it this moment. The look begins after the
-   * call, so what it does not find is no key. At most four looks a second, shared by all who wait for one, so that
-   * forged key ids cost next to nothing.
-   *
-   * @throws {DomainError} `service_unavailable` if nobody can look now.
+   * Reads the keys again, because another replica may have just created this one. Callers share at most four reads a
+   * second, so that forged ids stay cheap.
+   * @throws {DomainError} `service_unavailable` with too many waiting callers.
    */
   async findAgain(keyId: string): Promise<SigningKey | undefined> {
     if (this.#looking >= MAX_LOOKING) {
@@ -92,13 +85,13 @@ export class KeyRing {
 
   async #look(): Promise<void> {
     await sleep(Math.max(0, this.#lookedAtMs + LOOK_INTERVAL_MS - performance.now()));
-    await this.#reloading?.catch(() => undefined); // it may have begun before the key was made
-    this.#nextLook = undefined; // callers from now on wait for another one, which begins later
+    await this.#reloading?.catch(() => undefined); // It may have started before the key was created.
+    this.#nextLook = undefined; // Later callers need a later read.
     this.#lookedAtMs = performance.now();
     await this.reload();
   }
 
-  /** Stops using a key at once, ahead of the next reload. */
+  /** Takes effect before the next reload. */
   ban(keyId: string): void {
     this.#banned.add(keyId);
     const key = this.#keys.get(keyId);
@@ -107,7 +100,7 @@ export class KeyRing {
     this.#keys.set(keyId, { ...rest, state: "revoked" });
   }
 
-  /** Reads the keys again if these are not the ones in use: another replica has changed them. Never throws. */
+  /** Reloads if another replica has changed the keys. Never throws. */
   follow(keyIds: readonly string[]): void {
     const usable = this.list().filter(({ state }) => state !== "revoked");
     if (usable.length === keyIds.length && usable.every(({ id }) => keyIds.includes(id))) return;
@@ -116,7 +109,6 @@ export class KeyRing {
     });
   }
 
-  /** What `/.well-known/jwks.json` shows: the keys whose tokens are accepted now or may be soon. */
   publicJwks(): { keys: JWK[] } {
     return { keys: this.list().flatMap((key) => (key.state === "revoked" ? [] : [key.publicJwk])) };
   }

@@ -29,7 +29,6 @@ export interface KeyRpcDeps extends RotateSigningKeyDeps, RevokeSigningKeyDeps {
   keys: Pick<KeyRing, "reload">;
 }
 
-/** Adapts KeyService to its use cases. Holds no logic: decode, call, encode. */
 export function createKeyRpc(
   deps: KeyRpcDeps,
   recordReading: RecordReading,

@@ -3,7 +3,6 @@ import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
 import type { Algorithm } from "./jws-signature.ts";
 import type { KeyState } from "./signing-key.ts";
 
-/** A signing key as stored. */
 export interface SigningKeyRow {
   id: string;
   algorithm: Algorithm;
@@ -14,21 +13,21 @@ export interface SigningKeyRow {
   createdAt: Date;
   activatedAt: Date | null;
   retiredAt: Date | null;
-  /** Seconds since it was made, by the database's clock. */
+  /** Measured by the database's clock. */
   publishedForS: number;
-  /** Seconds since it began to sign, likewise. */
+  /** Measured by the database's clock. */
   activeForS: number | null;
 }
 
-/** Arbitrary; the same in every version. */
+/** The same in every version. */
 const KEYS_LOCK = 7_031_002;
 
-/** Whoever changes keys holds this until the transaction ends, so that two replicas never both rotate. */
+/** Serializes key changes until the transaction ends. */
 export async function lockKeys(tx: TransactionSql): Promise<void> {
   await tx`select pg_advisory_xact_lock(${KEYS_LOCK})`;
 }
 
-/** Every key, newest first. */
+/** Newest first. */
 export async function listKeys(sql: Sql | TransactionSql): Promise<SigningKeyRow[]> {
   return sql<SigningKeyRow[]>`
     select id, algorithm, state, public_jwk as "publicJwk", private_encrypted as "privateEncrypted",
@@ -67,7 +66,7 @@ export async function activateNextKey(tx: TransactionSql): Promise<void> {
   await tx`update signing_keys set state = 'active', activated_at = clock_timestamp() where state = 'next'`;
 }
 
-/** Its private half is forgotten; the public half stays, because refresh tokens that it signed are still exchanged. */
+/** Refresh tokens that the key signed are still accepted, so the public key stays. */
 export async function markKeyRevoked(tx: TransactionSql, keyId: string): Promise<void> {
   await tx`
     update signing_keys
@@ -80,7 +79,6 @@ export async function deleteNextKey(tx: TransactionSql): Promise<void> {
   await tx`delete from signing_keys where state = 'next'`;
 }
 
-/** Forgets keys that stopped signing longer ago than this, by the database's clock. @returns how many. */
 export async function deleteRetiredKeys(tx: TransactionSql, afterS: number): Promise<number> {
   const result = await tx`
     delete from signing_keys
@@ -89,7 +87,6 @@ export async function deleteRetiredKeys(tx: TransactionSql, afterS: number): Pro
   return result.count;
 }
 
-/** Stores a private key again, encrypted with another key-encryption key. */
 export async function replaceEncryptedKey(
   tx: TransactionSql,
   keyId: string,

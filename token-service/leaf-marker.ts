@@ -3,7 +3,6 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { SeenLeaf } from "./session-store.ts";
 
 export interface LeafMarkerOptions {
-  /** Writes a batch. */
   write: (leaves: readonly SeenLeaf[]) => Promise<void>;
   logger: Logger;
   flushIntervalMs?: number;
@@ -15,9 +14,8 @@ const MAX_PENDING = 20_000;
 const MAX_REMEMBERED = 50_000;
 
 /**
- * Remembers which leaves were seen in use and writes them in batches, behind the caller's back: verifying a
- * token never waits for it. A batch that fails is tried again. A process that dies loses at most the last
- * interval's marks; the next first sight of the token elsewhere makes them again.
+ * Marks used leaves in batches, so that verification never waits. Marks lost in a crash are made again at the next
+ * use elsewhere.
  */
 export class LeafMarker {
   readonly #options: LeafMarkerOptions;
@@ -33,14 +31,12 @@ export class LeafMarker {
   saw(leaf: SeenLeaf): void {
     const key = `${leaf.sessionId} ${leaf.generation}`;
     if (this.#written.has(key) || this.#pending.has(key)) return;
-    // Only with the database away: no token is answered then after three seconds, so this is never reached in
-    // practice, and a mark that is dropped is made again at the token's next first sight.
+    // Reached only without the database, when no token is verified after 3 s.
     if (this.#pending.size >= MAX_PENDING) return;
     this.#pending.set(key, leaf);
     this.#timer ??= setTimeout(() => void this.flush(), this.#options.flushIntervalMs ?? FLUSH_INTERVAL_MS);
   }
 
-  /** Writes what is pending now. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -35,7 +35,7 @@ const KEY_RELOAD_INTERVAL_MS = 1_000;
 const CLEAN_UP_INTERVAL_MS = 60_000;
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
-/** A flood of forged tokens is counted whole and logged in part. */
+/** All refusals are counted, but only some are logged. */
 const MAX_REFUSALS_LOGGED_PER_S = 10;
 
 const config = loadConfig(configSchema, process.env);

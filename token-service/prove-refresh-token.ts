@@ -6,9 +6,8 @@ import { refreshPurpose } from "./sign-pair.ts";
 import { isTokenId } from "./token-id.ts";
 
 /**
- * Says whose session a refresh token is the proof of, and leaves the session as it is. The parent of the newest token is a proof too:
- * the answer of a refresh may have been lost. An older one is not: whoever has it may have stolen it.
- *
+ * Leaves the session unchanged. Accepts the parent of the newest token, because the answer of a refresh may have been
+ * lost. Older tokens may be stolen.
  * @throws {DomainError} `refresh_token_invalid`.
  */
 export async function proveRefreshToken(

@@ -9,16 +9,12 @@ export interface RedisBellOptions extends RedisSettings {
 }
 
 const CHANNEL = "gatehouse:revocations";
-/** A connection that died without a word is noticed within this and the time-out of an answer. */
+/** A dead connection is detected within this time plus the answer timeout. */
 const HEARTBEAT_INTERVAL_MS = 5_000;
 
 type Part = "publisher" | "subscriber";
 
-/**
- * A bell over Redis pub/sub, for several replicas. While Redis is away rings are lost and replicas follow by
- * polling; once it is back this bell rings for whatever was missed. Who rings also hears it. The log has one line
- * when Redis is reached, one when it is lost, however often the connections try.
- */
+/** Wakes several replicas. Without Redis they poll. The sender hears its own rings. */
 export function createRedisBell(options: RedisBellOptions): RevocationBell {
   const publisher = openRedis(options, "gatehouse-revocations-publisher");
   const subscriber = openRedis(options, "gatehouse-revocations-subscriber");
@@ -47,7 +43,7 @@ export function createRedisBell(options: RedisBellOptions): RevocationBell {
     try {
       await subscriber.subscribe(CHANNEL);
       note("subscriber", true);
-      wake(); // for rings of before
+      wake(); // Rings may have been missed.
     } catch (error) {
       note("subscriber", false, error);
     }
@@ -55,7 +51,7 @@ export function createRedisBell(options: RedisBellOptions): RevocationBell {
 
   let isPublishing = false;
   let isOwed = false;
-  /** One ring under way and at most one owed: they carry nothing, so any number of them is one. */
+  /** Rings carry no content, so one in flight and one pending are enough. */
   async function publish(): Promise<void> {
     isOwed = isPublishing;
     if (isPublishing) return;
@@ -71,11 +67,11 @@ export function createRedisBell(options: RedisBellOptions): RevocationBell {
   }
 
   function beat(): void {
-    // An answer proves nothing that the events do not tell; none within its time ends the connection.
+    // An unanswered ping ends the connection.
     for (const connection of [publisher, subscriber]) {
       if (connection.status === "ready") connection.ping().catch(() => undefined);
     }
-    // Not subscribed although connected: Redis refused it, and may have changed its mind.
+    // Redis refused the subscription and may accept it now.
     if (subscriber.status === "ready" && !working.subscriber) void subscribe();
   }
 
@@ -85,7 +81,7 @@ export function createRedisBell(options: RedisBellOptions): RevocationBell {
   ] as const) {
     connection.on("error", (error) => note(part, false, error));
     connection.on("close", () => note(part, false, new Error("the connection was closed")));
-    connection.connect().catch(() => undefined); // told by the events; tried again by itself
+    connection.connect().catch(() => undefined); // The events report errors, and the client reconnects.
   }
   publisher.on("ready", () => note("publisher", true));
   subscriber.on("ready", () => void subscribe());

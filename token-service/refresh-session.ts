@@ -22,7 +22,7 @@ import { isTokenId } from "./token-id.ts";
 import { accessTokenLifeS } from "./token-lifetimes.ts";
 import { checkSignature } from "./verify-token.ts";
 
-/** Where a refresh came from: shown to the user in the list of sessions, and in the notice of a reuse. */
+/** Shown in the list of sessions and in the notice of a reuse. */
 export interface RefreshOrigin {
   ip: string;
   userAgent: string;
@@ -38,7 +38,7 @@ export interface RefreshSessionDeps extends SignPairDeps {
   revocations: Pick<RevocationFeed, "announce">;
   now: () => Date;
   countRefresh: (result: RefreshResult) => void;
-  /** Called after a commit that left a security event to deliver. */
+  /** Called after the commit of a security event. */
   onSecurityEvent: () => void;
   logger: Logger;
 }
@@ -48,11 +48,7 @@ type Outcome =
   | { kind: "reused" }
   | { kind: "invalid" };
 
-/**
- * Exchanges a refresh token for the session's next pair (refresh rotation, RFC 9700 §4.14.2).
- *
- * @throws {DomainError} `refresh_token_invalid`; `refresh_token_reused` once the session has been ended for it.
- */
+/** Refresh rotation (RFC 9700 §4.14.2). @throws {DomainError} `refresh_token_invalid`, `refresh_token_reused`. */
 export async function refreshSession(
   deps: RefreshSessionDeps,
   presented: string,
@@ -70,13 +66,13 @@ export async function refreshSession(
     deps.revocations.announce();
     deps.onSecurityEvent();
     deps.logger.warn({ session: logName(claims?.sid ?? "") }, "refresh token reused: session ended");
-    // Thrown after the commit: thrown inside, it would roll back the end that it reports.
+    // Thrown after the commit: thrown inside, it would roll back the end of the session.
     throw new DomainError("refresh_token_reused");
   }
   return signPair(deps, outcome.session, deps.now());
 }
 
-/** A banned key's refresh tokens are still read: their `jti` is proof that the signing key alone cannot give. */
+/** Accepts tokens of banned keys: their `jti` cannot be made with the signing key alone. */
 export async function verifyRefreshToken(
   deps: Pick<RefreshSessionDeps, "keys" | "issuer" | "now">,
   text: string,
@@ -89,7 +85,7 @@ export async function verifyRefreshToken(
   return checkRefreshClaims(jws.payload, deps.issuer, Math.floor(deps.now().getTime() / 1_000));
 }
 
-/** Decides by generation under the row's lock; the clock only ends sessions and the grace. */
+/** Decides by generation. The clock only ends sessions and the grace period. */
 async function rotateOrEnd(
   tx: TransactionSql,
   deps: RefreshSessionDeps,
@@ -97,7 +93,7 @@ async function rotateOrEnd(
   origin: RefreshOrigin,
 ): Promise<Outcome> {
   const session = await lockSession(tx, claims.sid);
-  const now = deps.now(); // after the wait for the lock
+  const now = deps.now(); // Read after the wait for the lock.
   const isOurs =
     session?.userId === claims.sub && isTokenId(claims.jti, session.tokenSecret, refreshPurpose(claims.gen));
   if (!isOurs || session.revokedAt !== null || session.idleEnd <= now) return { kind: "invalid" };
@@ -105,7 +101,7 @@ async function rotateOrEnd(
     return { kind: "rotated", session: await rotate(tx, deps, session, origin, now) };
   }
   if (claims.gen === session.generation - 1 && mayRepeat(deps, session, now)) {
-    // Whoever asks when it was signed last leaves more room than this; a hundred tabs that race write once.
+    // A hundred racing tabs cause one write. `SIGNING_ROOM_MS` covers the delay.
     if (session.signedLongAgo) await noteSigning(tx, session.id);
     return { kind: "repeated", session };
   }
@@ -125,7 +121,7 @@ async function rotateOrEnd(
   return { kind: "reused" };
 }
 
-/** The leaf's parent gets the leaf again: its answer was lost, or tabs raced. */
+/** The answer for the parent was lost, or tabs raced. */
 function mayRepeat(deps: RefreshSessionDeps, session: SessionRow, now: Date): boolean {
   const sinceRotationMs = now.getTime() - session.rotatedAt.getTime();
   return !session.leafSeen || sinceRotationMs < deps.lifetimes.refreshGraceS * 1_000;

@@ -16,20 +16,15 @@ const claimsSchema = z.object({
   nbf: z.int().min(0).optional(),
 });
 
-/** The claims of a refresh token. When it ends is decided by the session's row, not by `exp`. */
+/** The session's row decides the end, not `exp`. */
 export type RefreshClaims = z.output<typeof claimsSchema>;
 
-/** Refresh tokens have an audience of their own, so that neither kind passes for the other. */
+/** A separate audience keeps access and refresh tokens apart. */
 export function refreshAudience(issuer: string): string {
   return `${issuer}/auth/refresh`;
 }
 
-/**
- * Checks what a refresh token says, not who signed it.
- *
- * @param nowS seconds since the epoch.
- * @returns undefined if it is not a refresh token of this issuer, or not yet one.
- */
+/** Checks the claims, not the signature. @param nowS Seconds since the epoch. */
 export function checkRefreshClaims(
   payload: CompactJws["payload"],
   issuer: string,

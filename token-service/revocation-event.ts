@@ -2,15 +2,14 @@ import { v7 as uuidv7 } from "uuid";
 import type { TransactionSql } from "../service-kit/postgres.ts";
 import { insertSecurityEvent } from "./security-event-store.ts";
 
-/** The call in which an operator ended sessions. */
 export interface RevocationCause {
-  /** The operator: `operator:ada`. */
+  /** The operator (`operator:ada`). */
   person?: string | undefined;
   requestId: string;
   traceId: string;
 }
 
-/** Leaves word of what an operator ended for the audit log, in the transaction of the end. */
+/** Runs in the transaction that ends the sessions. */
 export async function insertRevocationEvent(
   tx: TransactionSql,
   type: "session_revoked" | "all_sessions_revoked",

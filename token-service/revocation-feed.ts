@@ -14,17 +14,16 @@ import {
 } from "./revocation-store.ts";
 import { accessTokenLifeS, MAX_ACCESS_TTL_S } from "./token-lifetimes.ts";
 
-/** A part of the log for one watcher. */
 export interface RevocationBatch {
   revocations: readonly Revocation[];
-  /** The watcher knows everything up to here once `caughtUp`. */
+  /** The watcher knows the log up to here once `caughtUp`. */
   position: LogPosition;
   caughtUp: boolean;
-  /** From the begin of the watch to the begin of the read that this batch tells of, in milliseconds. */
+  /** Time between the start of the watch and the start of this read. */
   elapsedMs: number;
-  /** The database's time at that read. */
+  /** Database time. */
   readAt: Date;
-  /** Keys whose tokens may be accepted, in the snapshot of that read. The same array while they are the same. */
+  /** Accepted keys. The array is the same until they change. */
   keys: readonly VerificationKey[];
 }
 
@@ -32,29 +31,25 @@ export interface RevocationFeedOptions {
   sql: Sql;
   bell: RevocationBell;
   logger: Logger;
-  /** The longest life of an access token, in seconds, as configured. */
   accessTtlS: number;
-  /** Called for each banned key, before the feed counts as having read it. */
+  /** Runs before the read counts as complete. */
   onKeyRevoked: (keyId: string) => void;
-  /** Called after each read with the keys whose tokens may be accepted. */
+  /** Called with the accepted keys after each read. */
   onKeys: (keys: readonly VerificationKey[]) => void;
-  /** A monotonic clock, in milliseconds. */
+  /** Monotonic clock, in milliseconds. */
   nowMs?: () => number;
 }
 
-/** How often the log is read when nobody rings; also the heartbeat of the watchers. */
+/** Also the heartbeat of the watchers. */
 const POLL_INTERVAL_MS = 500;
-/** Without a successful read for this long, what is in memory proves nothing any more. */
+/** Memory is not trusted after this time without a read. */
 const STALE_AFTER_MS = 3_000;
 const READ_TIMEOUT_MS = 1_000;
 const MAX_BATCH = 500;
-/** Bounds what a wrong end in the database can keep in memory. */
+/** Limits the effect of a wrong `expires_at`. */
 const MAX_KEEP_S = accessTokenLifeS(MAX_ACCESS_TTL_S);
 
-/**
- * The unexpired part of the revocation log in memory, following the database. What was heard is kept for the longest life
- * of an access token from then on, by a monotonic clock: no step of a wall clock makes this process forget it.
- */
+/** The unexpired revocation log. A monotonic clock decides the end, so that no step of a wall clock drops entries. */
 export class RevocationFeed {
   readonly #options: RevocationFeedOptions;
   readonly #nowMs: () => number;
@@ -74,7 +69,7 @@ export class RevocationFeed {
     this.#nowMs = options.nowMs ?? (() => performance.now());
   }
 
-  /** Reads the whole log, then follows it. @throws if the first read fails. */
+  /** @throws if the first read fails. */
   async start(): Promise<void> {
     await this.refresh();
     this.#options.bell.onRing(() => this.#refreshQuietly());
@@ -85,7 +80,7 @@ export class RevocationFeed {
     clearInterval(this.#timer);
   }
 
-  /** After a commit: this replica reads now, and the others are told to. */
+  /** Reads the log and wakes the other replicas. */
   announce(): void {
     this.#options.bell.ring();
     this.#refreshQuietly();
@@ -99,12 +94,12 @@ export class RevocationFeed {
     return this.#known.hasKey(keyId);
   }
 
-  /** Milliseconds since the start of the last read that succeeded. */
+  /** Time since the start of the last successful read. */
   get lagMs(): number {
     return this.#nowMs() - this.#readAtMs;
   }
 
-  /** @throws {DomainError} `service_unavailable` while the log may have grown unseen. */
+  /** @throws {DomainError} `service_unavailable` while the log may have unread entries. */
   assertFresh(): void {
     if (this.lagMs <= STALE_AFTER_MS) return;
     throw new DomainError("service_unavailable", "The revocation log cannot be read", {
@@ -112,7 +107,7 @@ export class RevocationFeed {
     });
   }
 
-  /** Reads the log once more; the read begins after the call. */
+  /** The read starts after the call. */
   refresh(): Promise<void> {
     if (this.#running === undefined) {
       this.#running = this.#read().finally(() => {
@@ -121,7 +116,7 @@ export class RevocationFeed {
       return this.#running;
     }
     this.#queued ??= this.#running
-      .catch(() => undefined) // whoever waits for that read learns of it; this is the next one
+      .catch(() => undefined) // Its own callers get that error.
       .then(() => {
         this.#queued = undefined;
         return this.refresh();
@@ -129,16 +124,13 @@ export class RevocationFeed {
     return this.#queued;
   }
 
-  /**
-   * The log after a position: first what exists, then what comes, and an empty batch at each successful read in
-   * between (at least every 500 ms while the database answers, and never while it does not).
-   */
+  /** Yields existing entries, then new ones, and an empty batch for each read without any (every 500 ms). */
   async *watch(after: LogPosition, signal: AbortSignal): AsyncGenerator<RevocationBatch> {
     const beganMs = this.#nowMs();
     await this.refresh();
     let position = after;
     while (!signal.aborted) {
-      // The database was restored from a backup, or lost entries in a fail-over: tell everything again.
+      // A restore or fail-over lost entries, so everything is sent again.
       if (!this.#continues(position)) position = LOG_BEGIN;
       const index = this.#indexAfter(position.sequence);
       const revocations = this.#entries.slice(index, index + MAX_BATCH).map(({ revocation }) => revocation);
@@ -151,7 +143,7 @@ export class RevocationFeed {
     }
   }
 
-  /** Whether the log holds the entry that a watcher names. One that was forgotten is not known to be the same. */
+  /** Deleted entries cannot be compared and count as missing. */
   #continues({ sequence, tip }: LogPosition): boolean {
     if (sequence > this.#head.sequence) return false;
     if (tip === "") return true;
@@ -185,7 +177,7 @@ export class RevocationFeed {
 
   async #read(): Promise<void> {
     const startedMs = this.#nowMs();
-    // Never longer than this: a connection that went silent must not keep all later reads waiting.
+    // A silent connection must not block later reads.
     const read = await withinDeadline(readRevocations(this.#options.sql, this.#head), READ_TIMEOUT_MS);
     this.#take(read);
     this.#readAtMs = startedMs;
@@ -199,7 +191,7 @@ export class RevocationFeed {
         { head: head.sequence, known: this.#head.sequence },
         "the revocation log does not continue what was read of it: it was read anew",
       );
-      this.#entries = []; // what was lost stays refused here, and has no place in the log
+      this.#entries = []; // `#known` keeps the lost revocations.
     }
     const nowMs = this.#nowMs();
     this.#forgetEnded(nowMs);
@@ -224,7 +216,7 @@ export class RevocationFeed {
 
   #forgetEnded(nowMs: number): void {
     this.#known.forgetEnded(nowMs);
-    // In the order of their receipt: an entry that ends later than those behind it keeps them for a while, no longer.
+    // Entries are in order of receipt: a later end delays the removal of those behind it.
     const firstLiving = this.#entries.findIndex(({ untilMs }) => untilMs >= nowMs);
     if (firstLiving !== 0) this.#entries = firstLiving < 0 ? [] : this.#entries.slice(firstLiving);
   }

@@ -1,20 +1,19 @@
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
 import type { Algorithm } from "./jws-signature.ts";
 
-/** One entry of the revocation log. */
 export type Revocation = {
   sequence: number;
-  /** A random mark of this entry; empty for entries of before marks were made. */
+  /** Random. Empty for entries older than tips. */
   tip: string;
-  /** By the database's clock. */
+  /** Database time. */
   expiresAt: Date;
-  /** Seconds from the read until then. */
+  /** Seconds from the read to `expiresAt`. */
   remainingS: number;
 } & ({ sessionId: string; keyId: null } | { sessionId: null; keyId: string });
 
 type Target = { sessionId: string } | { keyId: string };
 
-/** A place in the log: the number of an entry and its mark. The mark is empty where it is not known. */
+/** An unknown tip is empty. */
 export interface LogPosition {
   sequence: number;
   tip: string;
@@ -22,31 +21,26 @@ export interface LogPosition {
 
 export const LOG_BEGIN: LogPosition = { sequence: 0, tip: "" };
 
-/** A signing key as the log's snapshot names it. */
 export interface VerificationKey {
   keyId: string;
   algorithm: Algorithm;
 }
 
-/** What one read of the log found, as one snapshot of the database. */
+/** One snapshot of the database. */
 export interface LogRead {
   head: LogPosition;
-  /** False if the log does not hold the entry that the reader named: then `revocations` is all of it. */
+  /** If false, the reader's entry is missing and `revocations` is the whole log. */
   isContinued: boolean;
   /** Unexpired entries in order. */
   revocations: Revocation[];
-  /** Keys whose tokens may be accepted. */
   keys: VerificationKey[];
-  /** The database's time. */
+  /** Database time. */
   readAt: Date;
 }
 
 /**
- * Appends to the log. The head's row stays locked until the commit, which makes the numbers gapless and their
- * order the order of commits; take every other lock before.
- *
- * @param lifeS how long every token that the targets speak of may still live, in seconds from now.
- * @returns the number of the last one.
+ * The lock on the head makes numbers gapless and in commit order. Take all other locks first.
+ * @param lifeS Longest remaining life of the affected tokens, in seconds. @returns the last number.
  */
 export async function appendRevocations(
   tx: TransactionSql,
@@ -56,7 +50,7 @@ export async function appendRevocations(
   if (targets.length === 0) return headOf(tx);
   const sessionIds = targets.map((target) => ("sessionId" in target ? target.sessionId : null));
   const keyIds = targets.map((target) => ("keyId" in target ? target.keyId : null));
-  // The end goes by the database's clock, after the wait for the head: a process's clock may be wrong.
+  // The database's clock after the wait for the lock decides, because a process's clock may be wrong.
   const rows = await tx<{ sequence: string }[]>`
     with head as (
       update revocation_head set sequence = sequence + ${targets.length} returning sequence
@@ -85,7 +79,6 @@ type Row =
       expiresAt: Date;
     };
 
-/** The log's head, and every unexpired entry after a position in order, as one snapshot. */
 export async function readRevocations(sql: Sql, after: LogPosition): Promise<LogRead> {
   const rows = await sql<Row[]>`
     with head as materialized (
@@ -136,15 +129,10 @@ function toLogRead(rows: readonly Row[]): LogRead {
   return read;
 }
 
-/** Far beyond any difference of clocks. */
+/** Exceeds any difference of clocks. */
 const KEEP_EXPIRED = "1 hour";
 
-/**
- * Forgets what no token can match any more, by the database's clock. The newest entry stays: its mark tells readers that
- * nothing was lost since.
- *
- * @returns how many.
- */
+/** The newest entry stays, because readers compare its tip. */
 export async function deleteExpiredRevocations(sql: Sql, limit: number): Promise<number> {
   const result = await sql`
     delete from revocations where sequence in (

@@ -11,14 +11,12 @@ import { accessTokenLifeS } from "./token-lifetimes.ts";
 
 export interface RevokeAllSessionsDeps extends RevokeSigningKeyDeps {
   keys: Pick<KeyRing, "reload">;
-  /** Called after a commit that left a security event to deliver. */
+  /** Called after the commit of a security event. */
   onSecurityEvent: () => void;
 }
 
-/** How far the work has come. */
 export interface SweepPosition {
   beganAt: Date;
-  /** The last session that was looked at. */
   sessionId: string;
 }
 
@@ -30,20 +28,18 @@ export interface RevokeAllRequest {
 }
 
 const BATCH = 2_000;
-/** Well within the longest that a call may take. */
+/** Well below the deadline of a call. */
 const WORK_MS = 4_000;
-/** How far an operator's clock may be ahead. */
+/** Tolerance for the operator's clock. */
 const CLOCK_ROOM_MS = 60_000;
-/** A row is written before its tokens are signed: what was written this long before the ban counts as signed after it. */
+/** Rows are written before their tokens are signed, so tokens of rows this old may be newer than the ban. */
 const SIGNING_ROOM_MS = 60_000;
 const REVOKED_REASON = "all_sessions_revoked";
 
 /**
- * Ends every session that began before a moment, a part in each call. First every signing key is banned, which ends all
- * access tokens with one entry a key in the revocation log; sessions get an entry of their own only if a token of theirs was
- * signed since, which may be of a key that is not banned.
- *
- * @throws {DomainError} `validation_failed` for a moment in the future.
+ * Works in parts. The first call bans all signing keys, which ends all access tokens. A session gets its own log
+ * entry only if a new key may have signed for it since.
+ * @throws {DomainError} `validation_failed` for a time in the future.
  */
 export async function revokeAllSessions(
   deps: RevokeAllSessionsDeps,
@@ -67,7 +63,7 @@ export async function revokeAllSessions(
   return { ended, bannedKeyIds, next: sessionId === undefined ? undefined : { beganAt, sessionId } };
 }
 
-/** The next key first: it must not become the active one when that is banned, because it may be as old as a backup. */
+/** The next key goes first: it may be in an old backup and must not become active. */
 async function banEveryKey(
   deps: RevokeAllSessionsDeps,
   reason: string,
@@ -80,7 +76,7 @@ async function banEveryKey(
   );
   for (const { id } of keys) await revokeSigningKey(deps, id, { ...cause, reason });
   deps.onSecurityEvent();
-  await deps.keys.reload(); // the keys that sign from now on: none of those in memory may
+  await deps.keys.reload(); // None of the keys in memory may sign from now on.
   return keys.map(({ id }) => id);
 }
 

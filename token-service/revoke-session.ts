@@ -13,22 +13,17 @@ import {
 } from "./session-store.ts";
 import { accessTokenLifeS, type TokenLifetimes } from "./token-lifetimes.ts";
 
-/** The reason that also has where the sessions were used from forgotten. */
+/** This reason also erases addresses and user agents. */
 const ERASED = "account_deleted";
 
-/**
- * A session that began this long after the cause still ends with it: the two times are of two processes, whose clocks
- * may be a few seconds apart, and a cause takes its time some seconds before its transaction commits.
- */
+/** Clocks differ, and a cause is dated before its commit. */
 const BEGUN_ROOM_MS = 60_000;
 
-/** Which sessions of a user end, and why. */
 interface UserSessionsEnd {
   userId: string;
-  /** The one that stays. */
   exceptSessionId?: string;
   reason: string;
-  /** The time of the cause, for an end that comes late: what began a minute after it stays. Undefined: nothing stays. */
+  /** Sessions that began a minute later stay. Undefined: none stays. */
   begunBefore?: Date | undefined;
 }
 
@@ -37,16 +32,12 @@ export interface RevokeSessionDeps {
   lifetimes: TokenLifetimes;
   revocations: Pick<RevocationFeed, "announce">;
   now: () => Date;
-  /** Called after a commit that left a security event to deliver. */
   onSecurityEvent: () => void;
 }
 
 /**
- * Ends one session of a user, committed. Ending an ended one succeeds. For the reason `account_deleted` nothing personal
- * of any of the user's sessions remains.
- *
- * @param request.recordedAs the call, if this end is to be told to the audit log.
- * @returns the number that the revocation log reached.
+ * Idempotent. `account_deleted` erases the origins of all sessions of the user. Returns the last log number.
+ * @param request.recordedAs The operator's call, for the audit log.
  * @throws {DomainError} `not_found` if the user has no such session.
  */
 export async function revokeSession(
@@ -69,11 +60,7 @@ export async function revokeSession(
   return sequence;
 }
 
-/**
- * Ends all live sessions of a user but the excepted one, in one transaction that no new session can slip past. For the
- * reason `account_deleted` nothing personal of any of them remains.
- * @returns the ended sessions and the number that the revocation log reached.
- */
+/** No new session can bypass the transaction. `sequence` is the last number of the revocation log. */
 export async function revokeUserSessions(
   deps: RevokeSessionDeps,
   request: UserSessionsEnd,
@@ -93,7 +80,6 @@ export async function revokeUserSessions(
   return result;
 }
 
-/** An erased account keeps no session, however young. */
 function isToEnd({ id, createdAt }: Pick<SessionRow, "id" | "createdAt">, request: UserSessionsEnd): boolean {
   const { exceptSessionId, reason, begunBefore } = request;
   if (id === exceptSessionId) return false;

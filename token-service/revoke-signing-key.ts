@@ -14,11 +14,8 @@ export interface RevokeSigningKeyDeps extends SigningKeyDeps {
 }
 
 /**
- * Bans a key: no access token that it signed is accepted any more. If it was the active one, the next key takes
- * its place in the same transaction. Sessions live on, because a refresh token is proven by its session's
- * secret besides its signature.
- *
- * @returns the number that the revocation log reached.
+ * The next key replaces an active one in the same transaction. Sessions survive, because refresh tokens also depend
+ * on the session's secret. Returns the last number of the revocation log.
  * @throws {DomainError} `not_found`.
  */
 export async function revokeSigningKey(

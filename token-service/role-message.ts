@@ -11,7 +11,7 @@ export function toRoleMessage(role: SessionRow["role"]): Role {
   return MESSAGE[role];
 }
 
-/** @returns undefined for UNSPECIFIED and for values of a newer version: they grant nothing. */
+/** UNSPECIFIED and values of newer versions grant nothing. */
 export function fromRoleMessage(message: Role): SessionRow["role"] | undefined {
   return (Object.keys(MESSAGE) as SessionRow["role"][]).find((role) => MESSAGE[role] === message);
 }

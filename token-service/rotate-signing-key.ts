@@ -5,19 +5,14 @@ import { insertKeyEvent, type KeyEventCause } from "./key-event.ts";
 import { activateNextKey, listKeys, lockKeys, retireActiveKey, type SigningKeyRow } from "./key-store.ts";
 
 export interface RotateSigningKeyDeps extends SigningKeyDeps {
-  /** How long readers may keep the key set, in seconds. */
   jwksMaxAgeS: number;
-  /** The active key is due for rotation when it is older, in seconds. */
   maxAgeS: number;
 }
 
 const BY_AGE: KeyEventCause = { reason: "age", requestId: "", traceId: "" };
 
 /**
- * Makes the next key the active one and prepares another.
- *
- * @param options.force although the next key is too young to be known to every reader of the key set.
- * @returns the key that signs from now on.
+ * @param options.force Accepts a next key that some readers of the key set do not know yet.
  * @throws {DomainError} `conflict` if the next key is too young.
  */
 export async function rotateSigningKey(
@@ -38,7 +33,7 @@ export async function rotateSigningKey(
   });
 }
 
-/** Rotates if the active key is due and the next one can take over. @returns whether it did. */
+/** @returns whether the key was rotated. */
 export async function rotateSigningKeyWhenDue(deps: RotateSigningKeyDeps): Promise<boolean> {
   return transaction(deps.sql, async (tx) => {
     await lockKeys(tx);
@@ -56,7 +51,7 @@ function isPublishedLongEnough(deps: RotateSigningKeyDeps, keys: readonly Signin
   return next !== undefined && next.publishedForS >= 2 * deps.jwksMaxAgeS;
 }
 
-/** Under `lockKeys`. @returns the key that is active now. */
+/** The caller holds `lockKeys`. @returns the active key. */
 export async function promoteNextKey(
   tx: TransactionSql,
   deps: SigningKeyDeps,

@@ -10,7 +10,6 @@ const ACTION: Record<SecurityEventType, string> = {
   all_sessions_revoked: "session.all_revoked",
 };
 
-/** A security event as the audit log has it. */
 export function toAuditEvent(event: SecurityEvent): AuditEvent {
   const {
     id,
@@ -30,7 +29,7 @@ export function toAuditEvent(event: SecurityEvent): AuditEvent {
     kind: "event",
     id,
     occurredAt,
-    // Without an operator whose session it was: who presented the token is just what is not known.
+    // Without an operator it is the session's owner: the presenter of the token is unknown.
     actor:
       person == null ? { ...(userId && { userId }), ...(sessionId && { sessionId }) } : personActor(person),
     clientIp: ip,

@@ -8,7 +8,6 @@ export type SecurityEventType =
   | "session_revoked"
   | "all_sessions_revoked";
 
-/** Something that the audit log, and perhaps the user, must be told. */
 export interface SecurityEvent {
   /** UUIDv7. */
   id: string;
@@ -16,9 +15,9 @@ export interface SecurityEvent {
   userId: string | null;
   sessionId: string | null;
   keyId: string | null;
-  /** The operator whose call it was: `operator:ada`. */
+  /** The operator (`operator:ada`). */
   person?: string | null | undefined;
-  /** Why, in the words of who caused it. May be empty. */
+  /** Free text. May be empty. */
   reason: string;
   ip: string;
   userAgent: string;
@@ -27,16 +26,14 @@ export interface SecurityEvent {
   occurredAt: Date;
 }
 
-/** Who has taken an event: audit-service, and identity-service if the user must be told. */
 export interface Deliveries {
   isRecorded: boolean;
   isNotified: boolean;
 }
 
-/** An event that somebody has not taken yet. */
 export interface DueEvent extends SecurityEvent, Deliveries {}
 
-/** In the transaction of the event's cause: either both are committed, or neither. */
+/** Runs in the transaction of the cause: both commit, or neither. */
 export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEvent): Promise<void> {
   const notifiedAt = event.type === "refresh_reuse" ? null : event.occurredAt;
   await tx`
@@ -49,7 +46,6 @@ export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEve
   `;
 }
 
-/** Takes due events for delivery, by the database's clock. */
 export function claimDueEvents(sql: Sql, lease: Omit<Claim, "now">): Promise<DueEvent[]> {
   const table = {
     name: "security_events",
@@ -64,7 +60,6 @@ export function claimDueEvents(sql: Sql, lease: Omit<Claim, "now">): Promise<Due
   return claimDue<DueEvent>(sql, table, lease);
 }
 
-/** When the oldest event came about that somebody has not taken yet; undefined if all is delivered. */
 export async function oldestUndelivered(sql: Sql): Promise<Date | undefined> {
   const [row] = await sql<{ at: Date | null }[]>`
     select min(occurred_at) as at from security_events where recorded_at is null or notified_at is null
@@ -72,7 +67,7 @@ export async function oldestUndelivered(sql: Sql): Promise<Date | undefined> {
   return row?.at ?? undefined;
 }
 
-/** Notes who has taken an event. What another process noted stays. */
+/** Keeps what another process has noted. */
 export async function markEventDelivered(
   sql: Sql,
   id: string,
@@ -86,10 +81,9 @@ export async function markEventDelivered(
   `;
 }
 
-/** Delivered events are kept a day by the database's clock, like the sessions that they speak of. */
+/** Equal to the retention of ended sessions. */
 const KEEP_DELIVERED = "1 day";
 
-/** Forgets what was delivered long ago. @returns how many. */
 export async function deleteDeliveredEvents(sql: Sql, limit: number): Promise<number> {
   const result = await sql`
     delete from security_events where id in (

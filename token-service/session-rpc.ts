@@ -22,13 +22,13 @@ export const sessionCallers: Callers<SessionServiceServer> = {
   refreshSession: ["gateway"],
   proveRefreshToken: ["gateway"],
   revokeSession: managers,
-  // Operators end a user's sessions through identity-service, which tells the audit log.
+  // Operators use identity-service, which records it.
   revokeUserSessions: ["gateway", "identity-service"],
   revokeAllSessions: ["operator"],
   listSessions: managers,
 };
 
-/** In one spelling: locks and comparisons go by the text. */
+/** Locks and comparisons use the text. */
 const uuid = z.uuid().toLowerCase();
 const reason = z.string().regex(/^[a-z][a-z_]{0,31}$/);
 const newSession = z.object({
@@ -45,7 +45,7 @@ const allSessions = z.object({
     .refine((text) => text.trim() !== "" && !text.includes("\0"), "must say why"),
 });
 
-/** When the work began, in milliseconds since the epoch, and the last session that was looked at. */
+/** Start of the sweep in milliseconds since the epoch, and the last session. */
 const cursorForm = /^(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
 function decodeCursor(text: string): SweepPosition {
@@ -67,7 +67,6 @@ export type SessionRpcDeps = IssueSessionDeps &
   RevokeSessionDeps &
   RevokeAllSessionsDeps;
 
-/** Adapts SessionService to its use cases. Holds no logic: decode, call, encode. */
 export function createSessionRpc(
   deps: SessionRpcDeps,
   recordReading: RecordReading,
@@ -88,7 +87,7 @@ export function createSessionRpc(
     proveRefreshToken: ({ refreshToken }) => proveRefreshToken(deps, refreshToken),
     async revokeSession(request, context) {
       const checked = decode(z.object({ sessionId: uuid, userId: uuid, reason }), request);
-      // The gateway and identity-service record what they ask for themselves.
+      // Other callers record their own requests.
       const recordedAs = context.caller === "operator" ? causeOf(context) : undefined;
       return { sequence: await revokeSession(deps, { ...checked, ...(recordedAs && { recordedAs }) }) };
     },
@@ -129,7 +128,7 @@ const MAX_USER_AGENT_CHARACTERS = 512;
 const MAX_IP_CHARACTERS = 45;
 
 function originOf(request: { ip: string; userAgent: string }): { ip: string; userAgent: string } {
-  // PostgreSQL's text cannot hold NUL; nothing else in a header value is refused.
+  // PostgreSQL text cannot contain NUL.
   return {
     ip: request.ip.slice(0, MAX_IP_CHARACTERS),
     userAgent: request.userAgent.replaceAll("\0", "").slice(0, MAX_USER_AGENT_CHARACTERS).toWellFormed(),

@@ -1,6 +1,5 @@
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
 
-/** A session as stored. */
 export interface SessionRow {
   id: string;
   userId: string;
@@ -28,7 +27,7 @@ function columns(sql: Sql | TransactionSql) {
   `;
 }
 
-/** Whoever begins a session of a user, or ends several, holds this until the transaction ends. Taken before any row. */
+/** Held until the transaction ends, when a session begins or several end. Taken before row locks. */
 export async function lockUser(tx: TransactionSql, userId: string): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended(${userId}, 0))`;
 }
@@ -47,11 +46,11 @@ export async function insertSession(tx: TransactionSql, session: SessionRow): Pr
 }
 
 export type LockedSession = SessionRow & {
-  /** No signing was noted lately, by the database's clock. */
+  /** True if no signing was noted in the last 10 s, by the database's clock. */
   signedLongAgo: boolean;
 };
 
-/** Locks the session until the transaction ends: refresh, logout and every other end begin here. */
+/** Refresh, logout and other ends of one session begin here. */
 export async function lockSession(tx: TransactionSql, sessionId: string): Promise<LockedSession | undefined> {
   const [row] = await tx<LockedSession[]>`
     select ${columns(tx)}, coalesce(last_signed_at < clock_timestamp() - interval '10 seconds', true) as "signedLongAgo"
@@ -60,7 +59,7 @@ export async function lockSession(tx: TransactionSql, sessionId: string): Promis
   return row;
 }
 
-/** Locks the live sessions of a user, oldest first. Under `lockUser`. */
+/** Oldest first. The caller holds `lockUser`. */
 export async function lockLiveSessions(tx: TransactionSql, userId: string): Promise<SessionRow[]> {
   return tx<SessionRow[]>`
     select ${columns(tx)} from sessions
@@ -70,7 +69,7 @@ export async function lockLiveSessions(tx: TransactionSql, userId: string): Prom
   `;
 }
 
-/** The live sessions of a user, newest first. */
+/** Newest first. */
 export async function listLiveSessions(sql: Sql, userId: string): Promise<SessionRow[]> {
   return sql<SessionRow[]>`
     select ${columns(sql)} from sessions
@@ -79,7 +78,7 @@ export async function listLiveSessions(sql: Sql, userId: string): Promise<Sessio
   `;
 }
 
-/** Makes the next generation the leaf. The row is locked. */
+/** The caller holds the row lock. */
 export async function advanceGeneration(
   tx: TransactionSql,
   sessionId: string,
@@ -94,12 +93,12 @@ export async function advanceGeneration(
   `;
 }
 
-/** Before tokens of an unchanged session are signed again. The row is locked. */
+/** Runs before an unchanged session's tokens are signed again. The caller holds the row lock. */
 export async function noteSigning(tx: TransactionSql, sessionId: string): Promise<void> {
   await tx`update sessions set last_signed_at = clock_timestamp() where id = ${sessionId}`;
 }
 
-/** Ends sessions whose rows are locked. */
+/** The caller holds the row locks. */
 export async function markSessionsRevoked(
   tx: TransactionSql,
   sessionIds: readonly string[],
@@ -113,11 +112,8 @@ export async function markSessionsRevoked(
 }
 
 /**
- * Looks at the next sessions after `cursor`, in the order of their ids, and ends the live ones that began before a moment.
- *
- * @param which.signedSince by the database's clock.
- * @returns those that were ended, with whether a token of theirs may have been signed since `signedSince`; and where to
- *   go on; undefined at the end.
+ * Ends live sessions among the next `limit` after `cursor`, in id order. Returns whether tokens of theirs may have
+ * been signed since `signedSince` (database clock), and the next cursor.
  */
 export async function revokeNextSessions(
   tx: TransactionSql,
@@ -130,7 +126,7 @@ export async function revokeNextSessions(
     from (select id from sessions where id > ${after} order by id limit ${which.limit}) as page
   `;
   const last = looked?.last ?? after;
-  // Locked in the order in which a user's sessions are ended.
+  // The lock order of all ends of a user's sessions.
   const ended = await tx<{ id: string; maybeSignedSince: boolean }[]>`
     with live as materialized (
       select id from sessions
@@ -150,24 +146,24 @@ export async function revokeNextSessions(
   return { ended, cursor: (looked?.seen ?? 0) < which.limit ? undefined : last };
 }
 
-/** Forgets where a user's sessions were used from, the ended ones too. What remains are ids and times. */
+/** Includes ended sessions. Only ids and times remain. */
 export async function eraseOrigins(tx: TransactionSql, userId: string): Promise<void> {
-  // Each half is found by an index of its own.
+  // Each statement uses its own index.
   await tx`update sessions set ip = '', user_agent = '' where user_id = ${userId} and revoked_at is null`;
   await tx`update sessions set ip = '', user_agent = '' where user_id = ${userId} and revoked_at is not null`;
 }
 
-/** A generation of a session, one of whose access tokens was seen in use. */
+/** An access token of this generation was used. */
 export interface SeenLeaf {
   sessionId: string;
   generation: number;
 }
 
-/** Marks leaves as seen in use. At most one write a leaf: what is marked, or no longer the leaf, is left alone. */
+/** Writes at most once per leaf. */
 export async function markLeavesSeen(sql: Sql, leaves: readonly SeenLeaf[], now: Date): Promise<void> {
   const ids = leaves.map((leaf) => leaf.sessionId);
   const generations = leaves.map((leaf) => leaf.generation);
-  // Locked in the order in which a user's sessions are ended, so that the two never wait for each other in a circle.
+  // The lock order of all ends of a user's sessions, against deadlocks.
   await sql`
     with held as materialized (
       select s.id from sessions as s
@@ -184,16 +180,12 @@ export async function markLeavesSeen(sql: Sql, leaves: readonly SeenLeaf[], now:
   `;
 }
 
-/** Sessions are kept so long beyond their idle end, however they ended, to answer questions about them. */
+/** Retention after the idle end. */
 const KEEP_ENDED = "1 day";
 
 /**
- * Looks at the next sessions after `cursor`, in the order of their ids, and deletes those that ended long ago by the
- * database's clock, without waiting for rows that somebody holds. A sweep instead of an index on the end, which every
- * refresh moves.
- *
- * @param cursor where the last look ended; undefined to begin.
- * @returns how many were deleted, and where to go on; undefined at the end.
+ * Examines the next `limit` sessions in id order, and skips locked ones. An index on the idle end would change with
+ * every refresh. Returns the next cursor; undefined at the end.
  */
 export async function sweepSessions(
   sql: Sql,

@@ -6,11 +6,9 @@ import type { SessionRow } from "./session-store.ts";
 import { tokenId } from "./token-id.ts";
 import type { TokenLifetimes } from "./token-lifetimes.ts";
 
-/** What a client receives for a session. */
 export interface TokenPair {
   accessToken: string;
   refreshToken: string;
-  /** Seconds until the access token expires. */
   expiresInS: number;
   sessionId: string;
   userId: string;
@@ -20,27 +18,19 @@ export interface SignPairDeps {
   issuer: string;
   lifetimes: TokenLifetimes;
   keys: Pick<KeyRing, "active">;
-  /** @throws {DomainError} `service_unavailable` while the process's clock is known to be wrong. */
+  /** @throws {DomainError} `service_unavailable` while the clock is known to be wrong. */
   assertClock: () => void;
 }
 
-/**
- * Before anything is committed: what could not be signed afterwards would be a session that nobody has.
- *
- * @throws {DomainError} `service_unavailable` without a signing key, or with a wrong clock.
- */
+/** Runs before a commit: without signed tokens a session is useless. @throws {DomainError} `service_unavailable`. */
 export function assertMaySign(deps: SignPairDeps): void {
   deps.assertClock();
   deps.keys.active();
 }
 
-/**
- * Signs the tokens of a session's live leaf. Everything in them comes from the row, so that callers who race,
- * or who lost the answer, get the same pair again. Only an access token with less than half its life left is
- * dated anew.
- */
+/** All claims come from the row, so that repeated requests get the same pair, until half of the access token's life. */
 export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): TokenPair {
-  deps.assertClock(); // it may have been set meanwhile
+  deps.assertClock(); // The clock may have been set since.
   const nowS = Math.floor(now.getTime() / 1_000);
   const rotatedAtS = Math.floor(session.rotatedAt.getTime() / 1_000);
   const { accessTtlS } = deps.lifetimes;
@@ -74,7 +64,6 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
   return { accessToken, refreshToken, expiresInS: Math.max(expiresAtS - nowS, 0), sessionId: id, userId };
 }
 
-/** The `jti` of a session's refresh token of this generation. */
 export function refreshTokenId(session: Pick<SessionRow, "tokenSecret" | "generation">): string {
   return tokenId(session.tokenSecret, refreshPurpose(session.generation));
 }

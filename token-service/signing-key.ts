@@ -10,7 +10,6 @@ import type { Algorithm } from "./jws-signature.ts";
 
 export type KeyState = "next" | "active" | "retired" | "revoked";
 
-/** A key as the process uses it. */
 export interface SigningKey {
   /** `kid`: the JWK thumbprint (RFC 7638). */
   id: string;
@@ -18,7 +17,6 @@ export interface SigningKey {
   state: KeyState;
   publicJwk: JWK;
   publicKey: KeyObject;
-  /** Absent for keys that no longer sign. */
   privateKey?: KeyObject;
   createdAt: Date;
   activatedAt: Date | null;
@@ -30,7 +28,7 @@ const CURVE: Record<Algorithm, { kty: string; crv: string }> = {
   ES256: { kty: "EC", crv: "P-256" },
 };
 
-/** Makes a key pair. @returns the public JWK with `kid`, `use` and `alg`, and the private JWK. */
+/** `publicJwk` has `kid`, `use` and `alg`. */
 export async function generateSigningKey(
   algorithm: Algorithm,
 ): Promise<{ id: string; publicJwk: JWK; privateJwk: JWK }> {
@@ -44,11 +42,7 @@ export async function generateSigningKey(
   return { id, publicJwk, privateJwk: privateKey.export({ format: "jwk" }) as JWK };
 }
 
-/**
- * Imports a public JWK, pinned to its algorithm: key type and curve must be the algorithm's own.
- *
- * @throws if they are not, if the point is not on the curve, or if the JWK holds a secret.
- */
+/** @throws for another key type or curve, an invalid point, or a private key. */
 export function importPublicKey(jwk: JWK, algorithm: Algorithm): KeyObject {
   const { kty, crv } = CURVE[algorithm];
   if (jwk.kty !== kty || jwk.crv !== crv || "d" in jwk)
@@ -60,7 +54,7 @@ export function importPrivateKey(jwk: JWK): KeyObject {
   return createPrivateKey({ key: jwk as never, format: "jwk" });
 }
 
-/** A log-safe name for a token's identifiers: the first 12 hexadecimal digits of their SHA-256. */
+/** A name for logs: 12 hexadecimal digits of the SHA-256. */
 export function logName(identifier: string): string {
   return createHash("sha256").update(identifier).digest("hex").slice(0, 12);
 }

@@ -1,4 +1,4 @@
-/** How long things live, in seconds, as configured. */
+/** In seconds. */
 export interface TokenLifetimes {
   accessTtlS: number;
   refreshIdleTtlS: number;
@@ -6,13 +6,13 @@ export interface TokenLifetimes {
   refreshGraceS: number;
 }
 
-/** Clocks of two machines may differ by this much, in seconds (RFC 7519 §4.1.4 allows "some small leeway"). */
+/** Tolerated difference of two clocks (RFC 7519 §4.1.4). */
 export const CLOCK_SKEW_S = 5;
 
-/** The longest life of an access token that any configuration allows, in seconds. */
+/** Upper bound of ACCESS_TOKEN_TTL_S. */
 export const MAX_ACCESS_TTL_S = 3_600;
 
-/** How long an access token that was signed just now may be accepted somewhere, whatever the clocks say, in seconds. */
+/** Longest time for which a new access token may be accepted, clock skew included. */
 export function accessTokenLifeS(accessTtlS: number): number {
   return accessTtlS + 2 * CLOCK_SKEW_S;
 }

@@ -17,7 +17,6 @@ import {
   verifyToken,
 } from "./verify-token.ts";
 
-/** Every service of ours, and every internal service that holds a certificate of the private CA for it. */
 export function tokenCallers(verifiers: readonly string[]): Callers<TokenServiceServer> {
   return { verifyToken: verifiers, watchRevocations: verifiers, getJwks: verifiers };
 }
@@ -28,7 +27,6 @@ export interface TokenRpcDeps extends VerifyTokenDeps {
   jwksMaxAgeS: number;
 }
 
-/** Adapts TokenService to its use cases. Holds no logic: decode, call, encode. */
 export function createTokenRpc(deps: TokenRpcDeps): Implementation<TokenServiceServer> {
   return {
     async verifyToken({ token }) {

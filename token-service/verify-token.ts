@@ -9,7 +9,7 @@ import type { RevocationFeed } from "./revocation-feed.ts";
 import { logName, type SigningKey } from "./signing-key.ts";
 import { CLOCK_SKEW_S, type TokenLifetimes } from "./token-lifetimes.ts";
 
-/** Why a token was refused, for logs and metrics. The caller learns only invalid, expired or revoked. */
+/** Used in logs and metrics. The caller learns only invalid, expired or revoked. */
 export type Refusal =
   | "length"
   | "form"
@@ -27,7 +27,6 @@ export type Refusal =
   | "exp"
   | "revoked";
 
-/** A token that was accepted. */
 export interface VerifiedToken {
   claims: AccessClaims;
   keyId: string;
@@ -41,21 +40,15 @@ export interface VerifyTokenDeps {
   keys: Pick<KeyRing, "find" | "findAgain">;
   revocations: Pick<RevocationFeed, "isSessionRevoked" | "isKeyRevoked" | "assertFresh">;
   leaves: Pick<LeafMarker, "saw">;
-  /** Verified before, by their exact text. */
+  /** Keyed by the exact text. */
   verified: LRUCache<string, VerifiedToken>;
   now: () => Date;
-  /** @throws {DomainError} `service_unavailable` while the process's clock is known to be wrong. */
   assertClock: () => void;
   countRefusal: (refusal: Refusal) => void;
   logRefusal: (facts: { refusal: Refusal; session: string | undefined }) => void;
 }
 
-/**
- * Says whether an access token is good now.
- *
- * @throws {DomainError} `service_unavailable` while revocations are not known for certain, or the clock is known to be
- *   wrong.
- */
+/** @throws {DomainError} `service_unavailable` while revocations are uncertain or the clock is wrong. */
 export async function verifyToken(deps: VerifyTokenDeps, text: string): Promise<Verdict> {
   deps.revocations.assertFresh();
   deps.assertClock();
@@ -74,7 +67,7 @@ export async function verifyToken(deps: VerifyTokenDeps, text: string): Promise<
   return { active: true, token: result };
 }
 
-/** What can change while a token stays the same. */
+/** Checks what can change during the life of a token. */
 function refusalNow(deps: VerifyTokenDeps, { claims, keyId }: VerifiedToken): Refusal | undefined {
   if (deps.now().getTime() >= refusedAtMs({ claims })) return "exp";
   if (deps.revocations.isSessionRevoked(claims.sid) || deps.revocations.isKeyRevoked(keyId)) return "revoked";
@@ -82,7 +75,7 @@ function refusalNow(deps: VerifyTokenDeps, { claims, keyId }: VerifiedToken): Re
   return key === undefined || key.state === "revoked" ? "kid" : undefined;
 }
 
-/** From when on a token is refused as expired, in milliseconds since the epoch. */
+/** Milliseconds since the epoch. */
 export function refusedAtMs({ claims }: Pick<VerifiedToken, "claims">): number {
   return (claims.exp + CLOCK_SKEW_S) * 1_000;
 }
@@ -90,7 +83,7 @@ export function refusedAtMs({ claims }: Pick<VerifiedToken, "claims">): number {
 async function verifyAnew(deps: VerifyTokenDeps, text: string): Promise<VerifiedToken | Refusal> {
   const jws = parseCompactJws(text);
   if (typeof jws === "string") return jws;
-  // The raw string: jose takes `AT+JWT` and `application/at+jwt` for the same.
+  // jose also accepts `AT+JWT` and `application/at+jwt`.
   if (jws.header.typ !== ACCESS_TOKEN_TYPE) return "typ";
   if (jws.header.alg !== "EdDSA" && jws.header.alg !== "ES256") return "alg";
   if (!isKeyId(jws.header.kid)) return "kid";
@@ -103,7 +96,7 @@ async function verifyAnew(deps: VerifyTokenDeps, text: string): Promise<Verified
   return typeof claims === "string" ? claims : { claims, keyId: key.id };
 }
 
-/** The algorithm is the key's own, whatever the header says (RFC 8725 §3.1). */
+/** The key decides the algorithm, not the header (RFC 8725 §3.1). */
 export function checkSignature(
   jws: CompactJws,
   key: Pick<SigningKey, "algorithm" | "publicKey">,
