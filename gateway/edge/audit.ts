@@ -13,17 +13,13 @@ import { userAgent } from "./user-agent.ts";
 
 const MAX_RESOURCE_CHARACTERS = 200;
 const MAX_EMAIL_CHARACTERS = 254;
-/** How long an answer may wait for its outcome. The effect has happened: later the answer goes out all the same. */
+/** The effect has already happened, so a response waits only this long. */
 const OUTCOME_WAIT_MS = 500;
 
-/** After these the effect may have happened all the same: the answer was lost, not necessarily the work. */
+/** The call may have had its effect, although its answer was lost. */
 const UNCERTAIN: ReadonlySet<ErrorCode> = new Set(["service_unavailable", "internal_error"]);
 
-/**
- * A `preHandler` hook: a call that changes something goes on only once its intent is durable.
- *
- * It throws `audit_unavailable` when that cannot be had within the call's budget.
- */
+/** A mutating call continues only after its intent is durable. The hook throws `audit_unavailable`. */
 export function createRecordIntent(recorder: AuditRecorder) {
   return async (request: FastifyRequest): Promise<void> => {
     const action = request.policy?.action;
@@ -31,23 +27,18 @@ export function createRecordIntent(recorder: AuditRecorder) {
     const call = auditedCall(request, action);
     const startedMs = performance.now();
     await recorder.record({ ...call, kind: "intent" }, request.call.deadlineMs);
-    // From here on an outcome is owed.
     request.audited = { call, startedMs, isTold: false };
   };
 }
 
-/** Whether a call may change something: by its method or its route, or by what goes over the WebSocket that it opens. */
+/** A WebSocket is audited too, because it may carry changes. */
 export function isAudited(request: FastifyRequest): boolean {
   return (request.policy?.hasEffect ?? isMutating(request.method)) || request.upgrade !== null;
 }
 
-/** Makes an outcome durable; never rejects. */
 export type RecordOutcome = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
 
-/**
- * The answer of a call whose intent was recorded is complete only once its outcome is durable: a client that has its answer can
- * find it in the log, even if this process dies at once.
- */
+/** A response completes only after its outcome is durable, so a client finds its call in the log even after a crash. */
 export function createRecordOutcome(recorder: AuditRecorder, logger: Logger): RecordOutcome {
   return async (request, reply) => {
     const outcome = takeOutcome(request, reply);
@@ -63,7 +54,7 @@ export function createRecordOutcome(recorder: AuditRecorder, logger: Logger): Re
   };
 }
 
-/** For what ended without a whole answer: the outcome goes into the queue. */
+/** Queues the outcome of a call without a complete response. */
 export function createEnqueueOutcome(recorder: AuditRecorder, logger: Logger) {
   return (request: FastifyRequest, reply: FastifyReply): void => {
     const outcome = takeOutcome(request, reply);
@@ -71,13 +62,12 @@ export function createEnqueueOutcome(recorder: AuditRecorder, logger: Logger) {
     try {
       recorder.enqueue(outcome);
     } catch (error) {
-      // The intent is stored; without an outcome it will be closed as unknown.
+      // The stored intent is closed as unknown later.
       logger.error({ err: error, requestId: request.id }, "audit outcome lost");
     }
   };
 }
 
-/** The outcome of a call whose intent was recorded, the first time it is asked for; undefined for every other call. */
 function takeOutcome(request: FastifyRequest, reply: FastifyReply): AuditOutcome | undefined {
   if (request.audited === null || request.audited.isTold) return undefined;
   const { call, startedMs } = request.audited;
@@ -96,7 +86,7 @@ function takeOutcome(request: FastifyRequest, reply: FastifyReply): AuditOutcome
 function outcomeOf(request: FastifyRequest, status: number): AuditOutcome["outcome"] {
   if (request.isEffectUncertain) return "unknown";
   if (request.errorCode !== null && UNCERTAIN.has(request.errorCode)) return "unknown";
-  // A redirect may carry a failure.
+  // A redirect may carry an error code.
   return status < 400 && request.errorCode === null ? "success" : "failure";
 }
 
@@ -119,7 +109,7 @@ export function auditedCall(
   };
 }
 
-/** From the verified token, or the credentials of a service; for an anonymous call, the e-mail address it claims. */
+/** The claimed e-mail address stands for an anonymous caller. */
 function actorOf({ principal, provenActor, body }: FastifyRequest): AuditActor {
   if (provenActor !== null) return provenActor;
   if (principal !== null) {
@@ -127,11 +117,10 @@ function actorOf({ principal, provenActor, body }: FastifyRequest): AuditActor {
   }
   const { email } = (body ?? {}) as { email?: unknown };
   if (typeof email !== "string") return {};
-  // In its one spelling, or an erasure of the account would not find it.
+  // The canonical form is needed to erase an account's entries.
   return { claimedEmail: (canonicalEmail(email) ?? email).slice(0, MAX_EMAIL_CHARACTERS) };
 }
 
-/** The id or name in the path: of our own routes the parameter, of proxied ones what follows the prefix. */
 function resourceOf({ params, target, raw }: FastifyRequest): string {
   const { id, provider } = (params ?? {}) as { id?: string; provider?: string };
   const resource = target === null ? (id ?? provider ?? "") : pathBelow(target, raw.url ?? "");

@@ -6,12 +6,7 @@ import type { Subject, TokenVerifier, Verification } from "../../token-client/pr
 import { assertAllowed } from "../../token-client/route-auth.ts";
 import { clientIp } from "./caller.ts";
 
-/**
- * An `onRequest` hook that lets a call through to its route if the route's policy allows its caller.
- *
- * It throws `token_missing`, `token_invalid` (also for a revoked token), `token_expired`, `forbidden`, or
- * `service_unavailable` when the token's state cannot be known.
- */
+/** The `onRequest` hook throws an authentication error, or `service_unavailable` if the token's state is unknown. */
 export function createAuthenticate(verifier: Pick<TokenVerifier, "verify">) {
   return (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction): void => {
     const refuse = (error: unknown) => {
@@ -31,7 +26,7 @@ export function createAuthenticate(verifier: Pick<TokenVerifier, "verify">) {
   };
 }
 
-/** A `preHandler` hook: a body may take ten seconds to come, and the session may have ended since the token was looked at. */
+/** Verifies again after the body: it may take ten seconds, and the session may have ended meanwhile. */
 export function createSecondLook(verifier: Pick<TokenVerifier, "verify">) {
   const authenticateAgain = createAuthenticate(verifier);
   return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
@@ -41,7 +36,7 @@ export function createSecondLook(verifier: Pick<TokenVerifier, "verify">) {
   };
 }
 
-/** Whether only the access token is missing or over, and the route takes a refresh token instead. */
+/** Whether a refresh token may replace the missing or expired access token. */
 function mayBeProvenElse({ policy }: FastifyRequest, error: unknown): error is DomainError {
   return (
     policy?.orRefreshToken === true &&
@@ -50,7 +45,7 @@ function mayBeProvenElse({ policy }: FastifyRequest, error: unknown): error is D
   );
 }
 
-/** Waits only for what is not in memory: most calls go on within the same turn. */
+/** Synchronous for cached tokens, which most calls have. */
 function authenticate(
   request: FastifyRequest,
   verifier: Pick<TokenVerifier, "verify">,
@@ -66,7 +61,7 @@ function authenticate(
 
 function admit(request: FastifyRequest, token: string, verification: Verification): void {
   const subject = verification.kind === "active" ? verification.principal : verification.subject;
-  // Until the call is let through: refusals of callers that are known are recorded.
+  // Reset on success. Refusals of known callers are recorded.
   request.refusedActor = subject === undefined ? null : actorOf(subject);
   const principal = verifiedPrincipal(verification);
   if (request.policy?.auth !== "public") assertAllowed(request.policy?.auth, principal);

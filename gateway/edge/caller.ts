@@ -6,23 +6,19 @@ import { userAgent } from "./user-agent.ts";
 
 const MAPPED_IPV4 = /^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i;
 
-/**
- * The client's address: the first from the right in `X-Forwarded-For` that is not a trusted proxy, or the
- * peer itself if that entry is no address.
- */
+/** The rightmost untrusted entry of `X-Forwarded-For`, or the peer if that entry is not an address. */
 export function clientIp(request: FastifyRequest): string {
   const peer = request.socket.remoteAddress ?? "";
-  // Without a list there is nothing to walk.
   const ip = request.headers["x-forwarded-for"] === undefined ? peer : withoutPort(request.ip);
   return (isIP(ip) === 0 ? peer : ip).replace(MAPPED_IPV4, "");
 }
 
-/** Where a call comes from, for services that tell its user. */
+/** The origin of a call, which services report to its user. */
 export function clientOf(request: FastifyRequest): { clientIp: string; userAgent: string } {
   return { clientIp: clientIp(request), userAgent: userAgent(request) };
 }
 
-/** Who calls, in a handler of a route that is not public. */
+/** @throws on a public route. */
 export function principalOf(request: FastifyRequest): Principal {
   if (request.principal === null)
     throw new Error(`${request.routeOptions.url} is public and has no principal`);

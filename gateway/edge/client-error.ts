@@ -12,10 +12,7 @@ const PARSER_CODES: Readonly<Record<string, ErrorCode>> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: "payload_too_large",
 };
 
-/**
- * Answers what is not HTTP enough to become a request, in the documented shape, and closes the connection:
- * where one request ends is not known any more.
- */
+/** Answers unparsable input and closes the connection, because the end of the request is unknown. */
 export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
   if (socket.writable && !isAnswering(socket)) {
@@ -24,26 +21,25 @@ export function answerClientError(error: Error & { code?: string }, socket: Sock
   socket.destroy();
 }
 
-/** Answers CONNECT, for which Node has no response of its own. Nothing that follows on the connection is read. */
+/** Answers CONNECT, for which Node provides no response object. */
 export function refuseTunnel(socket: Socket): void {
   socket.on("error", () => socket.destroy());
   if (isAnswerOwed(socket)) socket.destroy();
   else socket.end(rawFailure("not_implemented"), () => socket.destroy());
 }
 
-/** Refuses a request that the framework has no routes for. Nothing that follows on the connection is served. */
+/** Refuses a request for which the framework has no routes. */
 export function refuseRequest(response: ServerResponse, code: ErrorCode): void {
   const { status, headers, text } = rawParts(code);
   response.writeHead(status, headers);
   response.end(text);
 }
 
-/** Whether an answer to an earlier request is still owed. */
 export function isAnswerOwed(socket: Socket): boolean {
   return (socket as Socket & { _httpMessage?: object | null })._httpMessage != null;
 }
 
-/** Whether an answer is already on its way: a second one must not be written into it. */
+/** A second response must not be written into a started one. */
 function isAnswering(socket: Socket): boolean {
   const { _httpMessage: current } = socket as Socket & { _httpMessage?: { headersSent: boolean } };
   return current?.headersSent ?? false;

@@ -1,4 +1,4 @@
-/** The client left before there was an answer. Nobody is told; the log and the audit log are. */
+/** The client left before the response. */
 export class ClientGone extends Error {
   override readonly name = "ClientGone";
 

@@ -1,19 +1,16 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 
-/** Called once for each request, when it has been decided and its connection is done with it. */
 export type OnCompleted = (request: FastifyRequest, reply: FastifyReply) => void;
 
 /**
- * Tells when a request is over: its answer is known and was sent, or the client has gone. A client that goes
- * early does not end its request: what the handler did is still to be recorded. Fastify's `onResponse` is not
- * called for such requests.
+ * Detects the end of a request. Fastify's `onResponse` is not called after a client has left, but the handler's result
+ * must still be recorded.
  */
 export interface Completion {
-  /** For the first hook. */
   watch(request: FastifyRequest, reply: FastifyReply): void;
-  /** The answer is known. */
+  /** The response is known. */
   decided(request: FastifyRequest, reply: FastifyReply): void;
-  /** The connection is done with the request; called by itself for all but WebSockets. */
+  /** Called automatically, except for WebSockets. */
   closed(request: FastifyRequest, reply: FastifyReply): void;
 }
 

@@ -4,19 +4,12 @@ import { networksOf } from "../../service-kit/network-of.ts";
 import type { IsTrustedProxy } from "./trusted-proxies.ts";
 
 export interface ConnectionLimits {
-  /** Open connections in all. */
   total: number;
-  /**
-   * Open connections of one network: an IPv4 address or an IPv6 /64; a /56 has 4 times and a /48 16 times as many. Trusted
-   * proxies have no limit: many clients are behind one.
-   */
+  /** Limit per IPv4 address or IPv6 /64. A /56 has 4 times and a /48 16 times as many. Trusted proxies are exempt. */
   perAddress: number;
 }
 
-/**
- * Closes connections beyond the limits at once, before a byte of them is read. No network has more than are left free: ten
- * that take all they can leave an eleventh part for others.
- */
+/** Closes excess connections unread. A network may use at most the remaining capacity, so that others keep a share. */
 export function limitConnections(
   server: Server,
   { total, perAddress }: ConnectionLimits,
@@ -25,7 +18,7 @@ export function limitConnections(
   const open = new Map<string, number>();
   let all = 0;
   server.maxConnections = total;
-  // Ahead of Node's own listener, which begins to read.
+  // Runs before Node's own listener, which begins to read.
   server.prependListener("connection", (socket: Socket) => {
     const { remoteAddress } = socket;
     if (remoteAddress === undefined) return;

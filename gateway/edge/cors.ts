@@ -2,7 +2,6 @@ import type { FastifyRequest } from "fastify";
 
 const NOTHING: readonly string[] = [];
 const VARY = ["vary", "origin"];
-/** What a script may read beside the body; the safelisted headers need no mention. */
 const EXPOSED =
   "x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, location, gatehouse-device";
 const PREFLIGHT_MAX_AGE_S = 600;
@@ -10,10 +9,7 @@ const HEADER_NAMES = /^[a-z0-9-]+(?: *, *[a-z0-9-]+)*$/i;
 const MAX_HEADER_NAMES_CHARACTERS = 1_000;
 
 /**
- * What an answer says to a script of another origin: nothing, unless its origin is on the list. An origin that is
- * listed by name may send cookies; with `*` none may.
- *
- * @returns names and values in turn.
+ * Only origins listed by name may send cookies. @returns names and values in turn.
  * @see https://fetch.spec.whatwg.org/#http-cors-protocol
  */
 export function corsHeadersFor(
@@ -36,12 +32,11 @@ export function corsHeadersFor(
   ];
 }
 
-/** Whether scripts of the request's origin may call. */
 export function isOriginAllowed(request: FastifyRequest): boolean {
   return request.corsHeaders.includes("access-control-allow-origin");
 }
 
-/** What the answer to a preflight says besides; nothing if it is none, or of an origin that may not call. */
+/** Empty unless it is a preflight of an allowed origin. */
 export function preflightHeaders(
   request: FastifyRequest,
   methods: readonly string[],

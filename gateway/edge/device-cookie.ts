@@ -3,32 +3,26 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { cookieOf } from "./cookies.ts";
 
 const NAME = "gatehouse_device";
-/** As long as identity-service takes the token: 180 days. */
+/** The lifetime of the token in identity-service: 180 days. */
 const MAX_AGE_S = 180 * 86_400;
-/** Longer than any of ours. */
 const MAX_LENGTH = 256;
-/** What our tokens are made of; nothing else gets into a header. */
+/** Only these characters may enter a header. */
 const TOKEN = /^[A-Za-z0-9._-]+$/;
 
-/** `<version>.<user>.<device>`: the part that all tokens of a device share. */
+/** `<version>.<user>.<device>`, the constant part of a device's tokens. */
 const DEVICE = /^\d+\.[\w-]+\.[\w-]+(?=\.)/;
 
-/** Where clients without cookies send the token of an earlier login, or `new` if they have none, and get the next one. */
+/** Clients without cookies send the previous token or `new` here, and receive the next one. */
 export const DEVICE_HEADER = "gatehouse-device";
 
-/** The device token that the client keeps from an earlier login; empty if it has none. The header goes before the cookie. */
+/** The header overrides the cookie. Empty if absent or malformed. */
 export function deviceTokenOf(request: FastifyRequest): string {
   const { [DEVICE_HEADER]: header = cookieOf(request, NAME) } = request.headers;
   const value = String(header);
   return value.length <= MAX_LENGTH && TOKEN.test(value) ? value : "";
 }
 
-/**
- * The key under which a device's calls are counted. It includes the random id of the device, which is secret, so that nobody
- * can forge the key of another device. Does not verify the token; identity-service does.
- *
- * @returns a digest; undefined if the text does not have the form of a device token.
- */
+/** The key contains the secret random device id, so it cannot be forged for another device. It is not verified here. */
 export function deviceKeyOf(token: string): string | undefined {
   const [device] = DEVICE.exec(token) ?? [];
   if (device === undefined) return undefined;
@@ -36,13 +30,11 @@ export function deviceKeyOf(token: string): string | undefined {
 }
 
 /**
- * Has a client keep the device token. It opens nothing: its bearer's attempts are counted apart from strangers', so
- * that they cannot lock the owner out. Sent to our own `/auth` only, under the same version prefix. `Lax`: the way back
- * from a provider is a navigation from elsewhere, to which a `Strict` cookie would make every device an unknown one. A
- * client that sent the header gets the token there, and no cookie: scripts of a page that uses cookies never see it.
+ * The token only separates the owner's login attempts from those of strangers. `Lax`, because the return from a
+ * provider is a cross-site navigation. A request with the header gets no cookie, so scripts never see a cookie's token.
  */
 export function keepDeviceToken(request: FastifyRequest, reply: FastifyReply, token = ""): void {
-  // Empty from a version that knows no devices.
+  // An older identity-service sends no device token.
   if (!TOKEN.test(token)) return;
   request.givenDeviceToken = token;
   if (request.headers[DEVICE_HEADER] !== undefined) {

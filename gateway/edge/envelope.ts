@@ -1,7 +1,6 @@
 import { type DomainError, ERROR_CATALOGUE, type FieldProblem } from "../../service-kit/errors.ts";
 import { HTTP_STATUS } from "./http-errors.ts";
 
-/** Every successful answer of ours. */
 export interface Success<T> {
   success: true;
   data: T;
@@ -12,7 +11,6 @@ export function success<T>(data: T, message: string): Success<T> {
   return { success: true, data, message };
 }
 
-/** A failed call's answer: its media type and its body. */
 export interface Failure {
   contentType: string;
   body: object;
@@ -21,11 +19,7 @@ export interface Failure {
 /** RFC 9457 §3. */
 export const PROBLEM_TYPE = "application/problem+json";
 
-/**
- * The body of a failed call: our envelope, or RFC 9457's problem details for a client that asks for them.
- *
- * @param accept the request's `Accept`.
- */
+/** Problem details (RFC 9457) only if `Accept` requests them. */
 export function failure(error: DomainError, requestId: string, accept: string | undefined): Failure {
   const { code } = error;
   const message = publicMessage(error);
@@ -47,17 +41,17 @@ export function failure(error: DomainError, requestId: string, accept: string | 
   return { contentType: PROBLEM_TYPE, body };
 }
 
-/** What is wrong behind the edge is told by its code alone: the text may come from another service. */
+/** An internal error may contain text of another service, so only the catalogue text is shown. */
 export function publicMessage({ code, message }: DomainError): string {
   return HTTP_STATUS[code] >= 500 ? ERROR_CATALOGUE[code] : message;
 }
 
-/** Member by member: what else an error object carries stays here. */
+/** Copies known fields only, because the object may carry more. */
 function toDetail({ field, code, message }: FieldProblem): FieldProblem {
   return { field, code, message };
 }
 
-/** Whether problem details are named in `Accept`, and not ranked below plain JSON (RFC 9110 §12.5.1). */
+/** Problem details must not rank below plain JSON (RFC 9110 §12.5.1). */
 function acceptsProblem(accept: string | undefined): boolean {
   if (accept === undefined || !accept.toLowerCase().includes(PROBLEM_TYPE)) return false;
   const quality = new Map(

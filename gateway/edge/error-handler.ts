@@ -21,7 +21,6 @@ const FRAMEWORK_CODES: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_MAX_PARAM_LENGTH: "uri_too_long",
 };
 
-/** From anything thrown to the documented answer. The only place where failures are answered. */
 export function createErrorHandler(logger: Logger) {
   return (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     if (thrown instanceof ClientGone) {
@@ -34,7 +33,6 @@ export function createErrorHandler(logger: Logger) {
   };
 }
 
-/** The error a client may see for what was thrown. */
 function toDomainError(thrown: unknown, request: FastifyRequest): DomainError {
   if (thrown instanceof DomainError) {
     return INTERNAL_ONLY.has(thrown.code) ? internalError(thrown) : thrown;
@@ -42,13 +40,12 @@ function toDomainError(thrown: unknown, request: FastifyRequest): DomainError {
   const { code, statusCode } = thrown as { code?: string; statusCode?: number };
   const known = code === undefined ? undefined : FRAMEWORK_CODES[code];
   if (known !== undefined) return new DomainError(known, undefined, { cause: thrown });
-  // The request's own stream failed while its body was read; Fastify marks that with a 400.
+  // Fastify marks a failure of the request's own stream with 400.
   if (statusCode === 400 && request.raw.destroyed)
     return new DomainError("bad_request", undefined, { cause: thrown });
   return internalError(thrown);
 }
 
-/** Whether whoever asks is a browser that shows a page: it opened a link, or posted a form. */
 function wantsPage(request: FastifyRequest): boolean {
   if (request.method === "POST") return isForm(request);
   return request.headers.accept?.includes("text/html") === true;
@@ -63,7 +60,6 @@ function logDefect(logger: Logger, error: DomainError, requestId: string): void 
   else if (HTTP_STATUS[error.code] >= 500) logger.warn({ err: error, requestId }, "request failed");
 }
 
-/** The caller's own budget is told of as well; it is used up, or there would be no failure. */
 function setRetryHeaders({ retryAfterMs, limit }: DomainError, reply: FastifyReply): void {
   const seconds = Math.max(1, Math.ceil((retryAfterMs ?? DEFAULT_RETRY_MS) / 1_000));
   reply.header("retry-after", seconds);
@@ -77,7 +73,7 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
   const { contentType, body } = failure(error, request.id, request.headers.accept);
   const challenge = CHALLENGE[code];
   setStandardHeaders(request, reply);
-  // A refusal tells of the limit that refuses and of no other.
+  // Only the limit that refused the call is reported.
   for (const name of RATE_LIMIT_HEADERS) reply.removeHeader(name);
   if (challenge !== undefined) reply.header("www-authenticate", challenge);
   if (RETRY_LATER.has(status)) setRetryHeaders(error, reply);
@@ -88,7 +84,7 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
     reply.code(status).header("cache-control", "no-store").headers(PAGE_HEADERS).send(html);
     return;
   }
-  // Bytes, so that Fastify leaves the media type as it is.
+  // A buffer keeps Fastify from changing the media type.
   reply
     .code(status)
     .header("cache-control", "no-store")

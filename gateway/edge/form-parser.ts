@@ -4,21 +4,16 @@ import type { GatewayApp } from "./request-state.ts";
 
 const FORM = /^application\/x-www-form-urlencoded\s*(?:;|$)/i;
 
-/**
- * Reads `application/x-www-form-urlencoded` in UTF-8, and nothing else. A parameter that comes twice is refused
- * (RFC 6749 §3.2): two readers could take different ones.
- */
+/** Parses only UTF-8 forms. Repeated parameters are refused (RFC 6749 §3.2), because parsers disagree on them. */
 export function registerFormParser(app: GatewayApp): void {
   app.removeAllContentTypeParsers();
   addFormParser(app);
 }
 
-/** Whether a request brings a form. */
 export function isForm(request: FastifyRequest): boolean {
   return FORM.test(request.headers["content-type"] ?? "");
 }
 
-/** Reads forms in the same way, beside what is read already. */
 export function addFormParser(app: GatewayApp): void {
   app.addContentTypeParser(
     "application/x-www-form-urlencoded",

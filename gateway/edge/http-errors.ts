@@ -1,6 +1,5 @@
 import type { ErrorCode } from "../../service-kit/errors.ts";
 
-/** The one place that chooses HTTP statuses. One status per code; a code without a row does not compile. */
 export const HTTP_STATUS: Record<ErrorCode, number> = {
   validation_failed: 400,
   bad_request: 400,
@@ -62,22 +61,17 @@ export const HTTP_CREATED = 201;
 export const HTTP_NO_CONTENT = 204;
 export const HTTP_FOUND = 302;
 export const HTTP_SEE_OTHER = 303;
-/** nginx's number for a client that left before there was an answer. Only in logs and the audit log. */
+/** nginx's status for a client that left, used in logs only. */
 export const HTTP_CLIENT_GONE = 499;
 
-/** What went wrong between our own services is no client's business: to it, these are `internal_error`. */
+/** Clients see these internal failures as `internal_error`. */
 export const INTERNAL_ONLY: ReadonlySet<ErrorCode> = new Set(["caller_not_allowed", "deadline_missing"]);
 
 const REALM = 'realm="gatehouse"';
 const INVALID_TOKEN = `Bearer error="invalid_token", ${REALM}`;
 const INVALID_GRANT = `Bearer error="invalid_grant", ${REALM}`;
 
-/**
- * The `WWW-Authenticate` of each 401. Each names an error, as our contract says; RFC 6750 §3.1 would rather have none
- * where no token came at all, and has `invalid_request` for a call that lacks something.
- *
- * @see RFC 6750 §3, RFC 9110 §11.6.1; `invalid_grant` is RFC 6749 §5.2.
- */
+/** Unlike RFC 6750 §3.1, a missing token is reported as an error too. See RFC 6749 §5.2 for `invalid_grant`. */
 export const CHALLENGE: Partial<Record<ErrorCode, string>> = {
   token_missing: `Bearer error="invalid_request", ${REALM}`,
   token_invalid: INVALID_TOKEN,

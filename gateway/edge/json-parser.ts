@@ -5,7 +5,6 @@ import type { GatewayApp } from "./request-state.ts";
 
 const CHARSET = /;\s*charset\s*=\s*"?([^";\s]+)/i;
 
-/** Reads `application/json` in UTF-8, strictly, and nothing else. */
 export function registerJsonParser(app: GatewayApp): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(

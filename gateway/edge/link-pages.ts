@@ -3,7 +3,7 @@ import type { FastifyRequest } from "fastify";
 import type { DomainError } from "../../service-kit/errors.ts";
 import { escapeHtml } from "../../service-kit/escape-html.ts";
 
-/** What the pages of mailed links say. `action` is the name in the audit log. */
+/** `action` is the audit action. */
 export const LINK_PAGES = {
   "verify-email": {
     action: "auth.verify_email",
@@ -79,7 +79,6 @@ export const LINK_PAGES = {
 
 export type LinkPage = keyof typeof LINK_PAGES;
 
-/** The password that a page asks for: a new one, or that of the account. */
 type PasswordKind = (typeof LINK_PAGES)[LinkPage]["password"];
 
 const STYLE =
@@ -91,7 +90,7 @@ const STYLE =
   "[role=alert]{padding:.6rem;border-left:4px solid #b00020;background:#fdecee}";
 const STYLE_HASH = createHash("sha256").update(STYLE).digest("base64");
 
-/** No script, nothing from elsewhere, no frame around it, and the form goes nowhere else. */
+/** Forbids scripts, external resources, framing and other form targets. */
 export const PAGE_HEADERS = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy": `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
@@ -99,7 +98,7 @@ export const PAGE_HEADERS = {
 
 const MAX_TOKEN_CHARACTERS = 200;
 
-/** The page that a mailed link opens: a form that posts its token. @param problem why the last try was refused. */
+/** @param problem why the last attempt was refused. */
 export function linkPage(page: LinkPage, token: string, problem?: string): string {
   const { title, text, password, button, other } = LINK_PAGES[page];
   const alert = problem === undefined ? "" : `<p role="alert" id="problem">${escapeHtml(problem)}</p>\n`;
@@ -140,13 +139,12 @@ function passwordInput(kind: PasswordKind, described: string): string {
   }
 }
 
-/** The page after a link was used. */
 export function donePage(page: LinkPage): string {
   const { done, next } = LINK_PAGES[page];
   return frame(done, `<p role="status">${next}</p>`);
 }
 
-/** The page of a refusal: the form once more where another try may succeed, else the reason. */
+/** Shows the form again if a new attempt may succeed, otherwise the reason. */
 export function failurePage(
   page: LinkPage,
   error: DomainError,
@@ -167,7 +165,6 @@ export function failurePage(
   return linkPage(page, token, field === undefined ? message : `The password ${field.message}.`);
 }
 
-/** A page that says one thing. */
 export function messagePage(title: string, message: string): string {
   return frame(title, `<p>${escapeHtml(message)}</p>`);
 }

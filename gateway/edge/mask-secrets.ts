@@ -1,19 +1,12 @@
-/** 14 to 16 digits as cards have them, plain or in the groups they are printed in, and not part of a longer id. */
+/** Card numbers of 14 to 16 digits, plain or in printed groups, and not part of a longer id. */
 const CARD = /(?<![\w-])[3-6]\d{3}(?:([ -]?)\d{4}\1\d{4}\1\d{2,4}|([ -])\d{6}\2\d{4,5})(?![\w-])/g;
-/**
- * A signed token (RFC 7519): its first part is JSON in base64url, so it begins with `eyJ`. Linear: a match begins only where a
- * word begins, and the two dots are looked for once a word, not once for each `eyJ` in it.
- */
+/** A signed token (RFC 7519) begins with `eyJ`. The look-ahead runs once per word, which keeps matching linear. */
 const TOKEN = /(?<![\w-])(?=[\w-]+\.[\w-]*\.)([\w-]*?)eyJ[\w-]{5,}\.[\w-]*\.[\w-]*/g;
-/** The longest text that is read, a URL. */
 const MAX_CHARACTERS = 8_192;
 const KEPT_AT_START = 6;
 const KEPT_AT_END = 4;
 
-/**
- * Text of a client's choice, as far as it may be kept: card numbers keep their first six and last four digits, which is
- * what PCI DSS 3.4.1 lets be shown; tokens are taken out.
- */
+/** Masks tokens and card numbers. The first six and last four digits may be shown (PCI DSS 3.4.1). */
 export function maskSecrets(text: string): string {
   return text
     .slice(0, MAX_CHARACTERS)
@@ -26,7 +19,7 @@ export function maskSecrets(text: string): string {
     });
 }
 
-/** By the Luhn formula (ISO/IEC 7812-1, annex B). */
+/** Luhn formula (ISO/IEC 7812-1, annex B). */
 function hasCheckDigit(digits: string): boolean {
   const values = Array.from(digits, Number).reverse();
   const sum = values.reduce((total, value, index) => {

@@ -4,13 +4,10 @@ import type { Reading } from "../../audit-client/record-reading.ts";
 import { auditedCall } from "./audit.ts";
 import { maskSecrets } from "./mask-secrets.ts";
 
-/** @throws {DomainError} `audit_unavailable`: a reading that cannot be noted is not answered. */
+/** @throws {DomainError} `audit_unavailable`. A reading that cannot be recorded is not answered. */
 export type NoteReading = (request: FastifyRequest, reading: Omit<Reading, "resource">) => Promise<void>;
 
-/**
- * Notes in the audit log what administrators and auditors read over HTTP, before they are answered: one entry a call, as
- * services note what operators read over gRPC.
- */
+/** One entry per call, before the response. */
 export function createNoteReading(
   recorder: Pick<AuditEventRecorder, "recordEvent">,
   now: () => Date,

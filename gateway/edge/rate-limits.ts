@@ -14,39 +14,32 @@ import { deviceKeyOf, deviceTokenOf } from "./device-cookie.ts";
 
 export interface RateLimitDeps {
   limitClasses: LimitClasses;
-  /** For our own routes: exact. */
   callLimiter: CallLimiter;
-  /** For what is forwarded: without a wait. */
   proxyLimiter: Pick<ReconciledLimiter, "take" | "size">;
   metrics: Metrics;
 }
 
-/** Scopes of both own and forwarded routes. */
 type SharedScope = Exclude<LimitScope, "device">;
 
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
 export interface RateLimits {
-  /** Limits a network's calls in flight on our own public routes. */
+  /** Limits a network's concurrent calls on own public routes. */
   enter: Hook;
   beforeLogin: Hook;
   afterLogin: Hook;
-  /** Counts a request that the guard refused. @returns what it is answered: its error, or `too_many_requests`. */
+  /** @returns the guard's error, or `too_many_requests`. */
   refusedByGuard(request: FastifyRequest, error: Error): Error;
-  /** After a response of our own routes: releases the place in flight, and remembers the network and device of a success. */
+  /** Remembers network and device of a successful call. */
   noteAnswer(request: FastifyRequest, reply: FastifyReply): void;
 }
 
-/**
- * The share of a network's limit that may be in flight at once. It bounds how many pipelined calls of one client wait in this
- * process and in the services behind it.
- */
+/** The share of a network's limit that may run concurrently. It bounds pipelined calls. */
 const AT_ONCE = 0.5;
 
 /**
- * Three `onRequest` hooks that throw `too_many_requests`. Two run before authentication: calls in flight of a network on our
- * own public routes, and calls of a network. One runs after it: calls of a user. Totals exist on public methods only, and
- * count only strangers: clients that are refused anyway must not use up what others need.
+ * The hooks throw `too_many_requests`. Totals of public routes count unknown callers only: refused clients must not use
+ * up the capacity of others.
  */
 export function createRateLimits(deps: RateLimitDeps): RateLimits {
   const { metrics, callLimiter, proxyLimiter } = deps;
@@ -65,7 +58,7 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
     const { refusedBy, waitMs, own } = verdict;
     if (refusedBy !== undefined) {
       refusals.inc({ limit: refusedBy.scope, route: request.policy?.pattern ?? "(none)" });
-      // Do not reveal the limit that is shared.
+      // Do not reveal the global limit.
       const limit = refusedBy.scope === "total" ? {} : { limit: refusedBy.limit.burst };
       throw new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs), ...limit });
     }
@@ -124,7 +117,7 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
       request.leave?.();
       request.leave = null;
       if (request.target !== null || reply.statusCode >= 400) return;
-      // A token was good, or a session has begun or goes on.
+      // A valid token, or a session that began or continues.
       if (request.principal === null && request.provenActor?.sessionId === undefined) return;
       void callLimiter.remember({ network: networkOf(clientIp(request)), device: deviceOf(request) });
     },
@@ -143,7 +136,7 @@ function bucketsBeforeLogin(request: FastifyRequest, deps: RateLimitDeps): Bucke
   const shared: Bucket = { ...totalBucket(request, total), exemptNetwork };
   const reserve = request.target === null ? deviceBucket(request, deps) : undefined;
   if (reserve !== undefined) buckets.push(reserve);
-  // What is forwarded does not wait for Redis: this gateway's own memory has to do.
+  // Forwarded calls do not wait for Redis and use local memory only.
   if (request.target === null || !deps.callLimiter.isKnown(exemptNetwork)) buckets.push(shared);
   return buckets;
 }
@@ -156,7 +149,7 @@ function deviceBucket(request: FastifyRequest, { limitClasses }: RateLimitDeps):
   return { kind: `own ${limitClass} device`, name, scope: "device", limit: limitFrom(limit) };
 }
 
-/** The device that this login was issued, else the one that the client sent. */
+/** The device issued by this login has precedence. */
 function deviceOf(request: FastifyRequest): LetInDevice | undefined {
   const { givenDeviceToken, provenActor } = request;
   const key = deviceKeyOf(givenDeviceToken ?? deviceTokenOf(request));
@@ -185,7 +178,6 @@ function totalBucket(request: FastifyRequest, limit: Limit): Bucket {
   return { kind: kindOf(request, "total"), name: "", scope: "total", limit };
 }
 
-/** What no route takes. */
 function unknownBuckets(request: FastifyRequest, { limitClasses }: RateLimitDeps): Bucket[] {
   const limit = limitFrom(limitClasses.unknown.address);
   return networksOf(clientIp(request)).map(({ name, times }) => ({

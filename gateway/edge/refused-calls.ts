@@ -9,21 +9,16 @@ import { isMutating } from "../routing/route-policy.ts";
 import { auditedCall } from "./audit.ts";
 import { clientIp } from "./caller.ts";
 
-/** A user's refusals are told at once up to here, and go on being told at this rate. */
 const PER_USER = limitOf(10, 60_000);
 const PER_NETWORK = limitOf(60, 60_000);
-/** Of this gateway. */
 const IN_ALL = limitOf(600, 60_000);
 const MAX_BUCKETS = 10_000;
-/** Where a route that only reads has no name for the audit log. */
+/** Action of read-only routes. */
 const READ_ACTION = "call.refused";
 
 /**
- * Records that a known caller was refused, as one outcome without an intent: by the route's roles, whatever the method; for an
- * expired or revoked token, where the call would have changed something. How many a minute is bounded for each user and
- * network; the others are counted in `gatehouse_audit_refusals_left_out_total`.
- *
- * @param nowMs by a monotonic clock.
+ * Records refused roles always, and invalid tokens on mutating methods only. Entries are limited per user, network and
+ * gateway, and the rest is counted. @param nowMs of a monotonic clock.
  */
 export function createRecordRefusal(recorder: AuditRecorder, metrics: Metrics, nowMs: () => number) {
   const source = new MemorySource(MAX_BUCKETS);

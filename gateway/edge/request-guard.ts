@@ -4,7 +4,7 @@ import { DomainError } from "../../service-kit/errors.ts";
 const MAX_HEADERS = 100;
 const MAX_HEADER_NAME_CHARACTERS = 256;
 const MAX_URL_CHARACTERS = 8_192;
-/** Headers of which two make a request ambiguous: another reader might take the other one. */
+/** Duplicates are ambiguous, because servers pick different values. */
 const SINGLE = [
   "host",
   "authorization",
@@ -16,11 +16,11 @@ const SINGLE = [
 ];
 const BIT = new Map(SINGLE.map((name, index) => [name, 1 << index]));
 const NOT_PRINTABLE_ASCII = /[^\x21-\x7e]/;
-/** Encoded slash, backslash, dot and control characters: another reader might decode them before it routes. */
+/** An encoded slash, backslash, dot or control character. Other servers may decode it before routing. */
 const ENCODED_DELIMITER = /%(?:[01][0-9a-f]|2e|2f|5c|7f)/i;
-/** An escape whose `%` is escaped. */
+/** An escaped `%` of an escape. */
 const ESCAPED_AGAIN = /%25[0-9a-f]{2}/i;
-/** An encoded `;`, and slashes, backslashes and dots of other alphabets that normalization leaves alone. */
+/** An encoded `;`, and slash, backslash and dot characters that normalization does not change. */
 const DELIMITER_LIKE = /[;\u2044\u2215\u2216\u29f5\u29f8\u29f9\u3002\uff61]/;
 const DELIMITER = /[./\\;%?#]/;
 const BROKEN_ESCAPE = /%(?![0-9a-f]{2})/i;
@@ -28,18 +28,11 @@ const CONFUSING_PATH = /\\|\/\/|\.\.|\/\.(?:\/|$)/;
 const VERSIONS = new Set(["1.0", "1.1"]);
 const BODYLESS = new Set(["GET", "HEAD", "TRACE"]);
 
-/** The part of a request that the guard reads. */
 export type RawRequest = Pick<IncomingMessage, "method" | "url" | "httpVersion" | "rawHeaders" | "headers">;
 
-/**
- * Refuses requests that two readers could understand differently, before anything else looks at them.
- *
- * @throws {DomainError} `bad_request`, `headers_too_large`, `uri_too_long`, `not_implemented`, `http_version_not_supported` or
- *   `misdirected_request`.
- * @see RFC 9112 §3.2, §6.1 and §11.2; RFC 9110 §15.6.
- */
+/** Refuses ambiguous requests before other processing. @see RFC 9112 §3.2, §6.1 and §11.2, RFC 9110 §15.6. */
 export function guardRequest(request: RawRequest, allowedHosts: ReadonlySet<string>): void {
-  // The parser takes more versions than it follows the rules of.
+  // The parser accepts further versions.
   if (!VERSIONS.has(request.httpVersion)) throw new DomainError("http_version_not_supported");
   guardHeaders(request.rawHeaders);
   guardFraming(request);
@@ -71,7 +64,7 @@ function guardFraming({ method, httpVersion, headers }: RawRequest): void {
   if (isChunked && httpVersion === "1.0") {
     throw new DomainError("bad_request", "HTTP/1.0 has no Transfer-Encoding.");
   }
-  // The parser undoes the last coding only: what is below would be passed on as if it were not coded.
+  // The parser removes the last coding only and would forward the rest as plain data.
   if (isChunked && coding.toLowerCase() !== "chunked") throw new DomainError("not_implemented");
   const hasBody = isChunked || (headers["content-length"] ?? "0") !== "0";
   if (hasBody && BODYLESS.has(method ?? "")) {
@@ -83,11 +76,8 @@ function guardFraming({ method, httpVersion, headers }: RawRequest): void {
 }
 
 /**
- * Refuses paths that mean another resource to an upstream that decodes twice, decodes bytes that are no UTF-8, folds full-width
- * characters, or cuts path parameters: what is allowed hangs on the prefix, and such an upstream might walk out of it.
- *
- * @param path has passed `guardRequest`.
- * @throws {DomainError} `bad_request`.
+ * Policy depends on the prefix. An upstream could leave it if it decodes twice, decodes invalid UTF-8, folds full-width
+ * characters or cuts path parameters. @param path accepted by `guardRequest`. @throws {DomainError} `bad_request`.
  */
 export function guardUpstreamPath(path: string): void {
   if (path.includes(";") || (path.includes("%") && isAmbiguousEscaped(path))) {
@@ -100,12 +90,12 @@ function isAmbiguousEscaped(path: string): boolean {
   try {
     return DELIMITER_LIKE.test(decodeURIComponent(path)) || folds(decodeURIComponent(path));
   } catch {
-    // Bytes that are no UTF-8, overlong forms and surrogates among them.
+    // Invalid UTF-8, including overlong forms and surrogates.
     return true;
   }
 }
 
-/** Whether compatibility normalization makes a delimiter of something else, as it does of full-width characters. */
+/** Whether NFKC creates delimiters, for example from full-width characters. */
 function folds(decoded: string): boolean {
   const count = (text: string) => text.split(DELIMITER).length;
   return count(decoded.normalize("NFKC")) !== count(decoded);

@@ -28,24 +28,22 @@ export interface HookDeps extends RateLimitDeps {
   recordOutcome: RecordOutcome;
   proxies: ProxyTable;
   allowedHosts: ReadonlySet<string>;
-  /** Web pages whose scripts may call our own paths. */
   allowedOrigins: ReadonlySet<string>;
   stalls: StallWatch;
   completion: Completion;
   upgradeOf: (request: IncomingMessage) => Upgrade | null;
   ending: EndingConnections;
-  /** Answers what no route takes. */
   notFound: (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
 }
 
-/** What every request passes, proxied ones included, in this order. Own routes validate before the audit intent. */
+/** Own routes validate before the audit intent. */
 export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   const { completion, recordOutcome } = deps;
   decorateRequests(app);
   app.addHook("onRequest", (request, reply, done) => {
     begin(request, deps);
     completion.watch(request, reply);
-    // A forwarded answer gets them as it is written, a refusal from the error handler.
+    // A forwarded response and the error handler set them later.
     if (request.target === null || request.policy === null) setStandardHeaders(request, reply);
     done();
   });
@@ -56,12 +54,12 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   app.addHook("onRequest", createAuthenticate(deps.verifier));
   app.addHook("onRequest", limits.afterLogin);
   app.addHook("onRequest", (request, reply, done) => {
-    // Before anything is read: what no route takes has no body that anybody wants.
+    // Unknown routes are answered before their body is read.
     if (request.policy === null) deps.notFound(request, reply);
     else done();
   });
   app.addHook("preParsing", (request, reply, _payload, done) => {
-    // A forwarded call asks for its body when it has been recorded.
+    // A forwarded call requests its body after its intent is recorded.
     if (request.target === null) {
       assertReadable(request);
       if (request.headers.expect !== undefined) reply.raw.writeContinue();
@@ -79,7 +77,6 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   });
 }
 
-/** What is done when a request is over: its log line, and the outcome that the audit log is owed. */
 export function createOnCompleted(deps: {
   recorder: AuditRecorder;
   logger: Logger;
@@ -97,9 +94,7 @@ export function createOnCompleted(deps: {
   };
 }
 
-/** The empty state of a request. */
 function decorateRequests(app: GatewayApp): void {
-  // Replaced for each request by the first hook; here for the shape.
   app.decorateRequest("call", undefined as never);
   app.decorateRequest("span", undefined as never);
   app.decorateRequest("startedMs", 0);
@@ -140,13 +135,12 @@ function begin(request: FastifyRequest, deps: HookDeps): void {
   if (length !== "0" || encoding !== undefined) deps.stalls.watchBody(request);
 }
 
-/** Policy hangs on the route, never on the text of the URL: on the app's route, or on that of the routes file. */
+/** Policy depends on the matched route, never on the URL text. */
 function chooseRoute(request: FastifyRequest, proxies: ProxyTable): void {
   const { config } = request.routeOptions;
-  // A method that no route has may still be one that a proxied path lacks.
+  // A 404 of the router may be a proxied path.
   if (!request.is404 && !config.isProxy) {
     const { auth, action, hasEffect, orRefreshToken } = config;
-    // A route without `auth` stops the start.
     if (auth === undefined) throw new Error(`${config.url} does not say who may call it`);
     request.policy = {
       auth,
@@ -165,29 +159,25 @@ function chooseRoute(request: FastifyRequest, proxies: ProxyTable): void {
   request.policy = (isExact ? target.exact : target.below).get(request.method) ?? null;
 }
 
-/** As the client wrote it, without the query. */
 function pathOf({ raw: { url = "" } }: FastifyRequest): string {
   const query = url.indexOf("?");
   return query === -1 ? url : url.slice(0, query);
 }
 
-/** A call that changes something waits for its intent; the others pass at once. */
 function createIntentHook(recorder: AuditRecorder) {
   const recordIntent = createRecordIntent(recorder);
   return (request: FastifyRequest, _reply: unknown, done: HookHandlerDoneFunction): void => {
-    // The budget of the work begins when the request has been read, however slowly the client sent it.
+    // The budget begins after the request was read, so a slow upload does not use it.
     request.call.deadlineMs = Date.now() + CALL_BUDGET_MS;
     if (isAudited(request)) recordIntent(request).then(() => done(), done);
     else done();
   };
 }
 
-/** The route's pattern, never the path as the client wrote it. */
 function patternOf(request: FastifyRequest): string {
   return request.policy?.pattern ?? "(none)";
 }
 
-/** Names and numbers only: what a client wrote stays out of traces as it stays out of logs. */
 function endSpan(request: FastifyRequest, reply: FastifyReply): void {
   const { statusCode } = reply;
   request.span.end(
@@ -201,7 +191,7 @@ function endSpan(request: FastifyRequest, reply: FastifyReply): void {
   );
 }
 
-/** @throws {DomainError} what would be said of the body after reading it, if the headers tell. */
+/** @throws {DomainError} if the headers show that the body cannot be read. */
 function assertReadable({ headers, routeOptions }: FastifyRequest): void {
   const coding = headers["content-encoding"];
   if (coding !== undefined && coding.toLowerCase() !== "identity") {
@@ -212,7 +202,7 @@ function assertReadable({ headers, routeOptions }: FastifyRequest): void {
   }
 }
 
-/** The guard as a hook. A connection that sent something ambiguous is closed; what follows on it is not served. */
+/** An ambiguous request ends its connection. */
 function createGuard(
   allowedHosts: ReadonlySet<string>,
   ending: EndingConnections,
@@ -224,7 +214,7 @@ function createGuard(
       guardRequest(request.raw, allowedHosts);
       if (request.target?.route.strictPaths) guardUpstreamPath(pathOf(request));
       if (request.raw.headers.upgrade !== undefined && request.upgrade === null) {
-        // The parser stops at an upgrade and drops what came with it, whether or not it is taken.
+        // The parser stops at an upgrade and drops the data after it, even if refused.
         ending.add(request.raw.socket);
         reply.raw.shouldKeepAlive = false;
       }

@@ -4,7 +4,7 @@ import type { IsTrustedProxy } from "./trusted-proxies.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** A request's id: a UUIDv7 of ours, or the UUID that a trusted proxy gave it. */
+/** A trusted proxy may provide the id. */
 export function requestIdOf(request: IncomingMessage, isTrustedProxy: IsTrustedProxy): string {
   const given = request.headers["x-request-id"];
   if (typeof given === "string" && UUID.test(given) && isTrustedProxy(request.socket.remoteAddress)) {
@@ -13,10 +13,7 @@ export function requestIdOf(request: IncomingMessage, isTrustedProxy: IsTrustedP
   return newRequestId();
 }
 
-/**
- * A UUIDv7 (RFC 9562 §5.7): milliseconds, and the random bits of a UUIDv4, which Node has at hand where other random
- * bytes cost a system call.
- */
+/** UUIDv7 (RFC 9562 §5.7) with bits of a UUIDv4, which Node caches, while random bytes cost a system call. */
 function newRequestId(): string {
   const ms = Date.now().toString(16).padStart(12, "0");
   return `${ms.slice(0, 8)}-${ms.slice(8)}-7${randomUUID().slice(15)}`;

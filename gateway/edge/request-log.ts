@@ -5,21 +5,21 @@ import type { Logger } from "../../service-kit/logger.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 import { clientIp } from "./caller.ts";
 
-/** Writes the one log line of a request, field by field, and counts it. Never a header, a body or a raw path. */
+/** Writes no headers, bodies or raw paths. */
 export function createRequestLog(logger: Logger, metrics: Metrics) {
   const duration = metrics.histogram("gatehouse_http_request_seconds", "Duration of requests from clients.", [
     "method",
     "route",
     "status",
   ]);
-  // Looked for once a series, not once a request. Routes, methods and statuses are few.
+  // Caches label look-ups. Routes, methods and statuses are few.
   const series = new Map<string, Map<string, Map<number, Pick<Histogram.Internal<string>, "observe">>>>();
   const seriesOf = (method: string, route: string, status: number) => {
     const byMethod = kept(series, route, () => new Map());
     const byStatus = kept(byMethod, method, () => new Map());
     return kept(byStatus, status, () => duration.labels({ method, route, status: String(status) }));
   };
-  // These fields are chosen one by one; looking for secrets among them costs as much as all the rest of the line.
+  // Fields are chosen explicitly, and redaction would cost as much as the rest of the line.
   const line = logger.child({}, { redact: [] });
   return (request: FastifyRequest, reply: FastifyReply): void => {
     const route = request.policy?.pattern ?? "(none)";
@@ -36,7 +36,7 @@ export function createRequestLog(logger: Logger, metrics: Metrics) {
         durationMs: Math.round(durationMs * 1_000) / 1_000,
         clientIp: clientIp(request),
         userId: request.principal?.userId,
-        // The answer did not reach the client completely.
+        // The response was not sent completely.
         aborted: reply.raw.writableFinished ? undefined : true,
       },
       "request",

@@ -13,82 +13,71 @@ import type { RouteDocs } from "../routing/route-docs.ts";
 import type { RequestPolicy, RoutePolicy } from "../routing/route-policy.ts";
 
 declare module "fastify" {
-  /** A route of our own must have `auth`, `limitClass` and `docs`. */
+  /** Own routes must have `auth`, `limitClass` and `docs`. */
   interface FastifyContextConfig extends Partial<RoutePolicy> {
-    /** What the OpenAPI document says of it. */
     docs?: RouteDocs;
-    /** How a refusal looks to a browser that shows a page; without it a refusal is JSON. */
+    /** HTML for browsers. Without it a refusal is JSON. */
     failurePage?: FailurePage;
-    /** The route that takes what the routes file forwards; policies are in the file. */
     isProxy?: true;
   }
 
   interface FastifyRequest {
-    /** What travels with the call to other services. */
     call: CallContext;
-    /** The call as a step of its trace. */
     span: CallSpan;
-    /** Where the routes file sends it; null for our own paths and for unknown ones. */
+    /** Null for own and unknown paths. */
     target: ProxyTarget | null;
-    /** What is asked of it; null if no route takes it. */
+    /** Null for unknown routes. */
     policy: RequestPolicy | null;
-    /** Its way to an upstream and back; null before and without. */
     exchange: Exchange | null;
-    /** Its connection, if it is to become a WebSocket. */
     upgrade: Upgrade | null;
-    /** Releases its place among the calls in flight of its network. Null if it has none. */
     leave: (() => void) | null;
-    /** Who calls; null on public routes. */
+    /** Null on public routes. */
     principal: Principal | null;
-    /** The verified token's text; empty on public routes. */
+    /** Verified. Empty on public routes. */
     accessToken: string;
-    /** What is wrong with the access token, where something else may prove who calls; null else. */
+    /** The failure of the access token, if a refresh token may still prove the caller. */
     tokenFailure: Error | null;
-    /** Who was refused by the route's policy or for a token that is over; null while nobody is known to be. */
+    /** A known caller that was refused. */
     refusedActor: AuditActor | null;
-    /** Who turned out to act, where a public call proves it (login, refresh). */
+    /** The user identified by a public call such as a login or refresh. */
     provenActor: AuditActor | null;
-    /** The device token that this login was issued, or null. */
     givenDeviceToken: string | null;
-    /** What was promised to the audit log, and whether it was kept; null if nothing was. */
+    /** Null without a recorded intent. */
     audited: { call: AuditedCall; startedMs: number; isTold: boolean } | null;
-    /** What its answer says to scripts of another origin: names and values in turn. */
+    /** Names and values in turn. */
     corsHeaders: readonly string[];
-    /** Our code of the failure that was answered; null for successes and an upstream's own failures. */
+    /** Null for successes and an upstream's own errors. */
     errorCode: ErrorCode | null;
-    /** The call failed in a way that leaves open whether it had an effect. */
+    /** The failed call may have had an effect. */
     isEffectUncertain: boolean;
     startedMs: number;
-    /** The answer is known. */
+    /** The response is known. */
     isDecided: boolean;
-    /** The connection is done with it. */
+    /** The connection no longer serves the request. */
     isClosed: boolean;
   }
 }
 
-/** A request on its way to an upstream and back. */
 export interface Exchange {
   /** Longest pause within a body. */
   readonly idleTimeoutMs: number;
-  /** A request's body must come, and its answer be taken, at this rate on average. */
+  /** Minimum average rate of sending the request and reading the response. */
   readonly minBytesPerS: number;
-  /** The client has gone. */
+  /** Called when the client has gone. */
   abandon(): void;
-  /** Ends it with an error, or breaks off the answer that has begun. */
+  /** Answers with the error, or aborts a started response. */
   fail(error: DomainError): void;
 }
 
-/** A connection that asks to become a WebSocket. */
 export interface Upgrade {
   socket: Socket;
-  /** What came after the request's headers. */
+  /** Data received after the headers. */
   head: Buffer;
 }
 
-/** @param message what may be said of the error to a client. @returns HTML. */
+/** @param message safe for clients. @returns HTML. */
 export type FailurePage = (error: DomainError, message: string, request: FastifyRequest) => string;
 
-/** Types a route's body, query and parameters by its zod schemas. */
 export interface ZodTypeProvider extends FastifyTypeProvider {
   validator: this["schema"] extends z.ZodType ? z.output<this["schema"]> : unknown;
 }

@@ -4,7 +4,7 @@ import type { RouteDocs } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import type { FailurePage, GatewayApp } from "./request-state.ts";
 
-/** The schema of each part of a request. A part without one must be absent. */
+/** A part without a schema must be absent. */
 interface RouteSchema {
   params?: z.ZodType;
   querystring?: z.ZodType;
@@ -13,7 +13,6 @@ interface RouteSchema {
 
 type Output<T> = T extends z.ZodType ? z.output<T> : unknown;
 
-/** A request whose parts have passed the schemas of its route. */
 type ValidRequest<S extends RouteSchema> = FastifyRequest & {
   params: Output<S["params"]>;
   query: Output<S["querystring"]>;
@@ -22,17 +21,14 @@ type ValidRequest<S extends RouteSchema> = FastifyRequest & {
 
 type Hook = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>;
 
-/** A route: who may call it, what it takes and answers, what the OpenAPI document says about it, and what it does. */
 export interface Route<S extends RouteSchema> extends Omit<RouteDocs, "operationId" | "tag"> {
   policy: RoutePolicy;
   schema?: S;
-  /** How a refusal looks to a browser that shows a page. Without it a refusal is JSON. */
   failurePage?: FailurePage;
   options?: { exposeHeadRoute?: boolean; onRequest?: Hook; preValidation?: Hook };
   handler(request: ValidRequest<S>, reply: FastifyReply): unknown;
 }
 
-/** @returns a function that registers a route in `app`, under one chapter of the OpenAPI document and the name of its operation. */
 export function routeIn(app: GatewayApp, tag: RouteDocs["tag"]) {
   return <S extends RouteSchema>(operationId: string, method: HTTPMethods, url: string, route: Route<S>) => {
     const { policy, schema = {}, failurePage, options, handler, ...docs } = route;

@@ -4,13 +4,12 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { answerClientError } from "./client-error.ts";
 
 const SWEEP_MS = 1_000;
-/** For the whole body of a request that is not forwarded. */
 const OWN_BODY_MS = 10_000;
-/** What is left of a body that nobody reads any more: its call was answered. */
+/** Limit for the rest of a body after its call was answered. */
 const LEFT_BODY_MS = 10_000;
-/** After so long a body must have come at the route's rate on average. */
+/** After this time the average rate is checked. */
 const RATE_AFTER_MS = 10_000;
-/** An answer of which nothing was taken for so long; after waiting so long in all it must be taken at the route's rate. */
+/** Limit without progress of the reader. After this total wait the average rate is checked. */
 const READER_MS = 30_000;
 
 interface Body {
@@ -18,26 +17,21 @@ interface Body {
   startedMs: number;
   firstBytes: number;
   bytes: number;
-  /** When the last bytes came. */
   movedMs: number;
-  /** How long it was the client that was waited for. */
+  /** Time spent waiting for the client. */
   waitedMs: number;
-  /** When its call was seen to be over. */
   overMs?: number;
 }
 
 interface Reader {
-  /** Since when it is waited for, if it is. */
+  /** Undefined while the reader progresses. */
   sinceMs: number | undefined;
   waitedMs: number;
   firstBytes: number;
   minBytesPerS: number;
 }
 
-/**
- * Cuts off clients that send a body too slowly or do not take their answer, and upstreams that do not take a body.
- * One look a second at those under way, no timer for each; whatever ends is forgotten at the next look.
- */
+/** Ends slow senders and readers. One sweep per second replaces a timer per request. */
 export class StallWatch {
   readonly #bodies = new Set<Body>();
   readonly #readers = new Map<ServerResponse, Reader>();
@@ -50,7 +44,6 @@ export class StallWatch {
     this.#timer.unref();
   }
 
-  /** From a request's headers until its body has come. */
   watchBody(request: FastifyRequest): void {
     const startedMs = performance.now();
     const { bytesRead } = request.raw.socket;
@@ -64,7 +57,6 @@ export class StallWatch {
     });
   }
 
-  /** The client does not take what was written. @param minBytesPerS that it must take on average. */
   watchReader(response: ServerResponse, minBytesPerS: number): void {
     const sinceMs = performance.now();
     const known = this.#readers.get(response);
@@ -102,7 +94,7 @@ export class StallWatch {
   }
 }
 
-/** Bytes that the kernel has taken for a client. */
+/** Bytes accepted by the kernel. */
 function takenOf({ socket }: ServerResponse): number {
   return socket === null ? 0 : socket.bytesWritten - socket.writableLength;
 }
@@ -124,7 +116,6 @@ function check(body: Body, nowMs: number): void {
     body.movedMs = nowMs;
   }
   const isIdle = nowMs - body.movedMs > exchange.idleTimeoutMs;
-  // The upstream does not take what has come.
   if (raw.isPaused()) {
     if (isIdle) exchange.fail(new DomainError("upstream_timeout"));
     return;
@@ -138,7 +129,6 @@ function check(body: Body, nowMs: number): void {
 
 function cutOff({ request }: Body): void {
   if (request.isClosed) {
-    // It has its answer.
     request.raw.destroy();
     return;
   }

@@ -6,12 +6,7 @@ import { fieldProblems } from "../../service-kit/field-problems.ts";
 const NO_BODY = z.undefined("takes no body");
 const NO_KEYS = z.strictObject({});
 
-/**
- * A `preValidation` hook that holds a request to its route's zod schemas: body, query and parameters
- * together, so that every failing field is listed. What a route has no schema for must be absent.
- *
- * Throws `validation_failed`.
- */
+/** Checks all parts together to list every failing field. A part without a schema must be absent. */
 export async function validateRequest(request: FastifyRequest): Promise<void> {
   if (request.is404) return;
   const { schema } = request.routeOptions;
