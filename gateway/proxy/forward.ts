@@ -17,7 +17,7 @@ import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchang
 import { isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
 import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
 
-/** Cheaper to copy into one piece with the headers than to hand over as a piece of its own. */
+/** Up to this size a copy into one write with the headers is cheaper. */
 const MAX_COPIED_BYTES = 16_384;
 const SILENCE_MARGIN_MS = 5_000;
 const IDEMPOTENT: ReadonlySet<string> = new Set(["GET", "HEAD"]);
@@ -30,13 +30,8 @@ export interface ForwardDeps {
 }
 
 /**
- * Sends a request on to an upstream and its answer back, both as streams. It answers by itself, or gives the
- * error to the reply: `payload_too_large`, `request_timeout`, `too_many_requests`, `upstream_unavailable`,
- * `upstream_timeout`, `service_unavailable`, `token_invalid`, `token_expired`, or ClientGone.
- *
- * Where no connection came about, the next upstream is asked. A GET or HEAD is sent once more where a kept-alive
- * connection was closed before its answer (RFC 9110 §9.2.2). Nothing else that an upstream may have seen is tried twice.
- * A client that leaves takes its upstream call with it.
+ * Streams a request to an upstream and its response back. Unsent calls try the next upstream. GET and HEAD are repeated
+ * once after a kept-alive connection was closed (RFC 9110 §9.2.2). Failures are sent as `DomainError` or `ClientGone`.
  */
 export function forward(
   request: FastifyRequest,
@@ -44,28 +39,27 @@ export function forward(
   target: ProxyTarget,
   deps: ForwardDeps,
 ): void {
-  // It may have left while the audit log was written. Nothing was sent, and no `close` will come any more.
+  // It may have left during the audit write. Nothing was sent, and no `close` event follows.
   if (reply.raw.destroyed) throw new ClientGone();
   const call = new ForwardedCall(request, reply, target, deps);
   request.exchange = call;
   call.begin();
 }
 
-/** @throws {DomainError} `payload_too_large` if the body announces that it is. */
 function announcesBody({ headers }: FastifyRequest, maxBytes: number): boolean {
   const length = Number(headers["content-length"] ?? 0);
   if (length > maxBytes) throw new DomainError("payload_too_large");
   return length > 0 || headers["transfer-encoding"] !== undefined;
 }
 
-/** The path and query to ask for, as the client wrote them. */
+/** The path and query in the client's spelling. */
 export function upstreamPath({ route, version }: ProxyTarget, url: string): string {
   if (!route.stripPrefix) return version === "" ? url : url.slice(version.length);
   const rest = url.slice(version.length + route.prefix.length);
   return rest.startsWith("/") ? rest : `/${rest}`;
 }
 
-/** The next upstream in turn that takes a call. @throws {DomainError} `upstream_unavailable` or `service_unavailable`. */
+/** @throws {DomainError} `upstream_unavailable` or `service_unavailable`. */
 export function enterUpstream(route: ProxyRoute, except?: Upstream): Upstream {
   const { origins } = route;
   const nowMs = performance.now();
@@ -78,14 +72,13 @@ export function enterUpstream(route: ProxyRoute, except?: Upstream): Upstream {
   throw new DomainError(isFull ? "service_unavailable" : "upstream_unavailable");
 }
 
-/** Calls that the upstreams of a route have room for, in all. */
 export function freePlaces({ origins }: ProxyRoute): number {
   let free = 0;
   for (const upstream of origins) free += upstream.freePlaces;
   return free;
 }
 
-/** Who a call counts as when its upstream fails: of the networks of an address the widest. */
+/** The widest network of an address counts. */
 export function breakerCaller(request: FastifyRequest): string {
   return callersOf(request).at(-1)?.name ?? "";
 }
@@ -104,9 +97,9 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
   #failure: Error | undefined;
   #total: NodeJS.Timeout | undefined;
   #hasBegun = false;
-  /** Bytes of the body that are still to come; NaN if the upstream did not say how many. */
+  /** Remaining bytes. NaN if the upstream sent no length. */
   #left = Number.NaN;
-  /** The end of the body, while it waits for the audit log. */
+  /** Held back until the audit outcome is durable. */
   #last: Buffer | undefined;
 
   constructor(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, deps: ForwardDeps) {
@@ -128,7 +121,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     };
   }
 
-  /** @throws {DomainError} if the caller has its share open, or if no upstream takes the call. */
+  /** @throws {DomainError} if the caller has too many open calls, or no upstream is available. */
   begin(): void {
     const { totalTimeoutMs, bodyLimitBytes, limitKinds, maxOpenPerCaller: max } = this.#route;
     const callers = callersOf(this.#request);
@@ -146,11 +139,10 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#upstream.dispatch(this.#options, this);
   }
 
-  /** Routes whose streams may be silent for longer than connections of clients. */
   #allowSilence(): void {
     const silentMs = Math.max(this.#route.idleTimeoutMs, this.#route.headersTimeoutMs) + SILENCE_MARGIN_MS;
     const { socket } = this.#reply.raw;
-    // Node takes its own time-out again with the connection's next request.
+    // Node resets the time-out with the next request.
     if (socket !== null && (socket.timeout ?? 0) > 0 && silentMs > (socket.timeout ?? 0)) {
       socket.setTimeout(silentMs);
     }
@@ -188,7 +180,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
   fail(error: DomainError): void {
     const { raw } = this.#reply;
     if (this.#upstream !== undefined) this.#stop(error);
-    // The upstream is done; the client has not taken all of it.
+    // The upstream has finished, but the client has not read everything.
     else if (this.#hasBegun && !raw.writableFinished) raw.destroy();
   }
 
@@ -265,7 +257,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     if (!isOurs && this.#mayRepeat && isClosedBeforeAnswer(thrown) && this.#repeat()) return;
     this.#leave(isOurs ? "abandoned" : "failed", failure.isUnsent);
     if (this.#hasBegun) {
-      // What was ended was complete.
+      // An ended response was complete.
       if (!this.#reply.raw.writableEnded) this.#breakOff();
       return;
     }
@@ -274,7 +266,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#reply.send(this.#failure ?? failure.error);
   }
 
-  /** The client has a part of the answer. Where it was this gateway that ended the call, nobody saw how it would have. */
+  /** If the gateway ended the response, its effect is unknown. */
   #breakOff(): void {
     if (this.#failure instanceof DomainError) {
       this.#request.isEffectUncertain = true;
@@ -283,14 +275,13 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#reply.raw.destroy();
   }
 
-  /** Nothing was sent yet: the next upstream may do it. */
   #tryNext(): boolean {
     if (this.#triesLeft === 0) return false;
     this.#triesLeft -= 1;
     return this.#sendAgain("failed", this.#upstream);
   }
 
-  /** The upstream closed a connection that it had kept, perhaps without having read the call: that says nothing of it. */
+  /** The upstream closed a kept-alive connection, which does not indicate a failure. */
   #repeat(): boolean {
     this.#mayRepeat = false;
     return this.#sendAgain("abandoned");
@@ -312,12 +303,12 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#upstream?.leave(end, end === "failed" && !isUnsent ? breakerCaller(this.#request) : undefined);
     this.#upstream = undefined;
     clearTimeout(this.#total);
-    // Otherwise the client is still to take the answer.
+    // Otherwise the client still reads the response.
     if (this.isGone) this.#deps.exchanges.leave(this);
   }
 }
 
-/** The last of a body: with the headers in one write, if there was nothing before. */
+/** Sends unsent headers in the same write. */
 function endWith(raw: ServerResponse, chunk: Buffer): void {
   if (chunk.length <= MAX_COPIED_BYTES) raw.end(chunk.toString("latin1"), "latin1");
   else raw.end(chunk);

@@ -8,27 +8,21 @@ import { clientIp } from "../edge/caller.ts";
 import { type Share, ShareCounts } from "../limits/share-counts.ts";
 
 const SWEEP_MS = 1_000;
-/** Clients renew their token while calls are under way: one that waits for its answer may outlive its token this long. */
+/** A waiting call may outlive its token this long, because clients renew tokens during calls. */
 const MAY_OUTLIVE_TOKEN_MS = 10_000;
-/**
- * Tokens that token-service is asked about at the same time, while the stream of revocations is away. Half of what a
- * verifier asks at once: the other half is for new calls.
- */
+/** Half of a verifier's concurrent requests to token-service. The other half is for new calls. */
 const MAX_ASKED_AT_ONCE = 500;
 
-/** A call or a WebSocket between a client and an upstream. */
 export interface OpenExchange {
-  /** Empty on public routes: there is nothing to check again. */
+  /** Empty on public routes. */
   readonly accessToken: string;
-  /** When its request began, by `performance.now()`. */
+  /** Milliseconds of `performance.now()`. */
   readonly startedMs: number;
-  /** Whether the upstream has not begun to answer. */
+  /** The upstream has not begun to answer. */
   readonly isWaiting: boolean;
-  /** Whether the client's connection has ended. Node does not tell a response that waits for an earlier one of it. */
+  /** The sweep polls it, because Node does not notify a response that waits for an earlier one. */
   readonly isGone: boolean;
-  /** The client has gone. */
   abandon(): void;
-  /** Answers with the error, or breaks off the answer that has begun. */
   fail(error: DomainError): void;
 }
 
@@ -38,25 +32,19 @@ export interface OpenExchangesOptions {
   metrics: Metrics;
 }
 
-/** The user who calls; the networks of the client's address where nobody is known. */
 export function callersOf(request: FastifyRequest): readonly Network[] {
   const { principal } = request;
   return principal === null ? networksOf(clientIp(request)) : [{ name: principal.userId, times: 1 }];
 }
 
-/**
- * Everything that is open between clients and upstreams. Once a second each access token is verified again, from
- * memory like that of any call: what was revoked, has expired or cannot be known ends. And no caller has more than its
- * share open.
- */
+/** Verifies tokens every second. An exchange ends when its token is revoked, expired or unverifiable. */
 export class OpenExchanges {
   readonly #verifier: Pick<TokenVerifier, "verify">;
   readonly #logger: Logger;
-  /** With the function that releases its place. */
   readonly #open = new Map<OpenExchange, () => void>();
   /**
-   * Exchanges that were failed and are not closed yet, with the reason. Each sweep fails them again: an answer that was
-   * complete at the first time, but not yet taken by its client, is only broken off by the next.
+   * Failed exchanges that are still open. Each sweep fails them again, because the first attempt does not abort a
+   * complete but unread response.
    */
   readonly #ended = new WeakMap<OpenExchange, DomainError>();
   readonly #shares = new ShareCounts();
@@ -80,16 +68,12 @@ export class OpenExchanges {
     );
   }
 
-  /**
-   * Takes one of the caller's places. `leave` releases it.
-   *
-   * @throws {DomainError} `too_many_requests`.
-   */
+  /** Takes a place, which `leave` releases. @throws {DomainError} `too_many_requests`. */
   enter(exchange: OpenExchange, share: Share): void {
     this.#open.set(exchange, this.#shares.enter(share));
   }
 
-  /** Gives the place back. May be called again. */
+  /** Idempotent. */
   leave(exchange: OpenExchange): void {
     this.#open.get(exchange)?.();
     this.#open.delete(exchange);
@@ -99,10 +83,7 @@ export class OpenExchanges {
     clearInterval(this.#timer);
   }
 
-  /**
-   * Sweeps do not overlap. Never rejects: an exchange that throws is tried again by the next sweep, and a sweep logs all its
-   * failures in one line.
-   */
+  /** Never rejects. Failed exchanges are retried by the next sweep. */
   async #sweep(): Promise<void> {
     if (this.#isSweeping) return;
     this.#isSweeping = true;
@@ -133,7 +114,7 @@ export class OpenExchanges {
     else if (exchange.accessToken !== "") this.#check(exchange, asked, failures);
   }
 
-  /** A verification that needs token-service is added to `asked` until it settles. It never rejects. */
+  /** A remote verification stays in `asked` until it settles. It never rejects. */
   #check(exchange: OpenExchange, asked: Set<Promise<void>>, failures: unknown[]): void {
     const verdict = this.#verify(exchange.accessToken);
     if (!(verdict instanceof Promise)) {
@@ -147,7 +128,7 @@ export class OpenExchanges {
     asked.add(answered);
   }
 
-  /** What cannot be known is not allowed, here as everywhere. */
+  /** A token of unknown state is refused. */
   #verify(accessToken: string): Verification | DomainError | Promise<Verification | DomainError> {
     const unknown = (cause: unknown) => new DomainError("service_unavailable", undefined, { cause });
     try {
@@ -171,7 +152,7 @@ export class OpenExchanges {
   }
 
   #end(exchange: OpenExchange, error: DomainError): void {
-    // It may have ended while its token was asked for.
+    // It may have ended during the verification.
     if (!this.#open.has(exchange)) return;
     this.#ended.set(exchange, error);
     this.#countEnd(error.code);

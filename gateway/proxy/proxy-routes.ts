@@ -4,17 +4,14 @@ import type { GatewayApp } from "../edge/request-state.ts";
 import { type ForwardDeps, forward } from "./forward.ts";
 import type { WebSockets } from "./websocket.ts";
 
-/** What the routes file may know, and HEAD and OPTIONS, which come with them. */
+/** HEAD and OPTIONS are added to the methods of the routes file. */
 const METHODS: HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 export interface ProxyDeps extends ForwardDeps {
   webSockets: WebSockets;
 }
 
-/**
- * One route for all that the routes file forwards, which may change while requests are served: which of its routes
- * takes a request was decided by the first hook. Bodies are not read here.
- */
+/** One catch-all route, because routes change at run time. The first hook has chosen the target. */
 export function registerProxyRoutes(app: GatewayApp, deps: ProxyDeps): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _payload, done) => done(null));
@@ -24,7 +21,6 @@ export function registerProxyRoutes(app: GatewayApp, deps: ProxyDeps): void {
     config: { isProxy: true },
     handler(request, reply) {
       const { target, upgrade } = request;
-      // What has no route was answered by a hook.
       if (target === null) throw new DomainError("not_found");
       if (upgrade !== null) deps.webSockets.connect(request, reply, target, upgrade);
       else forward(request, reply, target, deps);

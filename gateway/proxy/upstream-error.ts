@@ -15,21 +15,19 @@ const NOT_SENT = new Set([
   "EHOSTUNREACH",
   "ENETUNREACH",
 ]);
-/** We used the client library wrongly. */
 const DEFECT = new Set(["UND_ERR_INVALID_ARG", "UND_ERR_NOT_SUPPORTED", "UND_ERR_INVALID_RETURN_VALUE"]);
 
-/** What a failed call to an upstream means. */
 export interface UpstreamFailure {
   error: unknown;
-  /** Whether the upstream may have done what was asked all the same. */
+  /** Whether the upstream may have executed the call. */
   isEffectUncertain: boolean;
-  /** No connection came about: another upstream may be asked. */
+  /** There was no connection, so another upstream may be tried. */
   isUnsent: boolean;
 }
 
-/** From undici's error to ours: `upstream_timeout`, `upstream_unavailable`, or what ended the request's body. */
+/** Maps undici's errors to `upstream_timeout` or `upstream_unavailable`. */
 export function upstreamFailure(thrown: unknown): UpstreamFailure {
-  // A body that grew too long: the upstream got a part of it, and the end of the connection.
+  // The request body was too large, so the upstream received an incomplete one.
   if (thrown instanceof DomainError) {
     return { error: thrown, isEffectUncertain: false, isUnsent: false };
   }
@@ -43,10 +41,9 @@ export function upstreamFailure(thrown: unknown): UpstreamFailure {
   return { error, isEffectUncertain: !isUnsent, isUnsent };
 }
 
-/** How a connection ends that the other side has closed. */
 const CLOSED = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
 
-/** Whether a kept-alive connection, over which there were answers before, was closed with the call on it. */
+/** Whether a connection with earlier responses was closed. */
 export function isClosedBeforeAnswer(thrown: unknown): boolean {
   const {
     code = "",
@@ -60,7 +57,7 @@ export function isClosedBeforeAnswer(thrown: unknown): boolean {
   return CLOSED.has(code) && (socket?.bytesRead ?? bytesRead ?? 0) > 0;
 }
 
-/** The codes of an error and of those it stands for: a name with several addresses fails with several. */
+/** An AggregateError has one error for each address of a name. */
 function codesOf(thrown: unknown): string[] {
   const { code, errors = [] } = (thrown ?? {}) as { code?: string; errors?: unknown[] };
   return [...(code === undefined ? [] : [code]), ...errors.flatMap(codesOf)];

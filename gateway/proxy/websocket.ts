@@ -23,11 +23,10 @@ export interface WebSocketDeps {
   completion: Completion;
   exchanges: OpenExchanges;
   metrics: Metrics;
-  /** Open at a time, handshakes included; one more is refused. */
   maxWebSockets: number;
 }
 
-/** Whether a request asks for a WebSocket where the routes file allows one. Other upgrades are not taken. */
+/** Other upgrades are refused. */
 export function asksForWebSocket(
   { method, headers, url = "" }: IncomingMessage,
   proxies: ProxyTable,
@@ -37,23 +36,19 @@ export function asksForWebSocket(
   return proxies.find(path)?.route.websocket === true;
 }
 
-/**
- * Sends requests for a WebSocket through the app like any other: what refuses a call refuses them in the same way.
- *
- * @returns the connection of a request that asks for one.
- */
+/** Passes upgrades through the app, so that its checks apply. */
 export function acceptUpgrades(app: GatewayApp): (request: IncomingMessage) => Upgrade | null {
   const upgrades = new WeakMap<IncomingMessage, Upgrade>();
   app.server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
     socket.on("error", () => socket.destroy());
-    // Two answers cannot share a connection: Node throws at the second one.
+    // Node throws if two responses share a connection.
     if (isAnswerOwed(socket)) {
       socket.destroy();
       return;
     }
     upgrades.set(request, { socket, head });
     const response = new ServerResponse(request);
-    // Node reads no more requests from this connection.
+    // Node reads no further requests from this connection.
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
     response.once("finish", () => socket.destroySoon());
@@ -63,7 +58,7 @@ export function acceptUpgrades(app: GatewayApp): (request: IncomingMessage) => U
   return (request) => upgrades.get(request) ?? null;
 }
 
-/** The WebSockets of this gateway. `OpenExchanges` sees to it that each ends with its access token. */
+/** `OpenExchanges` ends each WebSocket with its token. */
 export class WebSockets {
   readonly #deps: WebSocketDeps;
   readonly #open = new Set<WebSocketExchange>();
@@ -73,7 +68,6 @@ export class WebSockets {
     deps.metrics.gauge("gatehouse_websockets", "Open WebSockets.", [], (gauge) => gauge.set(this.#open.size));
   }
 
-  /** Forwards a request for a WebSocket, and then what goes over it. @throws {DomainError} */
   connect(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, upgrade: Upgrade): void {
     if (upgrade.socket.destroyed) throw new ClientGone();
     const { route } = target;
@@ -98,13 +92,12 @@ export class WebSockets {
     exchange.begin();
   }
 
-  /** Ends all: clients connect anew, elsewhere. */
+  /** Clients reconnect to another gateway. */
   close(): void {
     for (const exchange of this.#open) exchange.fail(new DomainError("service_unavailable"));
   }
 }
 
-/** A WebSocket from the request for it, on its way to an upstream, to the end of the connection. */
 class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
   readonly idleTimeoutMs = 0;
   readonly minBytesPerS = 0;
@@ -140,7 +133,6 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     request.exchange = this;
   }
 
-  /** @throws {DomainError} if no upstream takes the call. */
   begin(): void {
     const { route } = this.#target;
     try {
@@ -197,7 +189,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     this.#join(controller.rawHeaders as Buffer[], upstream);
   }
 
-  /** The upstream has answered, but opens no WebSocket. */
+  /** The upstream answered without opening a WebSocket. */
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
     if (status < 200) return;
     this.#upstream?.answered();
