@@ -1,17 +1,14 @@
 const FAILURES_TO_OPEN = 5;
-/** Of one caller. A caller may know a request that always fails. */
+/** Counted per caller, because a caller may know a request that always fails. */
 const FAILURES_THAT_COUNT = 2;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
 
 /**
- * Keeps calls from an upstream that fails. Five failures in a row open it, of which two at most of one caller; after a
- * pause one call at a time tries, and its success closes it. Each failed try doubles the pause, up to 30 s.
- *
- * Every call that was let through must end in exactly one of `succeeded`, `failed` or `abandoned`.
+ * Five failures in a row open it, of which at most two count per caller. After a pause one trial call at a time is
+ * allowed. A failed trial doubles the pause. Each admitted call must end in `succeeded`, `failed` or `abandoned`.
  */
 export class CircuitBreaker {
-  /** Whose calls failed since the last success. */
   #row: (string | undefined)[] = [];
   #pauseMs = FIRST_PAUSE_MS;
   #closedAgainMs = 0;
@@ -23,7 +20,7 @@ export class CircuitBreaker {
     return this.#isTrying ? "half-open" : "open";
   }
 
-  /** Whether a call may go. @param nowMs of a monotonic clock. */
+  /** @param nowMs of a monotonic clock. */
   letThrough(nowMs: number): boolean {
     if (!this.#isOpen) return true;
     if (this.#isTrying || nowMs < this.#closedAgainMs) return false;
@@ -39,10 +36,7 @@ export class CircuitBreaker {
     this.#pauseMs = FIRST_PAUSE_MS;
   }
 
-  /**
-   * @param nowMs of the same clock.
-   * @param caller whose call failed; undefined where it cannot be the caller's doing: then it always counts.
-   */
+  /** @param caller undefined if the caller cannot be the cause. It always counts. */
   failed(nowMs: number, caller?: string): void {
     const ofCaller = this.#row.filter((each) => each !== undefined && each === caller).length;
     if (ofCaller >= FAILURES_THAT_COUNT) {
@@ -51,7 +45,7 @@ export class CircuitBreaker {
     }
     if (this.#row.length < FAILURES_TO_OPEN) this.#row.push(caller);
     if (this.#isOpen) {
-      // What was under way when it opened says nothing new.
+      // Calls that started before it opened give no new information.
       if (!this.#isTrying) return;
       this.#isTrying = false;
       this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
@@ -60,7 +54,6 @@ export class CircuitBreaker {
     this.#closedAgainMs = nowMs + this.#pauseMs;
   }
 
-  /** The call ended without telling anything of the upstream. */
   abandoned(): void {
     this.#isTrying = false;
   }

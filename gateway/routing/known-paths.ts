@@ -1,13 +1,11 @@
-/** Which methods the paths of this gateway have: for 405 and `Allow`. */
 export interface KnownPaths {
   add(pattern: string, methods: readonly string[]): void;
-  /** The methods of a path, sorted, as for `Allow`; empty if there is no such path. */
+  /** Sorted. Empty for an unknown path. */
   methodsOf(path: string): string[];
-  /** Whether a pattern without `:name` or `*` is this path. */
   isLiteral(path: string): boolean;
 }
 
-/** Patterns as in the routes: segments, `:name` for any one segment, a last `*` for the rest. */
+/** Patterns contain segments, `:name` for one segment, and a final `*` for the rest. */
 export function createKnownPaths(): KnownPaths {
   const patterns: { segments: string[]; methods: readonly string[] }[] = [];
   const literal = (path: string) => patterns.filter(({ segments }) => segments.join("/") === decoded(path));
@@ -17,7 +15,7 @@ export function createKnownPaths(): KnownPaths {
     methodsOf(path) {
       const segments = decoded(path).split("/");
       const exact = literal(path);
-      // A path of its own is not what a pattern stands for that it happens to fit into: `/auth/login` is no provider.
+      // A literal path takes precedence: `/auth/login` is not a provider.
       const matching =
         exact.length > 0 ? exact : patterns.filter((pattern) => matches(pattern.segments, segments));
       return [...new Set(matching.flatMap(({ methods }) => methods))].sort();
@@ -36,7 +34,7 @@ function matches(pattern: readonly string[], segments: readonly string[]): boole
   );
 }
 
-/** As the router sees the path. Broken escapes do not get here: the guard refuses them. */
+/** Decodes as the router does. The guard refuses broken escapes. */
 function decoded(path: string): string {
   try {
     return decodeURIComponent(path);

@@ -5,48 +5,39 @@ import { type LimitScope, limitFrom } from "../limits/bucket.ts";
 import type { RequestPolicy } from "./route-policy.ts";
 import { Upstream } from "./upstream.ts";
 
-/** Every path is version 1, with or without saying so. */
+/** Paths without a version mean version 1. */
 export const VERSION_PREFIXES = ["", "/v1"] as const;
-/** Longer than a call may be on its way from the choice of its route to its upstream. */
+/** Longer than a call needs from the choice of its route to its upstream. */
 const RETIREMENT_MS = 30_000;
 const STATE_VALUES = { closed: 0, "half-open": 1, open: 2 } as const;
 
-/** A route of the file with its connections. */
 export interface ProxyRoute extends UpstreamRoute {
   origins: readonly Upstream[];
-  /** For `Allow`, sorted. */
   allow: readonly string[];
   allowedOriginSet: ReadonlySet<string>;
-  /** Lower case. */
   allowedHeaderSet: ReadonlySet<string>;
-  /** What its calls are counted as. */
   limitKinds: Readonly<Record<Exclude<LimitScope, "device">, string>>;
-  /** Its rate limits, computed once. */
   limits: { address: Limit; user: Limit; total: Limit | undefined };
-  /** What its open WebSockets are counted as. */
   webSocketKind: string;
-  /** Whose turn it is. */
+  /** Round-robin index. */
   turn: number;
 }
 
-/** A route as one path sees it. */
 export interface ProxyTarget {
   route: ProxyRoute;
-  /** The path prefix of the version, which the upstream does not know. */
   version: string;
-  /** Policies by method, for the prefix itself and for what is below it. */
+  /** Policies by method, for the prefix and for paths below it. */
   exact: ReadonlyMap<string, RequestPolicy>;
   below: ReadonlyMap<string, RequestPolicy>;
 }
 
 interface Table {
-  /** Characters of the longest key of `targets`. */
   longest: number;
   targets: ReadonlyMap<string, ProxyTarget>;
   upstreams: ReadonlyMap<string, Upstream>;
 }
 
-/** Which upstream a path goes to. Replaced as a whole while requests are served; each keeps the route it began with. */
+/** Replaced as a whole, while requests keep their route. */
 export class ProxyTable {
   #table: Table = { longest: 0, targets: new Map(), upstreams: new Map() };
   readonly #retired = new Map<Upstream, NodeJS.Timeout>();
@@ -66,7 +57,7 @@ export class ProxyTable {
     );
   }
 
-  /** @param path as it came, without the query. It is not decoded: what is forwarded is the text itself. */
+  /** @param path without the query, not decoded, because the raw text is forwarded. */
   find(path: string): ProxyTarget | undefined {
     const { targets, longest } = this.#table;
     for (let end = path.indexOf("/", 1); end !== -1 && end <= longest; end = path.indexOf("/", end + 1)) {
@@ -76,7 +67,7 @@ export class ProxyTable {
     return targets.get(path);
   }
 
-  /** New requests take these routes. Connections to upstreams that stay are kept. */
+  /** Connections to remaining upstreams are kept. */
   replace(routes: readonly UpstreamRoute[]): void {
     const before = this.#table.upstreams;
     const upstreams = new Map<string, Upstream>();
@@ -115,10 +106,10 @@ export class ProxyTable {
   }
 }
 
-/** What a path has below the prefix of its route, decoded: `7` of `/v1/payments/7?x=1`. */
+/** The decoded path below the prefix: `7` of `/v1/payments/7?x=1`. */
 export function pathBelow({ route, version }: ProxyTarget, url: string): string {
   const [path = ""] = url.split("?", 1);
-  // Broken escapes do not get here: the guard refuses them; bytes that are no UTF-8 do.
+  // The guard refuses broken escapes, but not invalid UTF-8.
   const below = path.slice(version.length + route.prefix.length + 1);
   try {
     return decodeURIComponent(below);

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { ErrorCode } from "../../service-kit/errors.ts";
 
-/** The document's chapters, in its order, and what each says first. */
 export const TAGS = {
   Accounts: "Register, prove an address, change or delete an account.",
   Logins: "Log in, refresh, log out; the sessions of a user.",
@@ -13,35 +12,29 @@ export const TAGS = {
   "This document": "The API's description itself.",
 } as const;
 
-/** A successful answer. */
 export interface Answer {
   description: string;
-  /** Schemas by media type, as strict as what is sent. Absent: the answer has no body. */
+  /** Schemas by media type, as strict as the response. */
   content?: Readonly<Record<string, z.ZodType>>;
-  /** What it says in headers beside those of every answer, by name. */
   headers?: Readonly<Record<string, string>>;
 }
 
-/** What the OpenAPI document cannot read from a route's policy and its schemas. */
 export interface RouteDocs {
-  /** Unique; generated clients name their functions so. */
+  /** Unique. Generated clients use it as function name. */
   operationId: string;
   tag: keyof typeof TAGS;
   summary: string;
   description?: string;
-  /** By HTTP status. */
   answers: Readonly<Record<number, Answer>>;
-  /** Failures beyond those that follow from the route's policy: see `openapi-failures.ts`. */
+  /** Errors beyond those of the policy. See `openapi-failures.ts`. */
   codes?: readonly ErrorCode[];
-  /** Media types of the request body; JSON unless it says otherwise. */
+  /** Defaults to JSON. */
   bodyTypes?: readonly string[];
-  /** What a browser has to bring in cookies, by name. */
   cookies?: Readonly<Record<string, string>>;
-  /** Request headers that a client may send, by name. */
   headers?: Readonly<Record<string, string>>;
-  /** A public route that takes an access token where one comes along. */
+  /** A public route that accepts an optional access token. */
   takesSession?: boolean;
-  /** Callers prove themselves as services, by HTTP Basic. */
+  /** Callers authenticate as services with HTTP Basic. */
   isForClients?: boolean;
 }
 
@@ -49,7 +42,6 @@ export const JSON_TYPE = "application/json";
 export const FORM_TYPE = "application/x-www-form-urlencoded";
 export const HTML_TYPE = "text/html";
 
-/** A success in our envelope. @param data what is in it. */
 export function enveloped(data: z.ZodType): z.ZodType {
   return z.strictObject({
     success: z.literal(true),
@@ -58,7 +50,6 @@ export function enveloped(data: z.ZodType): z.ZodType {
   });
 }
 
-/** A success in JSON. @param data what is in the envelope. @param headers what the answer says in headers, by name. */
 export function answer(
   description: string,
   data: z.ZodType = z.strictObject({}),
@@ -67,12 +58,10 @@ export function answer(
   return { description, content: { [JSON_TYPE]: enveloped(data) }, headers };
 }
 
-/** The answers of a route whose only success is 200 in JSON. */
 export function answersWith(...success: Parameters<typeof answer>): RouteDocs["answers"] {
   return { 200: answer(...success) };
 }
 
-/** Of what a client may keep. */
 export const CACHE_HEADERS = {
   ETag: "Its version; `If-None-Match` asks for another one.",
   "Cache-Control": "How long it may be kept.",

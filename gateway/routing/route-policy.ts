@@ -2,23 +2,18 @@ import type { RouteOptions } from "fastify";
 import type { RouteAuth } from "../../token-client/route-auth.ts";
 import type { LimitClass } from "../limits/limit-class.ts";
 
-/** What a route of our own says about its calls. */
 export interface RoutePolicy {
-  /** Who may call. */
   auth: RouteAuth;
-  /** What its calls are counted with. */
   limitClass: LimitClass;
-  /** What a call does, for the audit log: `auth.login`. Required where the method changes something. */
+  /** Audit action, for example `auth.login`. Required for mutating methods. */
   action?: string;
-  /** Whether a refresh token in the body may prove who calls; the route looks at it. */
+  /** The route accepts a refresh token in the body instead. */
   orRefreshToken?: boolean;
-  /** Whether a call changes something although its method does not say so. */
+  /** The call has an audited effect although its method does not show it. */
   hasEffect?: boolean;
 }
 
-/** What is asked of a request, once its route is known. */
 export interface RequestPolicy extends Omit<RoutePolicy, "limitClass"> {
-  /** The route as logs, metrics and the audit log call it. */
   pattern: string;
 }
 
@@ -28,15 +23,12 @@ export function isMutating(method: string): boolean {
   return MUTATING.has(method);
 }
 
-/**
- * An `onRoute` hook: a route that does not say who may call it and what its calls are counted with, or that changes things
- * without a name for the audit log, stops the start.
- */
+/** @throws at start if a route lacks `auth` or `limitClass`, or mutates without `action`. */
 export function assertRoutePolicy(route: RouteOptions): void {
   const methods = [route.method].flat();
   const name = `${methods.join(",")} ${route.url}`;
   const { auth, action, limitClass, isProxy } = route.config ?? {};
-  // The routes file was checked when it was read.
+  // The routes file is validated when it is read.
   if (isProxy) return;
   if (auth === undefined) throw new Error(`${name} does not say who may call it (config.auth)`);
   if (typeof auth === "object" && auth.roles.length === 0) throw new Error(`${name} lets no role in`);

@@ -1,14 +1,12 @@
 import { buildConnector, type Dispatcher, Pool } from "undici";
 import { CircuitBreaker } from "./circuit-breaker.ts";
 
-/** Calls to one upstream at a time. There is no queue behind it. */
+/** There is no queue. */
 const MAX_OPEN_CALLS = 1_024;
 const MAX_RESPONSE_HEADERS_BYTES = 16_384;
 
-/** How a call to an upstream ended, as far as it tells something of the upstream. */
 export type CallEnd = "answered" | "failed" | "abandoned";
 
-/** One origin behind the gateway: its connections, and whether it is worth asking. */
 export class Upstream {
   readonly origin: string;
   readonly #pool: Pool;
@@ -37,19 +35,18 @@ export class Upstream {
     return MAX_OPEN_CALLS - this.#openCalls;
   }
 
-  /** Takes a place for a call, to be given back by `leave`; false if there is none, or while the upstream fails. */
+  /** False if full or open. */
   enter(nowMs: number): boolean {
     if (this.isFull || !this.#breaker.letThrough(nowMs)) return false;
     this.#openCalls += 1;
     return true;
   }
 
-  /** The upstream began to answer: it is well. */
   answered(): void {
     this.#breaker.succeeded();
   }
 
-  /** @param caller whose call it was; undefined if no connection came about, which is nobody's doing. */
+  /** @param caller undefined if there was no connection, so the caller cannot be the cause. */
   leave(end: CallEnd, caller?: string): void {
     this.#openCalls -= 1;
     if (end === "failed") this.#breaker.failed(performance.now(), caller);
@@ -60,19 +57,18 @@ export class Upstream {
     this.#pool.dispatch(options, handler);
   }
 
-  /** Lets open calls end. */
   close(): Promise<void> {
     return this.#pool.close();
   }
 }
 
-/** Errors of a connection say how much had been read from it: undici does so for some of them only. */
+/** Adds `bytesRead` to connection errors, which undici does for some only. */
 function connectorWithin(timeoutMs: number): buildConnector.connector {
   const connect = buildConnector({ timeout: timeoutMs });
   return (options, callback) =>
     connect(options, (...result) => {
       const [, socket] = result;
-      // Before undici's own listener, which passes the error on.
+      // Runs before undici's listener, which passes the error on.
       socket?.on("error", (error) => Object.assign(error, { bytesRead: socket.bytesRead }));
       callback(...result);
     });

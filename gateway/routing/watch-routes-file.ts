@@ -9,7 +9,6 @@ const LOOK_EVERY_MS = 2_000;
 
 export interface RoutesWatchOptions {
   path: string;
-  /** What it said when it was read last. */
   text: string;
   proxies: Pick<ProxyTable, "replace">;
   logger: Logger;
@@ -18,8 +17,7 @@ export interface RoutesWatchOptions {
 }
 
 /**
- * Takes the routes file again when it says something else. It is read as a whole, every two seconds: a mounted
- * ConfigMap changes by a link, of which not every kind of watching tells. A file that cannot be used changes nothing.
+ * Polls the file, because a mounted ConfigMap changes by a link, which watchers may miss. Invalid files are ignored.
  */
 export function watchRoutesFile(options: RoutesWatchOptions): Repetition {
   const { path, proxies, logger } = options;
