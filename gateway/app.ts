@@ -40,7 +40,6 @@ import { type IntrospectionDeps, registerIntrospectionRoutes } from "./services/
 import type { JwksCache } from "./services/jwks-cache.ts";
 import { registerJwksRoute } from "./services/jwks-route.ts";
 
-/** What the gateway is made of. */
 export interface GatewayDeps
   extends Omit<Backends, "tokens">,
     Pick<IntrospectionDeps, "introspectionClients">,
@@ -50,9 +49,8 @@ export interface GatewayDeps
   jwks: Pick<JwksCache, "get">;
   verifier: TokenVerifier;
   noteReading: NoteReading;
-  /** Open WebSockets at a time. */
   maxWebSockets: number;
-  /** Whether the process is in its drain delay, about to stop. */
+  /** Whether the process is in its drain delay. */
   isDraining: () => boolean;
   isTrustedProxy: IsTrustedProxy;
   logger: Logger;
@@ -60,10 +58,8 @@ export interface GatewayDeps
 
 const BODY_LIMIT_BYTES = 16 * 1024;
 /**
- * The gateway's HTTP side, not yet listening. A request passes: guard, rate limits, authentication and permission,
- * validation, audit intent, handler; and leaves through `error-handler.ts` if one of them refuses.
- *
- * @throws if a route does not say who may call it and what its calls are counted with, or lacks the name its audit entries need.
+ * Builds the gateway's HTTP app. Order: guard, rate limits, authentication, validation, audit intent, handler.
+ * @throws if a route lacks `auth` or `limitClass`, or mutates without `action`.
  */
 export function buildApp(deps: GatewayDeps): GatewayApp {
   const handleError = createErrorHandler(deps.logger);
@@ -74,9 +70,9 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     genReqId: (request) => requestIdOf(request, deps.isTrustedProxy),
     trustProxy: deps.isTrustedProxy,
     bodyLimit: BODY_LIMIT_BYTES,
-    // A child for each request would only repeat the request's id.
+    // A child logger would only repeat the request id.
     childLoggerFactory: (logger) => logger,
-    // While closing, what is already on an open connection is still served, with `Connection: close`.
+    // While closing, requests on open connections are still served with `Connection: close`.
     return503OnClosing: false,
     serverFactory: (serve) =>
       createHttpServer(
@@ -86,7 +82,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
         () => deps.isDraining(),
       ),
     frameworkErrors: (error, request, reply) => {
-      // It has passed no guard: what follows on its connection may not be what it seems.
+      // The request has passed no guard, so its connection is not trusted.
       ending.add(request.raw.socket);
       handleError(error, request, reply.header("connection", "close"));
     },
@@ -95,7 +91,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
   const paths = createKnownPaths();
 
   app.removeAllContentTypeParsers();
-  // Schemas are checked by `validateRequest`, all parts of a request together.
+  // `validateRequest` checks all parts together.
   app.setValidatorCompiler(() => (value) => ({ value }));
   app.setErrorHandler(handleError);
   const notFound = createNotFoundHandler(paths);

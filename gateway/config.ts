@@ -19,7 +19,7 @@ import { parseIntrospectionClients } from "./services/introspection-clients.ts";
 
 const HOST = /^(?:\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::\d{1,5})?$/;
 
-/** `host[:port]`, comma-separated, as clients write them into `Host`: without the scheme's default port. */
+/** Comma-separated `host[:port]` as in `Host`, without the scheme's default port. */
 const hostListSchema = z.string().transform((text, context) => {
   const hosts = splitList(text.toLowerCase());
   for (const host of hosts) {
@@ -32,7 +32,7 @@ const hostListSchema = z.string().transform((text, context) => {
 
 const TOO_WIDE_OR_MALFORMED = "must be a comma list of CIDR networks, none wider than /8 (IPv6: /16)";
 
-/** Networks as CIDR (`10.0.0.0/8`) or single addresses, comma-separated. */
+/** Comma-separated CIDR networks or addresses. */
 const networkListSchema = z.string().transform((text, context) => {
   const networks = new BlockList();
   for (const entry of splitList(text)) {
@@ -64,10 +64,10 @@ function addNetwork(networks: BlockList, entry: string): boolean {
 
 const MIN_IPV4_PREFIX = 8;
 const MIN_IPV6_PREFIX = 16;
-/** Of an IPv4 /8 within `::ffff:0:0/96`. */
+/** An IPv4 /8 within `::ffff:0:0/96`. */
 const MIN_MAPPED_PREFIX = 96 + MIN_IPV4_PREFIX;
 
-/** Whether a network holds so much of the internet that whoever calls would be believed. */
+/** A wide network would trust most of the internet. */
 function isTooWide(address: string, prefix: number): boolean {
   if (isIP(address) === 4) return prefix < MIN_IPV4_PREFIX;
   const network = new BlockList();
@@ -78,7 +78,7 @@ function isTooWide(address: string, prefix: number): boolean {
   return prefix < (holdsMapped ? MIN_MAPPED_PREFIX : MIN_IPV6_PREFIX);
 }
 
-/** Origins as browsers send them, comma-separated. */
+/** Comma-separated. */
 const originListSchema = z.string().transform((text, context) => {
   const origins = splitList(text);
   for (const origin of origins) {
@@ -89,7 +89,7 @@ const originListSchema = z.string().transform((text, context) => {
   return new Set(origins);
 });
 
-/** What a file says. What is wrong with it is a problem of the variable. */
+/** Parse errors are reported for the variable. */
 function fileSchema<T>(read: (text: string, path: string) => T) {
   return readableFileSchema.transform((path, context) => {
     try {
@@ -102,43 +102,42 @@ function fileSchema<T>(read: (text: string, path: string) => T) {
   });
 }
 
-/** Everything the gateway reads from its environment. */
 export const configSchema = z
   .object({
     ...processConfig,
     ...tlsConfig,
     ...spoolConfig,
-    /** HTTP for clients. TLS ends at the balancer in front. */
+    /** HTTP for clients. The balancer in front terminates TLS. */
     LISTEN_ADDRESS: addressSchema,
     IDENTITY_SERVICE_ADDRESS: addressSchema,
     TOKEN_SERVICE_ADDRESS: addressSchema,
     AUDIT_SERVICE_ADDRESS: addressSchema,
-    /** YAML: the upstream APIs and who may call them. */
-    // With its path, because it is read again when it changes.
+    /** YAML: upstream APIs and their access rules. */
+    // The path is kept, because the file is read again when it changes.
     ROUTES_FILE: fileSchema((text, path) => ({ path, text, routes: parseRoutesFile(text) })),
-    /** YAML or JSON: the services that may introspect tokens (RFC 7662). Unset: nobody, the path is 404. */
+    /** YAML or JSON: services that may introspect tokens (RFC 7662). Without it the path is 404. */
     INTROSPECTION_CLIENTS_FILE: fileSchema(parseIntrospectionClients).optional(),
-    /** How tokens come back from a login at an identity provider. `query` is unsafe: docs/providers.md says why. */
+    /** How tokens return from a provider login. `query` is unsafe, see docs/providers.md. */
     OAUTH_TOKEN_DELIVERY: z.enum(TOKEN_DELIVERIES).default("fragment"),
-    /** The names this gateway serves; a request with another `Host` is misdirected. */
+    /** Requests with another `Host` are refused. */
     ALLOWED_HOSTS: hostListSchema,
-    /** Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed. None unless told. */
+    /** Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are trusted. Defaults to none. */
     TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
-    /** Open client connections; more are closed at once. */
+    /** Further client connections are closed at once. */
     MAX_CONNECTIONS: integerSchema(1, 100_000).default(10_000),
-    /** Of these, of one client network (IPv4 address or IPv6 /64); trusted proxies have no limit of their own. */
+    /** Limit per IPv4 address or IPv6 /64. Trusted proxies are exempt. */
     MAX_CONNECTIONS_PER_ADDRESS: integerSchema(1, 100_000).default(1_000),
-    /** Open WebSockets; one more is answered 503. */
+    /** Further WebSockets are answered with 503. */
     MAX_WEBSOCKETS: integerSchema(0, 100_000).default(1_000),
-    /** Verified tokens kept in memory, about 1 KiB each; one that is not among them is a call to token-service. */
+    /** Size of the token cache, about 1 KiB each. A miss calls token-service. */
     VERIFIED_TOKENS_MAX: integerSchema(1, 5_000_000).default(50_000),
-    /** Web pages whose scripts may call the gateway's own paths, as origins. For proxied paths: the routes file. */
+    /** Origins whose scripts may call own paths. The routes file covers proxied paths. */
     ALLOWED_ORIGINS: originListSchema.optional(),
-    /** REDIS_URL lets gateways count calls together. Unset: each for itself, with its share of the limits. */
+    /** REDIS_URL enables shared rate limits. Without it each gateway applies its share. */
     ...redisConfig,
-    /** Gateways: each gets its share of the rate limits while they cannot count together. */
+    /** Number of gateways, for the share of each without Redis. */
     RATE_LIMIT_REPLICAS: integerSchema(1, 1_000).default(1),
-    /** Changes to the rate limits of the gateway's own paths. For proxied paths: the routes file. */
+    /** Overrides for own paths. The routes file covers proxied paths. */
     RATE_LIMITS: limitClassesSchema.optional(),
   })
   .superRefine((config, context) => {

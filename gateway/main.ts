@@ -20,7 +20,7 @@ import { ProxyTable } from "./routing/proxy-table.ts";
 import { watchRoutesFile } from "./routing/watch-routes-file.ts";
 import { createJwksCache } from "./services/jwks-cache.ts";
 
-/** Time to close the rest after the audit recorder. The recorder has all other time: its spool may have no other sender. */
+/** Reserved after the audit recorder, which gets all other time: its spool may have no other sender. */
 const CLOSE_RESERVE_MS = 1_000;
 
 const config = loadConfig(configSchema, process.env);
@@ -30,11 +30,11 @@ const { logger, metrics, lifecycle, certificate } = await startProcess("gateway"
 });
 const { IDENTITY_SERVICE_ADDRESS, TOKEN_SERVICE_ADDRESS, AUDIT_SERVICE_ADDRESS } = config;
 
-// What is started first is stopped last: the recorder outlives the requests it has to record.
+// Started first and stopped last, because it records the other parts' requests.
 const spool = await openConfiguredSpool(config, logger, metrics);
 const recorder = createAuditRecorder({ address: AUDIT_SERVICE_ADDRESS, certificate, spool, logger, metrics });
 lifecycle.onStop("audit recorder", () => recorder.close(lifecycle.remainingStopMs - CLOSE_RESERVE_MS));
-// Each replica has a spool of its own. Without one, audit-service away is told by calls.
+// Each replica has its own spool. Without one, calls report an unavailable audit-service.
 if (spool !== undefined) lifecycle.addReadinessCheck("audit spool", () => recorder.assertReady());
 const { backends, close: closeBackends } = openBackends(
   { identity: IDENTITY_SERVICE_ADDRESS, token: TOKEN_SERVICE_ADDRESS, audit: AUDIT_SERVICE_ADDRESS },
@@ -129,7 +129,7 @@ metrics.gauge("gatehouse_http_connections", "Open connections of clients.", [], 
 });
 await app.listen(splitAddress(config.LISTEN_ADDRESS));
 lifecycle.onStop("HTTP server", async () => {
-  // Open requests may end; what has not ended in time is cut off.
+  // Open requests may end within the grace period.
   const cut = new AbortController();
   const cutOff = sleep(config.SHUTDOWN_GRACE_MS, undefined, { signal: cut.signal, ref: false }).then(
     () => app.server.closeAllConnections(),

@@ -1,7 +1,6 @@
 /**
- * A readiness check that holds for good once it was passed. What a process has to learn before it can serve is a reason to
- * send its calls elsewhere; a service that all replicas need is none: they would be unready together, and nobody would be
- * left to answer. Their calls say 503 by themselves.
+ * Passes for good after its first success. A shared dependency must not make all replicas unready at once. Their calls
+ * answer 503.
  */
 export function oncePassed(check: () => void): () => void {
   let hasPassed = false;
