@@ -1,29 +1,34 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { join } from "node:path";
 import Provider, { interactionPolicy } from "oidc-provider";
-import { z } from "zod";
-import { loginPage, PAGE_HEADERS, signedInPage } from "./demo-pages.ts";
-import { DEMO_USERS, demoUserOf } from "./demo-users.ts";
 
 /**
  * The identity provider of a local Gatehouse: a real one (npm `oidc-provider`), with two users and without passwords. A
- * process of its own, on loopback. It also has the page on which a browser lands afterwards.
+ * process of its own, on loopback. It also has the page on which a browser lands after a login.
  */
-const {
-  DEMO_PROVIDER_PORT: port,
-  CLIENT_SECRET_FILE,
-  GATEWAY_URL,
-} = z
-  .object({
-    DEMO_PROVIDER_PORT: z.coerce.number().int(),
-    CLIENT_SECRET_FILE: z.string().min(1),
-    GATEWAY_URL: z.url(),
-  })
-  .parse(process.env);
+const { DEMO_PROVIDER_PORT, CLIENT_SECRET_FILE = "", GATEWAY_URL = "" } = process.env;
 
-const issuer = `http://127.0.0.1:${port}`;
-const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+/** Their claims, by `sub`. `login.html` has a button for each. */
+const USERS = new Map([
+  [
+    "grace",
+    { email: "grace@demo.example", email_verified: true, given_name: "Grace", family_name: "Hopper" },
+  ],
+  ["alan", { email: "alan@demo.example", email_verified: false, given_name: "Alan", family_name: "Turing" }],
+]);
+
+const PAGE_HEADERS = {
+  "content-type": "text/html; charset=utf-8",
+  "cache-control": "no-store",
+  "referrer-policy": "no-referrer",
+  "content-security-policy":
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'",
+};
+const page = (name: string) => readFileSync(join(import.meta.dirname, name), "utf8");
+const loginPage = page("login.html");
+const signedInPage = page("signed-in.html").replaceAll("{{gateway}}", GATEWAY_URL);
 
 /** Asked at each login, so that one can be one user and then the other. */
 const policy = interactionPolicy.base();
@@ -33,7 +38,10 @@ policy
     new interactionPolicy.Check("who", "Who are you?", ({ oidc }) => oidc.result?.login === undefined),
   );
 
-const provider = new Provider(issuer, {
+// New at each start: as for any provider, keys that change are picked up.
+const key = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" });
+
+const provider = new Provider(`http://127.0.0.1:${DEMO_PROVIDER_PORT}`, {
   clients: [
     {
       client_id: "gatehouse",
@@ -42,69 +50,51 @@ const provider = new Provider(issuer, {
       id_token_signed_response_alg: "ES256",
     },
   ],
-  // New at each start: as for any provider, keys that change are picked up.
-  jwks: {
-    keys: [{ ...privateKey.export({ format: "jwk" }), use: "sig", alg: "ES256", kid: `demo-${Date.now()}` }],
-  },
+  jwks: { keys: [{ ...key, use: "sig", alg: "ES256", kid: `demo-${Date.now()}` }] },
   cookies: { keys: [randomBytes(32).toString("base64url")] },
   claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["given_name", "family_name"] },
   features: { devInteractions: { enabled: false } },
   pkce: { required: () => true },
-  interactions: { policy, url: (_context, interaction) => `/login/${interaction.uid}` },
-  findAccount: (_context, id) => {
-    const user = demoUserOf(id);
-    return user && { accountId: id, claims: () => ({ ...user.claims, sub: id }) };
-  },
+  interactions: { policy, url: (_context, { uid }) => `/login/${uid}` },
+  findAccount: (_context, id) =>
+    USERS.has(id) ? { accountId: id, claims: () => ({ ...USERS.get(id), sub: id }) } : undefined,
   // There is one client and it is ours: nobody is asked for consent.
-  loadExistingGrant: async (context) => {
-    const { client, session } = context.oidc;
+  loadExistingGrant: async ({ oidc: { client, session } }) => {
     if (client === undefined || session?.accountId === undefined) return undefined;
-    const grant = new context.oidc.provider.Grant({
-      clientId: client.clientId,
-      accountId: session.accountId,
-    });
+    const grant = new provider.Grant({ clientId: client.clientId, accountId: session.accountId });
     grant.addOIDCScope("openid email profile");
     await grant.save();
     return grant;
   },
   ttl: { Interaction: 600, Session: 600, Grant: 600, AccessToken: 600, IdToken: 600, AuthorizationCode: 60 },
 });
+const protocol = provider.callback();
 
-const callback = provider.callback();
-
-/** `POST /login/<uid>/<user>`: a button of the page. */
-async function logIn(request: IncomingMessage, response: ServerResponse, accountId: string): Promise<void> {
-  const result = demoUserOf(accountId)
-    ? { login: { accountId, remember: false } }
-    : { error: "access_denied", error_description: "The user said no." };
-  await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: false });
+async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const [path = ""] = (request.url ?? "").split("?", 1);
+  const [, first, uid = "", user = ""] = path.split("/");
+  if (path === "/signed-in") {
+    response.writeHead(200, PAGE_HEADERS).end(signedInPage);
+  } else if (first !== "login") {
+    await protocol(request, response);
+  } else if (request.method === "GET") {
+    await provider.interactionDetails(request, response);
+    response.writeHead(200, PAGE_HEADERS).end(loginPage.replaceAll("{{uid}}", encodeURIComponent(uid)));
+  } else {
+    const result = USERS.has(user)
+      ? { login: { accountId: user, remember: false } }
+      : { error: "access_denied" };
+    await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: false });
+  }
 }
 
-const server = createServer((request, response) => {
+createServer((request, response) => {
   serve(request, response).catch((error: unknown) => {
     console.error(error);
     response.writeHead(400, { "content-type": "text/plain" }).end("This login is over. Begin again.");
   });
-});
+}).listen(Number(DEMO_PROVIDER_PORT), "127.0.0.1");
 
-async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const [path = ""] = (request.url ?? "").split("?", 1);
-  const [, first, uid, accountId] = path.split("/");
-  if (request.method === "GET" && path === "/signed-in") {
-    response.writeHead(200, PAGE_HEADERS).end(signedInPage(GATEWAY_URL));
-  } else if (first === "login" && uid !== undefined && request.method === "GET") {
-    await provider.interactionDetails(request, response);
-    response.writeHead(200, PAGE_HEADERS).end(loginPage(uid, DEMO_USERS));
-  } else if (first === "login" && accountId !== undefined && request.method === "POST") {
-    await logIn(request, response, accountId);
-  } else {
-    await callback(request, response);
-  }
-}
-
-server.requestTimeout = 10_000;
-server.listen(port, "127.0.0.1");
-
-for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => process.exit(0));
+for (const event of ["SIGTERM", "SIGINT"] as const) process.on(event, () => process.exit(0));
 // The launcher is gone.
 process.on("disconnect", () => process.exit(0));
