@@ -21,8 +21,8 @@ import { storeEntries } from "../audit-service/entries/store-entries.ts";
 import { SEQUENCER_SESSION } from "../audit-service/log/sequencer.ts";
 import { type Floor, insertBatch, selectUnnumbered } from "../audit-service/log/sequencer-store.ts";
 import { selectNodes } from "../audit-service/log/tree-store.ts";
-import { databaseOf } from "../deploy/local/service-databases.ts";
 import { migrateSchema } from "../deploy/migrate-schema.ts";
+import { databaseOf } from "../deploy/service-databases.ts";
 import type { Sql } from "../service-kit/postgres.ts";
 import { quantile, startWorkbench } from "./support/workbench.ts";
 

@@ -4,8 +4,8 @@ import { join, resolve } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { pendingMigrations } from "../service-kit/migrate.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
-import { databaseOf } from "./local/service-databases.ts";
 import { migrateSchema } from "./migrate-schema.ts";
+import { databaseOf } from "./service-databases.ts";
 
 const wanted = databaseOf("token-service");
 let database: TestDatabase;

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { migrate } from "../service-kit/migrate.ts";
 import { type Sql, transaction } from "../service-kit/postgres.ts";
-import type { ServiceDatabase } from "./local/service-databases.ts";
+import type { ServiceDatabase } from "./service-databases.ts";
 
 /** A service's database as its owner, and where the migrations are. */
 export interface SchemaGoal {

@@ -228,8 +228,7 @@ test("SQL is in stores only", () => {
 });
 
 test("the database driver is used by the kit's pool alone: its own transactions end the process with their connection", () => {
-  const launchers = ["deploy/local/postgres/embedded-postgres.ts", "deploy/image/trial.ts"];
-  const mayImport = ["service-kit/connection-pool.ts", "service-kit/postgres.ts", ...launchers];
+  const mayImport = ["service-kit/connection-pool.ts", "service-kit/postgres.ts", "deploy/image/trial.ts"];
   const importing = offences(
     sourceFiles(...SOURCE_FOLDERS),
     (target, { path }) => target === "postgres" && !mayImport.includes(path),

@@ -6,7 +6,7 @@ import { type ClientReadableStream, Metadata, type ServiceError, status } from "
 import { type Span, trace } from "@opentelemetry/api";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { issueCertificate } from "../deploy/local/certificate-pair.ts";
+import { issueCertificate } from "../deploy/certificate-pair.ts";
 import {
   AuditServiceClient,
   type AuditServiceServer,

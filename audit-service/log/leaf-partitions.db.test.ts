@@ -4,8 +4,8 @@ import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { databaseOf } from "../../deploy/local/service-databases.ts";
 import { migrateSchema } from "../../deploy/migrate-schema.ts";
+import { databaseOf } from "../../deploy/service-databases.ts";
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import {
   openTestLog,

@@ -2,10 +2,9 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { startEmbeddedPostgres } from "../../deploy/local/postgres/embedded-postgres.ts";
-import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
-import { provision, servicePasswordFile } from "../../deploy/local/postgres/provision.ts";
+import { connectTo, provision, servicePasswordFile } from "../../deploy/local/postgres/ensure-database.ts";
 import { makePrivateDirectory, randomPassword } from "../../deploy/local/private-file.ts";
-import { databaseOf, type ServiceName } from "../../deploy/local/service-databases.ts";
+import { databaseOf, type ServiceName } from "../../deploy/service-databases.ts";
 import { openPool } from "../../service-kit/postgres.ts";
 import { freePort } from "../../tests/support/free-port.ts";
 
@@ -20,11 +19,10 @@ export async function startWorkbench() {
     password: randomPassword(),
     logFile: join(folder, "postgres.log"),
     durable: true,
-    maxConnections: 100,
   });
   const secrets = join(folder, "secrets");
   await makePrivateDirectory(secrets);
-  await provision({ server: server.server, secrets, root: ROOT });
+  await provision(server.server, secrets, ROOT);
   const login = async (service: ServiceName) => {
     const { serviceRole: username, database } = databaseOf(service);
     const password = (await readFile(servicePasswordFile(secrets, databaseOf(service)), "utf8")).trim();

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { z } from "zod";
 import { databaseConfig, loadConfig } from "../../service-kit/config.ts";
-import { SERVICE_DATABASES, type ServiceDatabase } from "../local/service-databases.ts";
+import { SERVICE_DATABASES, type ServiceDatabase } from "../service-databases.ts";
 import { USAGE } from "./usage.ts";
 
 const EXIT_USAGE = 64;

@@ -18,8 +18,7 @@ import {
 } from "../k8s/manifests.ts";
 import { type Manifest, renderOverlay } from "../k8s/render.ts";
 import { type TrialSecret, trialSecrets } from "../k8s/trial-secrets.ts";
-import { startEmbeddedPostgres } from "../local/postgres/embedded-postgres.ts";
-import { unprivilegedUser } from "../local/postgres/unprivileged-user.ts";
+import { NOBODY, startEmbeddedPostgres } from "../local/postgres/embedded-postgres.ts";
 
 /*
  * Runs what the development overlay says, by Docker instead of a cluster: the same arguments, variables, files with the
@@ -241,7 +240,6 @@ async function stopService({ name, pod }: Workload): Promise<void> {
 /** PostgreSQL on the host with the overlay's passwords and certificate, and the databases by the overlay's script. */
 async function startDatabase({ folder, secrets }: Trial): Promise<{ stop(): Promise<void> }> {
   const secret = (name: string) => secrets.find((candidate) => candidate.name === name)?.values ?? {};
-  const user = await unprivilegedUser();
   await run("chmod", ["0755", folder]);
   const password = secret("postgres-superuser").password ?? "";
   const server = await startEmbeddedPostgres({
@@ -250,13 +248,12 @@ async function startDatabase({ folder, secrets }: Trial): Promise<{ stop(): Prom
     password,
     logFile: join(folder, "postgres.log"),
     durable: false,
-    maxConnections: 80,
   });
   const admin = postgres({ ...server.server, database: "postgres", max: 1, onnotice: () => {} });
   for (const key of ["tls.crt", "tls.key"]) {
     const path = join(folder, key);
     await writeFile(path, secret("postgres-tls")[key] ?? "", { mode: 0o600 });
-    await chown(path, user.uid, user.gid);
+    await chown(path, NOBODY.uid, NOBODY.gid);
   }
   await admin.unsafe(`alter system set ssl_cert_file = '${join(folder, "tls.crt")}'`);
   await admin.unsafe(`alter system set ssl_key_file = '${join(folder, "tls.key")}'`);

@@ -1,5 +1,5 @@
 import { generateKeyPairSync, randomBytes } from "node:crypto";
-import { createAuthority, issueCertificate, type Pair } from "../local/certificate-pair.ts";
+import { createAuthority, issueCertificate, type Pair } from "../certificate-pair.ts";
 import { randomPassword } from "../local/private-file.ts";
 
 /** A Kubernetes Secret with its values as text. */

@@ -3,11 +3,10 @@ import { join } from "node:path";
 import {
   CERTIFICATE_LIFE_DAYS,
   createAuthority,
-  describesAuthority,
+  isSound,
   issueCertificate,
   type Pair,
-  serves,
-} from "./certificate-pair.ts";
+} from "../certificate-pair.ts";
 import { makePrivateDirectory, readIfPresent, writePrivateFile } from "./private-file.ts";
 
 /** Who has a certificate: every process that calls or is called, an Envoy to try, and who uses the command line. */
@@ -27,6 +26,7 @@ export type Identity = (typeof IDENTITIES)[number];
 
 const PEOPLE: ReadonlySet<Identity> = new Set(["operator", "auditor"]);
 const MAX_NAME_CHARACTERS = 31;
+const DAY_MS = 86_400_000;
 
 /** The name of whoever runs this, as a certificate may hold it. */
 export function localPerson(name: string = userInfo().username): string {
@@ -34,17 +34,8 @@ export function localPerson(name: string = userInfo().username): string {
   return plain.replace(/^[^a-z0-9]+/, "").slice(0, MAX_NAME_CHARACTERS) || "local";
 }
 
-const DAY_MS = 86_400_000;
-
-/** Paths of PEM files. */
-export interface CertificateFiles {
-  certificate: string;
-  key: string;
-  authority: string;
-}
-
-/** Where the files of an identity are. */
-export function certificateFiles(directory: string, name: string): CertificateFiles {
+/** Where the PEM files of an identity are. */
+export function certificateFiles(directory: string, name: string) {
   return {
     certificate: join(directory, `${name}.crt`),
     key: join(directory, `${name}.key`),
@@ -68,26 +59,23 @@ export async function ensureCertificates(
   person: string = localPerson(),
 ): Promise<string[]> {
   await makePrivateDirectory(directory);
+  const later = (days: number) => new Date(now.getTime() + days * DAY_MS);
   const kept = await readPair(directory, "ca");
-  const sound = kept !== undefined && describesAuthority(kept, later(now, CERTIFICATE_LIFE_DAYS.leaf));
-  const authority = sound ? kept : await createAuthority(now);
-  if (!sound) await writePair(directory, "ca", authority);
+  const keeps = kept && isSound(kept, { authority: kept, until: later(CERTIFICATE_LIFE_DAYS.leaf) });
+  const authority = keeps ? kept : await createAuthority(now);
+  if (!keeps) await writePair(directory, "ca", authority);
 
-  const margin = later(now, CERTIFICATE_LIFE_DAYS.leaf / 3);
+  const until = later(CERTIFICATE_LIFE_DAYS.leaf / 3);
   const made = await Promise.all(
     IDENTITIES.map(async (name) => {
       const identity = PEOPLE.has(name) ? `${name}/${person}` : name;
       const pair = await readPair(directory, name);
-      if (pair && serves(pair, { identity, authority, from: now, until: margin })) return [];
+      if (pair && isSound(pair, { identity, authority, from: now, until })) return [];
       await writePair(directory, name, await issueCertificate(authority, identity, now));
       return [name];
     }),
   );
-  return [...(sound ? [] : ["ca"]), ...made.flat()];
-}
-
-function later(now: Date, days: number): Date {
-  return new Date(now.getTime() + days * DAY_MS);
+  return [...(keeps ? [] : ["ca"]), ...made.flat()];
 }
 
 /** Undefined if one of the files is missing. A folder in its place, or a file we may not read, is thrown. */

@@ -1,37 +1,36 @@
 import { mkdir, readdir, realpath, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { errorCode, errorText, LaunchError } from "./launch-error.ts";
+import { directoryName } from "./leftovers.ts";
 import { makePrivateDirectory, readIfPresent, writePrivateFile } from "./private-file.ts";
 
 const MARKER = "gatehouse-home";
 
 /** What Gatehouse puts into its home, and so what `--fresh` may remove. The marker stays. */
-const OWN_ENTRIES =
-  /^(postgres|postgres\.new-.*|tls|secrets|logs|spool|mail|prometheus|routes\.yaml|providers\.yaml|checkpoints\.jsonl(?:\.latest.*)?|processes\.json|ports\.json|started-once)$/;
+const ENTRIES = {
+  postgres: "postgres",
+  tls: "tls",
+  secrets: "secrets",
+  logs: "logs",
+  /** Audit entries while audit-service is away. */
+  spool: "spool",
+  /** The mailbox's messages. */
+  mail: "mail",
+  routesFile: "routes.yaml",
+  providersFile: "providers.yaml",
+  /** Checkpoints of the audit log, outside the database. audit-service keeps the newest beside it. */
+  checkpointFile: "checkpoints.jsonl",
+  /** Which ports the last start listens on, for the CLI. */
+  portsFile: "ports.json",
+  /** Exists once everything has been ready at least once. */
+  startedOnceFile: "started-once",
+} as const;
 
 /** Where each kind of data of one local Gatehouse is kept. All paths are absolute. */
-export interface Home {
+export interface Home extends Record<keyof typeof ENTRIES, string> {
   path: string;
-  postgres: string;
-  tls: string;
-  secrets: string;
-  logs: string;
-  /** Audit entries while audit-service is away. */
-  spool: string;
-  /** The mailbox's messages. */
-  mail: string;
-  /** Configuration and data of Prometheus, if it runs. */
-  prometheus: string;
-  routesFile: string;
-  providersFile: string;
-  /** Checkpoints of the audit log, outside the database. */
-  checkpointFile: string;
-  /** The processes of the running (or killed) launcher. */
-  processesFile: string;
-  /** Which ports the last start listens on, for the CLI. */
-  portsFile: string;
-  /** Exists once everything has been ready at least once. */
-  startedOnceFile: string;
+  /** Among the arguments of every process that runs on it. */
+  name: string;
 }
 
 /**
@@ -42,9 +41,10 @@ export interface Home {
 export async function openHome(path: string): Promise<Home> {
   try {
     await claim(path);
-    const home = homeAt(await realpath(path));
-    await makePrivateDirectory(home.secrets);
-    await makePrivateDirectory(home.logs);
+    const real = await realpath(path);
+    const paths = Object.entries(ENTRIES).map(([key, name]) => [key, join(real, name)]);
+    const home: Home = { path: real, name: await directoryName(real), ...Object.fromEntries(paths) };
+    await makeDirectories(home);
     return home;
   } catch (error) {
     if (error instanceof LaunchError) throw error;
@@ -59,65 +59,38 @@ export async function openHome(path: string): Promise<Home> {
  */
 export async function emptyHome(home: Home): Promise<void> {
   await rm(home.startedOnceFile, { force: true });
-  await rename(home.postgres, `${home.postgres}.new-removed`).catch((error: unknown) => {
+  await rm(`${home.postgres}.new`, { recursive: true, force: true });
+  await rename(home.postgres, `${home.postgres}.new`).catch((error: unknown) => {
     if (errorCode(error) !== "ENOENT") throw error;
   });
-  const own = (await readdir(home.path)).filter((name) => OWN_ENTRIES.test(name));
-  await Promise.all(
-    own.map((name) => rm(join(home.path, name), { recursive: true, force: true, maxRetries: 3 })),
-  );
-  await makePrivateDirectory(home.secrets);
-  await makePrivateDirectory(home.logs);
+  const isOwn = (name: string) =>
+    Object.values(ENTRIES).some((entry) => name === entry || name === `${entry}.new`) ||
+    name.startsWith(`${ENTRIES.checkpointFile}.latest`);
+  const own = (await readdir(home.path)).filter(isOwn);
+  await Promise.all(own.map((name) => rm(join(home.path, name), { recursive: true, force: true })));
+  await makeDirectories(home);
+}
+
+async function makeDirectories({ secrets, logs }: Home): Promise<void> {
+  await Promise.all([secrets, logs].map(makePrivateDirectory));
 }
 
 /** A folder without our marker that has something in it is somebody else's: never write to it or delete from it. */
 async function claim(path: string): Promise<void> {
-  const marker = join(path, MARKER);
-  const entries = await entriesOf(path);
-  if (entries.length > 0 && (await readIfPresent(marker)) === undefined) {
+  await mkdir(path, { recursive: true, mode: 0o700 });
+  const isEmpty = (await readdir(path)).length === 0;
+  if (!isEmpty && (await readIfPresent(join(path, MARKER))) === undefined) {
     throw new LaunchError(
       `GATEHOUSE_HOME ${path} is not empty and is not a Gatehouse home: choose another folder, or empty it.`,
     );
   }
-  await mkdir(path, { recursive: true, mode: 0o700 });
-  await requireOwn(path);
-  await makePrivateDirectory(path);
-  if (entries.length === 0) await writePrivateFile(marker, "The data of a local Gatehouse (npm start).\n");
-}
-
-/** Files of two users in one home would sooner or later shut one of them out. */
-async function requireOwn(path: string): Promise<void> {
+  // Files of two users in one home would sooner or later shut one of them out.
   const { uid } = await stat(path);
-  if (process.getuid === undefined || uid === process.getuid()) return;
-  throw new LaunchError(
-    `GATEHOUSE_HOME ${path} belongs to user ${uid}: start as that user, or choose another folder.`,
-  );
-}
-
-async function entriesOf(path: string): Promise<string[]> {
-  try {
-    return await readdir(path);
-  } catch (error) {
-    if (errorCode(error) === "ENOENT") return [];
-    throw error;
+  if (uid !== process.getuid?.()) {
+    throw new LaunchError(
+      `GATEHOUSE_HOME ${path} belongs to user ${uid}: start as that user, or choose another folder.`,
+    );
   }
-}
-
-function homeAt(path: string): Home {
-  return {
-    path,
-    postgres: join(path, "postgres"),
-    tls: join(path, "tls"),
-    secrets: join(path, "secrets"),
-    logs: join(path, "logs"),
-    spool: join(path, "spool"),
-    mail: join(path, "mail"),
-    prometheus: join(path, "prometheus"),
-    routesFile: join(path, "routes.yaml"),
-    providersFile: join(path, "providers.yaml"),
-    checkpointFile: join(path, "checkpoints.jsonl"),
-    processesFile: join(path, "processes.json"),
-    portsFile: join(path, "ports.json"),
-    startedOnceFile: join(path, "started-once"),
-  };
+  await makePrivateDirectory(path);
+  if (isEmpty) await writePrivateFile(join(path, MARKER), "The data of a local Gatehouse (npm start).\n");
 }

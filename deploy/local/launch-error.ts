@@ -22,7 +22,6 @@ export function errorCode(error: unknown): string | undefined {
 
 /** What a thrown value says about itself, in words. */
 export function errorText(error: unknown): string {
-  if (error instanceof AggregateError && error.message === "") return error.errors.map(errorText).join("; ");
   const cause = causeOfUnavailable(error) ?? error;
   return cause instanceof Error ? cause.message : String(cause);
 }

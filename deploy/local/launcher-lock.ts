@@ -1,18 +1,16 @@
-import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { stat, unlink } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { createConnection, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
-import { z } from "zod";
 import { errorCode, LaunchError } from "./launch-error.ts";
+import { directoryName } from "./leftovers.ts";
 
 const RUNNING_GRACE_MS = 2_000;
 const STOPPING_GRACE_MS = 12_000;
-
-const holderSchema = z.object({ pid: z.number().int(), stopping: z.boolean() });
+const STOPPING = ", which is stopping";
 
 /** The right to run on a home. It ends with its process, however that ends. */
 export interface LauncherLock {
@@ -32,62 +30,51 @@ export class LockHeldError extends LaunchError {}
  * @throws {LockHeldError} if another process holds it.
  */
 export async function takeLauncherLock(directory: string, graceMs = RUNNING_GRACE_MS): Promise<LauncherLock> {
-  const address = await lockAddress(directory);
+  const name = await directoryName(directory);
+  // A leading NUL is Linux' abstract namespace: no file to leave behind.
+  const address = process.platform === "linux" ? `\0${name}` : join(tmpdir(), `${name}.sock`);
+  let state = `process ${process.pid}`;
+  const server = createServer((socket) => socket.on("error", () => socket.destroy()).end(state));
+  server.unref(); // held for the process's whole life, but never what keeps it alive
   const startedAt = performance.now();
-  for (;;) {
-    const state = { pid: process.pid, stopping: false };
-    const announceStop = () => {
-      state.stopping = true;
-    };
-    const server = await listen(address, state);
-    if (server) return { announceStop, release: () => void server.close() };
+  while (!(await listens(server, address))) {
     const holder = await askHolder(address);
-    const waitMs = holder?.stopping ? STOPPING_GRACE_MS : graceMs;
+    const waitMs = holder.endsWith(STOPPING) ? STOPPING_GRACE_MS : graceMs;
     if (performance.now() - startedAt > waitMs) {
-      const who = holder ? ` (process ${holder.pid})` : "";
       throw new LockHeldError(
-        `Gatehouse already runs on ${directory}${who}: stop it first, or set GATEHOUSE_HOME.`,
+        `Gatehouse already runs on ${directory} (${holder}): stop it first, or set GATEHOUSE_HOME.`,
       );
     }
     await sleep(100);
   }
+  return {
+    announceStop() {
+      state += STOPPING;
+    },
+    release: () => void server.close(),
+  };
 }
 
-/** Named after the directory's inode: its path may be longer than a socket's may be, or have several spellings. */
-async function lockAddress(directory: string): Promise<string> {
-  const { dev, ino } = await stat(directory, { bigint: true });
-  const name = `gatehouse-${createHash("sha256").update(`${dev}:${ino}`).digest("hex").slice(0, 24)}`;
-  // A leading NUL is Linux' abstract namespace: no file to leave behind.
-  return process.platform === "linux" ? `\0${name}` : join(tmpdir(), `${name}.sock`);
-}
-
-/** The listening server, or undefined if the address is in use. */
-async function listen(address: string, state: z.infer<typeof holderSchema>): Promise<Server | undefined> {
-  const server = createServer((socket) => {
-    socket.on("error", () => socket.destroy());
-    socket.end(JSON.stringify(state));
-  });
-  // Held for the process's whole life, but never what keeps it alive.
-  server.unref();
-  server.listen(address);
+/** False if the address is in use. */
+async function listens(server: Server, address: string): Promise<boolean> {
   try {
-    await once(server, "listening");
-    return server;
+    await once(server.listen(address), "listening");
+    return true;
   } catch (error) {
-    if (errorCode(error) === "EADDRINUSE") return undefined;
+    if (errorCode(error) === "EADDRINUSE") return false;
     throw error;
   }
 }
 
-async function askHolder(address: string): Promise<z.infer<typeof holderSchema> | undefined> {
+/** What the holder says of itself. */
+async function askHolder(address: string): Promise<string> {
   const socket = createConnection(address);
-  socket.setTimeout(1_000, () => socket.destroy());
+  socket.setTimeout(1_000, () => socket.destroy(new Error("no answer")));
   try {
-    return holderSchema.parse(JSON.parse(await text(socket)));
+    return await text(socket);
   } catch (error) {
     // Outside Linux the socket is a file, which outlives a killed launcher.
-    if (errorCode(error) === "ECONNREFUSED" && !address.startsWith("\0"))
-      await unlink(address).catch(() => {});
-    return undefined;
+    if (errorCode(error) === "ECONNREFUSED" && !address.startsWith("\0")) await rm(address, { force: true });
+    return "it does not answer";
   }
 }

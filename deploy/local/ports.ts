@@ -1,9 +1,10 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
 import { errorCode, errorText, LaunchError } from "./launch-error.ts";
+import { untilNone } from "./poll.ts";
 
-const RETRY_MS = 100;
+/** Sockets of processes which have just ended may still be closing. */
+const GRACE_MS = 1_000;
 
 /** A port somebody is about to listen on and the variable that moves it. */
 export interface NamedPort {
@@ -14,28 +15,23 @@ export interface NamedPort {
 /**
  * Makes sure that all ports are free on 127.0.0.1.
  *
- * @param graceMs how long to wait for ports to become free: processes of a killed launcher need a moment to end.
  * @throws {LaunchError} with one line for each port which is not free, naming it and its variable.
  */
-export async function requireFreePorts(ports: readonly NamedPort[], graceMs: number): Promise<void> {
-  const deadline = performance.now() + graceMs;
-  for (;;) {
-    const problems = (await Promise.all(ports.map(portProblem))).filter((problem) => problem !== undefined);
-    if (problems.length === 0) return;
-    if (performance.now() > deadline) throw new LaunchError(problems.join("\n"));
-    await sleep(RETRY_MS);
-  }
+export async function requireFreePorts(ports: readonly NamedPort[]): Promise<void> {
+  const problems = await untilNone(async () => {
+    const found = (await Promise.all(ports.map(portProblem))).filter((problem) => problem !== undefined);
+    return found.length === 0 ? undefined : found.join("\n");
+  }, GRACE_MS);
+  if (problems !== undefined) throw new LaunchError(problems);
 }
 
 async function portProblem({ name, port }: NamedPort): Promise<string | undefined> {
-  const server = createServer();
+  const server = createServer().listen({ host: "127.0.0.1", port, exclusive: true });
   try {
-    server.listen({ host: "127.0.0.1", port, exclusive: true });
     await once(server, "listening");
   } catch (error) {
-    if (errorCode(error) === "EADDRINUSE")
-      return `Port ${port} is taken: free it, or set ${name} to another port.`;
-    return `Port ${port} cannot be used (${errorText(error)}): set ${name} to another port.`;
+    const problem = errorCode(error) === "EADDRINUSE" ? "is taken" : `cannot be used (${errorText(error)})`;
+    return `Port ${port} ${problem}: free it, or set ${name} to another port.`;
   }
   server.close();
   await once(server, "close");

@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { chmod, mkdir, open, readFile, rename, rm } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { chmod, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { errorCode } from "./launch-error.ts";
 
 /** Makes a directory only its owner may enter (0700), whatever the umask. Existing ones are tightened. */
@@ -11,20 +10,8 @@ export async function makePrivateDirectory(path: string): Promise<void> {
 
 /** Writes a file only its owner may read (0600); a reader or a crash sees the old or the new text, never half of it. */
 export async function writePrivateFile(path: string, content: string): Promise<void> {
-  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString("hex")}`);
-  try {
-    const file = await open(temporary, "wx", 0o600);
-    try {
-      await file.writeFile(content);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(temporary, path);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
+  await writeFile(`${path}.new`, content, { mode: 0o600, flush: true });
+  await rename(`${path}.new`, path);
 }
 
 /** The text of a file, or undefined if there is none. Any other failure is thrown. */

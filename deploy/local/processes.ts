@@ -1,46 +1,52 @@
-import { join } from "node:path";
+import { databaseOf, type ServiceName } from "../service-databases.ts";
 import { certificateFiles, type Identity } from "./certificates.ts";
-import { hasPrometheus } from "./find-prometheus.ts";
-import type { FirstAdministrator } from "./first-administrator.ts";
 import type { Home } from "./home.ts";
-import { servicePasswordFile } from "./postgres/provision.ts";
-import { databaseOf, type ServiceName } from "./service-databases.ts";
+import { servicePasswordFile } from "./postgres/ensure-database.ts";
+import { type FirstAdministrator, secretFile } from "./secrets.ts";
 import type { Settings } from "./settings.ts";
-import type { ProcessSpec } from "./supervisor.ts";
 
-/** What may start at once, and what needs its database first. */
-export interface ProcessPlan {
-  independent: ProcessSpec[];
-  withDatabase: ProcessSpec[];
+/** A process of node to run. */
+export interface ProcessSpec {
+  name: string;
+  /** TypeScript file, relative to the repository. */
+  entry: string;
+  environment: Record<string, string>;
+  /** Options of node itself. */
+  nodeOptions: readonly string[];
+  /** Answers 200 once the process can do its work. */
+  readyUrl: string;
+  /** Where it serves, for people. */
+  address: string;
 }
 
-/** Stopped in this order, a group at a time: who calls before who is called. */
-export const STOP_GROUPS: readonly (readonly string[])[] = [
-  ["monitoring"],
-  ["gateway"],
-  ["identity-service", "payments-service"],
-  ["token-service", "audit-service", "mailbox", "demo-provider"],
-];
+/** The address of a port of this machine. */
+export const local = (port: number) => `127.0.0.1:${port}`;
 
-/** Whether Prometheus runs, too: asked for, and installed. */
-function monitors(settings: Settings): boolean {
-  return settings.WITH_MONITORING && hasPrometheus(process.env.PATH);
-}
+/** The issuer of the demo provider. */
+export const demoIssuer = (settings: Settings) => `http://${local(settings.DEMO_PROVIDER_PORT)}`;
 
-const local = (port: number) => `127.0.0.1:${port}`;
+/** Whether a process cannot start before its database is there. */
+export const needsDatabase = ({ environment }: ProcessSpec) => "DATABASE_URL" in environment;
 
-/** The processes of a local Gatehouse beside PostgreSQL, each with all it reads from its environment. */
-export function processPlan(settings: Settings, home: Home, administrator: FirstAdministrator): ProcessPlan {
-  const services = {
-    IDENTITY_SERVICE_ADDRESS: local(settings.IDENTITY_PORT),
-    TOKEN_SERVICE_ADDRESS: local(settings.TOKEN_PORT),
-    AUDIT_SERVICE_ADDRESS: local(settings.AUDIT_PORT),
-  };
-  const { TOKEN_SERVICE_ADDRESS } = services;
+/**
+ * The processes of a local Gatehouse beside PostgreSQL, each with all it reads from its environment. In groups, which
+ * are stopped one after the other: who calls before who is called.
+ */
+export function processPlan(
+  settings: Settings,
+  home: Home,
+  administrator: Pick<FirstAdministrator, "email" | "passwordFile">,
+): ProcessSpec[][] {
+  const gatewayUrl = `http://${local(settings.GATEWAY_PORT)}`;
+  const IDENTITY_SERVICE_ADDRESS = local(settings.IDENTITY_PORT);
+  const TOKEN_SERVICE_ADDRESS = local(settings.TOKEN_PORT);
+  const AUDIT_SERVICE_ADDRESS = local(settings.AUDIT_PORT);
 
   const gateway = service(settings, home, "gateway", settings.GATEWAY_OPERATIONS_PORT, {
-    ...services,
     LISTEN_ADDRESS: local(settings.GATEWAY_PORT),
+    IDENTITY_SERVICE_ADDRESS,
+    TOKEN_SERVICE_ADDRESS,
+    AUDIT_SERVICE_ADDRESS,
     ROUTES_FILE: home.routesFile,
     AUDIT_SPOOL_DIRECTORY: home.spool,
     ALLOWED_HOSTS: `${local(settings.GATEWAY_PORT)},localhost:${settings.GATEWAY_PORT}`,
@@ -50,88 +56,50 @@ export function processPlan(settings: Settings, home: Home, administrator: First
     TOKEN_SERVICE_ADDRESS,
   });
   const identity = service(settings, home, "identity-service", settings.IDENTITY_OPERATIONS_PORT, {
-    ...databaseEnvironment(settings, home, "identity-service"),
-    LISTEN_ADDRESS: local(settings.IDENTITY_PORT),
+    ...database(settings, home, "identity-service"),
+    LISTEN_ADDRESS: IDENTITY_SERVICE_ADDRESS,
     HEALTH_ADDRESS: local(settings.IDENTITY_HEALTH_PORT),
     TOKEN_SERVICE_ADDRESS,
-    AUDIT_SERVICE_ADDRESS: services.AUDIT_SERVICE_ADDRESS,
+    AUDIT_SERVICE_ADDRESS,
     BOOTSTRAP_ADMIN_EMAIL: administrator.email,
     BOOTSTRAP_ADMIN_PASSWORD_FILE: administrator.passwordFile,
     SMTP_URL: `smtp://${local(settings.SMTP_PORT)}`,
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.example>",
-    PUBLIC_ORIGIN: `http://${local(settings.GATEWAY_PORT)}`,
-    LINK_KEY_FILE: linkKeyFile(home),
-    MFA_ENCRYPTION_KEY_FILE: mfaEncryptionKeyFile(home),
-    DEVICE_KEY_FILE: deviceKeyFile(home),
+    PUBLIC_ORIGIN: gatewayUrl,
+    LINK_KEY_FILE: secretFile(home, "link-key"),
+    MFA_ENCRYPTION_KEY_FILE: secretFile(home, "mfa-encryption-key"),
+    DEVICE_KEY_FILE: secretFile(home, "device-key"),
     OAUTH_PROVIDERS_FILE: home.providersFile,
-    OAUTH_RETURN_TO: demoPageUrl(settings),
+    OAUTH_RETURN_TO: `${demoIssuer(settings)}/signed-in`,
   });
   const token = service(settings, home, "token-service", settings.TOKEN_OPERATIONS_PORT, {
-    ...databaseEnvironment(settings, home, "token-service"),
-    LISTEN_ADDRESS: local(settings.TOKEN_PORT),
+    ...database(settings, home, "token-service"),
+    LISTEN_ADDRESS: TOKEN_SERVICE_ADDRESS,
     HEALTH_ADDRESS: local(settings.TOKEN_HEALTH_PORT),
-    AUDIT_SERVICE_ADDRESS: services.AUDIT_SERVICE_ADDRESS,
-    IDENTITY_SERVICE_ADDRESS: services.IDENTITY_SERVICE_ADDRESS,
-    TOKEN_ISSUER: `http://${local(settings.GATEWAY_PORT)}`,
-    KEY_ENCRYPTION_KEY_FILE: keyEncryptionKeyFile(home),
+    AUDIT_SERVICE_ADDRESS,
+    IDENTITY_SERVICE_ADDRESS,
+    TOKEN_ISSUER: gatewayUrl,
+    KEY_ENCRYPTION_KEY_FILE: secretFile(home, "key-encryption-key"),
   });
   const audit = service(settings, home, "audit-service", settings.AUDIT_OPERATIONS_PORT, {
-    ...databaseEnvironment(settings, home, "audit-service"),
-    LISTEN_ADDRESS: local(settings.AUDIT_PORT),
+    ...database(settings, home, "audit-service"),
+    LISTEN_ADDRESS: AUDIT_SERVICE_ADDRESS,
     HEALTH_ADDRESS: local(settings.AUDIT_HEALTH_PORT),
-    CHECKPOINT_KEY_FILE: checkpointKeyFile(home),
+    CHECKPOINT_KEY_FILE: secretFile(home, "checkpoint-key"),
     CHECKPOINT_ORIGIN: "gatehouse.local/audit",
     CHECKPOINT_FILE: home.checkpointFile,
   });
-  return {
-    independent: [
-      mailbox(settings, home),
-      demoProvider(settings, home),
-      gateway,
-      payments,
-      ...(monitors(settings) ? [monitoring(settings, home)] : []),
-    ],
-    withDatabase: [token, identity, audit],
-  };
-}
-
-/** The key under which token-service encrypts its signing keys: 32 bytes as base64. */
-export function keyEncryptionKeyFile(home: Home): string {
-  return join(home.secrets, "key-encryption-key");
-}
-
-/** The key under which identity-service encrypts TOTP secrets: 32 bytes as base64. */
-export function mfaEncryptionKeyFile(home: Home): string {
-  return join(home.secrets, "mfa-encryption-key");
-}
-
-/** The key with which audit-service signs checkpoints: Ed25519, PEM (PKCS#8). */
-export function checkpointKeyFile(home: Home): string {
-  return join(home.secrets, "checkpoint-key");
-}
-
-/** The key that makes the tokens of mailed links: 32 bytes as base64. */
-export function linkKeyFile(home: Home): string {
-  return join(home.secrets, "link-key");
-}
-
-/** The key with which identity-service knows devices again: 32 bytes as base64. */
-export function deviceKeyFile(home: Home): string {
-  return join(home.secrets, "device-key");
-}
-
-/** What identity-service proves itself with to the demo provider. */
-export function demoClientSecretFile(home: Home): string {
-  return join(home.secrets, "demo-client-secret");
-}
-
-export function demoIssuer(settings: Settings): string {
-  return `http://${local(settings.DEMO_PROVIDER_PORT)}`;
-}
-
-/** Where a browser lands after a login at the demo provider. */
-function demoPageUrl(settings: Settings): string {
-  return `${demoIssuer(settings)}/signed-in`;
+  const mailbox = demo("mailbox", settings.MAILBOX_PORT, "/healthz", {
+    SMTP_PORT: String(settings.SMTP_PORT),
+    MAILBOX_PORT: String(settings.MAILBOX_PORT),
+    MAIL_DIRECTORY: home.mail,
+  });
+  const provider = demo("demo-provider", settings.DEMO_PROVIDER_PORT, "/signed-in", {
+    DEMO_PROVIDER_PORT: String(settings.DEMO_PROVIDER_PORT),
+    CLIENT_SECRET_FILE: secretFile(home, "demo-client-secret"),
+    GATEWAY_URL: gatewayUrl,
+  });
+  return [[gateway], [identity, payments], [token, audit, mailbox, provider]];
 }
 
 function service(
@@ -160,7 +128,7 @@ function service(
   };
 }
 
-function databaseEnvironment(settings: Settings, home: Home, name: ServiceName): Record<string, string> {
+function database(settings: Settings, home: Home, name: ServiceName): Record<string, string> {
   const wanted = databaseOf(name);
   return {
     DATABASE_URL: `postgres://${wanted.serviceRole}@${local(settings.POSTGRES_PORT)}/${wanted.database}`,
@@ -168,55 +136,18 @@ function databaseEnvironment(settings: Settings, home: Home, name: ServiceName):
   };
 }
 
-function monitoring(settings: Settings, home: Home): ProcessSpec {
-  const { GATEWAY_OPERATIONS_PORT, IDENTITY_OPERATIONS_PORT, TOKEN_OPERATIONS_PORT } = settings;
-  const { AUDIT_OPERATIONS_PORT, PROMETHEUS_PORT } = settings;
-  const ports = [
-    GATEWAY_OPERATIONS_PORT,
-    IDENTITY_OPERATIONS_PORT,
-    TOKEN_OPERATIONS_PORT,
-    AUDIT_OPERATIONS_PORT,
-  ];
+function demo(
+  name: string,
+  port: number,
+  readyPath: string,
+  environment: Record<string, string>,
+): ProcessSpec {
   return {
-    name: "monitoring",
-    entry: "deploy/local/monitoring.ts",
-    address: local(PROMETHEUS_PORT),
-    readyUrl: `http://${local(PROMETHEUS_PORT)}/-/ready`,
-    environment: {
-      PROMETHEUS_ADDRESS: local(PROMETHEUS_PORT),
-      PROMETHEUS_DIRECTORY: home.prometheus,
-      TARGETS: ports.map(local).join(","),
-    },
-  };
-}
-
-function mailbox(settings: Settings, home: Home): ProcessSpec {
-  return {
-    name: "mailbox",
-    entry: "deploy/local/demo/mailbox.ts",
-    nodeOptions: ["--optimize-for-size", "--max-semi-space-size=1"], // 113 MB at rest instead of 152
-    address: local(settings.MAILBOX_PORT),
-    readyUrl: `http://${local(settings.MAILBOX_PORT)}/healthz`,
-    environment: {
-      SMTP_PORT: String(settings.SMTP_PORT),
-      MAILBOX_PORT: String(settings.MAILBOX_PORT),
-      MAIL_DIRECTORY: home.mail,
-    },
-  };
-}
-
-function demoProvider(settings: Settings, home: Home): ProcessSpec {
-  const gatewayUrl = `http://${local(settings.GATEWAY_PORT)}`;
-  return {
-    name: "demo-provider",
-    entry: "deploy/local/demo/demo-provider.ts",
-    nodeOptions: ["--optimize-for-size", "--max-semi-space-size=1"],
-    address: local(settings.DEMO_PROVIDER_PORT),
-    readyUrl: `${demoIssuer(settings)}/.well-known/openid-configuration`,
-    environment: {
-      DEMO_PROVIDER_PORT: String(settings.DEMO_PROVIDER_PORT),
-      CLIENT_SECRET_FILE: demoClientSecretFile(home),
-      GATEWAY_URL: gatewayUrl,
-    },
+    name,
+    entry: `deploy/local/demo/${name}.ts`,
+    address: local(port),
+    readyUrl: `http://${local(port)}${readyPath}`,
+    nodeOptions: ["--optimize-for-size", "--max-semi-space-size=1"], // the mailbox: 113 MB at rest instead of 152
+    environment,
   };
 }

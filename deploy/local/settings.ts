@@ -3,7 +3,6 @@ import { z } from "zod";
 import { commonPasswords } from "../../identity-service/passwords/common-passwords.ts";
 import { checkPassword } from "../../identity-service/passwords/password-policy.ts";
 import { canonicalEmail } from "../../service-kit/canonical-email.ts";
-import { booleanSchema } from "../../service-kit/config.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { LaunchError } from "./launch-error.ts";
 import { writePrivateFile } from "./private-file.ts";
@@ -37,7 +36,6 @@ const portSettings = {
   SMTP_PORT: port(1025),
   MAILBOX_PORT: port(1080),
   DEMO_PROVIDER_PORT: port(8090),
-  PROMETHEUS_PORT: port(9090),
 };
 
 /** A variable of `portSettings`. */
@@ -48,16 +46,16 @@ const portNames = Object.keys(portSettings) as PortName[];
 export const settingsSchema = z.object({
   ...portSettings,
   GATEHOUSE_HOME: z.string().min(1).optional(),
-  GATEHOUSE_ADMIN_EMAIL: z.email().max(254).default("admin@gatehouse.example"),
+  GATEHOUSE_ADMIN_EMAIL: z
+    .email()
+    .refine((text) => canonicalEmail(text) !== undefined, "is not an address that can be registered")
+    .default("admin@gatehouse.example"),
   GATEHOUSE_ADMIN_PASSWORD: z
     .string()
-    .refine((text) => [...text].length >= 8 && [...text].length <= 128, "must have 8 to 128 characters")
     .refine((text) => text === text.trim() && !/[\r\n]/.test(text), "must be one line without outer spaces")
     .optional(),
   LOG_LEVEL: z.enum(["fatal", "error", "warn", "info", "debug", "trace"]).default("info"),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
-  /** Prometheus with our rules, if it is installed. */
-  WITH_MONITORING: booleanSchema.default(false),
 });
 
 type Parsed = z.infer<typeof settingsSchema>;
@@ -86,19 +84,11 @@ export function readSettings(environment: NodeJS.ProcessEnv, root: string): Sett
 }
 
 /** As identity-service would refuse it: found out later, there would be no administrator. */
-function passwordProblems({
-  GATEHOUSE_ADMIN_EMAIL: email,
-  GATEHOUSE_ADMIN_PASSWORD: password,
-}: Parsed): string[] {
+function passwordProblems({ GATEHOUSE_ADMIN_EMAIL: email, GATEHOUSE_ADMIN_PASSWORD: password }: Parsed) {
   if (password === undefined) return [];
-  const canonical = canonicalEmail(email);
-  if (canonical === undefined) return ["GATEHOUSE_ADMIN_EMAIL: is not an address that can be registered"];
+  const common = commonPasswords(MIN_PASSWORD_CHARACTERS);
   try {
-    checkPassword(
-      { minLength: MIN_PASSWORD_CHARACTERS, common: commonPasswords(MIN_PASSWORD_CHARACTERS) },
-      password,
-      canonical,
-    );
+    checkPassword({ minLength: MIN_PASSWORD_CHARACTERS, common }, password, canonicalEmail(email) ?? email);
     return [];
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;
@@ -108,8 +98,7 @@ function passwordProblems({
 
 /** Every port that will be listened on, with the variable that moves it. */
 export function settingsPorts(settings: Settings): { name: PortName; port: number }[] {
-  const used = portNames.filter((name) => name !== "PROMETHEUS_PORT" || settings.WITH_MONITORING);
-  return used.map((name) => ({ name, port: settings[name] }));
+  return portNames.map((name) => ({ name, port: settings[name] }));
 }
 
 /** Tells the CLI where this home's processes listen: it may run with the variables of another one. */

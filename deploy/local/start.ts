@@ -1,43 +1,47 @@
 import { resolve } from "node:path";
-import { parseArguments, USAGE } from "./arguments.ts";
+import { parseArgs } from "node:util";
 import { emptyHome, type Home, openHome } from "./home.ts";
 import { errorText, LaunchError } from "./launch-error.ts";
 import { Launcher } from "./launcher.ts";
 import { type LauncherLock, takeLauncherLock } from "./launcher-lock.ts";
-import { endLeftovers } from "./leftover-processes.ts";
-import { onNpmGone } from "./npm-parent.ts";
+import { endLeftovers } from "./leftovers.ts";
 import { requireFreePorts } from "./ports.ts";
-import { stopLeftoverPostgres } from "./postgres/postgres-processes.ts";
 import { readSettings, type Settings, settingsPorts, writePorts } from "./settings.ts";
 import { summary } from "./summary.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const SAME_REQUEST_MS = 500;
-/** Sockets of processes which have just ended may still be closing. */
-const PORT_GRACE_MS = { afterOrder: 500, afterKill: 3_000 };
+const PARENT_POLL_MS = 250;
 
-/** Runs a local Gatehouse until it is told to stop. Resolves with the exit code. */
-async function main(): Promise<number> {
+const USAGE = `Usage: npm start [-- --fresh]
+
+Runs Gatehouse on this machine: PostgreSQL, the services, the gateway, an example API, a mailbox and an
+identity provider to try.
+
+  --fresh   remove all data of earlier starts first
+  --help    this text
+
+Environment: GATEHOUSE_HOME (where the data is kept; .gatehouse in the repository), GATEWAY_PORT and the
+other ports, GATEHOUSE_ADMIN_EMAIL and GATEHOUSE_ADMIN_PASSWORD (at the first start), LOG_LEVEL.`;
+
+/** Runs a local Gatehouse until it is told to stop. */
+async function main(): Promise<void> {
   const { fresh, help } = parseArguments(process.argv.slice(2));
-  if (help) {
-    console.log(USAGE);
-    return 0;
-  }
+  if (help) return console.log(USAGE);
   const startedAt = performance.now();
   const settings = readSettings(process.env, ROOT);
   const home = await openHome(settings.home);
   const launcher = new Launcher(ROOT, settings, home);
-  const stopAsked = onStopSignals(() => void launcher.kill().finally(() => process.exit(1)));
+  const stopAsked = onStopRequest();
 
-  const lock = await Promise.race([claimHome(home, settings, fresh), stopAsked]);
-  if (lock === undefined) return 0;
+  const lock = await Promise.race([claimHome(home, settings, fresh === true), stopAsked]);
+  if (lock === undefined) return;
   console.log(`Starting Gatehouse on ${home.path} …`);
   try {
     const administrator = await Promise.race([launcher.start(), launcher.failed, stopAsked]);
-    if (administrator === undefined) return 0;
+    if (administrator === undefined) return;
     console.log(summary(settings, launcher.rows, administrator, (performance.now() - startedAt) / 1000));
     await Promise.race([launcher.failed, stopAsked]);
-    return 0;
   } finally {
     lock.announceStop();
     console.log("Stopping …");
@@ -45,35 +49,44 @@ async function main(): Promise<number> {
   }
 }
 
+function parseArguments(args: string[]): { fresh?: boolean; help?: boolean } {
+  const options = { fresh: { type: "boolean" }, help: { type: "boolean", short: "h" } } as const;
+  try {
+    return parseArgs({ args, options }).values;
+  } catch (error) {
+    throw new LaunchError(`${errorText(error)}\n\n${USAGE}`, { exitCode: 64, cause: error });
+  }
+}
+
 /** Makes sure that nobody else runs on this home, nothing of an earlier run is left and the ports are free. */
 async function claimHome(home: Home, settings: Settings, fresh: boolean): Promise<LauncherLock> {
   const lock = await takeLauncherLock(home.path);
-  const killed = await endLeftovers(home.processesFile);
-  await stopLeftoverPostgres(home.postgres);
+  await endLeftovers(home.name);
   if (fresh) await emptyHome(home);
-  await requireFreePorts(
-    settingsPorts(settings),
-    killed ? PORT_GRACE_MS.afterKill : PORT_GRACE_MS.afterOrder,
-  );
+  await requireFreePorts(settingsPorts(settings));
   await writePorts(home, settings);
   return lock;
 }
 
 /**
- * Resolves at the first request to stop; calls `impatient` at the second. Signals at the same moment are one request:
- * npm passes on the Ctrl-C which the terminal has sent to every process, and a terminal that closes hangs up besides.
+ * Resolves at the first request to stop. The second ends this process at once: what it has started then ends by itself.
+ * Signals at the same moment are one request: npm passes on the Ctrl-C which the terminal has sent to every process.
  */
-function onStopSignals(impatient: () => void): Promise<undefined> {
+function onStopRequest(): Promise<undefined> {
   const { promise, resolve: stop } = Promise.withResolvers<undefined>();
   let firstAt: number | undefined;
   const ask = () => {
     firstAt ??= performance.now();
     stop(undefined);
-    if (performance.now() - firstAt > SAME_REQUEST_MS) impatient();
+    if (performance.now() - firstAt > SAME_REQUEST_MS) process.exit(1);
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, ask);
-  process.on("SIGHUP", () => stop(undefined));
-  onNpmGone(process.env, () => stop(undefined));
+  process.on("SIGHUP", () => stop(undefined)); // a terminal that closes says so beside its SIGTERM
+  // npm killed with -9 cannot pass anything on, and this process would go on unseen. A script that starts it in the
+  // background and ends means nothing by it.
+  const parent = process.ppid;
+  const isOrphan = () => process.ppid !== parent && stop(undefined);
+  if (process.env.npm_lifecycle_event !== undefined) setInterval(isOrphan, PARENT_POLL_MS).unref();
   return promise;
 }
 
@@ -81,7 +94,8 @@ function onStopSignals(impatient: () => void): Promise<undefined> {
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 try {
-  process.exit(await main());
+  await main();
+  process.exit(0);
 } catch (error) {
   const expected = error instanceof LaunchError;
   console.error(expected ? error.message : `Gatehouse could not start: ${errorText(error)}`);

@@ -1,4 +1,4 @@
-import type { FirstAdministrator } from "./first-administrator.ts";
+import type { FirstAdministrator } from "./secrets.ts";
 import type { Settings } from "./settings.ts";
 
 /** One line of the table of what runs where. */
@@ -17,18 +17,17 @@ export function summary(
   seconds: number,
 ): string {
   const url = `http://127.0.0.1:${settings.GATEWAY_PORT}`;
+  const { email, password, passwordFile, isFirstStart } = administrator;
   return [
     `Gatehouse ready: ${url}`,
     "",
-    ...table([
-      ["NAME", "ADDRESS", "PID", "LOG"],
-      ...rows.map(({ name, address, pid, logFile }) => [name, address, String(pid), logFile]),
-    ]),
+    row("NAME", "ADDRESS", "PID", "LOG"),
+    ...rows.map(({ name, address, pid, logFile }) => row(name, address, String(pid), logFile)),
     "",
     `Mail is kept, not sent: http://127.0.0.1:${settings.MAILBOX_PORT} (as JSON at /email, SMTP on ${settings.SMTP_PORT})`,
     `The API, to read and to try, in a browser: ${url}/docs`,
     `Log in at the demo identity provider, in a browser: ${url}/auth/demo`,
-    ...administratorLines(administrator),
+    `First administrator: ${email}  password${isFirstStart ? `: ${password}` : ` as first set: in ${passwordFile}`}`,
     "",
     "Try it:",
     ...curlLines(url),
@@ -37,9 +36,8 @@ export function summary(
   ].join("\n");
 }
 
-function administratorLines({ email, password, passwordFile, isFirstStart }: FirstAdministrator): string[] {
-  if (isFirstStart) return [`First administrator: ${email}  password: ${password}`];
-  return [`First administrator: ${email}  password as first set: in ${passwordFile}`];
+function row(name: string, address: string, pid: string, logFile: string): string {
+  return `  ${name.padEnd(16)}  ${address.padEnd(15)}  ${pid.padEnd(7)}  ${logFile}`;
 }
 
 function curlLines(url: string): string[] {
@@ -47,15 +45,8 @@ function curlLines(url: string): string[] {
     `curl -s ${url}${path} -H 'content-type: application/json' -d '${JSON.stringify(body)}'`;
   const login = { email: "ada@example.com", password: "Correct-Horse-42" };
   return [
-    post("/auth/register", { ...login, firstName: "Ada", lastName: "Lovelace" }),
-    `TOKEN=$(${post("/auth/login", login)} | sed -E 's/.*"accessToken":"([^"]+)".*/\\1/'); echo "$TOKEN"`,
-    `curl -s ${url}/payments -H "authorization: Bearer $TOKEN"`,
-  ].map((line) => `  ${line}`);
-}
-
-function table(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
-  return rows.map((row) =>
-    `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ")}`.trimEnd(),
-  );
+    `  ${post("/auth/register", { ...login, firstName: "Ada", lastName: "Lovelace" })}`,
+    `  TOKEN=$(${post("/auth/login", login)} | sed -E 's/.*"accessToken":"([^"]+)".*/\\1/'); echo "$TOKEN"`,
+    `  curl -s ${url}/payments -H "authorization: Bearer $TOKEN"`,
+  ];
 }

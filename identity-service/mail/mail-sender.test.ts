@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SMTPServerOptions } from "smtp-server";
 import { afterEach, expect, test } from "vitest";
-import { createAuthority, issueCertificate } from "../../deploy/local/certificate-pair.ts";
+import { createAuthority, issueCertificate } from "../../deploy/certificate-pair.ts";
 import { Secret } from "../../service-kit/config.ts";
 import { freePort } from "../../tests/support/free-port.ts";
 import { startTestSmtp, type TestSmtp } from "../testing/test-smtp.ts";

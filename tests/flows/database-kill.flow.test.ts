@@ -32,7 +32,6 @@ beforeAll(async () => {
     password: randomPassword(),
     logFile: join(folder, "postgres.log"),
     durable: true,
-    maxConnections: 40,
   };
   postgres = await startEmbeddedPostgres(options);
   await asAdmin(async (admin) => {

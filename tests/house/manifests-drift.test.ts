@@ -21,7 +21,7 @@ import {
 } from "../../deploy/k8s/manifests.ts";
 import { hasKubectl, type Manifest, OVERLAYS, type Overlay, renderOverlay } from "../../deploy/k8s/render.ts";
 import { type TrialSecret, trialSecrets } from "../../deploy/k8s/trial-secrets.ts";
-import { SERVICE_DATABASES } from "../../deploy/local/service-databases.ts";
+import { SERVICE_DATABASES } from "../../deploy/service-databases.ts";
 import { configSchema as paymentsConfig } from "../../examples/payments-service/config.ts";
 import { type Config as GatewayConfig, configSchema as gatewayConfig } from "../../gateway/config.ts";
 import {

@@ -8,10 +8,9 @@ import {
   type EmbeddedPostgres,
   startEmbeddedPostgres,
 } from "../../deploy/local/postgres/embedded-postgres.ts";
-import { processPlan } from "../../deploy/local/processes.ts";
+import { type ProcessSpec, processPlan } from "../../deploy/local/processes.ts";
 import { untilReady } from "../../deploy/local/readiness.ts";
 import { readSettings } from "../../deploy/local/settings.ts";
-import type { ProcessSpec } from "../../deploy/local/supervisor.ts";
 import { type PortName, startSystem } from "./system.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
@@ -51,9 +50,8 @@ export async function startCrashingSystem(gateway: Record<string, string> = {}):
   await stop();
   const environment = Object.fromEntries(Object.entries(ports).map(([key, port]) => [key, String(port)]));
   const settings = readSettings({ ...environment, GATEHOUSE_HOME: home }, ROOT);
-  const administrator = { email: "", password: "", passwordFile: "", isFirstStart: false };
-  const plan = processPlan(settings, await openHome(home), administrator);
-  const specs = [...plan.independent, ...plan.withDatabase];
+  const administrator = { email: "", passwordFile: "" };
+  const specs = processPlan(settings, await openHome(home), administrator).flat();
   const password = (await readFile(join(home, "secrets", "postgres-superuser-password"), "utf8")).trim();
 
   const children = new Map<string, ChildProcess>();
@@ -68,7 +66,6 @@ export async function startCrashingSystem(gateway: Record<string, string> = {}):
         password,
         logFile: join(home, "logs", "postgres.log"),
         durable: true,
-        maxConnections: 80,
       });
       return;
     }

@@ -2,8 +2,8 @@ import { createHmac, randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import type { TestProject } from "vitest/node";
 import type { PostgresServer } from "../../deploy/local/postgres/embedded-postgres.ts";
-import { connectTo, ensureDatabase, ensureRoles } from "../../deploy/local/postgres/ensure-database.ts";
-import { SERVICE_DATABASES } from "../../deploy/local/service-databases.ts";
+import { connectTo, ensureDatabase } from "../../deploy/local/postgres/ensure-database.ts";
+import { SERVICE_DATABASES } from "../../deploy/service-databases.ts";
 import { type TestPostgres, templateName } from "./postgres-template.ts";
 import { embeddedServer, namedServer, type TestServer } from "./postgres-test-server.ts";
 
@@ -58,10 +58,9 @@ async function makeTemplates({ server, run, passwords }: TestPostgres): Promise<
   try {
     await Promise.all(
       SERVICE_DATABASES.map(async (wanted) => {
-        const owner = passwords[wanted.ownerRole] ?? "";
-        await ensureRoles(admin, wanted, { owner, service: passwords[wanted.serviceRole] ?? "" });
+        const { [wanted.ownerRole]: owner = "", [wanted.serviceRole]: service = "" } = passwords;
         const name = templateName(wanted.database, run);
-        await ensureDatabase({ admin, server, wanted, name, ownerPassword: owner, root: ROOT });
+        await ensureDatabase({ admin, server, wanted, name, passwords: { owner, service }, root: ROOT });
       }),
     );
   } finally {

@@ -2,12 +2,12 @@ import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LockHeldError, takeLauncherLock } from "../../deploy/local/launcher-lock.ts";
+import { directoryName, endLeftovers } from "../../deploy/local/leftovers.ts";
 import {
   type EmbeddedPostgres,
   type PostgresServer,
   startEmbeddedPostgres,
 } from "../../deploy/local/postgres/embedded-postgres.ts";
-import { stopLeftoverPostgres } from "../../deploy/local/postgres/postgres-processes.ts";
 import { randomPassword } from "../../deploy/local/private-file.ts";
 import { freePort } from "./free-port.ts";
 
@@ -64,7 +64,6 @@ async function start(folder: string): Promise<EmbeddedPostgres> {
         password: randomPassword(),
         logFile: join(folder, "postgres.log"),
         durable: false,
-        maxConnections: 200,
       });
     } catch (error) {
       if (attempt === START_ATTEMPTS) throw error;
@@ -84,7 +83,7 @@ async function removeIfAbandoned(folder: string): Promise<void> {
     if (uid !== process.getuid?.() || Date.now() - mtimeMs < YOUNG_MS) return;
     const lock = await takeLauncherLock(folder, 0);
     try {
-      for (const name of await readdir(folder)) await stopLeftoverPostgres(join(folder, name));
+      await endLeftovers(await directoryName(folder));
       await rm(folder, { recursive: true, force: true });
     } finally {
       lock.release();

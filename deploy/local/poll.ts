@@ -1,0 +1,20 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+const INTERVAL_MS = 50;
+
+/**
+ * Looks again and again until there is no problem left.
+ *
+ * @returns undefined then; or the problem that was left after `timeoutMs`.
+ */
+export async function untilNone<Problem>(
+  look: () => Promise<Problem | undefined>,
+  timeoutMs: number,
+): Promise<Problem | undefined> {
+  const deadline = performance.now() + timeoutMs;
+  for (;;) {
+    const problem = await look();
+    if (problem === undefined || performance.now() > deadline) return problem;
+    await sleep(INTERVAL_MS);
+  }
+}
