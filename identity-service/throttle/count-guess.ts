@@ -1,25 +1,23 @@
 import { type Guess, type Throttle, tooManyRequests } from "./throttle.ts";
 
-/** What an attempt still needs after its turn has come: a hash, the database, the session. */
+/** Time that an attempt needs after its turn. */
 const RESERVE_MS = 300;
 
-/** What an attempt at a password has shown. `none`: it came to no verdict, so that it is not counted. */
+/** Without a verdict (`none`), the attempt is not counted. */
 export type GuessVerdict = "right" | "wrong" | "none";
 
-/** An attempt that is counted and under way. No other attempt at the same account runs until it ends. */
+/** Holds the turn of its account until it ends. */
 export interface CountedGuess {
-  /** Whether the account is locked: then the attempt must fail like a wrong password, after the same work. */
+  /** A locked attempt must fail like a wrong password, after equal work. */
   isLocked: boolean;
-  /** Must be called once, whatever happens. Of a locked account the verdict counts for nothing. */
+  /** Must be called exactly once. */
   end(verdict: GuessVerdict): Promise<void>;
 }
 
 /**
- * Counts an attempt at a password before it begins, one at a time for each account.
- *
- * @param deadlineMs of the call, in milliseconds since the epoch.
- * @param onLocked called when the account is locked, or is from this attempt on.
- * @throws {DomainError} `too_many_requests` for the network or everybody; `busy`.
+ * Counts an attempt in advance, one at a time per account. `deadlineMs` is in milliseconds since the epoch; `onLocked`
+ * runs if the account is or becomes locked.
+ * @throws {DomainError} `too_many_requests`, `busy`.
  */
 export async function countGuess(
   throttle: Pick<Throttle, "turn" | "take" | "succeed" | "giveBack">,

@@ -4,36 +4,34 @@ import { validate as isUuid } from "uuid";
 /** 180 days. */
 export const DEVICE_TOKEN_TTL_S = 180 * 86_400;
 
-/** 1 had no epoch: such a token is unknown. */
+/** Version 1 had no epoch and is invalid. */
 const VERSION = "2";
 const DOMAIN = "gatehouse device token";
-/** Longer than any of ours. */
+/** Upper bound of valid tokens. */
 const MAX_LENGTH = 256;
 
-/** A device on which a user has logged in. */
 export interface KnownDevice {
   /** UUID. */
   id: string;
   /** UUID. */
   userId: string;
-  /** The account's at that login: with a new password every device is unknown. */
+  /** Devices become unknown with a new password. */
   passwordEpoch: number;
-  /** When it was last logged in on, in whole seconds since the epoch. */
+  /** Seconds since the epoch. */
   issuedAtS: number;
 }
 
-/** Makes and reads device tokens. One opens nothing: it only says that its bearer has logged in before. */
+/** A device token only shows an earlier login; it grants no access. */
 export interface DeviceTokens {
-  /** @returns a token that counts for 180 days. Its epoch is the first, 0, unless said. */
+  /** Valid for 180 days. Default epoch: 0. */
   issue(device: Pick<KnownDevice, "id" | "userId"> & Partial<KnownDevice>): string;
-  /** Undefined for anything that is not one of ours, or has ended. Whether its epoch is the present one: `known-device.ts`. */
+  /** Undefined if invalid or expired. `known-device.ts` checks the password epoch. */
   read(token: string): KnownDevice | undefined;
 }
 
 /**
- * `2.<user>.<device>.<password epoch>.<end in seconds>.<HMAC-SHA-256>`: nothing is stored.
- *
- * @param key 32 random bytes, the same in every replica.
+ * `2.<user>.<device>.<password epoch>.<end in seconds>.<HMAC-SHA-256>`. The key has 32 bytes, the same in every
+ * replica.
  */
 export function createDeviceTokens(key: Buffer, now: () => Date): DeviceTokens {
   const nowS = () => Math.floor(now().getTime() / 1_000);

@@ -7,12 +7,7 @@ export interface KnownDeviceDeps {
   deviceTokens: Pick<DeviceTokens, "read">;
 }
 
-/**
- * The device that a token is of, if it is one of this account's and no new password was set since; else none. Costs a
- * look-up by the token's own user, whoever's account is asked for.
- *
- * @param account canonical address.
- */
+/** The device if it belongs to this account. Looks up the user of the token, whatever the account, against timing. */
 export async function knownDevice(
   deps: KnownDeviceDeps,
   token: string,
@@ -22,10 +17,7 @@ export async function knownDevice(
   return known?.email === account ? known.device : undefined;
 }
 
-/**
- * The device of a token and its owner's address; undefined if the token is invalid or the password was changed since. Costs
- * one look-up, by the user in the token.
- */
+/** Undefined for an invalid token or after a password change. */
 export async function deviceOfAnyone(
   deps: KnownDeviceDeps,
   token: string,

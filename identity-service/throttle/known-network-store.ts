@@ -1,10 +1,10 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import type { NetworkDigests } from "./network-digests.ts";
 
-/** How many networks of an account are remembered: the latest. */
+/** Most recent networks per account. */
 const MAX_NETWORKS_OF_ACCOUNT = 20;
 
-/** What is known about the network of a guess. The same work whether or not there is such an account. */
+/** Does equal work for unknown accounts. */
 export async function findNetworkOfAccount(
   sql: Sql,
   { digest, networkDigest, email }: NetworkDigests & { email: string },
@@ -24,7 +24,6 @@ export async function findNetworkOfAccount(
   return row ?? { isOwn: false, isUsed: false };
 }
 
-/** Whether anybody has logged in from a network within 30 days. */
 export async function isNetworkUsed(sql: Sql, networkDigest: Buffer): Promise<boolean> {
   const [row] = await sql<{ isUsed: boolean }[]>`
     select exists (
@@ -35,7 +34,7 @@ export async function isNetworkUsed(sql: Sql, networkDigest: Buffer): Promise<bo
   return row?.isUsed === true;
 }
 
-/** Remembers a login. Writes at most once a day for each network; nothing if the account is gone. */
+/** Writes at most once a day per network. Ignores deleted accounts. */
 export async function insertKnownNetwork(
   sql: Sql | TransactionSql,
   login: NetworkDigests & { userId: string; passwordEpoch: number },
@@ -64,7 +63,7 @@ export async function insertKnownNetwork(
   `;
 }
 
-/** Deletes what has not been seen for 30 days, by the database's clock. @returns how many, at most `limit`. */
+/** Uses the database clock. Deletes at most `limit` rows and returns their number. */
 export async function deleteOldNetworks(sql: Sql, limit: number): Promise<number> {
   const result = await sql`
     delete from known_networks where digest in (

@@ -11,10 +11,7 @@ export interface KnownNetworkDeps {
 const MAX_BATCH = 1_000;
 
 /**
- * What the network of a guess says about whoever guesses: whether the account, or anybody, has logged in from there
- * within 30 days. The same work for every address.
- *
- * @param account canonical address.
+ * Whether this or any account has logged in from the network within 30 days. Does equal work for every address.
  * @throws {DomainError} `service_unavailable`.
  */
 export async function networkStanding(
@@ -29,7 +26,6 @@ export async function networkStanding(
   return found.isUsed ? "used_network" : undefined;
 }
 
-/** Remembers the network of a completed login, as its device is. */
 export async function rememberNetwork(
   sql: Sql | TransactionSql,
   { digestNetwork }: Pick<KnownNetworkDeps, "digestNetwork">,
@@ -41,7 +37,6 @@ export async function rememberNetwork(
   await insertKnownNetwork(sql, { ...digests, userId, passwordEpoch });
 }
 
-/** Forgets networks that nobody has logged in from for 30 days. */
 export async function forgetOldNetworks({ sql }: Pick<KnownNetworkDeps, "sql">): Promise<void> {
   while ((await deleteOldNetworks(sql, MAX_BATCH)) === MAX_BATCH);
 }

@@ -1,14 +1,13 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
-/** What is known of the wrong codes of a user on known devices, or on all others. */
 export interface WrongCodes {
-  /** Since the last right one. */
+  /** Since the last right code. */
   inARow: number;
-  /** When the ones of the time asked for came, oldest first. */
+  /** Within the requested time, oldest first. */
   failedAt: readonly Date[];
 }
 
-/** Under the lock of the user. Wrong codes from before the last forgiveness do not count. */
+/** Requires the user lock. Ignores codes before the last reset by a password change. */
 export async function readWrongCodes(
   tx: TransactionSql,
   which: { userId: string; isKnownDevice: boolean; since: Date },
@@ -27,7 +26,7 @@ export async function readWrongCodes(
   return { inARow: row?.inARow ?? 0, failedAt: row?.failedAt ?? [] };
 }
 
-/** Under the lock of the user. @returns how many it makes in a row on such devices. */
+/** Requires the user lock. Returns the number in a row on such devices. */
 export async function insertWrongCode(
   tx: TransactionSql,
   failure: { id: string; userId: string; isKnownDevice: boolean; failedAt: Date },
@@ -46,7 +45,7 @@ export async function insertWrongCode(
   return row?.inARow ?? 0;
 }
 
-/** A right code ends every row of wrong ones; those of the last day still count for the day. */
+/** The codes of the last day still count for the daily limit. */
 export async function endWrongRows(tx: TransactionSql, userId: string): Promise<void> {
   await tx`
     update mfa_guessing set unknown_in_a_row = 0, known_in_a_row = 0
@@ -54,10 +53,7 @@ export async function endWrongRows(tx: TransactionSql, userId: string): Promise<
   `;
 }
 
-/**
- * A new password ends every row, too, and makes the wrong codes before it count no more, unless another one did so since
- * `forgivenBefore`.
- */
+/** Resets all counts after a password change, unless this happened since `forgivenBefore`. */
 export async function forgiveWrongCodes(
   tx: TransactionSql,
   which: { userId: string; now: Date; forgivenBefore: Date },
@@ -71,7 +67,7 @@ export async function forgiveWrongCodes(
   `;
 }
 
-/** Deletes wrong codes from before. @returns how many, at most `limit`. */
+/** Deletes at most `limit` rows and returns their number. */
 export async function deleteWrongCodes(sql: Sql, failedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
     delete from mfa_failures where id in (

@@ -10,15 +10,15 @@ import {
 const DAY_MS = 24 * 3_600_000;
 
 /**
- * Wrong codes of an account that are tried, wherever they were given; known devices and all others have each as many.
- * Two of a million codes count at any time, so a day of guessing with both gets in with 40 × 2 / 1,000,000 = 8e-5.
+ * Limits for known and unknown devices separately. As two of a million codes are valid at a time, a day of guessing
+ * succeeds with 40 × 2 / 1,000,000 = 8e-5.
  */
 export const TRIES = [
   { count: 10, windowMs: 15 * 60_000 },
   { count: 20, windowMs: DAY_MS },
 ] as const;
 
-/** Wrong codes in a row after which no code of the app is tried any more, until a right recovery code or a new password. */
+/** TOTP codes are then refused until a right recovery code or a new password. */
 export const MAX_IN_A_ROW = 100;
 
 interface Deps {
@@ -26,17 +26,14 @@ interface Deps {
   newId: () => string;
 }
 
-/** Whose wrong codes: those on devices that have passed the second factor count apart from all others. */
 export interface CodeOrigin {
   userId: string;
   isKnownDevice: boolean;
 }
 
 /**
- * Under the lock of the user, so that codes that come at once are tried one after another. Not for recovery codes, which
- * nobody guesses.
- *
- * @throws {DomainError} `too_many_requests` after ten wrong codes in 15 minutes, 20 in a day, or 100 in a row.
+ * Requires the user lock, which serialises attempts. Not for recovery codes, which cannot be guessed.
+ * @throws {DomainError} `too_many_requests`.
  */
 export async function assertTriesLeft(tx: TransactionSql, deps: Deps, origin: CodeOrigin): Promise<void> {
   const nowMs = deps.now().getTime();
@@ -49,14 +46,14 @@ export async function assertTriesLeft(tx: TransactionSql, deps: Deps, origin: Co
   if (retryAfterMs > 0) throw new DomainError("too_many_requests", "Too many wrong codes", { retryAfterMs });
 }
 
-/** The transaction must commit, or the code was never tried. @returns how many wrong codes it makes in a row. */
+/** The transaction must commit. Returns the number of wrong codes in a row. */
 export function noteWrongCode(tx: TransactionSql, deps: Deps, origin: CodeOrigin): Promise<number> {
   return insertWrongCode(tx, { ...origin, id: deps.newId(), failedAt: deps.now() });
 }
 
 /**
- * For a new password, which whoever has guessed with the old one does not know. At most once a day, so that who reads
- * the owner's mail gets no more than twice the tries of a day.
+ * After a password change, an attacker no longer knows the password. At most once a day, so that access to the mailbox
+ * yields at most twice the daily attempts.
  */
 export async function forgiveWrongCodesFor(
   tx: TransactionSql,
@@ -69,7 +66,6 @@ export async function forgiveWrongCodesFor(
 
 const MAX_BATCH = 1_000;
 
-/** Deletes wrong codes that count no more. */
 export async function deleteOldWrongCodes(deps: { sql: Sql; now: () => Date }): Promise<void> {
   const failedBefore = new Date(deps.now().getTime() - DAY_MS);
   while ((await deleteWrongCodes(deps.sql, failedBefore, MAX_BATCH)) === MAX_BATCH);

@@ -2,11 +2,10 @@ import { createHmac } from "node:crypto";
 import { isIP } from "node:net";
 import { networkOf } from "../../service-kit/network-of.ts";
 
-/** What a network is stored as. */
 export interface NetworkDigests {
-  /** Of an account's address and the network, 16 bytes. */
+  /** Of account address and network, 16 bytes. */
   digest: Buffer;
-  /** Of the network alone, 16 bytes. */
+  /** Of the network, 16 bytes. */
   networkDigest: Buffer;
 }
 
@@ -14,10 +13,8 @@ const DOMAIN = "gatehouse known network";
 const DIGEST_BYTES = 16;
 
 /**
- * Makes the digests that networks are stored under (an IPv4 address, an IPv6 /64).
- *
- * @param key 32 random bytes, the same in every replica.
- * @returns for an account's canonical address and a client's address; undefined for what is no IP address.
+ * Digests of networks (IPv4 address, IPv6 /64), or undefined for an invalid address. The key has 32 bytes, the same in
+ * every replica.
  */
 export function createNetworkDigests(key: Buffer) {
   const digestOf = (text: string) =>

@@ -3,8 +3,8 @@ import { redisScript } from "../../service-kit/shared-redis.ts";
 import { LADDER_MEMORY_MS, type Ladder } from "./throttle.ts";
 
 /**
- * A ladder is a hash: its failures `n`, the time `at` from which the next attempt may come, and the epoch of its account
- * that it belongs to. The numbers of a ladder are four arguments, as `ladderArguments` has them.
+ * A ladder is a hash of failures `n`, time `at` of the next attempt and account epoch. `ladderArguments` gives its
+ * parameters.
  */
 const LUA_LADDER = `
 -- As ladderWaitMs.
@@ -31,9 +31,9 @@ local function text(number) return string.format('%.3f', number) end
 `;
 
 /**
- * Counts an attempt in the budgets, then in the ladders; each in all or none. Keys: the budgets, the epoch, the ladders.
- * Arguments: the time, the number of budgets, what `gcra_spend` needs of them, the ladders' numbers. Returns `refused` with
- * the answer of `gcra_spend`; `locked`; or `admitted` with 1 if the next attempt has to wait after this one fails, else 0.
+ * Counts an attempt in the budgets, then the ladders, each atomically. KEYS: budgets, epoch, ladders. ARGV: time,
+ * number of budgets, arguments of `gcra_spend`, ladder parameters. Returns `refused` with the answer of `gcra_spend`,
+ * `locked`, or `admitted` with 1 if a failure would lock the account.
  */
 export const takeScript = redisScript(`${LUA_NOW}${LUA_GCRA}${LUA_LADDER}
 local budgets = tonumber(ARGV[2])
@@ -59,7 +59,7 @@ if epoch ~= '' then redis.call('PEXPIRE', epoch_key, ${LADDER_MEMORY_MS}) end
 return { 'admitted', locks }
 `);
 
-/** Takes an attempt back from the ladders. Keys: the epoch, the ladders. Arguments: the time, the ladders' numbers. */
+/** Removes an attempt from the ladders. KEYS: epoch, ladders. ARGV: time, ladder parameters. */
 export const giveBackScript = redisScript(`${LUA_NOW}${LUA_LADDER}
 local epoch = redis.call('GET', KEYS[1]) or ''
 for i = 2, #KEYS do
@@ -75,7 +75,6 @@ end
 return 'given back'
 `);
 
-/** The numbers of ladders, for the scripts. */
 export function ladderArguments(ladders: readonly { ladder: Ladder }[]): number[] {
   return ladders.flatMap(({ ladder: { freeFailures, maxFailures, firstWaitMs, maxWaitMs } }) => [
     freeFailures,

@@ -7,18 +7,14 @@ export interface SpendCallDeps extends KnownNetworkDeps, KnownDeviceDeps {
   throttle: Pick<Throttle, "spend">;
 }
 
-/** A call with the token of the caller's device. */
 export interface TokenCall extends CostlyCall {
-  /** The device token of an earlier login. */
   deviceToken?: string | undefined;
 }
 
 /**
- * Counts a call before it costs anything. Known devices have budgets of their own, and known networks share a reserve. Both
- * are looked up only when the strangers' budget or the network's own is used up.
- *
- * @returns whether the caller was counted as known.
- * @throws {DomainError} `too_many_requests`; `service_unavailable`.
+ * Counts a call in advance and returns whether the caller is known. Known devices and networks have reserves, checked
+ * only after a refusal.
+ * @throws {DomainError} `too_many_requests`, `service_unavailable`.
  */
 export async function spendOrRefuse(deps: SpendCallDeps, call: TokenCall): Promise<boolean> {
   const spending = await deps.throttle.spend(call);
@@ -29,11 +25,8 @@ export async function spendOrRefuse(deps: SpendCallDeps, call: TokenCall): Promi
 }
 
 /**
- * Counts a call against the budgets of known callers. Does not look at the account that the call is about, so that neither
- * the response nor its timing discloses anything about it.
- *
- * @param refusal why the call was refused before, if it was.
- * @returns undefined if the caller is not known.
+ * Spends the reserve of known callers; undefined for unknown ones. Ignores the account concerned, so that neither
+ * result nor timing discloses anything about it.
  */
 export async function spendAsKnown(
   deps: SpendCallDeps,
@@ -44,7 +37,7 @@ export async function spendAsKnown(
   const device = (await deviceOfAnyone(deps, deviceToken))?.device;
   if (device !== undefined && (await deps.throttle.spend({ kind, device })).kind === "admitted")
     return { kind: "admitted" };
-  // A network's own budget is shared with nobody, so being known does not help.
+  // The network's own budget has no reserve.
   if (call.isKnown || refusal?.limit !== undefined) return undefined;
   const digests = deps.digestNetwork("", clientIp);
   const isKnown = digests !== undefined && (await isNetworkUsed(deps.sql, digests.networkDigest));

@@ -3,44 +3,38 @@ import { type Limit, type LimitedBucket, limitTimes } from "../../rate-limit/gcr
 import { type Network, networksOf } from "../../service-kit/network-of.ts";
 import type { CostlyCall, Guess, Ladder, ThrottleLimits } from "./throttle.ts";
 
-/** A login at a provider begins with a row for ten minutes, no hash and no mail, and an office begins its day with many. */
+/** Higher, because an OAuth login is cheap at first and offices begin many at once. */
 const OAUTH_LOGIN_TIMES = 10;
-/** All devices of a user together have the budget of this many. */
+/** All devices of a user share this multiple of a budget. */
 const DEVICES_OF_USER = 4;
 const DOMAIN = "gatehouse throttle";
 
-/** A budget and where it is counted. */
 export interface CountedBudget extends LimitedBucket {
-  /** Of the caller's own network: the caller may be told. */
+  /** A network limit may be disclosed to the caller. */
   isNetwork?: boolean;
 }
 
-/** Everything that one attempt is counted under. */
 export interface GuessCounters {
   budgets: CountedBudget[];
   ladders: { key: string; ladder: Ladder }[];
-  /** Names the time since the account was cleared: counts that name another one do not hold. */
+  /** Changes when the account is cleared, which invalidates its counts. */
   epoch: string;
-  /** Attempts with the same one wait for each other. */
+  /** Attempts with the same turn are serialised. */
   turn: string;
-  /** What a success clears. */
+  /** Keys cleared on success. */
   cleared: string[];
 }
 
-/** Where things are counted. */
 export interface Counters {
   ofGuess(guess: Guess): GuessCounters;
   ofCall(call: CostlyCall): CountedBudget[];
   epochOf(account: string): string;
-  /** What is stored under the account alone. */
+  /** Keys of the account alone. */
   ofAccount(account: string): string[];
 }
 
 /**
- * Names the counters. Their keys hold HMACs: an IPv4 address or an e-mail address could be found from a plain digest by
- * trying all of them.
- *
- * @param secret the same in every replica that counts together.
+ * Keys hold HMACs, because plain digests of addresses can be enumerated. Replicas that count together share the secret.
  */
 export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters {
   const digest = (text: string) =>
@@ -48,7 +42,6 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
   const accountKey = (account: string) => `a:${digest(account)}`;
   const epochOf = (account: string) => `e:${digest(account)}`;
 
-  /** The budgets of a caller's networks and the one that all of the same standing share. */
   const shared = (
     networks: readonly Network[],
     kind: string,
@@ -56,7 +49,7 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
     each: Limit,
     all: Limit,
   ): CountedBudget[] => {
-    // Strangers in the same wide network, and strangers in all, cannot use up what those with a standing have.
+    // Separate budgets, so that unknown callers cannot exhaust those of known ones.
     const share = isKnown ? `${kind}known:` : kind;
     const [smallest, ...wider] = networks.map(({ name, times }, index) => ({
       kind: `N:${index === 0 ? kind : share}`,
@@ -68,11 +61,11 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
   };
 
   function budgetsOf({ clientIp, deviceId, standing }: Guess): CountedBudget[] {
-    // Whoever has proven to be the owner before is bounded by a ladder that no stranger touches.
+    // Bounded by a separate ladder.
     if (deviceId !== undefined || standing === "session") return [];
     const networks = networksOf(clientIp);
     const budgets = shared(networks, "", standing !== undefined, limits.network, limits.everything);
-    // Neighbours must not spray over all accounts of a network; what lies beyond it is no affair of the owner's.
+    // Limits password spraying within the network. Limits beyond it do not apply to the owner.
     return standing === "own_network" ? budgets.slice(0, 1) : budgets;
   }
 
@@ -120,7 +113,6 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
   };
 }
 
-/** The key of a budget where it is stored. */
 export function budgetKey({ kind, name }: Pick<CountedBudget, "kind" | "name">): string {
   return kind + name;
 }

@@ -4,19 +4,14 @@ const MAX_WAITING = 1_000;
 const MAX_WAITING_FOR_ONE = 32;
 const MAX_WAIT_MS = 1_000;
 
-/** One at a time of those with the same key, first come first served. */
+/** A FIFO mutex per key. */
 export interface Turns {
-  /**
-   * @param waitMs how long to wait, at most a second.
-   * @returns to be called once, when the turn is over.
-   * @throws {DomainError} `busy` if the wait got too long, or too many wait.
-   */
+  /** Returns the release function. Waits at most `waitMs`, at most a second. @throws {DomainError} `busy`. */
   take(key: string, waitMs: number): Promise<() => void>;
 }
 
-/** In this process. */
 export function createTurns(): Turns {
-  /** Who waits for each key that is taken. */
+  /** Waiters per taken key. */
   const queues = new Map<string, (() => void)[]>();
   let waiting = 0;
 
@@ -60,7 +55,7 @@ function inQueue(queue: (() => void)[], waitMs: number): Promise<void> {
   });
 }
 
-/** Said to whoever waits for anything of an account, whether it exists or not. */
+/** The same answer for existing and unknown accounts. */
 export function tooLong(): DomainError {
   return new DomainError("busy", undefined, { retryAfterMs: 1_000 });
 }
