@@ -1,15 +1,13 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
-/** An account at a provider that opens one here. */
 export interface LinkedIdentity {
   provider: string;
-  /** As the provider named it then; null if it did not. */
+  /** As reported at the time of linking. May be null. */
   email: string | null;
   linkedAt: Date;
   userId: string;
 }
 
-/** @returns the id of the user whose it is. */
 export async function findIdentityUser(
   tx: Sql | TransactionSql,
   key: { issuer: string; subject: string },
@@ -21,7 +19,7 @@ export async function findIdentityUser(
   return row?.userId;
 }
 
-/** @returns false, with nothing changed, if it is somebody's already, or the user has another one at that provider. */
+/** Returns false, without a change, if it is already linked or the user has another identity of this provider. */
 export async function insertIdentity(
   tx: TransactionSql,
   identity: LinkedIdentity & { issuer: string; subject: string },
@@ -43,7 +41,7 @@ export async function listIdentities(sql: Sql | TransactionSql, userId: string):
   `;
 }
 
-/** Under the lock of the account. */
+/** Requires the account lock. */
 export async function deleteIdentity(
   tx: TransactionSql,
   identity: { userId: string; provider: string },
@@ -53,7 +51,7 @@ export async function deleteIdentity(
   `;
 }
 
-/** Under the lock of the account: all that were linked since. @returns the names of their providers. */
+/** Requires the account lock. Returns the provider names. */
 export async function deleteIdentitiesSince(
   tx: TransactionSql,
   userId: string,
@@ -65,7 +63,7 @@ export async function deleteIdentitiesSince(
   return rows.map(({ provider }) => provider).sort();
 }
 
-/** Under the lock of the account: all but one. @param kept null: all. @returns the names of their providers. */
+/** Requires the account lock. Returns the provider names. A null `kept` deletes all. */
 export async function deleteOtherIdentities(
   tx: TransactionSql,
   userId: string,

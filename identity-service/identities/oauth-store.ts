@@ -1,25 +1,22 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
-/** A browser that is away at a provider. */
 export interface OAuthFlow {
   stateHash: Buffer;
   browserHash: Buffer;
   provider: string;
-  /** One of the list in the configuration. */
   returnTo: string;
-  /** Null: the flow ends with tokens, not with a code. */
+  /** Null: the flow ends with tokens instead of a code. */
   codeChallenge: string | null;
-  /** Null: a login. */
+  /** Null for a login. */
   linkUserId: string | null;
-  /** Of that user, when it began. */
+  /** Read when the flow began. */
   linkSessionEpoch: number | null;
-  /** In which it began: the flow ends with that session. Null: a login, or begun by a version that did not tell. */
+  /** The flow ends with this session. Null for a login or from an earlier version. */
   linkSessionId: string | null;
   createdAt: Date;
   expiresAt: Date;
 }
 
-/** A login that waits for the exchange of its code. */
 export interface OAuthCode {
   codeHash: Buffer;
   codeChallenge: string;
@@ -38,10 +35,7 @@ export async function insertFlow(sql: Sql, flow: OAuthFlow): Promise<void> {
   `;
 }
 
-/**
- * Takes a flow out, for one caller of any number. What belongs to another browser or provider stays: who has only seen
- * a state must not be able to end the flow.
- */
+/** Consumes a flow once. The browser must match, because knowledge of a state must not suffice to end a flow. */
 export async function takeFlow(
   sql: Sql,
   wanted: Pick<OAuthFlow, "stateHash" | "browserHash" | "provider"> & { now: Date },
@@ -65,7 +59,7 @@ export async function insertCode(sql: Sql, code: OAuthCode): Promise<void> {
   `;
 }
 
-/** Takes a code out, for one caller of any number. */
+/** Consumes a code once. */
 export async function takeCode(
   sql: Sql,
   { codeHash, now }: { codeHash: Buffer; now: Date },
@@ -78,13 +72,13 @@ export async function takeCode(
   return row;
 }
 
-/** Ends what a user has begun at providers: linkings under way, and logins that wait for the exchange of their code. */
+/** Ends pending links and code exchanges. */
 export async function deleteFlowsOfUser(tx: TransactionSql, userId: string): Promise<void> {
   await tx`delete from oauth_flows where link_user_id = ${userId}`;
   await tx`delete from oauth_codes where user_id = ${userId}`;
 }
 
-/** @returns how many rows, at most twice `limit`. */
+/** Returns the number of rows, at most twice `limit`. */
 export async function deleteExpired(sql: Sql, now: Date, limit: number): Promise<number> {
   const flows = await sql`
     delete from oauth_flows where state_hash in (
