@@ -2,7 +2,7 @@ import type { AuditEvent } from "../../audit-client/audit-entry.ts";
 import { personActor } from "../../audit-client/person-actor.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
 
-/** A security event as the audit log has it: `user.<type>`, with the account as what was acted on. */
+/** The action is `user.<type>`, and the resource is the account. */
 export function toAuditEvent(event: SecurityEvent): AuditEvent {
   const { id, type, userId, actorId, person, actorRole, sessionId, reason, errorCode, ip, userAgent } = event;
   const { requestId, traceId, occurredAt } = event;

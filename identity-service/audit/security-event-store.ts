@@ -28,36 +28,30 @@ export type SecurityEventType =
   | "account_deleted"
   | "former_address_erased";
 
-/** Something that the audit log must be told. */
 export interface SecurityEvent {
   /** UUIDv7. */
   id: string;
   type: SecurityEventType;
-  /** Whose account. */
   userId: string;
-  /** The user who did it, where that is proven; null for an operator and for whoever has only guessed. */
+  /** Null for an operator or an unproven caller. */
   actorId: string | null;
-  /** The operator who did it: `operator:ada`; null: none. */
+  /** Operator such as `operator:ada`, or null. */
   person: string | null;
   actorRole: string | null;
-  /** The actor's. */
   sessionId: string | null;
-  /** May be empty. */
   reason: string;
-  /** Of what failed; null: it succeeded. */
+  /** Null on success. */
   errorCode: string | null;
-  /** May be empty. */
   ip: string;
-  /** May be empty. */
   userAgent: string;
   requestId: string;
   traceId: string;
   occurredAt: Date;
-  /** Address that the audit log must forget; null: none. */
+  /** Address that the audit log must erase, or null. */
   erasedEmail: string | null;
 }
 
-/** In the transaction of the event's cause: either both are committed, or neither. */
+/** Call in the transaction of the cause. */
 export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEvent): Promise<void> {
   await tx`
     insert into security_events
@@ -70,7 +64,6 @@ export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEve
   `;
 }
 
-/** Takes events that are due. */
 export function claimDueEvents(sql: Sql, claim: Claim): Promise<SecurityEvent[]> {
   const table = {
     name: "security_events",
@@ -88,10 +81,7 @@ export async function markEventRecorded(sql: Sql, id: string, now: Date): Promis
   await sql`update security_events set recorded_at = ${now}, erased_email = null where id = ${id}`;
 }
 
-/**
- * What audit-service has not taken: how many, counted to 10,000, and when the oldest came about. It is asked for every second,
- * also while audit-service is away.
- */
+/** Counts at most 10,000, because it runs every second. */
 export async function selectWaitingEvents(sql: Sql): Promise<{ count: number; oldest: Date | undefined }> {
   const [row] = await sql<{ count: number; oldest: Date | null }[]>`
     select (
@@ -102,7 +92,7 @@ export async function selectWaitingEvents(sql: Sql): Promise<{ count: number; ol
   return { count: row?.count ?? 0, oldest: row?.oldest ?? undefined };
 }
 
-/** Forgets what was recorded before this moment. @returns how many, at most `limit`. */
+/** Deletes at most `limit` rows and returns their number. */
 export async function deleteRecordedEvents(sql: Sql, moment: Date, limit: number): Promise<number> {
   const result = await sql`
     delete from security_events where id in (

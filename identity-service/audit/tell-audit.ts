@@ -8,29 +8,25 @@ const MAX_USER_AGENT_CHARACTERS = 512;
 
 export interface TellAuditDeps {
   now: () => Date;
-  /** A new UUIDv7. */
   newId: () => string;
 }
 
-/** What happened to an account. */
 export interface AccountEvent {
   type: SecurityEventType;
   userId: string;
-  /** The owner has just proven to be it, without an access token: by a link, or by the password at login. */
+  /** Whether a link or password has just proven the owner, without an access token. */
   byOwner?: boolean;
-  /** What it was or why, in our words; never anything personal. */
+  /** Must not contain personal data. */
   reason?: string;
-  /** Of what failed. */
   errorCode?: ErrorCode;
   clientIp?: string;
   userAgent?: string;
-  /** Address of a deleted account: who has claimed it is forgotten, too. */
   erasedEmail?: string;
 }
 
 /**
- * Leaves word for the audit log in the transaction of the cause, so that no loss of a gateway hides it. It names ids
- * only: an erasure here leaves nothing personal there.
+ * Records an event within the transaction of its cause. Contains ids only, so that an erasure leaves no personal data
+ * in the audit log.
  */
 export async function tellAudit(
   tx: TransactionSql,
