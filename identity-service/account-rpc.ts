@@ -55,7 +55,6 @@ export type AccountDeps = MailALinkDeps &
   ChangeEmailDeps &
   ConfirmEmailChangeDeps;
 
-/** Adapts the accounts' part of IdentityService to use cases. Each method decodes, calls one use case and encodes. */
 export function createAccountRpc(
   deps: AccountDeps,
   encodeUser: (user: User) => ProtoUser | Promise<ProtoUser>,

@@ -3,7 +3,7 @@ import { DomainError } from "../service-kit/errors.ts";
 import type { Implementation, RpcContext } from "../service-kit/rpc-server.ts";
 
 const uuid = z.uuid();
-/** Members of requests that name a row by its UUID, wherever they occur. */
+/** Request fields that contain a UUID. */
 const named = z.looseObject({
   userId: uuid.optional(),
   eventId: uuid.optional(),
@@ -12,10 +12,7 @@ const named = z.looseObject({
 
 type Method = (request: unknown, context: RpcContext) => Promise<unknown>;
 
-/**
- * The same methods, refusing ids that are none with `validation_failed`: the database would take them for a fault of this
- * service.
- */
+/** Rejects invalid ids with `validation_failed`; the database would report an internal error. */
 export function withCheckedIds<S>(methods: Implementation<S>): Implementation<S> {
   const checked = Object.entries(methods as Record<string, Method>).map(
     ([name, method]): [string, Method] => [

@@ -16,57 +16,52 @@ import { oauthConfig, oauthConfigProblems } from "./oauth/oauth-config.ts";
 import { ARGON2_CEILING } from "./passwords/stored-hash.ts";
 import { CALLS, CALLS_OF_NETWORK } from "./throttle/throttle.ts";
 
-/** Threads of libuv's pool that hashing leaves to name look-ups and files. */
+/** Threads of the libuv pool reserved for DNS lookups and files. */
 const SPARE_THREADS = 2;
 
-/** An origin without path, query or user, as `URL` writes it. */
 const originSchema = z.url({ protocol: /^https?$/ }).refine((text) => new URL(text).origin === text, {
   message: "must be scheme://host[:port] and nothing else, in lower case",
   when: ({ value }) => typeof value === "string" && URL.canParse(value),
 });
 
-/** Over plain HTTP the start of a password's hash could be read, and the answer forged. */
+/** Plain HTTP would expose the start of a password's hash. */
 function isPrivateOnTheWay(text: string): boolean {
   const { protocol, hostname } = new URL(text);
   return protocol === "https:" || ["127.0.0.1", "[::1]", "localhost"].includes(hostname);
 }
 
-/** Everything identity-service reads from its environment. */
 export const configSchema = z
   .object({
     ...serviceConfig,
     ...databaseConfig,
     ...mailConfig,
     ...oauthConfig,
-    /** REDIS_URL lets replicas count failed logins together. Unset: each for itself, with its share of the limits. */
+    /** Without REDIS_URL, each replica counts failed logins alone with its share of the limits. */
     ...redisConfig,
-    /** gRPC of token-service. */
     TOKEN_SERVICE_ADDRESS: addressSchema,
-    /** gRPC of audit-service. */
     AUDIT_SERVICE_ADDRESS: addressSchema,
-    /** `scheme://host[:port]` of the gateway as users see it: the origin of the links in mails. */
+    /** `scheme://host[:port]` of the gateway for users. Links in mails begin with it. */
     PUBLIC_ORIGIN: originSchema,
-    /** Makes the tokens of the links in mails: 32 random bytes, base64. */
+    /** Derives link tokens. 32 random bytes, base64. */
     LINK_KEY_FILE: encryptionKeyFileSchema,
     /**
-     * False: neither a registration nor a login after it says whether the address had an account; its owner gets a mail.
-     * Needs LOGIN_REQUIRES_VERIFIED_EMAIL.
+     * If false, registration and login do not reveal whether an address has an account. Needs
+     * LOGIN_REQUIRES_VERIFIED_EMAIL.
      */
     REGISTRATION_DISCLOSES: booleanSchema.default(true),
-    /** True: nobody logs in with an address that is not proven. */
     LOGIN_REQUIRES_VERIFIED_EMAIL: booleanSchema.default(false),
-    /** The first administrator, made at start if there is none. Together with its password file, or not at all. */
+    /** The first administrator, created at startup if none exists. Needs the password file. */
     BOOTSTRAP_ADMIN_EMAIL: z
       .string()
       .transform((typed) => canonicalEmail(typed))
       .pipe(z.string("must be an e-mail address"))
       .optional(),
     BOOTSTRAP_ADMIN_PASSWORD_FILE: secretFileSchema.optional(),
-    /** Encrypts TOTP secrets in the database: 32 random bytes, base64. */
+    /** Encrypts TOTP secrets. 32 random bytes, base64. */
     MFA_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,
-    /** Another key that secrets may be encrypted with. They are encrypted anew in the background. */
+    /** The earlier key, during rotation. Secrets are re-encrypted in the background. */
     MFA_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
-    /** What authenticator apps show beside the user's address. */
+    /** Issuer name in authenticator apps. */
     MFA_ISSUER: z
       .string()
       .regex(
@@ -74,29 +69,27 @@ export const configSchema = z
         "must be 1 to 64 letters, digits, spaces, dots and dashes",
       )
       .default("Gatehouse"),
-    /** How long a login waits for the code of the second factor. */
     MFA_CHALLENGE_TTL_S: integerSchema(60, 900).default(300),
-    /** argon2id `m`, in KiB. Stored hashes that cost less are renewed at login. */
+    /** Argon2id `m`, in KiB. Cheaper stored hashes are renewed at login. */
     ARGON2_MEMORY_KIB: integerSchema(19_456, ARGON2_CEILING.memoryKib).default(19_456),
-    /** argon2id `t`. */
+    /** Argon2id `t`. */
     ARGON2_ITERATIONS: integerSchema(2, ARGON2_CEILING.iterations).default(2),
-    /** argon2id `p`. */
+    /** Argon2id `p`. */
     ARGON2_PARALLELISM: integerSchema(1, ARGON2_CEILING.parallelism).default(1),
-    /** Read by libuv itself; here so that HASH_CONCURRENCY can be held to it. */
+    /** Read by libuv; checked here against HASH_CONCURRENCY. */
     UV_THREADPOOL_SIZE: integerSchema(SPARE_THREADS + 1, 1_024).default(4),
-    /** Password hashes computed at once. Default: a core each, but two threads of UV_THREADPOOL_SIZE stay free. */
+    /** Default: one per core, but two threads of UV_THREADPOOL_SIZE stay free. */
     HASH_CONCURRENCY: integerSchema(1, 1_024 - SPARE_THREADS).optional(),
-    /** Password hashes that may wait; beyond: busy. */
     HASH_QUEUE_MAX: integerSchema(0, 1_024).default(32),
-    /** How long one may wait; beyond, or when the call's own deadline is near: busy. */
+    /** Maximum wait before `busy`. */
     HASH_QUEUE_WAIT_MS: integerSchema(0, 1_000).default(1_000),
-    /** In code points. */
+    /** Code points. */
     PASSWORD_MIN_LENGTH: integerSchema(8, 64).default(8),
-    /** Goes into new password hashes, and must not be lost: 32 random bytes, base64. Unset: none does. */
+    /** Key of new password hashes, 32 random bytes, base64. A lost pepper makes the hashes useless. Optional. */
     PASSWORD_PEPPER_FILE: encryptionKeyFileSchema.optional(),
-    /** The pepper before the present one, while hashes have it. They are renewed at login. */
+    /** The earlier pepper, during rotation. Hashes are renewed at login. */
     PASSWORD_PEPPER_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
-    /** Range endpoint of known breaches; five characters of a new password's SHA-1 are appended. Unset: none is asked. */
+    /** Range API of known breaches. Receives five characters of the SHA-1. Optional. */
     BREACH_LOOKUP_URL: z
       .url({ protocol: /^https?$/ })
       .refine(isPrivateOnTheWay, {
@@ -104,19 +97,19 @@ export const configSchema = z
         when: ({ value }) => typeof value === "string" && URL.canParse(value),
       })
       .optional(),
-    /** Accounts that nobody has proven, or logged in to, are deleted when they are so old. 0: never. */
+    /** Age at which unverified, unused accounts are deleted. Zero disables the deletion. */
     UNUSED_ACCOUNT_DAYS: integerSchema(0, 3_650).default(90),
-    /** Proves that a device is known: 32 random bytes, base64, the same in every replica. */
+    /** Signs device tokens. 32 random bytes, base64, the same in every replica. */
     DEVICE_KEY_FILE: encryptionKeyFileSchema,
-    /** Replicas of this service: each gets its share of the limits while they cannot count together. */
+    /** Divides the limits while replicas cannot count together. */
     THROTTLE_REPLICAS: integerSchema(1, 1_000).default(1),
-    /** Failed logins from one network (an IPv4 address, an IPv6 /64) in 15 minutes. */
+    /** Failed logins per network (IPv4 address, IPv6 /64) in 15 minutes. */
     THROTTLE_NETWORK_BUDGET: integerSchema(1, 1_000_000).default(100),
-    /** Failed logins in all in 15 minutes. */
+    /** Failed logins in total in 15 minutes. */
     THROTTLE_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(50_000),
-    /** Calls of one kind (registration, each mail asked for, reset) from one network in 15 minutes. */
+    /** Calls of one kind (registration, requested mail, reset) per network in 15 minutes. */
     THROTTLE_CALL_NETWORK_BUDGET: integerSchema(1, 1_000_000).default(CALLS_OF_NETWORK),
-    /** Calls of one kind in all in 15 minutes. */
+    /** Calls of one kind in total in 15 minutes. */
     THROTTLE_CALL_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(CALLS),
   })
   .superRefine((config, context) => {
@@ -155,7 +148,6 @@ export const configSchema = z
   });
 export type Config = z.infer<typeof configSchema>;
 
-/** @param cores that this process may use. */
 export function hashConcurrency(
   config: Pick<Config, "HASH_CONCURRENCY" | "UV_THREADPOOL_SIZE">,
   cores: number,

@@ -9,7 +9,7 @@ import { createOAuthRpc, OAUTH_CALLERS, type OAuthRpcDeps } from "./oauth-rpc.ts
 import { type NotifyDeps, notifyRefreshReuse } from "./sessions/notify-refresh-reuse.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
-/** Only the gateway acts for end users; only token-service knows of their refresh tokens. */
+/** Only the gateway acts for end users; only token-service handles refresh tokens. */
 export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   register: ["gateway"],
   getUser: ["gateway"],
@@ -20,7 +20,6 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   ...OAUTH_CALLERS,
 };
 
-/** Adapts IdentityService to use cases. Each method decodes, calls one use case and encodes. */
 export function createIdentityRpc(
   deps: RegisterDeps & NotifyDeps & AccountDeps & LoginRpcDeps & MfaRpcDeps & OAuthRpcDeps,
 ): Implementation<IdentityServiceServer> {

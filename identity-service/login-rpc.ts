@@ -22,7 +22,6 @@ export const LOGIN_CALLERS: Pick<Callers<IdentityServiceServer>, LoginMethods> =
 
 export type LoginRpcDeps = LogInDeps & CompleteMfaLoginDeps & ChangePasswordAtLoginDeps;
 
-/** The methods of IdentityService about logins. Each decodes, calls one use case and encodes. */
 export function createLoginRpc(
   deps: LoginRpcDeps,
 ): Pick<Implementation<IdentityServiceServer>, LoginMethods> {
@@ -57,7 +56,7 @@ export function encodeLoginResult(result: LoginResult): EncodedResult {
   }
 }
 
-/** The result also in the fields that were there before LoginResult, for a gateway of the version before this one. */
+/** Repeats the result in the fields that precede LoginResult, for gateways of the previous version. */
 function encodeForOlderCallers(result: LoginResult) {
   const encoded = encodeLoginResult(result);
   return {

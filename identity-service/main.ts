@@ -55,23 +55,20 @@ import { shareOf, throttleLimits } from "./throttle/throttle.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "./user-admin-rpc.ts";
 import { readUsersTable } from "./users/user-store.ts";
 
-/** Mails asked for whose look-up has not begun or is under way; beyond: busy. */
+/** Queue limit of requested mails. */
 const MAX_AFTER_ANSWER = 200;
-/** Owners to be told of guesses; beyond, the next guess tries again. */
+/** Queue limit of notices about guessed passwords. */
 const MAX_GUESS_NOTICES = 50;
-/** Longer than a stream takes to come back, shorter than an event's lease. */
+/** Longer than a reconnect of the stream, shorter than the lease of an event. */
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
-/** For what the last calls have left. */
 const AUDIT_GRACE_MS = 1_000;
-/** Of what stored hashes cost: it changes as users log in. */
 const COST_SAMPLING_INTERVAL_MS = 10 * 60_000;
 const LINK_CLEANING_INTERVAL_MS = 10 * 60_000;
 /**
- * After the pass at the start: for what a replica with the keys the other way round has written meanwhile. Not shorter, or
- * such a replica would undo the work of this one again and again while they are exchanged.
+ * Repeated for secrets written by replicas with the old key order. A shorter interval would make both re-encrypt in
+ * turn.
  */
 const REENCRYPTION_INTERVAL_MS = 15 * 60_000;
-/** Of the providers' discovery documents. */
 const DISCOVERY_INTERVAL_MS = 10 * 60_000;
 
 const config = loadConfig(configSchema, process.env);
@@ -197,7 +194,7 @@ const { parties, refreshAll, close } = createRelyingParties(providers, {
 lifecycle.onStop("identity providers", close);
 const discovery = repeat("discovery", DISCOVERY_INTERVAL_MS, refreshAll, logger);
 lifecycle.onStop("discovery", () => discovery.stop());
-// Nobody waits for it: without a provider the others can log in.
+// Not awaited, so that an unavailable provider does not delay the startup.
 discovery.runSoon();
 
 const { BREACH_LOOKUP_URL: breachLookupUrl } = config;
@@ -220,7 +217,7 @@ const deps = {
   tokenService: createTokenServiceClient(sessions),
   loginRequiresVerifiedEmail: config.LOGIN_REQUIRES_VERIFIED_EMAIL,
   registrationDiscloses: config.REGISTRATION_DISCLOSES,
-  // A quarter of what a provider is asked at once, so that no network has all of it.
+  // A quarter of the concurrent requests to a provider, so that one network cannot take all.
   providerShare: createHashShare({ maxOfNetwork: 8, maxOfStrangers: Number.POSITIVE_INFINITY }),
   unusedAccountDays: config.UNUSED_ACCOUNT_DAYS,
   linkTokens,

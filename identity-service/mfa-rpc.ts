@@ -17,7 +17,6 @@ export const MFA_CALLERS: Pick<Callers<IdentityServiceServer>, MfaMethods> = {
 
 export type MfaRpcDeps = BeginTotpEnrollmentDeps & ConfirmTotpEnrollmentDeps;
 
-/** The methods of IdentityService about the second factor. Each decodes, calls one use case and encodes. */
 export function createMfaRpc(deps: MfaRpcDeps): Pick<Implementation<IdentityServiceServer>, MfaMethods> {
   return {
     beginTotpEnrollment: (request, context) => beginTotpEnrollment(deps, request, context.deadlineMs),

@@ -37,7 +37,6 @@ export const OAUTH_CALLERS: Pick<Callers<IdentityServiceServer>, OAuthMethods> =
 
 export type OAuthRpcDeps = BeginOAuthLoginDeps & EndSessionsDeps;
 
-/** The methods of IdentityService about identity providers. Each decodes, calls one use case and encodes. */
 export function createOAuthRpc(
   deps: OAuthRpcDeps,
 ): Pick<Implementation<IdentityServiceServer>, OAuthMethods> {
@@ -81,7 +80,7 @@ function decodeBeginning({ linkTo, ...request }: BeginOAuthLoginRequest) {
   return { ...request, linkTo: linkTo === undefined ? undefined : decodeOwner(linkTo) };
 }
 
-/** Without a time it would be no proof. */
+/** Without the time of the login, it proves nothing. */
 function decodeOwner(owner: ProtoOwner | undefined): IdentityOwner {
   if (owner?.authTime === undefined)
     throw new DomainError("validation_failed", "owner and its auth_time are required");

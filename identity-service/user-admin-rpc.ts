@@ -30,7 +30,6 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
   unlockUser: administrators,
 };
 
-/** Adapts UserAdminService to use cases. Each method decodes, calls one use case and encodes. */
 export function createUserAdminRpc(
   deps: SetUserAccessDeps & ResetUserMfaDeps & DeleteUserDeps,
   recordReading: RecordReading,
@@ -92,7 +91,7 @@ function encodeManaged({ user, status, firstLoginAt, mustChangePassword }: Manag
   return { user: encodeUser(user), status: PROTO_STATUS[status], firstLoginAt, mustChangePassword };
 }
 
-/** Undefined where nothing was told. What a newer version means must not be taken for that. */
+/** Rejects values of newer versions instead of ignoring them. */
 function decodeRole(message: ProtoRole): Role | undefined {
   if (message === ProtoRole.UNSPECIFIED) return undefined;
   const role = ROLES.find((candidate) => toProtoRole(candidate) === message);
