@@ -7,7 +7,6 @@ import {
   type LinkedIdentity,
 } from "../identities/external-identity-store.ts";
 import { lockAccount } from "../users/account-store.ts";
-import { findAccountOfUser } from "../users/user-store.ts";
 import { type Arrival, keyOf } from "./account-of-person.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
@@ -25,7 +24,7 @@ export async function linkIdentity(
 ): Promise<LinkedIdentity> {
   const linked = await transaction(deps.sql, (tx) => link(tx, deps, arrival, owner, context));
   deps.wakeMailWorker();
-  return linked as LinkedIdentity;
+  return linked;
 }
 
 async function link(
@@ -37,8 +36,7 @@ async function link(
 ): Promise<LinkedIdentity> {
   const { party, person } = arrival;
   const account = await lockAccount(tx, userId);
-  const present = await findAccountOfUser(tx, userId);
-  if (account?.isActive !== true || present?.sessionEpoch !== sessionEpoch)
+  if (account?.isActive !== true || account.sessionEpoch !== sessionEpoch)
     throw new DomainError("oauth_failed");
   if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
   const identity = { provider: party.name, email: person.email ?? null, linkedAt: deps.now(), userId };

@@ -1,5 +1,9 @@
-import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
-import { isUniqueViolation } from "../../service-kit/postgres.ts";
+import {
+  isUniqueViolation,
+  type Sql,
+  type SqlPart,
+  type TransactionSql,
+} from "../../service-kit/postgres.ts";
 
 export interface LockedAccount {
   id: string;
@@ -15,39 +19,36 @@ export interface LockedAccount {
   /** PHC string. Null without a password. */
   passwordHash: string | null;
   mustChangePassword: boolean;
+  /** Increases with each change that ends sessions. */
+  sessionEpoch: number;
 }
 
-const lockedAccountColumns = (sql: Sql | TransactionSql) => sql`
-  id, email, email_verified as "emailVerified",
-  case when credentials_proven_email = email then credentials_proven_at end as "credentialsProvenAt",
-  status = 'active' as "isActive", role = 'ADMIN' as "isAdmin", role <> 'USER' as "isPrivileged",
-  password_hash as "passwordHash", must_change_password as "mustChangePassword"
-`;
-
-/** Must be the first lock of a transaction. */
-export async function lockAccount(tx: TransactionSql, userId: string): Promise<LockedAccount | undefined> {
-  const [row] = await tx<LockedAccount[]>`
-    select ${lockedAccountColumns(tx)} from users where id = ${userId} for update
+async function selectAccount(sql: Sql | TransactionSql, which: SqlPart): Promise<LockedAccount | undefined> {
+  const [row] = await sql<LockedAccount[]>`
+    select id, email, email_verified as "emailVerified",
+      case when credentials_proven_email = email then credentials_proven_at end as "credentialsProvenAt",
+      status = 'active' as "isActive", role = 'ADMIN' as "isAdmin", role <> 'USER' as "isPrivileged",
+      password_hash as "passwordHash", must_change_password as "mustChangePassword", session_epoch as "sessionEpoch"
+    from users where ${which}
   `;
   return row;
+}
+
+/** Must be the first lock of a transaction. */
+export function lockAccount(tx: TransactionSql, userId: string): Promise<LockedAccount | undefined> {
+  return selectAccount(tx, tx`id = ${userId} for update`);
 }
 
 /** Expects the canonical form. */
-export async function lockAccountOf(tx: TransactionSql, email: string): Promise<LockedAccount | undefined> {
-  const [row] = await tx<LockedAccount[]>`
-    select ${lockedAccountColumns(tx)} from users where email = ${email} for update
-  `;
-  return row;
+export function lockAccountOf(tx: TransactionSql, email: string): Promise<LockedAccount | undefined> {
+  return selectAccount(tx, tx`email = ${email} for update`);
 }
 
-export async function findAccountById(
+export function findAccountById(
   sql: Sql | TransactionSql,
   userId: string,
 ): Promise<LockedAccount | undefined> {
-  const [row] = await sql<LockedAccount[]>`
-    select ${lockedAccountColumns(sql)} from users where id = ${userId}
-  `;
-  return row;
+  return selectAccount(sql, sql`id = ${userId}`);
 }
 
 /** Requires the account lock. Also clears the password requirement and revokes known devices. */

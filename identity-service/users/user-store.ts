@@ -48,15 +48,15 @@ export async function lockAddresses(tx: TransactionSql, emails: readonly string[
   }
 }
 
+const userColumns = (sql: Sql | TransactionSql) => sql`
+  id, email, first_name as "firstName", last_name as "lastName", role, email_verified as "emailVerified",
+  created_at as "createdAt",
+  exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled"
+`;
+
 /** The id must be a UUID. */
 export async function findUser(sql: Sql | TransactionSql, id: string): Promise<User | undefined> {
-  const [row] = await sql<UserRow[]>`
-    select id, email, first_name as "firstName", last_name as "lastName", role,
-      email_verified as "emailVerified", created_at as "createdAt",
-      exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled"
-    from users
-    where id = ${id}
-  `;
+  const [row] = await sql<UserRow[]>`select ${userColumns(sql)} from users where id = ${id}`;
   return row && toUser(row);
 }
 
@@ -65,10 +65,7 @@ interface AccountRow extends UserRow, Omit<Account, "user" | "status"> {
 }
 
 const accountColumns = (sql: Sql | TransactionSql) => sql`
-  id, email, first_name as "firstName", last_name as "lastName", role,
-  email_verified as "emailVerified", created_at as "createdAt",
-  exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled",
-  status, password_hash as "passwordHash", session_epoch as "sessionEpoch",
+  ${userColumns(sql)}, status, password_hash as "passwordHash", session_epoch as "sessionEpoch",
   must_change_password as "mustChangePassword"
 `;
 
