@@ -1,5 +1,8 @@
+import { isAbsolute } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { v4 as uuidv4 } from "uuid";
+import { z } from "zod";
+import { integerSchema } from "../service-kit/config.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import { type ResendDeps, resendRun } from "./resend-run.ts";
@@ -43,6 +46,16 @@ export interface SpoolRemains {
   /** Entries sent by this drain. */
   sentEntries: number;
 }
+
+const MIB = 1024 * 1024;
+
+/** The spool, for a service whose calls wait for the audit log. */
+export const spoolConfig = {
+  /** A directory on a local disk; processes of one host may share it. Unset: no spool. */
+  AUDIT_SPOOL_DIRECTORY: z.string().refine(isAbsolute, "must be an absolute path").optional(),
+  /** At least what a full queue in memory may need. */
+  AUDIT_SPOOL_MAX_BYTES: integerSchema(64 * MIB, 64 * 1024 * MIB).default(256 * MIB),
+};
 
 const LOOK_AGAIN_MS = 30_000;
 const DRAIN_AGAIN_MS = 1_000;

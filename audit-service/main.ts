@@ -19,10 +19,9 @@ import {
 import { storeEntries } from "./entries/store-entries.ts";
 import { AUDIT_CALLERS, createAuditRpc } from "./intake/audit-rpc.ts";
 import { CLOSE_INTERVAL_MS, createIntentCloser } from "./intake/close-intents.ts";
-import { countCommits } from "./intake/count-commits.ts";
 import { deleteOpenIntents, selectAbandonedIntents, upsertProducers } from "./intake/intent-store.ts";
 import { createProducerPresence } from "./intake/producer-presence.ts";
-import { createEntryRecorder } from "./intake/record-entries.ts";
+import { countCommits, createEntryRecorder } from "./intake/record-entries.ts";
 import { createOwnEventRecorder } from "./intake/record-own-events.ts";
 import { createCheckpointSigner } from "./log/checkpoint.ts";
 import { checkpointFile } from "./log/checkpoint-file.ts";

@@ -5,9 +5,8 @@
  *   npm run bench:anonymous-timing
  */
 
-import { forgotPassword } from "../identity-service/accounts/forgot-password.ts";
+import { forgotPassword, resendVerification } from "../identity-service/accounts/mail-a-link.ts";
 import { register } from "../identity-service/accounts/register.ts";
-import { resendVerification } from "../identity-service/accounts/resend-verification.ts";
 import { createAfterAnswer } from "../identity-service/mail/after-answer.ts";
 import { createLinkTokens } from "../identity-service/mail/links.ts";
 import { commonPasswords } from "../identity-service/passwords/common-passwords.ts";

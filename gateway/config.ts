@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
-import { spoolConfig } from "../audit-client/spool-config.ts";
+import { spoolConfig } from "../audit-client/audit-spool.ts";
 import { isWebOrigin, parseRoutesFile } from "../routes-file/routes-file.ts";
 import {
   addressSchema,

@@ -7,13 +7,11 @@ import { type ConfirmEmailChangeDeps, confirmEmailChange } from "./accounts/conf
 import { type DeleteAccountDeps, deleteAccount } from "./accounts/delete-account.ts";
 import { disownAccount } from "./accounts/disown-account.ts";
 import { endOwnSessions } from "./accounts/end-own-sessions.ts";
-import { forgotPassword } from "./accounts/forgot-password.ts";
-import type { MailALinkDeps } from "./accounts/mail-a-link.ts";
-import { resendVerification } from "./accounts/resend-verification.ts";
+import { forgotPassword, type MailALinkDeps, resendVerification } from "./accounts/mail-a-link.ts";
+import { updateProfile } from "./accounts/own-account.ts";
 import { type EndedSessions, resetPassword } from "./accounts/reset-password.ts";
 import { undoAccessChange } from "./accounts/undo-access-change.ts";
 import { undoEmailChange } from "./accounts/undo-email-change.ts";
-import { updateProfile } from "./accounts/update-profile.ts";
 import { verifyEmail } from "./accounts/verify-email.ts";
 import type { User } from "./users/user.ts";
 

@@ -1,7 +1,7 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { ACCOUNT_CALLERS, type AccountDeps, createAccountRpc } from "./account-rpc.ts";
-import { getOwnAccount } from "./accounts/get-own-account.ts";
+import { getOwnAccount } from "./accounts/own-account.ts";
 import { type RegisterDeps, register } from "./accounts/register.ts";
 import { createLoginRpc, LOGIN_CALLERS, type LoginRpcDeps } from "./login-rpc.ts";
 import { createMfaRpc, MFA_CALLERS, type MfaRpcDeps } from "./mfa-rpc.ts";

@@ -9,12 +9,11 @@ import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import type { LinkedIdentity } from "./identities/external-identity-store.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
-import { type BeginOAuthLoginDeps, beginOAuthLogin } from "./oauth/begin-oauth-login.ts";
+import { type BeginOAuthLoginDeps, beginOAuthLogin, listProviders } from "./oauth/begin-oauth-login.ts";
 import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-login.ts";
 import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
-import { listLinkedIdentities, listProviders } from "./oauth/list-identities.ts";
 import type { IdentityOwner } from "./oauth/prove-owner.ts";
-import { unlinkIdentity } from "./oauth/unlink-identity.ts";
+import { listLinkedIdentities, unlinkIdentity } from "./oauth/unlink-identity.ts";
 import type { EndSessionsDeps } from "./sessions/end-sessions.ts";
 
 type OAuthMethods =

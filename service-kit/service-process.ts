@@ -1,4 +1,6 @@
-import { describeBuild } from "./build-info.ts";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { z } from "zod";
 import { startHealthServer } from "./health-server.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { createLogger, type DestinationStream, type Logger } from "./logger.ts";
@@ -107,4 +109,14 @@ export function followReadiness(
       .setServing(shouldServe)
       .catch((error: unknown) => logger.error({ err: error }, "cannot take calls again"));
   };
+}
+
+const VERSION = z
+  .object({ version: z.string() })
+  .parse(JSON.parse(readFileSync(resolve(import.meta.dirname, "..", "package.json"), "utf8"))).version;
+
+function describeBuild(metrics: Metrics): void {
+  metrics
+    .gauge("gatehouse_build_info", "1, with the versions that run.", ["version", "node"])
+    .set({ version: VERSION, node: process.versions.node }, 1);
 }

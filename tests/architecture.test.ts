@@ -18,13 +18,18 @@ interface SourceFile {
   imports: string[];
 }
 
-function sourceFiles(...folders: string[]): SourceFile[] {
+function typescriptFiles(...folders: string[]): SourceFile[] {
   return folders.flatMap((folder) => {
     const names = readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" });
     return names
-      .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts") && !name.includes("node_modules"))
+      .filter((name) => name.endsWith(".ts") && !name.includes("node_modules"))
       .map((name) => readSource(join(folder, name)));
   });
+}
+
+/** Without tests. */
+function sourceFiles(...folders: string[]): SourceFile[] {
+  return typescriptFiles(...folders).filter(({ path }) => !path.endsWith(".test.ts"));
 }
 
 function readSource(path: string): SourceFile {
@@ -144,6 +149,42 @@ test("no file imports itself in a circle", () => {
   };
   for (const path of files.keys()) visit(path, []);
   expect(circles).toEqual([]);
+});
+
+const MIN_LINES = 20;
+const isProgram = (path: string) => baseName(path) === "main.ts" || path.startsWith("deploy/image/");
+
+/** What still stands alone. The list only gets shorter. */
+const TO_BE_MERGED = [
+  "identity-service/mail/mail-back-off.ts",
+  "deploy/local/providers-file.ts",
+  "deploy/local/postgres/scram-verifier.ts",
+];
+
+/** Who imports what, by the path that is imported. */
+function importersIn(files: SourceFile[]): Map<string, string[]> {
+  const importers = new Map<string, string[]>();
+  for (const { path, imports } of files) {
+    for (const target of imports) importers.set(target, [...(importers.get(target) ?? []), path]);
+  }
+  return importers;
+}
+
+test("a file of fewer than 20 lines has several importers, or stands in its only one", () => {
+  const files = productionFiles(...SOURCE_FOLDERS);
+  const importers = importersIn(files);
+  const production = new Set(files.map(({ path }) => path));
+  const inTests = importersIn(
+    typescriptFiles(...SOURCE_FOLDERS, "tests").filter(({ path }) => !production.has(path)),
+  );
+  const found = files.filter(({ path, text }) => {
+    const [importer, ...others] = importers.get(path) ?? [];
+    if (importer === undefined || others.length > 0) return false;
+    // A program runs when it is imported, so what tests need of it stands beside it.
+    const isForTests = isProgram(importer) && inTests.has(path);
+    return text.trimEnd().split("\n").length < MIN_LINES && !isForTests;
+  });
+  expect(found.map(({ path }) => path)).toEqual(TO_BE_MERGED);
 });
 
 test("service-kit imports nothing of ours but itself", () => {

@@ -1,7 +1,8 @@
-import { randomBytes } from "node:crypto";
-import { CLAIMED_EMAIL_SALT_BYTES, claimedEmailHash } from "./claimed-email.ts";
+import { createHash, randomBytes } from "node:crypto";
 import type { ProducedEntry } from "./entry.ts";
 import type { InsertedEntry } from "./entry-store.ts";
+
+const CLAIMED_EMAIL_SALT_BYTES = 32;
 
 interface Deps {
   /** Resolves to the number of new entries once all are committed. */
@@ -24,4 +25,9 @@ function withoutClaim(produced: ProducedEntry): InsertedEntry {
   if (address === "") return { ...produced, claimedEmailHash: "", claimedEmailSalt: undefined };
   const salt = randomBytes(CLAIMED_EMAIL_SALT_BYTES);
   return { ...produced, claimedEmailHash: claimedEmailHash(salt, address), claimedEmailSalt: salt };
+}
+
+/** What the log holds of a claimed address, in lower-case hexadecimal: SHA-256(salt ‖ address in UTF-8). */
+export function claimedEmailHash(salt: Uint8Array, address: string): string {
+  return createHash("sha256").update(salt).update(address, "utf8").digest("hex");
 }

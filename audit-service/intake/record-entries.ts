@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
+import type { Metrics } from "../../service-kit/metrics.ts";
 import { withinDeadline } from "../../service-kit/within-deadline.ts";
 import { substituteId } from "../entries/clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "../entries/entry.ts";
@@ -205,4 +206,19 @@ function comparable(entry: Entry) {
     ],
     ...[clientIp, userAgent, traceId, outcome, errorCode, httpStatus, latencyUs],
   ];
+}
+
+/** Counts what is committed, as `onCommit` of the recorder. */
+export function countCommits(metrics: Metrics): NonNullable<RecordDeps["onCommit"]> {
+  const stored = metrics.counter("gatehouse_audit_entries_stored_total", "Entries committed.");
+  const repeated = metrics.counter(
+    "gatehouse_audit_entries_repeated_total",
+    "Entries sent again although they were committed.",
+  );
+  const seconds = metrics.histogram("gatehouse_audit_commit_seconds", "Duration of a group commit.");
+  return (commit) => {
+    stored.inc(commit.entries);
+    repeated.inc(commit.duplicates);
+    seconds.observe(commit.seconds);
+  };
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { expect, test } from "vitest";
-import { claimedEmailHash } from "../entries/claimed-email.ts";
 import { loggedEntry } from "../entries/entry.fixture.ts";
+import { claimedEmailHash } from "../entries/store-entries.ts";
 import { chainHash, FIRST_CHAIN_HASH, leafData } from "./leaf.ts";
 import { hashLeaf } from "./merkle-tree.ts";
 

@@ -4,7 +4,6 @@ import { type Checkpoint, openCheckpoint, openRemoval } from "./checkpoint.ts";
 import { checkLine, type EntryLine, type ExportLine, LineError, type LogLine } from "./export-line.ts";
 import { LeafSpool } from "./leaf-spool.ts";
 import { CompactRange, HASH_BYTES, subtreesOf } from "./merkle.ts";
-import { rangeText } from "./range-text.ts";
 import { NoteError, type VerifierKey } from "./signed-note.ts";
 import type { Finding, FindingCode, Verdict } from "./verdict.ts";
 
@@ -357,4 +356,9 @@ export class LogVerification {
       );
     return caveats;
   }
+}
+
+/** `entry 7`, `entries 7 to 9`. */
+function rangeText(first: number, last: number): string {
+  return last <= first ? `entry ${first}` : `entries ${first} to ${last}`;
 }

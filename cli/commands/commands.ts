@@ -11,18 +11,19 @@ import { keysRevoke } from "./keys-revoke.ts";
 import { keysRotate } from "./keys-rotate.ts";
 import { routesCheck } from "./routes-check.ts";
 import { sessionsList } from "./sessions-list.ts";
-import { sessionsRevoke } from "./sessions-revoke.ts";
-import { sessionsRevokeAll } from "./sessions-revoke-all.ts";
+import { sessionsRevoke, sessionsRevokeAll } from "./sessions-revoke.ts";
+import {
+  usersDisable,
+  usersEnable,
+  usersRequirePasswordChange,
+  usersSetRole,
+  usersUnlock,
+} from "./users-access.ts";
 import { usersDelete } from "./users-delete.ts";
-import { usersDisable } from "./users-disable.ts";
-import { usersEnable } from "./users-enable.ts";
 import { usersEndSessions } from "./users-end-sessions.ts";
 import { usersList } from "./users-list.ts";
-import { usersRequirePasswordChange } from "./users-require-password-change.ts";
 import { usersResetMfa } from "./users-reset-mfa.ts";
-import { usersSetRole } from "./users-set-role.ts";
 import { usersShow } from "./users-show.ts";
-import { usersUnlock } from "./users-unlock.ts";
 
 /** Every subcommand, in the order of the help. */
 export const COMMANDS: readonly Command[] = [

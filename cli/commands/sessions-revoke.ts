@@ -1,6 +1,9 @@
 import { SessionServiceClient } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
 import { callUnary } from "../../service-kit/rpc-client.ts";
 import type { Command } from "../command.ts";
+import { UsageError } from "../usage-error.ts";
+
+const MAX_REASON_CHARACTERS = 200;
 
 export const sessionsRevoke: Command = {
   name: "sessions revoke",
@@ -17,3 +20,65 @@ export const sessionsRevoke: Command = {
     return { text: `${sessionId} has ended (revocation ${sequence})`, json: { userId, sessionId, sequence } };
   },
 };
+
+export const sessionsRevokeAll: Command = {
+  name: "sessions revoke-all",
+  summary: "End every session that began before a moment, whosever it is, and ban every signing key",
+  details:
+    "After token-service's database was restored or leaked: docs/operations/backup-and-restore.md. Every user\n" +
+    "concerned has to log in again. Access tokens of younger sessions are refused too, until their next refresh.\n" +
+    "If it is interrupted, start it again with the same moment.",
+  positionals: [],
+  options: {
+    "issued-before": {
+      type: "string",
+      value: "time",
+      required: true,
+      description: "the moment, as 2026-11-21T09:30:00Z, or now",
+    },
+    reason: { type: "string", value: "text", required: true, description: "why, for the audit log" },
+    yes: { type: "boolean", description: "really do it" },
+  },
+  checkWith: "gatehouse keys list",
+  async run({ flags, values }, backend) {
+    if (!flags.has("yes")) throw new UsageError("This logs everybody out: say --yes");
+    const issuedBefore = momentOf(values.get("issued-before") ?? "");
+    const reason = reasonOf(values.get("reason") ?? "");
+    const bannedKeyIds: string[] = [];
+    let ended = 0;
+    let cursor = "";
+    do {
+      const request = { issuedBefore, reason, cursor };
+      const part = await backend.call("token-service", SessionServiceClient, (client, context) =>
+        callUnary(client, client.revokeAllSessions, request, context),
+      );
+      ended += part.ended;
+      bannedKeyIds.push(...part.bannedKeyIds);
+      cursor = part.nextCursor;
+    } while (cursor !== "");
+    const sessions = `${ended} session${ended === 1 ? " has" : "s have"} ended`;
+    return {
+      text: `${sessions}; ${bannedKeyIds.length} signing keys are banned: ${bannedKeyIds.join(" ")}`,
+      json: { issuedBefore: issuedBefore.toISOString(), ended, bannedKeyIds },
+    };
+  },
+};
+
+/** RFC 3339 with its zone: a moment that is understood differently on another machine is none. */
+function momentOf(text: string): Date {
+  if (text === "now") return new Date();
+  const moment = new Date(text);
+  const isWhole = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,3})?(?:Z|[+-]\d{2}:\d{2})$/.test(text);
+  if (!isWhole || Number.isNaN(moment.getTime())) {
+    throw new UsageError("--issued-before must be a time like 2026-11-21T09:30:00Z, or now");
+  }
+  return moment;
+}
+
+function reasonOf(text: string): string {
+  const reason = text.trim();
+  if ([...reason].length > MAX_REASON_CHARACTERS) {
+    throw new UsageError(`--reason must have 1 to ${MAX_REASON_CHARACTERS} characters`);
+  }
+  return reason;
+}

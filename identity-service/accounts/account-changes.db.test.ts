@@ -16,11 +16,11 @@ import { changeEmail } from "./change-email.ts";
 import { changePassword } from "./change-password.ts";
 import { confirmEmailChange as confirmChange } from "./confirm-email-change.ts";
 import { deleteAccount } from "./delete-account.ts";
-import { forgotPassword } from "./forgot-password.ts";
+import { forgotPassword } from "./mail-a-link.ts";
+import { updateProfile } from "./own-account.ts";
 import { register } from "./register.ts";
 import { resetPassword } from "./reset-password.ts";
 import { undoEmailChange } from "./undo-email-change.ts";
-import { updateProfile } from "./update-profile.ts";
 import { verifyEmail } from "./verify-email.ts";
 
 let database: TestDatabase;

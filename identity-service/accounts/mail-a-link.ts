@@ -17,7 +17,7 @@ export interface MailALinkDeps extends MakeLinkDeps, MailBudgetDeps, SpendCallDe
   wakeMailWorker: () => void;
 }
 
-export interface AskedMail {
+interface AskedMail {
   email: string;
   /** Without an address, only the global limit applies. */
   clientIp?: string;
@@ -26,10 +26,25 @@ export interface AskedMail {
 }
 
 /**
+ * Mails a password reset link if the address has an active account.
+ * @throws {DomainError} `too_many_requests`, `busy`.
+ */
+export function forgotPassword(deps: MailALinkDeps, asked: AskedMail): Promise<void> {
+  const kind = { call: "forgot_password", purpose: "reset_password", template: "reset-password" } as const;
+  return mailALink(deps, kind, asked, () => true);
+}
+
+/** Mails a new verification link if the credentials are unproven. @throws {DomainError} `too_many_requests`, `busy`. */
+export function resendVerification(deps: MailALinkDeps, asked: AskedMail): Promise<void> {
+  const kind = { call: "resend_verification", purpose: "verify_email", template: "verify-email" } as const;
+  return mailALink(deps, kind, asked, ({ credentialsProvenAt }) => credentialsProvenAt === null);
+}
+
+/**
  * Mails a link after the answer, which is the same for every address. Limits per account and address apply silently.
  * @throws {DomainError} `too_many_requests` for the network or the global limit; `busy`.
  */
-export async function mailALink(
+async function mailALink(
   deps: MailALinkDeps,
   kind:
     | { call: "resend_verification"; purpose: "verify_email"; template: "verify-email" }

@@ -13,9 +13,8 @@ import { outboxOf, tokensIn } from "../testing/test-mails.ts";
 import { rememberNetwork } from "../throttle/known-network.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
-import { forgotPassword } from "./forgot-password.ts";
+import { forgotPassword, resendVerification } from "./mail-a-link.ts";
 import { register } from "./register.ts";
-import { resendVerification } from "./resend-verification.ts";
 import { resetPassword } from "./reset-password.ts";
 import { verifyEmail as verify } from "./verify-email.ts";
 

@@ -9,7 +9,7 @@ import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../t
 import { outboxOf, tokensIn } from "../testing/test-mails.ts";
 import { changeEmail } from "./change-email.ts";
 import { confirmEmailChange } from "./confirm-email-change.ts";
-import { forgotPassword } from "./forgot-password.ts";
+import { forgotPassword } from "./mail-a-link.ts";
 import { resetPassword } from "./reset-password.ts";
 import { undoAccessChange } from "./undo-access-change.ts";
 import { undoEmailChange } from "./undo-email-change.ts";

@@ -11,8 +11,8 @@ import { tokensIn } from "../testing/test-mails.ts";
 import { changeEmail } from "./change-email.ts";
 import { confirmEmailChange } from "./confirm-email-change.ts";
 import { disownAccount } from "./disown-account.ts";
+import { resendVerification } from "./mail-a-link.ts";
 import { register } from "./register.ts";
-import { resendVerification } from "./resend-verification.ts";
 import { undoEmailChange } from "./undo-email-change.ts";
 import { verifyEmail } from "./verify-email.ts";
 

@@ -5,9 +5,8 @@ import { createTestDatabase, type TestDatabase } from "../../tests/support/postg
 import { changeEmail } from "../accounts/change-email.ts";
 import { changePassword } from "../accounts/change-password.ts";
 import { deleteAccount } from "../accounts/delete-account.ts";
-import { forgotPassword } from "../accounts/forgot-password.ts";
+import { forgotPassword, resendVerification } from "../accounts/mail-a-link.ts";
 import { register } from "../accounts/register.ts";
-import { resendVerification } from "../accounts/resend-verification.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { MailName } from "./mail.ts";

@@ -1,3 +1,4 @@
+import encodeQR from "qr";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import {
@@ -8,7 +9,6 @@ import {
 } from "../passwords/reauthenticate.ts";
 import { lockAccount } from "../users/account-store.ts";
 import { replaceUnconfirmedSecret } from "./mfa-store.ts";
-import { qrCodeDataUrl } from "./qr-code.ts";
 import { otpauthUrl, TOTP_SECRET_BYTES, totpSecretText } from "./totp.ts";
 import { type MfaKeys, sealTotpSecret } from "./totp-secret.ts";
 
@@ -53,4 +53,10 @@ export async function beginTotpEnrollment(
   });
   const url = otpauthUrl(secret, deps.mfaIssuer, checked.email);
   return { secret: totpSecretText(secret), otpauthUrl: url, qrCode: qrCodeDataUrl(url) };
+}
+
+/** `data:image/svg+xml;base64,…` with a quiet zone of 4 modules (ISO/IEC 18004 §6.3.8). */
+function qrCodeDataUrl(text: string): string {
+  const svg = encodeQR(text, "svg", { ecc: "medium", border: 4 });
+  return `data:image/svg+xml;base64,${Buffer.from(svg).toString("base64")}`;
 }

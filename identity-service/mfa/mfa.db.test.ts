@@ -7,7 +7,7 @@ import { createMetrics } from "../../service-kit/metrics.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { changePassword } from "../accounts/change-password.ts";
-import { getOwnAccount } from "../accounts/get-own-account.ts";
+import { getOwnAccount } from "../accounts/own-account.ts";
 import { register } from "../accounts/register.ts";
 import { beginMfaChallenge } from "../login/begin-mfa-challenge.ts";
 import { completeMfaLogin } from "../login/complete-mfa-login.ts";

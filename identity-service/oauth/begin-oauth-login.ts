@@ -140,3 +140,10 @@ function badField(field: string): DomainError {
     fields: [{ field, code: "invalid_value", message }],
   });
 }
+
+/** The identity providers that users can log in at, in the order of the configuration. */
+export function listProviders(
+  deps: Pick<OAuthDeps, "relyingParties">,
+): { name: string; displayName: string }[] {
+  return [...deps.relyingParties.values()].map(({ name, displayName }) => ({ name, displayName }));
+}

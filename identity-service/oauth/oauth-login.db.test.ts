@@ -16,7 +16,7 @@ import {
   startHostileProvider,
 } from "../../tests/support/hostile-provider.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
-import { forgotPassword } from "../accounts/forgot-password.ts";
+import { forgotPassword } from "../accounts/mail-a-link.ts";
 import { register } from "../accounts/register.ts";
 import { resetPassword } from "../accounts/reset-password.ts";
 import { deleteUser } from "../admin/delete-user.ts";

@@ -1,7 +1,11 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
-import { deleteIdentity, listIdentities } from "../identities/external-identity-store.ts";
+import { type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import {
+  deleteIdentity,
+  type LinkedIdentity,
+  listIdentities,
+} from "../identities/external-identity-store.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
@@ -46,4 +50,9 @@ async function unlink(
   const change = { userId, email: account.email, provider: named, change: "unlinked" } as const;
   await tellIdentityChange(tx, deps, change, owner, context);
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "identity_unlinked" });
+}
+
+/** A user's accounts at identity providers. @throws {DomainError} `service_unavailable`. */
+export function listLinkedIdentities(deps: { sql: Sql }, userId: string): Promise<LinkedIdentity[]> {
+  return listIdentities(deps.sql, userId);
 }

@@ -2,7 +2,7 @@ import { validate as isUuid } from "uuid";
 import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import type { ManagedUser } from "../users/user.ts";
-import { selectUsers, type UserFilter } from "./user-admin-store.ts";
+import { findManagedUser, selectUsers, type UserFilter } from "./user-admin-store.ts";
 
 const MAX_LIMIT = 100;
 const MAX_QUERY_CHARACTERS = 254;
@@ -31,6 +31,13 @@ export async function listUsers(deps: { sql: Sql }, request: ListUsersRequest): 
   const users = await selectUsers(deps.sql, { ...filter, before: cursor, limit: limit + 1 });
   const page = users.slice(0, limit);
   return { users: page, nextCursor: users.length > limit ? page.at(-1)?.user.id : undefined };
+}
+
+/** @throws {DomainError} `not_found`, also for an id that is no UUID; `service_unavailable`. */
+export async function getManagedUser(deps: { sql: Sql }, userId: string): Promise<ManagedUser> {
+  const found = isUuid(userId) ? await findManagedUser(deps.sql, userId) : undefined;
+  if (found === undefined) throw new DomainError("not_found");
+  return found;
 }
 
 function problemsOf({ cursor, limit, query = "" }: ListUsersRequest): FieldProblem[] {

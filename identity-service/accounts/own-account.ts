@@ -2,10 +2,24 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
+import { countRecoveryCodes } from "../mfa/mfa-store.ts";
 import { setNames } from "../users/account-store.ts";
 import { getUser } from "../users/get-user.ts";
 import { personalName } from "../users/personal-name.ts";
 import type { User } from "../users/user.ts";
+
+/** An account as its owner sees it. */
+export interface OwnAccount extends User {
+  /** Recovery codes that were not used yet; undefined without a second factor. */
+  recoveryCodesLeft: number | undefined;
+}
+
+/** @throws {DomainError} `not_found`, also for an id that is not a UUID; `service_unavailable`. */
+export async function getOwnAccount(deps: { sql: Sql }, userId: string): Promise<OwnAccount> {
+  const user = await getUser(deps, userId);
+  const recoveryCodesLeft = user.mfaEnabled ? await countRecoveryCodes(deps.sql, userId) : undefined;
+  return { ...user, recoveryCodesLeft };
+}
 
 /** Changes only the given names. @throws {DomainError} `validation_failed`, `not_found`, `service_unavailable`. */
 export async function updateProfile(

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { z } from "zod";
-import { spoolConfig } from "./spool-config.ts";
+import { spoolConfig } from "./audit-spool.ts";
 
 const MIB = 1_048_576;
 const parse = (values: Record<string, string>) => z.object(spoolConfig).parse(values);
