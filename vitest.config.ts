@@ -13,6 +13,8 @@ export default defineConfig({
     ],
     pool: "forks",
     maxWorkers: 2,
+    // Of the tests of a file that are marked as concurrent: they wait.
+    maxConcurrency: 10,
     // Real databases and processes on a small, noisy machine: generous, because nothing here measures time.
     testTimeout: 30_000,
     hookTimeout: 60_000,

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { statuses } from "../testing/raw-socket.ts";
 import { HOST, routesOf, testGateway } from "../testing/test-gateway.ts";
 
@@ -50,7 +50,7 @@ beforeEach(() => {
   underWay.clear();
   gateway.entries.length = 0;
   onRecord = async () => {};
-  serve = (request, response) => request.resume().once("end", () => response.end("ok"));
+  serve = answer;
 });
 
 afterAll(async () => {
@@ -58,6 +58,19 @@ afterAll(async () => {
   upstream.closeAllConnections();
   upstream.close();
 });
+
+/** Says how many bytes came; under `/early`, answers before they come. */
+const answer: Serve = (request, response) => {
+  if (request.url?.endsWith("/early")) {
+    response.writeHead(403, { "content-length": 0 }).end();
+    return;
+  }
+  let received = 0;
+  request.on("data", (chunk: Buffer) => {
+    received += chunk.length;
+  });
+  request.once("end", () => response.end(`got ${received}`));
+};
 
 /** An open connection, and what has come over it. */
 function dial() {
@@ -98,23 +111,79 @@ test("events pass one by one, as they are made, and may be silent for as long as
   await expect.poll(() => underWay.size).toBe(0);
 });
 
-test("an upload may take longer than any single time-out while it goes on", async () => {
-  let received = 0;
-  serve = (request, response) => {
-    request.on("data", (chunk: Buffer) => {
-      received += chunk.length;
-    });
-    request.once("end", () => response.end(`got ${received}`));
-  };
-  const connection = dial();
-  connection.socket.write(head("POST", "/slow", "Content-Length: 26000"));
-  for (let part = 0; part < 13; part += 1) {
-    connection.socket.write("x".repeat(2_000));
-    await sleep(1_000);
-  }
-  await expect.poll(() => connection.text).toContain("got 26000");
-  connection.socket.destroy();
-}, 30_000);
+describe.concurrent("what takes many seconds", () => {
+  test("an upload may take longer than any single time-out while it goes on", async ({ expect }) => {
+    const connection = dial();
+    connection.socket.write(head("POST", "/slow", "Content-Length: 26000"));
+    for (let part = 0; part < 13; part += 1) {
+      connection.socket.write("x".repeat(2_000));
+      await sleep(1_000);
+    }
+    await expect.poll(() => connection.text).toContain("got 26000");
+    connection.socket.destroy();
+  });
+
+  test.for([
+    { what: "trickles", bytes: 1, everyMs: 200 },
+    { what: "comes at 5 KB a second", bytes: 1_000, everyMs: 200 },
+  ])(
+    "a body that $what is 408 after ten seconds, though it is never idle",
+    async ({ bytes, everyMs }, { expect }) => {
+      const connection = dial();
+      connection.socket.write(head("POST", "/a", "Content-Length: 1000000"));
+      const trickle = setInterval(() => connection.socket.write("x".repeat(bytes)), everyMs);
+      await expect.poll(() => connection.isClosed).toBe(true);
+      clearInterval(trickle);
+      expect(statuses(connection.text)).toEqual([408]);
+    },
+  );
+
+  test("headers that trickle end after three seconds", async ({ expect }) => {
+    const connection = dial();
+    connection.socket.write("GET /a HTTP/1.1\r\nX-");
+    const trickle = setInterval(() => connection.socket.write("a"), 500);
+    await expect.poll(() => connection.isClosed).toBe(true);
+    clearInterval(trickle);
+    expect(statuses(connection.text)).toEqual([408]);
+  });
+
+  test.for(["/a", "/auth/change-password"])(
+    "what is left of a refused call's body to %s may take ten seconds to come, and no longer",
+    async (path, { expect }) => {
+      const connection = dial();
+      connection.socket.write(
+        `POST ${path} HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n`,
+      );
+      const trickle = setInterval(() => connection.socket.write("x"), 200);
+      await expect.poll(() => statuses(connection.text)).toEqual([401]);
+      await expect.poll(() => connection.isClosed).toBe(true);
+      clearInterval(trickle);
+      expect(statuses(connection.text)).toEqual([401]);
+    },
+  );
+
+  test("what is left of a forwarded body after an early answer may take ten seconds to come", async ({
+    expect,
+  }) => {
+    const connection = dial();
+    connection.socket.write(head("POST", "/a/early", "Content-Length: 1000"));
+    const trickle = setInterval(() => connection.socket.write("x"), 200);
+    await expect.poll(() => statuses(connection.text)).toEqual([403]);
+    await expect.poll(() => connection.isClosed).toBe(true);
+    clearInterval(trickle);
+  });
+
+  test("our own paths wait ten seconds for a whole body, however it trickles", async ({ expect }) => {
+    const connection = dial();
+    connection.socket.write(
+      `POST /auth/login HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n`,
+    );
+    const trickle = setInterval(() => connection.socket.write("x"), 50);
+    await expect.poll(() => connection.isClosed).toBe(true);
+    clearInterval(trickle);
+    expect(statuses(connection.text)).toEqual([408]);
+  });
+});
 
 test("a body that stops is 408 once it was idle for as long as the route says", async () => {
   const connection = dial();
@@ -125,68 +194,6 @@ test("a body that stops is 408 once it was idle for as long as the route says", 
   await expect.poll(() => gateway.entries.length).toBe(2);
   expect(gateway.entries[1]).toMatchObject({ outcome: "unknown", errorCode: "request_timeout" });
 });
-
-test.each([
-  { what: "trickles", bytes: 1, everyMs: 200 },
-  { what: "comes at 5 KB a second", bytes: 1_000, everyMs: 200 },
-])(
-  "a body that $what is 408 after ten seconds, though it is never idle",
-  async ({ bytes, everyMs }) => {
-    const connection = dial();
-    connection.socket.write(head("POST", "/a", "Content-Length: 1000000"));
-    const trickle = setInterval(() => connection.socket.write("x".repeat(bytes)), everyMs);
-    await expect.poll(() => connection.isClosed).toBe(true);
-    clearInterval(trickle);
-    expect(statuses(connection.text)).toEqual([408]);
-  },
-  30_000,
-);
-
-test("headers that trickle end after three seconds", async () => {
-  const connection = dial();
-  connection.socket.write("GET /a HTTP/1.1\r\nX-");
-  const trickle = setInterval(() => connection.socket.write("a"), 500);
-  await expect.poll(() => connection.isClosed).toBe(true);
-  clearInterval(trickle);
-  expect(statuses(connection.text)).toEqual([408]);
-});
-
-test.each(["/a", "/auth/change-password"])(
-  "what is left of a refused call's body to %s may take ten seconds to come, and no longer",
-  async (path) => {
-    const connection = dial();
-    connection.socket.write(
-      `POST ${path} HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n`,
-    );
-    const trickle = setInterval(() => connection.socket.write("x"), 200);
-    await expect.poll(() => statuses(connection.text)).toEqual([401]);
-    await expect.poll(() => connection.isClosed).toBe(true);
-    clearInterval(trickle);
-    expect(statuses(connection.text)).toEqual([401]);
-  },
-  30_000,
-);
-
-test("what is left of a forwarded body after an early answer may take ten seconds to come", async () => {
-  serve = (_request, response) => void response.writeHead(403, { "content-length": 0 }).end();
-  const connection = dial();
-  connection.socket.write(head("POST", "/a", "Content-Length: 1000"));
-  const trickle = setInterval(() => connection.socket.write("x"), 200);
-  await expect.poll(() => statuses(connection.text)).toEqual([403]);
-  await expect.poll(() => connection.isClosed).toBe(true);
-  clearInterval(trickle);
-}, 30_000);
-
-test("our own paths wait ten seconds for a whole body, however it trickles", async () => {
-  const connection = dial();
-  connection.socket.write(
-    `POST /auth/login HTTP/1.1\r\nHost: ${HOST}\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n`,
-  );
-  const trickle = setInterval(() => connection.socket.write("x"), 50);
-  await expect.poll(() => connection.isClosed).toBe(true);
-  clearInterval(trickle);
-  expect(statuses(connection.text)).toEqual([408]);
-}, 30_000);
 
 test("an upstream that takes no body is 504", async () => {
   serve = (request) => void request.pause();
