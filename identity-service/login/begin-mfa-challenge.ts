@@ -6,15 +6,14 @@ import { newMfaToken } from "./mfa-token.ts";
 export interface BeginMfaChallengeDeps {
   sql: Sql;
   now: () => Date;
-  /** Cryptographically random. */
   randomBytes: (count: number) => Buffer;
   mfaChallengeTtlS: number;
 }
 
-/** A login whose first factor was right and whose code is missing. */
+/** A login that still needs a second factor. */
 export interface MfaChallenge {
   kind: "mfaChallenge";
-  /** For `completeMfaLogin` and nothing else. Never logged. */
+  /** For `completeMfaLogin` only. Never logged. */
   tempToken: string;
   methods: readonly MfaMethod[];
   userId: string;
@@ -26,10 +25,7 @@ const MAX_IP_CHARACTERS = 45;
 const MAX_USER_AGENT_CHARACTERS = 512;
 
 /**
- * Begins the second part of a login. It is over after `MFA_CHALLENGE_TTL_S`, five tries, or what ends the user's
- * sessions.
- *
- * @param login `sessionEpoch` is the user's when the password was right.
+ * The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end.
  * @throws {DomainError} `service_unavailable`.
  */
 export async function beginMfaChallenge(

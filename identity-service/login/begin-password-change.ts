@@ -2,10 +2,10 @@ import type { BeginMfaChallengeDeps } from "./begin-mfa-challenge.ts";
 import { newMfaToken } from "./mfa-token.ts";
 import { deleteEndedPasswordChanges, insertPasswordChange } from "./password-change-store.ts";
 
-/** A login whose credentials were right and whose new password is missing. */
+/** A login that still needs a new password. */
 export interface PasswordChangeChallenge {
   kind: "passwordChange";
-  /** For `changePasswordAtLogin` and nothing else. Never logged. */
+  /** For `changePasswordAtLogin` only. Never logged. */
   tempToken: string;
   userId: string;
 }
@@ -13,12 +13,7 @@ export interface PasswordChangeChallenge {
 const KEPT_MS = 24 * 3_600_000;
 const MAX_DELETED = 100;
 
-/**
- * Begins the last part of a login to an account whose password must be changed. It is over after
- * `MFA_CHALLENGE_TTL_S`, five tries, or what ends the user's sessions.
- *
- * @param login `sessionEpoch` is the user's when the credentials were right; `amr` how that was shown (RFC 8176).
- */
+/** The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end. */
 export async function beginPasswordChange(
   deps: BeginMfaChallengeDeps,
   login: { userId: string; sessionEpoch: number; amr: readonly string[] },

@@ -28,7 +28,6 @@ export interface ChangePasswordAtLoginDeps extends CompleteLoginDeps, EndSession
   countLogin: CountLogin;
 }
 
-/** The new password, and the login that waits for it. */
 export interface PasswordChangeAttempt extends LoginOrigin {
   tempToken: string;
   newPassword: string;
@@ -38,13 +37,10 @@ const MAX_TRIES = 5;
 const REFUSAL = "password_change_token_invalid";
 
 /**
- * Goes on with a login to an account whose password must be changed: sets the new one, with all that a change of the
- * password does, and completes the login. A password that the policy refuses costs nothing; each that is looked up among
- * known breaches, or compared with the present one, is one of five tries. Of any number at once, one succeeds.
- *
- * @throws {DomainError} `password_change_token_invalid` for a login that is unknown, over, was tried five times, or
- *   whose user's sessions were ended since; `password_unchanged`, the policy's codes, `validation_failed`, `busy`;
- *   `service_unavailable`, after which the password may have changed: log in with the new one.
+ * Sets the required new password and completes the login. Five attempts are allowed; a password that violates the
+ * policy does not count. Only one concurrent request succeeds.
+ * @throws {DomainError} `password_change_token_invalid`, `password_unchanged`, the policy's codes, `validation_failed`,
+ * `busy`; `service_unavailable`, also after the password has changed.
  */
 export function changePasswordAtLogin(
   deps: ChangePasswordAtLoginDeps,
@@ -73,7 +69,7 @@ async function attemptChange(
   const changed = { tokenHash, open, passwordHash, attempt };
   const { user, end, sessionEpoch } = await change(deps, changed, context);
   deps.wakeMailWorker();
-  // Before the new session, which must not be among them.
+  // Ends the old sessions before the new one exists.
   await endSessions(deps, end, context);
   const proven = { user, sessionEpoch, mustChangePassword: false, amr: open.amr, authTime: open.createdAt };
   return completeLogin(deps, proven, attempt, REFUSAL, context);
@@ -100,7 +96,7 @@ async function change(
   return transaction(deps.sql, async (tx) => {
     const account = await lockAccount(tx, userId);
     const isUsed = await consumePasswordChange(tx, { tokenHash, now: deps.now() });
-    // The policy and the old password were looked at for this address and this hash.
+    // The policy was checked against this address and hash.
     const isSame = account?.email === open.email && account.passwordHash === open.passwordHash;
     if (account === undefined || !isUsed || !isSame) throw refused();
     const origin = { clientIp: attempt.clientIp, userAgent: attempt.userAgent };

@@ -12,37 +12,31 @@ export interface CompleteLoginDeps extends BeginMfaChallengeDeps, RememberDevice
   tokenService: TokenService;
 }
 
-/** What a step of a login comes to: the session, or what is missing. The names are those of LoginResult in the proto. */
+/** The session or the missing step. The names match LoginResult in the proto. */
 export type LoginResult = CompletedLogin | MfaChallenge | PasswordChangeChallenge;
 
-/** A session that has begun. */
 export interface CompletedLogin {
   kind: "completed";
   tokens: SessionTokens;
   user: User;
-  /** For the next login on this device; empty if the account was deleted meanwhile. */
+  /** For the next login on this device. Empty if the account was deleted meanwhile. */
   deviceToken: string;
 }
 
-/** A user whose credentials were shown, and how. */
 export interface ProvenUser {
   user: User;
-  /** The user's when the credentials were right. */
+  /** Read with the credentials. */
   sessionEpoch: number;
-  /** An administrator has asked for a new password. */
   mustChangePassword: boolean;
-  /** RFC 8176, the first factor first: `pwd`, or `fed` for an identity provider, which RFC 8176 does not register. */
+  /** RFC 8176, first factor first: `pwd`, or the unregistered `fed` for an identity provider. */
   amr: readonly string[];
-  /** When the first factor was shown. */
+  /** Time of the first factor. */
   authTime: Date;
 }
 
 /**
- * The end of every login, whatever has proven the user: waits for a code if there is a second factor that was not shown,
- * or for the new password that an administrator has asked for; else begins the session and makes the device known.
- *
- * @param ifEnded what the client is told if the user's sessions were ended while this one began.
- * @throws {DomainError} `ifEnded`; `service_unavailable`.
+ * Requests the second factor or a required new password, else begins the session and remembers the device.
+ * @throws {DomainError} `ifEnded` if the sessions were ended meanwhile; `service_unavailable`.
  */
 export async function completeLogin(
   deps: CompleteLoginDeps,
@@ -57,7 +51,7 @@ export async function completeLogin(
     const firstFactor = amr.includes("fed") ? "fed" : "pwd";
     return beginMfaChallenge(deps, { userId: user.id, firstFactor, sessionEpoch, clientIp, userAgent });
   }
-  // A user who came from an identity provider has not used the password that must be changed.
+  // A federated login has not used the password.
   if (proven.mustChangePassword && amr.includes("pwd")) {
     return beginPasswordChange(deps, { userId: user.id, sessionEpoch, amr });
   }
@@ -68,12 +62,7 @@ export async function completeLogin(
   return { kind: "completed", tokens, user, deviceToken };
 }
 
-/**
- * Begins a session for credentials that were right when the user's `session_epoch` was `epoch`. If sessions were ended
- * since (a new password, a disabled account), the new one may have come too late to be among them: then it ends here.
- *
- * @returns undefined in that case.
- */
+/** Begins a session, or returns undefined if the user's sessions were ended since `epoch`. */
 async function beginSession(
   deps: Pick<CompleteLoginDeps, "sql" | "tokenService">,
   session: NewSession,
@@ -81,10 +70,10 @@ async function beginSession(
   context: CallContext,
 ): Promise<SessionTokens | undefined> {
   const tokens = await deps.tokenService.issueSession(session, context);
-  // Read after the session is there: a later change of the epoch ends this session with the others.
+  // Read after the session exists, so that a later session end includes it.
   if ((await findSessionEpoch(deps.sql, session.userId)) === epoch) return tokens;
   const { userId } = session;
-  // Of an account that was deleted meanwhile, token-service forgets where this login came from.
+  // For a deleted account, token-service also erases the origin of this login.
   const isDeleted = (await findUser(deps.sql, userId)) === undefined;
   const reason = isDeleted ? "account_deleted" : "credentials_changed";
   await deps.tokenService.revokeSession({ sessionId: tokens.sessionId, userId, reason }, context);

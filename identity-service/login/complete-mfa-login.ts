@@ -23,7 +23,7 @@ import { mfaTokenHash } from "./mfa-token.ts";
 
 const MAX_TRIES = 5;
 
-/** RFC 8176, after the first factor. A recovery code is not a one-time password of RFC 4226 or RFC 6238. */
+/** RFC 8176. A recovery code is no one-time password of RFC 4226 or RFC 6238, hence no `otp`. */
 const AMR: Record<MfaMethod, readonly string[]> = {
   totp: ["otp", "mfa"],
   recovery_code: ["mfa"],
@@ -34,21 +34,17 @@ export interface CompleteMfaLoginDeps extends MfaDeps, CompleteLoginDeps {
   countLogin: CountLogin;
 }
 
-/** A code, and the login it is for. */
 export interface MfaAttempt extends TypedCode {
   tempToken: string;
-  /** As an earlier login on this device gave it; may be empty. */
+  /** From an earlier login on this device. Optional. */
   deviceToken: string;
 }
 
 /**
- * Goes on with a login by a code of the second factor. A code and a challenge each count once, also when token-service then
- * cannot give a session: the user logs in again, with the next code.
- *
- * @throws {DomainError} `mfa_token_invalid` for a login that is unknown, over, was tried five times, or whose user's
- *   sessions were ended since; `mfa_code_invalid`; `validation_failed` for a text that has not the form of a code;
- *   `too_many_requests` for an app's code after ten wrong codes in 15 minutes, 20 in a day or 100 in a row;
- *   `service_unavailable`.
+ * Completes a login with a second factor. The code and challenge are consumed even if no session can be issued
+ * afterwards.
+ * @throws {DomainError} `mfa_token_invalid`, `mfa_code_invalid`, `validation_failed`, `too_many_requests`,
+ * `service_unavailable`.
  */
 export function completeMfaLogin(
   deps: CompleteMfaLoginDeps,
@@ -66,7 +62,7 @@ async function attemptMfa(
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw new DomainError("mfa_token_invalid");
   const passed = await transaction(deps.sql, (tx) => pass(tx, deps, tokenHash, attempt, context));
-  // After the commit: the try is counted.
+  // Thrown after the commit, so that the attempt counts.
   if (passed === undefined) refuseWrongCode(deps);
   const { firstFactor, method, ...user } = passed;
   if (method === "recovery_code") deps.wakeMailWorker();
@@ -79,7 +75,7 @@ interface Passed extends Pick<ProvenUser, "user" | "sessionEpoch" | "mustChangeP
   method: MfaMethod;
 }
 
-/** @returns undefined for a wrong code. */
+/** Returns undefined for a wrong code. */
 async function pass(
   tx: TransactionSql,
   deps: MfaDeps,
@@ -106,7 +102,7 @@ async function pass(
   return { user, sessionEpoch, mustChangePassword, firstFactor: challenge.firstFactor, method };
 }
 
-/** The event has no actor, since only one factor was shown. The resource is the user whose login it was. */
+/** The event has no actor, because only one factor was proven. */
 async function tellFailure(
   tx: TransactionSql,
   deps: MfaDeps,

@@ -2,13 +2,12 @@ import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 import type { LoginResult } from "./complete-login.ts";
 
-/** What a login was waiting for. `provider`: an identity provider's answer; `code`: the one-time code of such a login. */
+/** `code` is the one-time code of a login at a provider. */
 type Step = "password" | "mfa" | "password_change" | "provider" | "code";
 
-/** A provider's answer may also come to a one-time code, with which the client goes on. */
 type Outcome = LoginResult | { kind: "oneTimeCode" };
 
-/** The refusals that are told apart; every other is `failed`. Bounded, whatever is thrown. */
+/** Separate label values; other errors count as `failed`. This bounds the cardinality. */
 const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   "invalid_credentials",
   "email_not_verified",
@@ -24,7 +23,6 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   "service_unavailable",
 ]);
 
-/** Counts a step of a login by what came of it. */
 export type CountLogin = <T extends Outcome>(step: Step, work: Promise<T>) => Promise<T>;
 
 export function createCountLogin(metrics: Metrics): CountLogin {

@@ -17,42 +17,37 @@ export interface LogInDeps extends CompleteLoginDeps {
   passwords: PasswordHasher;
   throttle: Throttle;
   hashShare: HashShare;
-  /** Whether an account cannot log in before its address is verified. */
   loginRequiresVerifiedEmail: boolean;
-  /** Whether registration tells that an address has an account. Then a login need not hide it either. */
+  /** If registration discloses accounts, the login may too. */
   registrationDiscloses: boolean;
   countLogin: CountLogin;
-  /** Called with the canonical address when an account is locked, also if there is none. Does not wait, never throws. */
+  /** Called with the canonical address of a locked account, existing or not. Does not wait, never throws. */
   tellOwnerOfGuesses: (account: string) => void;
-  /** Called on every refusal, for the audit log. Does the same work for each reason, does not wait, never throws. */
+  /** Called on every refusal with equal work for each reason. Does not wait, never throws. */
   noteFailedLogin: (failed: FailedLogin, context: CallContext) => void;
   logger: Logger;
 }
 
-/** As typed, and from where. */
 export interface LoginAttempt {
   email: string;
   password: string;
-  /** May be empty. */
   clientIp: string;
-  /** May be empty. */
   userAgent: string;
-  /** As an earlier login on this device gave it; may be empty. */
+  /** From an earlier login on this device. Optional. */
   deviceToken: string;
 }
 
-/** A login that was refused, for the audit log. */
 export interface FailedLogin extends Refusal {
-  /** Whose account it was for; undefined if there is none. */
+  /** Undefined if the account does not exist. */
   userId: string | undefined;
   clientIp: string;
   userAgent: string;
 }
 
 interface Refusal {
-  /** Never shown to the client. */
+  /** For the audit log only. */
   reason: "unknown_account" | "account_disabled" | "wrong_password" | "email_not_verified" | "locked";
-  /** What the client is told. */
+  /** For the client. */
   code: "invalid_credentials" | "email_not_verified";
 }
 
@@ -64,14 +59,11 @@ interface Caller {
 }
 
 /**
- * Logs in with an address and a password. The attempt is counted before the password is verified, and every attempt costs
- * one verification: an account that is unknown, disabled, locked or without a password fails like a wrong password, after
- * the same work. A locked account fails with the right password too: to see that it is locked would tell that
- * it is being attacked, or that its owner has just been there.
- *
- * @throws {DomainError} `invalid_credentials`; `email_not_verified` only after the right password, and only where
- *   registration tells whether an address has an account; `too_many_requests` beyond the budget of the network or of all
- *   strangers; `busy`, also while too many others try the same account; `service_unavailable`.
+ * Logs in with address and password. Every attempt is counted first and costs one hash verification. Unknown, disabled
+ * and locked accounts fail like a wrong password, even with the right one, so that the answer does not reveal the state
+ * of the account.
+ * @throws {DomainError} `invalid_credentials`; `email_not_verified` only with the right password and open registration;
+ * `too_many_requests`; `busy`; `service_unavailable`.
  */
 export function logIn(deps: LogInDeps, attempt: LoginAttempt, context: CallContext): Promise<LoginResult> {
   return deps.countLogin("password", attemptLogin(deps, attempt, context));
@@ -122,7 +114,7 @@ async function recogniseCaller(
   };
 }
 
-/** Within the caller's share of the hash queue. Of a locked account the own hash is never looked at. */
+/** Runs in the caller's share of the hash queue. The real hash of a locked account is not verified. */
 function verifyPassword(
   deps: LogInDeps,
   { email, password, clientIp }: LoginAttempt,
@@ -138,7 +130,7 @@ function verifyPassword(
   });
 }
 
-/** After the hash: a refusal before it would tell the states of an account apart by time. */
+/** Runs after the hash, so that timing does not reveal the state of the account. */
 function judge(
   deps: Pick<LogInDeps, "loginRequiresVerifiedEmail" | "registrationDiscloses">,
   account: Account | undefined,
@@ -151,13 +143,13 @@ function judge(
   if (account.status !== "active") return { reason: "account_disabled", code };
   if (verdict === "mismatch") return { reason: "wrong_password", code };
   if (deps.loginRequiresVerifiedEmail && !account.user.emailVerified) {
-    // Else whoever has just registered the address would learn that it was free.
+    // Otherwise the answer would reveal after a registration that the address was free.
     return { reason: "email_not_verified", code: deps.registrationDiscloses ? "email_not_verified" : code };
   }
   return account;
 }
 
-/** The password is at hand only now. The login does not depend on it: the next one tries again. */
+/** The plaintext is available only here. On failure, the next login tries again. */
 async function renewHash(
   deps: LogInDeps,
   { user, passwordHash }: Account,

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 
 const BYTES = 32;
 
-/** A new tempToken: 256 bits in base64url, without meaning; and what is stored of it. */
+/** 256 random bits in base64url, and their SHA-256 for storage. */
 export function newMfaToken(randomBytes: (count: number) => Buffer): {
   tempToken: string;
   tokenHash: Buffer;
@@ -11,7 +11,7 @@ export function newMfaToken(randomBytes: (count: number) => Buffer): {
   return { tempToken, tokenHash: sha256(tempToken) };
 }
 
-/** What is stored of a tempToken. @returns undefined for a text that is none of ours. */
+/** Returns undefined for an invalid format. */
 export function mfaTokenHash(token: string): Buffer | undefined {
   return /^[\w-]{43}$/.test(token) ? sha256(token) : undefined;
 }

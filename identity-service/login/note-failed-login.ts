@@ -6,9 +6,8 @@ import type { LogInDeps } from "./log-in.ts";
 const TIMEOUT_MS = 30_000;
 
 /**
- * Sends failed logins to the audit log straight away, from the recorder's bounded memory: a row for each would let
- * whoever guesses write to the database, and there is no transaction to be part of. The gateway's own entries of the
- * call are there in any case; what is lost with a crash is the reason.
+ * Sends failed logins to audit-service from a bounded memory buffer. A table row each would let attackers write to the
+ * database. A crash loses only the reason, as the gateway records the call itself.
  */
 export function createNoteFailedLogin(
   recorder: Pick<AuditEventRecorder, "recordEvent">,
@@ -29,7 +28,7 @@ export function createNoteFailedLogin(
       kind: "event",
       id: deps.newId(),
       occurredAt: deps.now(),
-      // Who tried is just what is not known.
+      // The actor is unknown.
       actor: {},
       clientIp,
       userAgent,

@@ -1,11 +1,10 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
-/** A login that waits for a new password. */
 export interface NewPasswordChange {
   /** SHA-256 of the tempToken. */
   tokenHash: Buffer;
   userId: string;
-  /** The user's when the credentials were right. */
+  /** Read with the credentials. */
   sessionEpoch: number;
   /** RFC 8176 methods, for the session. */
   amr: readonly string[];
@@ -13,11 +12,10 @@ export interface NewPasswordChange {
   expiresAt: Date;
 }
 
-/** One that may still be used, and what its new password is held against. */
 export interface OpenPasswordChange {
   userId: string;
   email: string;
-  /** PHC string; null if the account has no password. */
+  /** PHC string. Null if the account has no password. */
   passwordHash: string | null;
   amr: readonly string[];
   createdAt: Date;
@@ -34,10 +32,7 @@ export async function insertPasswordChange(
   `;
 }
 
-/**
- * Undefined if it is over, was tried too often, or the user is disabled, need not change the password any more, or had
- * sessions ended since. Looks, and changes nothing: what is still good is decided by `consumePasswordChange`.
- */
+/** Undefined for an expired, exhausted or revoked challenge. Read only: `consumePasswordChange` decides finally. */
 export async function findOpenPasswordChange(
   sql: Sql,
   which: { tokenHash: Buffer; now: Date; maxTries: number },
@@ -54,7 +49,7 @@ export async function findOpenPasswordChange(
   return row;
 }
 
-/** Counts one try. @returns false, with nothing changed, if it is over or has had `maxTries`. */
+/** Returns false, without a change, if the challenge has ended or has had `maxTries`. */
 export async function countPasswordChangeTry(
   sql: Sql,
   which: { tokenHash: Buffer; now: Date; maxTries: number },
@@ -67,7 +62,7 @@ export async function countPasswordChangeTry(
   return result.count === 1;
 }
 
-/** Uses it up, under the lock of the account. @returns false, with nothing changed, if it is not good any more. */
+/** Requires the account lock. Returns false, without a change, if the challenge has ended. */
 export async function consumePasswordChange(
   tx: TransactionSql,
   which: { tokenHash: Buffer; now: Date },
@@ -82,12 +77,11 @@ export async function consumePasswordChange(
   return result.count === 1;
 }
 
-/** Ends the logins of a user that wait for a new password. */
 export async function deletePasswordChangesOfUser(tx: TransactionSql, userId: string): Promise<void> {
   await tx`delete from password_change_challenges where user_id = ${userId}`;
 }
 
-/** Deletes challenges that ended before; at most `limit`. */
+/** Deletes at most `limit` rows. */
 export async function deleteEndedPasswordChanges(
   sql: Sql | TransactionSql,
   endedBefore: Date,

@@ -15,36 +15,27 @@ import { lockDeviceOwner, noteFirstLogin } from "../users/user-store.ts";
 export interface RememberDeviceDeps extends KnownNetworkDeps {
   deviceTokens: DeviceTokens;
   now: () => Date;
-  /** A new UUIDv7. */
   newId: () => string;
-  /** There is a mail to send; not waited for. */
   wakeMailWorker: () => void;
 }
 
-/** Where a login comes from. */
 export interface LoginOrigin {
-  /** May be empty. */
   clientIp: string;
-  /** May be empty. */
   userAgent: string;
-  /** As an earlier login on this device gave it; may be empty. */
+  /** From an earlier login on this device. Optional. */
   deviceToken: string;
-  /** The device of the token, where it was looked up already. */
+  /** The device of the token, if already looked up. */
   device?: KnownDevice | undefined;
 }
 
-/** Who has logged in, and from where. */
 export interface UserLogin extends LoginOrigin {
   user: User;
 }
 
 /**
- * Makes the device of a completed login known, and its network, until the next new password. A user who logs in on an
- * unknown one, and not for the first time ever, gets a mail: one for each browser and network, as long as the outbox
- * remembers it. An account from before first logins were kept counts as used.
- *
- * @returns the device token for the next login; empty if the account was deleted meanwhile.
- * @throws {DomainError} `service_unavailable`: without the mail in the outbox nobody is told that they are logged in.
+ * Remembers the device and network until the next password change, and returns a device token (empty for a deleted
+ * account). A login on a new device, except the first ever, is mailed to the user once per browser and network.
+ * @throws {DomainError} `service_unavailable`. A login without its notice must fail.
  */
 export async function rememberDevice(deps: RememberDeviceDeps, login: UserLogin): Promise<string> {
   const { user, clientIp } = login;
@@ -59,7 +50,7 @@ export async function rememberDevice(deps: RememberDeviceDeps, login: UserLogin)
   return remembered === undefined ? "" : deps.deviceTokens.issue(remembered.device);
 }
 
-/** @returns undefined if the account was deleted meanwhile: its mails are gone, and none comes after. */
+/** Returns undefined if the account was deleted meanwhile. */
 async function rememberNewDevice(
   tx: TransactionSql,
   deps: RememberDeviceDeps,
@@ -81,7 +72,7 @@ async function rememberNewDevice(
   return { device, isNotified: await enqueueMail(tx, mail, deps.now()) };
 }
 
-/** Clients that keep no cookies are unknown each time: their owners get one mail, not one a login. */
+/** Deterministic, so that clients without cookies cause one mail instead of one per login. */
 function noticeId(userId: string, browser: string, network: string): string {
   return uuidv5(createHash("sha256").update(`${browser}\n${network}`).digest("hex"), userId);
 }
