@@ -35,14 +35,14 @@ import { getEntry } from "./query/get-entry.ts";
 import { proveConsistency, proveInclusion } from "./query/prove.ts";
 import { searchEntries } from "./query/search-entries.ts";
 
-/** 200 entries with the longest values fit. */
+/** Fits 200 entries with the longest values. */
 const MAX_RECEIVE_BYTES = 1024 * 1024;
 const READINESS_TIMEOUT_MS = 1_000;
 const ROOM_INTERVAL_MS = 60_000;
 const DATABASE_CLOSE_TIMEOUT_S = 1;
-/** One insert runs at a time; the others are upkeep. */
+/** One insert runs at a time. The others serve maintenance. */
 const INTAKE_POOL_SIZE = 3;
-/** A plan for the values of each search: a rare one and a common one want different indexes. */
+/** Rare and common search values need different plans. */
 const READ_SESSION = { plan_cache_mode: "force_custom_plan", jit: "off" };
 
 const config = loadConfig(configSchema, process.env);
@@ -50,7 +50,7 @@ const service = await startProcess("audit-service", config);
 const { lifecycle, logger, metrics } = service;
 const now = () => new Date();
 
-/** Reading has connections of its own: a slow search holds up nobody who stores. */
+/** Separate pools: a slow search blocks no writes. */
 const pools = {
   intake: connectPostgres({ ...config, DATABASE_POOL_SIZE: INTAKE_POOL_SIZE }, "audit-service", logger),
   reads: connectPostgres(config, "audit-service reads", logger, READ_SESSION),
@@ -83,7 +83,7 @@ watchDatabase({
 });
 
 const signer = createCheckpointSigner(config.CHECKPOINT_ORIGIN, config.CHECKPOINT_KEY_FILE.reveal());
-/** Whatever LOG_LEVEL is: standard output is one of the places that checkpoints are copied to. */
+/** Independent of LOG_LEVEL: checkpoints are also copied to standard output. */
 const checkpointLog = logger.child({}, { level: "info" });
 const copies =
   config.CHECKPOINT_FILE === undefined ? undefined : checkpointFile({ path: config.CHECKPOINT_FILE, signer });

@@ -1,13 +1,10 @@
 import { createHash } from "node:crypto";
 import type { Entry, EntryOrigin, ProducedEntry } from "./entry.ts";
 
-/**
- * Longest values, in UTF-16 units. The recorder cuts at the same lengths, so that 200 entries fit into one message
- * whatever is in them.
- */
+/** Limits in UTF-16 units. The recorder cuts too, so that 200 entries always fit into one message. */
 export const MAX_LENGTH = {
   callId: 40,
-  // A UUID, or `client:` and the name of a service.
+  // A UUID, or `client:` and a service name.
   userId: 80,
   role: 16,
   sessionId: 40,
@@ -24,24 +21,17 @@ export const MAX_LENGTH = {
   reason: 200,
 } as const;
 
-/**
- * Control characters, line separators and the marks that turn text around (which make a log say what it does not)
- * or that PostgreSQL cannot hold (NUL).
- */
+/** Bidirectional marks falsify text, and PostgreSQL cannot store NUL. */
 const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 const REPLACEMENT = "\ufffd";
 const ELLIPSIS = "…";
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const MAX_TIME_MS = Date.UTC(10_000, 0, 1) - 1;
-/** Of an entry without a time: the time of receipt would be another one when it is sent again. */
+/** Used without a time, because the day of receipt would change with each repetition. */
 const NO_DAY = "1970-01-01";
 const MAX_HTTP_STATUS = 999;
 
-/**
- * Makes any entry storable. Nothing is refused: a value that cannot be kept as it is, is replaced; the rest stays.
- *
- * @param receivedAt stands in for a missing or impossible time.
- */
+/** Unusable values are replaced, never refused. @param receivedAt Replaces an impossible time. */
 export function cleanEntry(entry: Entry, origin: EntryOrigin, receivedAt: Date): ProducedEntry {
   const { actor } = entry;
   const hasTime = isPossibleTime(entry.occurredAt);
@@ -75,21 +65,14 @@ export function cleanEntry(entry: Entry, origin: EntryOrigin, receivedAt: Date):
   };
 }
 
-/**
- * Text that can be stored and shown: what cannot be printed becomes U+FFFD, what is too long ends in `…`.
- *
- * @param maxLength in UTF-16 units.
- */
+/** Replaces unprintable characters by U+FFFD and cuts to `maxLength` UTF-16 units. */
 export function cleanText(text: string, maxLength: number): string {
   const cut = text.length <= maxLength ? text : text.slice(0, maxLength - 1) + ELLIPSIS;
-  // After the cut, because the cut can leave half a surrogate pair.
+  // Comes last, because the cut can split a surrogate pair.
   return cut.toWellFormed().replace(UNPRINTABLE, REPLACEMENT);
 }
 
-/**
- * An id for an entry whose own cannot be used: a UUIDv8 of where the entry comes from, so that sending it again
- * gives the same.
- */
+/** A UUIDv8 of the origin, the same in repetitions. */
 export function substituteId({ producerId, sequence }: EntryOrigin): string {
   const bytes = createHash("sha256").update(`${producerId}:${sequence}`).digest().subarray(0, 16);
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x80;
@@ -97,12 +80,12 @@ export function substituteId({ producerId, sequence }: EntryOrigin): string {
   return bytes.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }
 
-/** `2026-11-21`, UTC. */
+/** `2026-11-21` in UTC. */
 export function dayOf(time: Date): string {
   return time.toISOString().slice(0, 10);
 }
 
-/** Within what PostgreSQL and RFC 3339 can both write. */
+/** The common range of PostgreSQL and RFC 3339. */
 function isPossibleTime(time: Date): boolean {
   const ms = time.getTime();
   return ms > 0 && ms <= MAX_TIME_MS;

@@ -35,7 +35,7 @@ const WIRE_OUTCOMES: Record<Entry["outcome"], Outcome> = {
   unknown: Outcome.UNKNOWN,
 };
 
-/** An entry as it came: enum values of a newer version are read as "unspecified" and "unknown", nothing is checked. */
+/** Enum values of newer versions become "unspecified" or "unknown". */
 export function fromWireEntry(wire: WireEntry): Entry {
   return {
     id: wire.id,
@@ -72,16 +72,11 @@ function fromWireActor({
   return { userId, role, sessionId, claimedEmail };
 }
 
-/** What a sequence number without an entry stands for: one that says nothing. */
 export function emptyWireEntry(): WireEntry {
   return WireEntry.decode(new Uint8Array());
 }
 
-/**
- * The outcome to search for; undefined for any.
- *
- * @throws {DomainError} `validation_failed` for one that this version does not know.
- */
+/** Returns undefined for any outcome. @throws {DomainError} `validation_failed` for an unknown one. */
 export function fromWireOutcome(outcome: Outcome): Exclude<Entry["outcome"], ""> | undefined {
   const known = OUTCOMES[outcome];
   if (known === undefined) {

@@ -3,52 +3,42 @@ import { dayOf } from "./clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "./entry.ts";
 import type { PageEnd } from "./search-cursor.ts";
 
-/** The constraints that keep entry ids unique: of the table, and of the table of each day. */
+/** Constraints of the old table and of each day's table. */
 const ENTRY_ID_KEYS = /^(entry_keys_id_key|stored_keys(_default|_\d{4}_\d{2}_\d{2})?_id_(day_)?key)$/;
 
-/** Whether another entry has the id of one that was to be stored. */
 export function isIdTaken(error: unknown): boolean {
   const failure = error as { code?: unknown; constraint_name?: unknown } | null;
   return failure?.code === "23505" && ENTRY_ID_KEYS.test(String(failure.constraint_name));
 }
 
-/** Which entries a search wants. What is undefined does not narrow it. */
+/** Undefined fields do not filter. */
 export interface EntryFilter {
   actorUserId?: string | undefined;
   action?: string | undefined;
   resource?: string | undefined;
   requestId?: string | undefined;
   outcome?: "success" | "failure" | "unknown" | undefined;
-  /** Inclusive. */
   from?: Date | undefined;
-  /** Exclusive. */
   to?: Date | undefined;
-  /** Only entries that come after this one in the order of pages. */
+  /** Excludes everything up to this place in the order of pages. */
   after?: PageEnd | undefined;
 }
 
-/** An entry with its place in the order of storing. */
 export interface StoredEntry {
   position: bigint;
   entry: LogEntry;
 }
 
-/** An entry to store, with the hash of what it claims instead of the claim, which is kept beside the log. */
 export interface InsertedEntry extends ProducedEntry {
   claimedEmailHash: string;
-  /** 32 bytes; undefined if the entry claims no address. */
+  /** 32 bytes. */
   claimedEmailSalt: Buffer | undefined;
 }
 
 /**
- * Stores entries in this order, each exactly once: what its producer has stored before is left as it is. No two of
- * them may have the same origin. When this resolves, all of them are committed.
- *
- * One parameter whatever the number of entries: one prepared statement, and native JSON in place of thousands of
- * bound values. As text first, because the driver would encode a json parameter a second time.
- *
- * @returns how many were new.
- * @throws {DomainError} `service_unavailable`; then they may or may not be committed.
+ * Stores each entry exactly once, in this order, and resolves after the commit. Origins must be distinct. One JSON
+ * parameter means one prepared statement; the driver would encode json twice, so it is text.
+ * @throws {DomainError} `service_unavailable`; the entries may or may not be committed.
  */
 export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[]): Promise<number> {
   const [row] = await sql<{ stored: number }[]>`
@@ -96,14 +86,10 @@ export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[])
   return row?.stored ?? 0;
 }
 
-/**
- * The entries that match, newest first: by the time they happened, then by their order of storing.
- *
- * @throws {DomainError} `service_unavailable`.
- */
+/** Newest first, by `occurredAt`, then by position. */
 export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number): Promise<StoredEntry[]> {
   const { actorUserId, action, resource, requestId, outcome, from, to, after } = filter;
-  // An index that leaves out what is empty is used where the query says that it is not.
+  // `<> ''` allows the use of partial indexes.
   const rows = await sql<EntryRow[]>`
     select ${columns(sql)} from (
       select * from log_entries
@@ -124,11 +110,6 @@ export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number
   return rows.map(fromRow);
 }
 
-/**
- * The stored ones among the entries with these ids.
- *
- * @throws {DomainError} `service_unavailable`.
- */
 export async function selectEntriesById(sql: Sql, ids: readonly string[]): Promise<LogEntry[]> {
   const rows = await sql<EntryRow[]>`
     select ${columns(sql)} from log_entries as e where id = any(${ids as string[]}::uuid[])
@@ -136,7 +117,7 @@ export async function selectEntriesById(sql: Sql, ids: readonly string[]): Promi
   return rows.map((row) => fromRow(row).entry);
 }
 
-/** A numbered entry with its hashes, and the salt of its claimed address unless that was erased. */
+/** The salt is undefined after an erasure. */
 export interface ProvenEntry {
   entry: LogEntry;
   leafHash: Buffer;
@@ -144,11 +125,7 @@ export interface ProvenEntry {
   claimedEmailSalt: Buffer | undefined;
 }
 
-/**
- * Numbered entries that are kept, from a sequence on, in order.
- *
- * @throws {DomainError} `service_unavailable`.
- */
+/** Returns entries in order, without removed ones. */
 export async function selectProvenEntries(
   sql: Sql,
   { first, last }: { first: number; last: number },
@@ -171,29 +148,23 @@ export async function selectProvenEntries(
   }));
 }
 
-/**
- * Erases an address from beside the log.
- *
- * @returns the number of entries that had claimed it.
- * @throws {DomainError} `service_unavailable`.
- */
+/** @returns the number of entries that claimed it. */
 export async function deleteClaimedEmail(sql: Sql, address: string): Promise<number> {
   const { count } = await sql`delete from claimed_emails where lower(address) = lower(${address})`;
   return count;
 }
 
-/** Makes the key tables of today and of as many days after it. */
 export async function createKeyPartitions(sql: Sql, daysAhead: number): Promise<void> {
   await sql`select create_key_partitions(${daysAhead})`;
 }
 
-/** Forgets the keys of whole days, so that storing their entries again is not noticed. @returns how many days. */
+/** Repetitions of entries of these days are no longer detected. @returns the number of days. */
 export async function dropKeyPartitions(sql: Sql, keptDays: number): Promise<number> {
   const [row] = await sql<{ dropped: number }[]>`select drop_key_partitions(${keptDays}) as dropped`;
   return row?.dropped ?? 0;
 }
 
-/** Forgets keys that are in no day's table, received before a time. @returns how many, at most `limit` of each table. */
+/** Deletes keys outside the tables of days. */
 export async function deleteOldKeys(sql: Sql, before: Date, limit: number): Promise<number> {
   const stray = await sql`
     delete from stored_keys_default where ctid = any(array(
@@ -208,7 +179,6 @@ export async function deleteOldKeys(sql: Sql, before: Date, limit: number): Prom
   return Math.max(stray.count, former.count);
 }
 
-/** Throws unless the database answers and has the table. */
 export async function assertReadable(sql: Sql): Promise<void> {
   await sql`select from log_entries limit 0`;
 }
@@ -248,10 +218,7 @@ interface ProvenRow extends EntryRow {
   claimed_email_salt: Buffer | null;
 }
 
-/**
- * The number of entry `e`, if it is above the given one; else null. It can only be among the numbers of its month, so other
- * partitions are not scanned. The partitions are pruned at execution, which needs the bounds for each row (`lateral`).
- */
+/** Null unless above `above`. The range of the month prunes the partitions of leaves for each row (`lateral`). */
 export function sequenceOf(sql: Sql, above = 0) {
   return sql`(
     select l.sequence from log_months as m
@@ -263,7 +230,7 @@ export function sequenceOf(sql: Sql, above = 0) {
   )`;
 }
 
-/** Look-ups a row at a time: a join's plan would depend on how many rows are thought to come. */
+/** Subqueries for each row: the plan of a join would depend on estimates. */
 export function columns(sql: Sql, sequence = sequenceOf(sql)) {
   return sql`
     e.position, e.received_at, e.producer_name, e.id, e.occurred_at, e.kind, e.call_id, e.actor_user_id, e.actor_role,

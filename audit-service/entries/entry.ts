@@ -1,11 +1,11 @@
-/** What an entry says: who did what, when, and what came of it. Empty text or 0 where it says nothing. */
+/** Unknown fields are empty text or 0. */
 export interface Entry {
-  /** UUID that stands for this entry, whoever sends it. */
+  /** The same in repetitions. */
   id: string;
   kind: "intent" | "outcome" | "event" | "unspecified";
-  /** Shared by the intent and the outcome of one call; empty for an event. */
+  /** Shared by intent and outcome. Empty for an event. */
   callId: string;
-  /** By the producer's clock. */
+  /** Time of the producer. */
   occurredAt: Date;
   actor: EntryActor;
   clientIp: string;
@@ -18,7 +18,6 @@ export interface Entry {
   traceId: string;
   outcome: "" | "success" | "failure" | "unknown";
   errorCode: string;
-  /** Why, of an event. */
   reason: string;
   httpStatus: number;
   /** Microseconds. */
@@ -33,34 +32,31 @@ export interface EntryActor {
   claimedEmail: string;
 }
 
-/** An entry as the log holds it. */
 export interface LogEntry extends Entry {
-  /** Its place in the log, from 1 without gaps; 0 while it has none yet. */
+  /** Counts from 1 without gaps. 0 until numbered. */
   sequence: number;
-  /** By the log's clock. */
+  /** Time of the log. */
   receivedAt: Date;
-  /** The service that sent it, from its certificate. */
+  /** Service name in the certificate. */
   producer: string;
-  /** The claimed address is empty once it was erased. */
+  /** The claimed address is empty after an erasure. */
   actor: EntryActor & {
-    /** SHA-256 of salt and claimed address, in hexadecimal; empty if none was claimed. */
+    /** SHA-256 of salt and address in hexadecimal, or empty. */
     claimedEmailHash: string;
   };
 }
 
-/** Where an entry comes from: what makes storing it exactly-once. */
 export interface EntryOrigin {
-  /** UUID of the producing process. */
+  /** UUID of the process. */
   producerId: string;
-  /** The producing service, from its certificate. */
+  /** Service name in the certificate. */
   producerName: string;
-  /** Counts up from 1 for each producer. */
+  /** Counts from 1 per producer. */
   sequence: number;
-  /** `2026-11-21`, UTC, the same however often the entry is sent. Absent: the day on which it occurred. */
+  /** `2026-11-21` in UTC, the same in repetitions. Default: the day of `occurredAt`. */
   day?: string;
 }
 
-/** An entry ready to be stored. */
 export interface ProducedEntry {
   origin: EntryOrigin;
   entry: Entry;

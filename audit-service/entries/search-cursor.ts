@@ -1,6 +1,5 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
-/** Where a page ended. */
 export interface PageEnd {
   occurredAt: Date;
   position: bigint;
@@ -10,7 +9,7 @@ const VERSION = 2;
 const BODY_BYTES = 17;
 const TAG_BYTES = 16;
 
-/** Where the next page begins, as text that callers can neither look into usefully nor make. */
+/** Callers cannot forge the cursor. */
 export function encodeCursor(key: Buffer, { occurredAt, position }: PageEnd): string {
   const body = Buffer.alloc(BODY_BYTES);
   body.writeUInt8(VERSION);
@@ -19,10 +18,10 @@ export function encodeCursor(key: Buffer, { occurredAt, position }: PageEnd): st
   return Buffer.concat([body, tagOf(key, body)]).toString("base64url");
 }
 
-/** What is in a cursor, or undefined for anything that `encodeCursor` did not make with this key. */
+/** Returns undefined unless `encodeCursor` made it with this key. */
 export function decodeCursor(key: Buffer, cursor: string): PageEnd | undefined {
   const bytes = Buffer.from(cursor, "base64url");
-  // Node skips what is not base64url; only the one spelling of a cursor is taken.
+  // Node ignores invalid characters, so only the canonical spelling is accepted.
   if (bytes.length !== BODY_BYTES + TAG_BYTES || bytes.toString("base64url") !== cursor) return undefined;
   const body = bytes.subarray(0, BODY_BYTES);
   if (!timingSafeEqual(tagOf(key, body), bytes.subarray(BODY_BYTES)) || body[0] !== VERSION) return undefined;

@@ -5,11 +5,11 @@ import type { InsertedEntry } from "./entry-store.ts";
 const CLAIMED_EMAIL_SALT_BYTES = 32;
 
 interface Deps {
-  /** Resolves to the number of new entries once all are committed. */
+  /** Resolves to the number of new entries after the commit. */
   insertEntries: (entries: readonly InsertedEntry[]) => Promise<number>;
 }
 
-/** Stores entries, a claimed address beside the log and its salted hash in it. @returns how many were new. */
+/** Replaces claimed addresses by salted hashes. @returns the number of new entries. */
 export async function storeEntries(deps: Deps, entries: readonly ProducedEntry[]): Promise<number> {
   const byOrigin = new Map<string, ProducedEntry>();
   for (const produced of entries) {
@@ -27,7 +27,7 @@ function withoutClaim(produced: ProducedEntry): InsertedEntry {
   return { ...produced, claimedEmailHash: claimedEmailHash(salt, address), claimedEmailSalt: salt };
 }
 
-/** What the log holds of a claimed address, in lower-case hexadecimal: SHA-256(salt ‖ address in UTF-8). */
+/** SHA-256(salt ‖ UTF-8 address) in lower-case hexadecimal. */
 export function claimedEmailHash(salt: Uint8Array, address: string): string {
   return createHash("sha256").update(salt).update(address, "utf8").digest("hex");
 }

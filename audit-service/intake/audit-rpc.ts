@@ -16,22 +16,18 @@ export const AUDIT_CALLERS: Callers<AuditServiceServer> = {
   eraseClaimedEmail: ["identity-service", "operator"],
 };
 
-/** Messages of one stream that may be under way at once. */
+/** Limit per stream. */
 const MAX_MESSAGES_UNDER_WAY = 16;
 
 interface Deps {
   recorder: EntryRecorder;
   presence: ProducerPresence;
-  /** Resolves to the number of entries that had claimed the address. */
   eraseClaimedEmail: (address: string) => Promise<number>;
   recordReading: RecordReading;
   now: () => Date;
 }
 
-/**
- * Adapts AuditService. Every message is answered once it and all before it are committed; one without entries is
- * answered too, which tells a producer that somebody listens.
- */
+/** Answers each message once it and all before it are committed. Empty messages are heartbeats. */
 export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
   return {
     async *record(requests, { caller, signal }) {
@@ -62,7 +58,7 @@ export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
   };
 }
 
-/** Reads no further while the queue is full: the producer then has to wait. */
+/** Waits while the queue is full, so that the producer waits too. */
 async function* admit({ recorder }: Deps, requests: AsyncIterable<RecordRequest>, signal: AbortSignal) {
   for await (const request of untilAborted(requests, signal)) {
     await recorder.room();

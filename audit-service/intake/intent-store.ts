@@ -1,12 +1,7 @@
 import type { Sql } from "../../service-kit/postgres.ts";
 import { columns, type EntryRow, fromRow, type StoredEntry } from "../entries/entry-store.ts";
 
-/**
- * Notes that producers are there, by the database's clock.
- *
- * @returns what that clock says.
- * @throws {DomainError} `service_unavailable`.
- */
+/** @returns the database time. */
 export async function upsertProducers(sql: Sql, producerIds: readonly string[]): Promise<Date> {
   const [row] = await sql<{ now: Date }[]>`
     with noted as (
@@ -20,17 +15,12 @@ export async function upsertProducers(sql: Sql, producerIds: readonly string[]):
   return row?.now ?? new Date(Number.NaN);
 }
 
-/** An intent whose producer is gone. */
 export interface AbandonedIntent extends StoredEntry {
-  /** It has an outcome after all: two replicas stored the two at once. */
+  /** True if two replicas stored intent and outcome at once. */
   hasOutcome: boolean;
 }
 
-/**
- * Intents without an outcome, stored this long ago by producers that were not seen since, oldest first.
- *
- * @throws {DomainError} `service_unavailable`.
- */
+/** Oldest first. */
 export async function selectAbandonedIntents(
   sql: Sql,
   afterS: number,
@@ -55,13 +45,11 @@ export async function selectAbandonedIntents(
   return rows.map((row) => ({ ...fromRow(row), hasOutcome: row.has_outcome }));
 }
 
-/** @throws {DomainError} `service_unavailable`. */
 export async function deleteOpenIntents(sql: Sql, callIds: readonly string[]): Promise<void> {
   if (callIds.length === 0) return;
   await sql`delete from open_intents where call_id = any(${callIds as string[]})`;
 }
 
-/** Forgets producers that are long gone. */
 export async function deleteOldProducers(sql: Sql): Promise<void> {
   await sql`
     delete from producers as p where last_seen_at < now() - interval '1 day'

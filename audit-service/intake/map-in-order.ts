@@ -1,9 +1,4 @@
-/**
- * Works on what comes, on at most `limit` at a time, and yields the results in the order of the source. Reads no
- * further while `limit` are under way.
- *
- * @throws the first failure in that order, after the results before it.
- */
+/** Works on at most `limit` items at once and yields results in order. Throws the first failure in that order. */
 export async function* mapInOrder<T, R>(
   source: AsyncIterable<T>,
   limit: number,
@@ -28,7 +23,7 @@ export async function* mapInOrder<T, R>(
   }
 }
 
-/** A failure is looked at when its turn comes; until then it is not an unhandled one. */
+/** The failure is handled in its turn and is not unhandled before. */
 function handled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined);
   return promise;

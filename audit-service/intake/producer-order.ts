@@ -3,21 +3,15 @@ import { refused } from "../entries/refused.ts";
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const MAX_ENTRIES = 200;
 
-/** What one message of a stream names. */
 export interface Sequenced {
   producerId: string;
   entries: readonly { sequence: number }[];
 }
 
-/** Follows one stream: who produces, and how far it has come. */
 export interface ProducerOrder {
   /**
-   * Takes note of the next message.
-   *
-   * @returns the sequence that acknowledges it and all before it; 0 if there was none yet.
-   * @throws {DomainError} `validation_failed` if the producer is not a UUID or not the one before, if there are more
-   *   than 200 entries, or if a sequence number is missing: an acknowledgement would then speak for entries that
-   *   nobody has seen.
+   * Returns the sequence to acknowledge. A gap is refused, because an acknowledgement would cover lost entries.
+   * @throws {DomainError} `validation_failed` for a gap, an invalid or changed producer, or over 200 entries.
    */
   accept(message: Sequenced): number;
 }

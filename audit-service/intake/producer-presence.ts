@@ -1,6 +1,6 @@
-/** Which producing processes have a stream to this replica. */
+/** Producers with a stream to this replica. */
 export interface ProducerPresence {
-  /** @returns to be called when the stream ends. */
+  /** Returns the function that ends the stream's presence. */
   enter(producerId: string): () => void;
   present(): string[];
 }

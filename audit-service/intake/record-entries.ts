@@ -7,28 +7,20 @@ import { substituteId } from "../entries/clean-entry.ts";
 import type { Entry, LogEntry, ProducedEntry } from "../entries/entry.ts";
 import { isIdTaken } from "../entries/entry-store.ts";
 
-/** Stores the entries of all streams, grouped. */
 export interface EntryRecorder {
-  /**
-   * Resolves once all of these are committed.
-   *
-   * @throws {DomainError} `service_unavailable` if the database is away: they may or may not be committed, and are
-   *   to be sent again.
-   */
+  /** Resolves after the commit. @throws {DomainError} `service_unavailable`: the entries must be sent again. */
   record(entries: readonly ProducedEntry[]): Promise<void>;
-  /** Resolves when the queue has room. To be awaited before taking more in. */
+  /** Resolves when the queue has room. */
   room(): Promise<void>;
-  /** How many entries wait, without those being stored. */
+  /** Excludes entries that are being stored. */
   readonly waitingEntries: number;
 }
 
 export interface RecordDeps {
-  /** Resolves to the number of new entries once all are committed. */
+  /** Resolves to the number of new entries after the commit. */
   insertEntries: (entries: readonly ProducedEntry[]) => Promise<number>;
-  /** The stored ones among the entries with these ids. */
   selectEntriesById: (ids: readonly string[]) => Promise<Entry[]>;
   logger: Logger;
-  /** Called after each commit. */
   onCommit?: (commit: { entries: number; duplicates: number; seconds: number }) => void;
   maxGroupEntries?: number;
   maxWaitingEntries?: number;
@@ -43,13 +35,10 @@ interface Submission {
 
 const MAX_GROUP_ENTRIES = 500;
 const MAX_WAITING_ENTRIES = 10_000;
-/** Just above the server's own statement time-out, which says more. */
+/** Exceeds the server's statement timeout, whose error says more. */
 const INSERT_TIMEOUT_MS = 2_500;
 
-/**
- * Group commit: one insert at a time takes all that came while the last one ran. So a lone entry waits for nothing,
- * and under load the groups grow by themselves, up to `maxGroupEntries`.
- */
+/** Group commit: each insert takes everything that arrived during the last one. */
 export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
   const { insertEntries, logger, onCommit } = deps;
   const maxGroupEntries = deps.maxGroupEntries ?? MAX_GROUP_ENTRIES;
@@ -62,7 +51,7 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
 
   async function storeAll(): Promise<void> {
     isStoring = true;
-    // What arrives in the same turn of the event loop goes into the same group.
+    // Groups the entries of one turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
     while (waiting.length > 0) await storeGroup(takeGroup());
     isStoring = false;
@@ -95,7 +84,7 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
     }
   }
 
-  /** What is wrong with one producer's entries must not stop the others'. */
+  /** Invalid entries of one producer must not block others. */
   async function storeEachAlone(group: readonly Submission[], cause: unknown): Promise<void> {
     logger.warn(
       { err: cause, submissions: group.length },
@@ -113,10 +102,7 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
     }
   }
 
-  /**
-   * An id stands for one entry. The same entry under another number is a repetition: an outbox sends again what its
-   * process died over. Another entry under a taken id keeps its place, under an id of its own.
-   */
+  /** The same entry under another number is a repetition by an outbox. A different entry gets a new id. */
   async function insertDespiteTakenIds(entries: readonly ProducedEntry[]): Promise<void> {
     try {
       await insert(entries);
@@ -138,7 +124,7 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
     });
   }
 
-  /** With the database away, what waits behind would fail too; and it may not overtake what is sent again. */
+  /** Later entries would fail too, and must not overtake repeated ones. */
   function takeEverything(): Submission[] {
     const everything: Submission[] = [];
     while (waiting.length > 0) everything.push(...takeGroup());
@@ -180,7 +166,7 @@ function withFreeIds(entries: readonly ProducedEntry[], stored: readonly Entry[]
   });
 }
 
-/** Whether the log holds this entry; a claimed address may be erased there. */
+/** The claimed address may be erased in the log. */
 function isSame(holder: Entry | LogEntry, entry: Entry): boolean {
   return isDeepStrictEqual(comparable(holder), comparable(entry));
 }
@@ -208,7 +194,6 @@ function comparable(entry: Entry) {
   ];
 }
 
-/** Counts what is committed, as `onCommit` of the recorder. */
 export function countCommits(metrics: Metrics): NonNullable<RecordDeps["onCommit"]> {
   const stored = metrics.counter("gatehouse_audit_entries_stored_total", "Entries committed.");
   const repeated = metrics.counter(

@@ -7,16 +7,14 @@ import type { EntryRecorder } from "./record-entries.ts";
 
 interface Deps {
   recorder: Pick<EntryRecorder, "record">;
-  /** UUID, another one in each process start. */
   producerId: string;
   now: () => Date;
 }
 
-/** Stores what audit-service has to tell of itself as if another service had sent it. */
 export function createOwnEventRecorder({ recorder, producerId, now }: Deps) {
   let sequence = 0;
   return {
-    /** Resolves once the event is committed. @throws {DomainError} `service_unavailable`. */
+    /** Resolves after the commit. @throws {DomainError} `service_unavailable`. */
     async recordEvent(event: AuditEvent, deadlineMs: number): Promise<void> {
       sequence += 1;
       const origin = { producerId, producerName: "audit-service", sequence };

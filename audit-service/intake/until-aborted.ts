@@ -1,7 +1,4 @@
-/**
- * What a stream brings until it ends or the signal aborts. A `for await` over a call would destroy it when left
- * early, and with it the status that has still to be sent; this leaves it alone.
- */
+/** Leaving a `for await` over a call would destroy it before its status is sent. */
 export async function* untilAborted<T>(
   source: AsyncIterable<T>,
   signal: AbortSignal,
@@ -14,7 +11,7 @@ export async function* untilAborted<T>(
   }
 }
 
-/** A promise of its own each time: racing one that lives as long as the stream would pile up its reactions. */
+/** A new promise each time: racing a long-lived one accumulates reactions. */
 function nextOrAborted<T>(
   iterator: AsyncIterator<T>,
   signal: AbortSignal,

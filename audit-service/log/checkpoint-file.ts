@@ -2,35 +2,32 @@ import { open, rename, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { CheckpointSigner, TreeHead } from "./checkpoint.ts";
 
-/** Checkpoints outside the database, a line of JSON each, for a mount of another system. */
+/** Checkpoints outside the database, as JSON lines. */
 export interface CheckpointFile {
-  /** The largest head that this log has signed, at the end of the files; undefined if there is none. */
+  /** The largest head signed by this log. */
   last(): Promise<TreeHead | undefined>;
-  /** Resolves once the line is on the disk. */
+  /** Resolves once the line is durable. */
   append(note: string): Promise<void>;
-  /** Room on the volume. */
   freeBytes(): Promise<number>;
 }
 
 interface Deps {
-  /** Kept for ever: a checkpoint a minute, 210 MB a year. */
+  /** Kept for ever: one checkpoint a minute, 210 MB a year. */
   path: string;
   signer: Pick<CheckpointSigner, "open">;
-  /** Milliseconds that never step. */
   monotonicMs?: () => number;
   files?: { open: typeof open; rename: typeof rename };
   maxLatestBytes?: number;
 }
 
-/** Lines are a few hundred bytes: this holds many, of whatever origin. */
 const TAIL_BYTES = 256 * 1024;
 const KEPT_INTERVAL_MS = 60_000;
-/** Over a day of checkpoints; twice that is on the disk. */
+/** More than one day of checkpoints. The disk holds up to twice as much. */
 const MAX_LATEST_BYTES = 48 * 1024 * 1024;
 
 /**
- * Every checkpoint goes to `<path>.latest`, which is begun anew when it is full, and one a minute to `path` itself. Only
- * heads with this log's signature count: a line of somebody else cannot stop the signing.
+ * Appends every checkpoint to `<path>.latest`, which is rotated, and one a minute to `path`. Foreign lines are
+ * ignored and cannot stop the signing.
  */
 export function checkpointFile(deps: Deps): CheckpointFile {
   const { path, signer, monotonicMs = () => performance.now(), files = { open, rename } } = deps;
@@ -41,7 +38,7 @@ export function checkpointFile(deps: Deps): CheckpointFile {
   async function appendLine(target: string, note: string): Promise<number> {
     const file = await files.open(target, "a+", 0o600);
     try {
-      // A line that a crash has torn must not swallow this one.
+      // A torn line must not swallow this one.
       const torn = !(await endsLine(file));
       await file.appendFile(`${torn ? "\n" : ""}${JSON.stringify({ type: "checkpoint", note })}\n`);
       await file.sync();
@@ -98,7 +95,6 @@ async function readTail(openFile: typeof open, path: string): Promise<string> {
   }
 }
 
-/** None for a torn line. */
 function noteOf(line: string): string[] {
   try {
     const { note } = JSON.parse(line) as { note?: unknown };

@@ -4,7 +4,7 @@ export interface StoredCheckpoint {
   size: number;
   rootHash: Buffer;
   note: string;
-  /** Every entry stored up to this position has its number. */
+  /** Every entry up to this position has a number. */
   floorPosition: bigint;
   createdAt: Date;
 }
@@ -17,7 +17,6 @@ interface CheckpointRow {
   created_at: Date;
 }
 
-/** The last checkpoint of an origin. @throws {DomainError} `service_unavailable`. */
 export async function selectLastCheckpoint(sql: Sql, origin: string): Promise<StoredCheckpoint | undefined> {
   const rows = await sql<CheckpointRow[]>`
     select * from checkpoints where origin = ${origin} order by size desc limit 1
@@ -25,7 +24,6 @@ export async function selectLastCheckpoint(sql: Sql, origin: string): Promise<St
   return rows.map(fromRow)[0];
 }
 
-/** The earliest checkpoint of at least this size. @throws {DomainError} `service_unavailable`. */
 export async function selectCheckpointCovering(
   sql: Sql,
   origin: string,
@@ -37,7 +35,7 @@ export async function selectCheckpointCovering(
   return rows.map(fromRow)[0];
 }
 
-/** Checkpoints with a size above `after` and up to `last`, in order. @throws {DomainError} `service_unavailable`. */
+/** Excludes `after`, includes `last`. */
 export async function selectCheckpoints(
   sql: Sql,
   origin: string,
@@ -49,7 +47,7 @@ export async function selectCheckpoints(
   return rows.map(fromRow);
 }
 
-/** A position up to which every entry has its number, as a late checkpoint says, of whatever origin. */
+/** Every entry up to this position has a number. */
 export async function selectFloor(sql: Sql): Promise<bigint> {
   const [row] = await sql<{ floor: string }[]>`
     select floor_position as floor from checkpoints order by created_at desc limit 1

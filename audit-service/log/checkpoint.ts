@@ -8,32 +8,29 @@ import {
   verify,
 } from "node:crypto";
 
-/** What a checkpoint says: a tree of `size` leaves had this root. */
+/** The root of a tree of `size` leaves. */
 export interface TreeHead {
   size: number;
   root: Buffer;
 }
 
-/** Signs what the log promises. */
 export interface CheckpointSigner {
-  /** The log's name: the first line of every checkpoint. */
   readonly origin: string;
-  /** The C2SP verifier key. */
+  /** C2SP verifier key. */
   readonly verifierKey: string;
-  /** Key of the signatures of search cursors: every replica has the same. */
+  /** Signs search cursors. The same on every replica. */
   readonly cursorKey: Buffer;
-  /** The head of a checkpoint that this log has signed with this key; undefined for anything else. */
+  /** Returns undefined unless this log signed the checkpoint with this key. */
   open(note: string): TreeHead | undefined;
-  /** A signed tlog-checkpoint. */
   checkpoint(head: TreeHead, time: Date): string;
-  /** A signed note of what retention has removed; `root` is that of the tree of all leaves up to `last`. */
+  /** A signed note of a removal. `root` covers all leaves up to `last`. */
   removal(range: { first: number; last: number; root: Buffer }, time: Date): string;
 }
 
 const ED25519 = 1;
 const SPKI_PREFIX_BYTES = 12;
 
-/** @returns undefined unless it is an Ed25519 private key as PEM (PKCS#8). */
+/** Returns undefined unless it is an Ed25519 private key (PKCS#8). */
 export function parseCheckpointKey(pem: string): KeyObject | undefined {
   if (!pem.startsWith("-----BEGIN PRIVATE KEY-----")) return undefined;
   try {
@@ -85,7 +82,7 @@ export function createCheckpointSigner(origin: string, key: KeyObject): Checkpoi
 
 const CHECKPOINT = /^([^\n]+)\n([1-9]\d{0,15})\n([A-Za-z0-9+/]{43}=)\n/;
 
-/** The head that a checkpoint speaks of, and whose it is; undefined if it is none. The signature is not checked. */
+/** Does not check the signature. */
 function readCheckpoint(note: string): (TreeHead & { origin: string }) | undefined {
   const [, origin, size, root] = CHECKPOINT.exec(note) ?? [];
   if (origin === undefined || size === undefined || root === undefined) return undefined;

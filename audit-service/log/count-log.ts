@@ -1,7 +1,6 @@
 import type { Metrics } from "../../service-kit/metrics.ts";
 import type { Sequencer } from "./sequencer.ts";
 
-/** Shows how far the sequencer is, and what needs an operator. */
 export function countLog(metrics: Metrics, sequencer: Sequencer, now: () => Date) {
   const { status } = sequencer;
   const gauge = (name: string, help: string, value: () => number) =>

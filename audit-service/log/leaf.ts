@@ -2,10 +2,9 @@ import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
 import type { LogEntry } from "../entries/entry.ts";
 
-/** The chain hash before the first entry. */
 export const FIRST_CHAIN_HASH: Buffer = Buffer.alloc(32);
 
-/** What an entry's leaf is the hash of: RFC 8785 canonical JSON, as docs/audit-log-format.md says. */
+/** RFC 8785 canonical JSON (docs/audit-log-format.md). */
 export function leafData(entry: LogEntry): string {
   const { actor } = entry;
   const text = canonicalize({
@@ -41,7 +40,7 @@ export function leafData(entry: LogEntry): string {
   return text;
 }
 
-/** SHA-256(chain hash of the entry before ‖ leaf hash). */
+/** SHA-256(previous chain hash ‖ leaf hash). */
 export function chainHash(before: Uint8Array, leafHash: Uint8Array): Buffer {
   return createHash("sha256").update(before).update(leafHash).digest();
 }

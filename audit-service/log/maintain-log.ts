@@ -14,7 +14,7 @@ const TIDY_INTERVAL_MS = 60 * 60_000;
 const MAX_FAILURES_LOGGED = 1;
 const FAILURES_PER_MS = 5_000;
 
-/** Runs the sequencer. @returns to be called to leave the task to another replica. */
+/** Returns a function that leaves the task to another replica. */
 export function runSequencer(sequencer: Sequencer, logger: Logger): () => Promise<void> {
   const logFailure = atMost(MAX_FAILURES_LOGGED, FAILURES_PER_MS, (facts: object) =>
     logger.warn(facts, "the audit log cannot be numbered now"),
@@ -37,31 +37,21 @@ export function runSequencer(sequencer: Sequencer, logger: Logger): () => Promis
   };
 }
 
-/**
- * Session of the upkeep's connection: a round may take longer than a call may. Below the 15 s after which a silent
- * connection is ended.
- */
+/** Longer than for calls, but below the 15 s after which a silent connection ends. */
 export const MAINTENANCE_SESSION = { statement_timeout: 10_000 } as const;
 
 interface MaintenanceDeps {
-  /** A connection that no call waits for. */
   sql: Sql;
   signer: CheckpointSigner;
   sequencer: Sequencer;
   retentionMonths: number;
   setStray: (hasStray: boolean) => void;
-  /** Called for each task that failed. */
   onFailure: () => void;
   now: () => Date;
   logger: Logger;
 }
 
-/**
- * What the log's tables need now and then, at once and every hour. A task that fails stops no other one, and goes on
- * where it was the next time.
- *
- * @returns to be called at the end.
- */
+/** Runs at once and every hour. A failed task does not stop the others. Returns the function that stops it. */
 export function runMaintenance(deps: MaintenanceDeps): () => Promise<void> {
   const { sql, now, logger, sequencer } = deps;
   let isStopping = false;

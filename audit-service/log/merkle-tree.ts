@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 
-/** A perfect subtree: `level` 0 are the leaves, `index` counts the subtrees of a level from 0. */
+/** A perfect subtree. Leaves have `level` 0; `index` counts within a level. */
 export interface TreeNode {
   level: number;
   index: number;
 }
 
-/** Leaves from `begin` up to, not including, `end`, whose hash is one node of a tree or of a proof. */
+/** A half-open range of leaves that is one node. */
 export interface LeafRange {
   begin: number;
   end: number;
@@ -15,17 +15,17 @@ export interface LeafRange {
 const LEAF_PREFIX = Buffer.of(0);
 const NODE_PREFIX = Buffer.of(1);
 
-/** RFC 9162 section 2.1.1. */
+/** RFC 9162 §2.1.1. */
 export function hashLeaf(data: string): Buffer {
   return createHash("sha256").update(LEAF_PREFIX).update(data, "utf8").digest();
 }
 
-/** RFC 9162 section 2.1.1. */
+/** RFC 9162 §2.1.1. */
 export function hashNode(left: Uint8Array, right: Uint8Array): Buffer {
   return createHash("sha256").update(NODE_PREFIX).update(left).update(right).digest();
 }
 
-/** The perfect subtrees that a range is made of, largest first. The range begins at a multiple of its largest. */
+/** Largest first. The range must begin at a multiple of the largest. */
 export function subtreesOf({ begin, end }: LeafRange): TreeNode[] {
   const nodes: TreeNode[] = [];
   let from = begin;
@@ -37,12 +37,11 @@ export function subtreesOf({ begin, end }: LeafRange): TreeNode[] {
   return nodes;
 }
 
-/** The hash of a range from those of its `subtreesOf`. */
 export function hashRange(subtrees: readonly Buffer[]): Buffer {
   return subtrees.reduceRight((right, left) => hashNode(left, right));
 }
 
-/** What an inclusion proof is made of, from the leaf up (RFC 9162 section 2.1.3.1). `index` is below `size`. */
+/** RFC 9162 §2.1.3.1, from the leaf up. `index` is below `size`. */
 export function inclusionRanges(index: number, size: number): LeafRange[] {
   const path: LeafRange[] = [];
   let [begin, end] = [0, size];
@@ -59,7 +58,7 @@ export function inclusionRanges(index: number, size: number): LeafRange[] {
   return path;
 }
 
-/** What a consistency proof is made of (RFC 9162 section 2.1.4.1). `first` is from 1 to `second`. */
+/** RFC 9162 §2.1.4.1. `first` is from 1 to `second`. */
 export function consistencyRanges(first: number, second: number): LeafRange[] {
   const path: LeafRange[] = [];
   let [begin, end] = [0, second];
@@ -73,25 +72,24 @@ export function consistencyRanges(first: number, second: number): LeafRange[] {
       begin = middle;
     }
   }
-  // The old tree's own root is known to whoever asks.
+  // The verifier knows the root of the old tree.
   return begin === 0 ? path : [{ begin, end }, ...path];
 }
 
-/** The largest power of two below a size of at least 2. */
+/** `size` is at least 2. */
 function splitOf(size: number): number {
   return 2 ** (Math.ceil(Math.log2(size)) - 1);
 }
 
-/** A tree that grows by leaves: of all it holds, only the roots of its perfect subtrees stay in memory. */
+/** Keeps only the roots of its perfect subtrees. */
 export interface GrowingTree {
   readonly size: number;
-  /** @returns the perfect subtrees that the leaf has completed, smallest first. */
+  /** @returns the completed perfect subtrees, smallest first. */
   append(leafHash: Buffer): (TreeNode & { hash: Buffer })[];
-  /** @throws for a tree without leaves. */
+  /** @throws for an empty tree. */
   root(): Buffer;
 }
 
-/** @param subtrees hashes of `subtreesOf` the tree's `size` leaves. */
 export function growTree(initialSize: number, subtrees: readonly Buffer[]): GrowingTree {
   let size = initialSize;
   const stack = [...subtrees];

@@ -4,13 +4,11 @@ import { type GrowingTree, hashLeaf, type TreeNode } from "./merkle-tree.ts";
 import type { Leaf } from "./sequencer-store.ts";
 import { KEPT_LEVELS } from "./tree-store.ts";
 
-/** Where the log ends. */
 export interface LogEnd {
   tree: GrowingTree;
   chainHash: Buffer;
 }
 
-/** Gives entries the next numbers, in this order, and moves the end of the log behind them. */
 export function numberEntries(
   end: LogEnd,
   entries: readonly StoredEntry[],

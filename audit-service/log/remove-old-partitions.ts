@@ -20,7 +20,7 @@ import { selectLeaf } from "./tree-store.ts";
 interface Deps {
   sql: Sql;
   signer: CheckpointSigner;
-  /** 0: nothing is removed. */
+  /** 0 removes nothing. */
   retentionMonths: number;
   now: () => Date;
   logger: Logger;
@@ -28,12 +28,7 @@ interface Deps {
 
 const CLAIMS_AT_ONCE = 5_000;
 
-/**
- * Takes whole months that are older than the retention out of the log: first a signed note of what goes, then the
- * partition. The hashes of its leaves stay, so that what is left, and every old checkpoint, can still be proven.
- *
- * @throws what the database says; then the next call goes on.
- */
+/** Signs a note first. Leaf hashes stay, so that remaining entries and old checkpoints can be proven. */
 export async function removeOldPartitions(deps: Deps): Promise<void> {
   const { sql, retentionMonths, now, logger } = deps;
   if (retentionMonths === 0) return;
@@ -56,12 +51,7 @@ export async function removeOldPartitions(deps: Deps): Promise<void> {
   }
 }
 
-/**
- * Erases what is kept beside the log of months that were taken away: in batches until nothing is left, which is noted, so
- * that one which was cut short goes on next time.
- *
- * @throws what the database says.
- */
+/** Erases claimed addresses and open intents of removed months. The next call continues an interrupted clean-up. */
 export async function cleanUpRemovals({
   sql,
   isStopped,
@@ -93,7 +83,7 @@ async function recordRemoval(
   const { size } = checkpoint;
   const last = await lastBefore(sql, ending, first, size);
   if (last < first) return "empty";
-  // With nothing behind it, a number for an entry of this month may still come.
+  // Entries of this month may still get numbers.
   if (last === size) return "not yet";
   if (!(await isCleanCut(sql, { last, ending, floorPosition: checkpoint.floorPosition }))) {
     logger.error(
@@ -107,7 +97,7 @@ async function recordRemoval(
   return "recorded";
 }
 
-/** The last sequence of an entry received before a time, by halving; `first` - 1 if there is none. */
+/** Binary search. Returns `first` - 1 without such an entry. */
 async function lastBefore(sql: Sql, time: Date, first: number, size: number): Promise<number> {
   let [low, high] = [first - 1, size];
   while (low < high) {
@@ -119,7 +109,7 @@ async function lastBefore(sql: Sql, time: Date, first: number, size: number): Pr
   return low;
 }
 
-/** `log_entries_2026_11` */
+/** Parses `log_entries_2026_11`. */
 function monthNamed(name: string): number {
   return monthOf(new Date(Date.UTC(Number(name.slice(12, 16)), Number(name.slice(17, 19)) - 1)));
 }

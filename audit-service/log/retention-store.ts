@@ -1,6 +1,5 @@
 import type { Sql } from "../../service-kit/postgres.ts";
 
-/** A range of entries that retention has taken away. */
 export interface Removal {
   firstSequence: number;
   lastSequence: number;
@@ -8,7 +7,7 @@ export interface Removal {
   note: string;
 }
 
-/** In the order of sequences. @throws {DomainError} `service_unavailable`. */
+/** Ordered by sequence. */
 export async function selectRemovals(sql: Sql): Promise<Removal[]> {
   return removalsOf(await sql<RemovalRow[]>`select * from removals order by first_sequence`);
 }
@@ -29,7 +28,6 @@ function removalsOf(rows: readonly RemovalRow[]): Removal[] {
   }));
 }
 
-/** @throws {DomainError} `service_unavailable`. */
 export async function insertRemoval(sql: Sql, removal: Removal): Promise<void> {
   await sql`
     insert into removals (first_sequence, last_sequence, partition_name, note)
@@ -37,7 +35,7 @@ export async function insertRemoval(sql: Sql, removal: Removal): Promise<void> {
   `;
 }
 
-/** Names of the log's monthly partitions, oldest first: `log_entries_2026_11`. */
+/** Oldest first: `log_entries_2026_11`. */
 export async function selectPartitions(sql: Sql): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select c.relname as name from pg_inherits as i join pg_class as c on c.oid = i.inhrelid
@@ -47,32 +45,29 @@ export async function selectPartitions(sql: Sql): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** Makes this month's partition and as many after it, if they are missing. */
 export async function createPartitions(sql: Sql, monthsAhead: number): Promise<void> {
   await sql`select create_log_partitions(${monthsAhead})`;
 }
 
-/** Creates the partitions for upcoming numbers, if they are missing. */
 export async function createLeafPartitions(sql: Sql): Promise<void> {
   await sql`select create_leaf_partitions()`;
 }
 
-/** Takes a partition with a removal on record out of the log; its table stays, for the owner. */
+/** Requires a recorded removal. The table stays for its owner. */
 export async function detachPartition(sql: Sql, name: string): Promise<void> {
   await sql`select detach_log_partition(${name})`;
 }
 
-/** What a month leaves behind when it goes. */
 export interface Cut {
-  /** Its last number. */
+  /** Last number of the month. */
   last: number;
   /** End of the month. */
   ending: Date;
-  /** Every entry up to here has its number. */
+  /** Every entry up to this position has a number. */
   floorPosition: bigint;
 }
 
-/** Whether the numbers up to `last` are exactly those of the entries received before `ending`. */
+/** True if the numbers up to `last` are exactly those of entries received before `ending`. */
 export async function isCleanCut(sql: Sql, { last, ending, floorPosition }: Cut): Promise<boolean> {
   const [row] = await sql<{ unclean: boolean }[]>`
     select exists (select from log_months where month < ${ending}::timestamptz at time zone 'UTC' and last_sequence > ${last})
@@ -83,7 +78,7 @@ export async function isCleanCut(sql: Sql, { last, ending, floorPosition }: Cut)
   return row?.unclean === false;
 }
 
-/** Removals with something left beside the log, oldest first. */
+/** Oldest first. */
 export async function selectUncleanRemovals(sql: Sql): Promise<Removal[]> {
   return removalsOf(
     await sql<RemovalRow[]>`
@@ -93,16 +88,13 @@ export async function selectUncleanRemovals(sql: Sql): Promise<Removal[]> {
   );
 }
 
-/** Notes that nothing is left of a removal beside the log. */
 export async function insertRemovalCleanup(sql: Sql, { firstSequence }: Removal): Promise<void> {
   await sql`insert into removal_cleanups (first_sequence) values (${firstSequence}) on conflict do nothing`;
 }
 
 /**
- * Erases the claimed addresses of entries received before a time, in the order of positions.
- *
- * @param after the position that the batch before has reached; 0 for the first.
- * @returns the position that this one has reached; undefined once none of a batch is that old.
+ * @param after Last position of the previous batch; 0 for the first.
+ * @returns the last position; undefined at the end.
  */
 export async function deleteClaims(
   sql: Sql,
@@ -121,7 +113,6 @@ export async function deleteClaims(
   return row?.reached == null || row.deleted === 0 ? undefined : BigInt(row.reached);
 }
 
-/** Erases intents of before a time that nobody has closed. @returns how many, at most `limit`. */
 export async function deleteForgottenIntents(sql: Sql, before: Date, limit: number): Promise<number> {
   const { count } = await sql`
     delete from open_intents where call_id = any(array(
@@ -131,7 +122,7 @@ export async function deleteForgottenIntents(sql: Sql, before: Date, limit: numb
   return count;
 }
 
-/** Whether entries lie in the partition that should not be needed. */
+/** True if the default partition has entries. */
 export async function hasStrayEntries(sql: Sql): Promise<boolean> {
   const [row] = await sql<{ stray: boolean }[]>`
     select exists (select from log_entries_default) as stray

@@ -2,10 +2,9 @@ import type { Sql } from "../../service-kit/postgres.ts";
 import { columns, type EntryRow, fromRow, type StoredEntry, sequenceOf } from "../entries/entry-store.ts";
 import type { TreeNode } from "./merkle-tree.ts";
 
-/** Arbitrary, and the same in every version: who holds it numbers. */
+/** The same in every version. */
 const ADVISORY_LOCK = 7_031_011;
 
-/** An entry's place in the tree. */
 export interface Leaf {
   sequence: number;
   position: bigint;
@@ -14,7 +13,6 @@ export interface Leaf {
   chainHash: Buffer;
 }
 
-/** What one step of the sequencer writes, all or nothing. */
 export interface SequencedBatch {
   leaves: readonly Leaf[];
   subtrees: readonly (TreeNode & { hash: Buffer })[];
@@ -23,7 +21,7 @@ export interface SequencedBatch {
     | undefined;
 }
 
-/** Tries to become the sequencer, for as long as this connection lives. @throws {DomainError} `service_unavailable`. */
+/** The lock lasts as long as the connection. */
 export async function tryLock(sql: Sql): Promise<boolean> {
   const [row] = await sql<{ locked: boolean }[]>`
     select pg_try_advisory_lock(${ADVISORY_LOCK}) as locked
@@ -31,25 +29,22 @@ export async function tryLock(sql: Sql): Promise<boolean> {
   return row?.locked === true;
 }
 
-/** Stops being the sequencer, however often the lock was taken. @throws {DomainError} `service_unavailable`. */
+/** Releases all acquisitions. */
 export async function unlock(sql: Sql): Promise<void> {
   await sql`select pg_advisory_unlock_all()`;
 }
 
-/** What the sequencer looks at before it reads entries. */
 export interface Surroundings {
-  /** Whether this connection still holds the lock. */
+  /** True if this connection still holds the lock. */
   isSequencer: boolean;
-  /** The open transactions that have stored entries, or are about to. */
+  /** Open transactions that write entries. */
   writers: ReadonlySet<string>;
 }
 
 /**
- * A transaction locks `log_entries` before it takes a position, until it has committed: once those that were seen here
- * are gone, whatever position they took is either visible or never will be. Clocks and transaction ids say less: an id
- * is taken later than a position, and neither survives a restore.
- *
- * @throws {DomainError} `service_unavailable`.
+ * Transactions lock `log_entries` before they take a position, until their commit. Once the writers seen here are
+ * gone, their positions are visible or never will be. Clocks and transaction ids prove less: an id is taken after the
+ * position, and neither survives a restore.
  */
 export async function selectSurroundings(sql: Sql): Promise<Surroundings> {
   const rows = await sql<{ writer: string | null }[]>`
@@ -63,19 +58,14 @@ export async function selectSurroundings(sql: Sql): Promise<Surroundings> {
   return { isSequencer: rows.some(({ writer }) => writer === null), writers: new Set(writers) };
 }
 
-/** All entries at or below this position have a number. */
+/** All entries up to this position have a number. */
 export interface Floor {
   position: bigint;
-  /** Every entry above the position has a higher number than this, or none. 0 if unknown. */
+  /** Entries above the position have higher numbers than this, or none. 0 if unknown. */
   sequence: number;
 }
 
-/**
- * Unnumbered entries above a floor, in the order of storing.
- *
- * @param before only entries received before this; undefined for all.
- * @throws {DomainError} `service_unavailable`.
- */
+/** Ordered by position. @param before Exclusive time of receipt. */
 export async function selectUnnumbered(
   sql: Sql,
   floor: Floor,
@@ -93,7 +83,6 @@ export async function selectUnnumbered(
   return rows.map(fromRow);
 }
 
-/** The highest position that is visible now. @throws {DomainError} `service_unavailable`. */
 export async function selectLastPosition(sql: Sql): Promise<bigint> {
   const [row] = await sql<{ position: string | null }[]>`
     select max(position) as position from log_entries
@@ -101,7 +90,7 @@ export async function selectLastPosition(sql: Sql): Promise<bigint> {
   return BigInt(row?.position ?? 0);
 }
 
-/** Whether another transaction of ours that began before this time is open: it may still store entries of that time. */
+/** Such a transaction may still store entries with earlier times. */
 export async function hasTransactionFromBefore(sql: Sql, time: Date): Promise<boolean> {
   const [row] = await sql<{ open: boolean }[]>`
     select exists (
@@ -113,10 +102,8 @@ export async function hasTransactionFromBefore(sql: Sql, time: Date): Promise<bo
 }
 
 /**
- * Commits what was numbered and signed. A number or an entry that another sequencer has used already is an error, so
- * two that believe in themselves cannot both write.
- *
- * @throws {DomainError} `service_unavailable`; then it may or may not be committed.
+ * Only one of two rival sequencers can commit, because numbers and entries are unique.
+ * @throws {DomainError} `service_unavailable`; the batch may or may not be committed.
  */
 export async function insertBatch(sql: Sql, { leaves, subtrees, checkpoint }: SequencedBatch): Promise<void> {
   const leafRows = JSON.stringify(

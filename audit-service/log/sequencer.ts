@@ -24,77 +24,68 @@ import { compactRange } from "./tree-proofs.ts";
 import { selectLeaf, selectSize } from "./tree-store.ts";
 import { verifyHistory } from "./verify-history.ts";
 
-/** Session of the sequencer's connection: it ends, and with it the lock, when its process says nothing for 3 s. */
+/** The session, and its lock, end after 3 s of silence. */
 export const SEQUENCER_SESSION = {
   idle_session_timeout: 3_000,
   idle_in_transaction_session_timeout: 3_000,
   tcp_user_timeout: 3_000,
-  // The tables may be new and their statistics old; there is only one right plan.
+  // Statistics may be wrong for new tables, and only one plan is right.
   enable_hashjoin: "off",
   enable_mergejoin: "off",
   enable_seqscan: "off",
   jit: "off",
 } as const;
 
-/** Between two looks; entries have their number at most 200 ms after they were stored. */
+/** Entries get their number within 200 ms. */
 export const SEQUENCER_INTERVAL_MS = 150;
 
 const MAX_BATCH_ENTRIES = 2_000;
-/** Of the session, that ends after 3 s of silence. */
+/** Less than the 3 s of the session. */
 const FILE_TIMEOUT_MS = 1_000;
 const CHECKPOINT_INTERVAL_MS = 750;
-/** A log that does not fit its checkpoints is looked at again, and reported again. */
+/** A refused log is checked again after this time. */
 const REFUSED_INTERVAL_MS = 10_000;
 
 interface Deps {
-  /** One connection that nobody else uses. */
+  /** Used by the sequencer alone. */
   sql: Sql;
   signer: CheckpointSigner;
   file: CheckpointFile | undefined;
-  /** Told of every checkpoint once it is committed. */
+  /** Called after the commit. */
   publish: (note: string, head: TreeHead) => void;
-  /** Told when a checkpoint cannot be written to the file. */
   onFileFailure: (error: unknown) => void;
   now: () => Date;
   logger: Logger;
-  /** Maximum batch size. */
   maxBatchEntries?: number;
 }
 
 export interface Sequencer {
-  /**
-   * Numbers and signs what there is, if this replica is the sequencer or can become it.
-   *
-   * @returns whether there may be more to do at once.
-   * @throws {DomainError} `service_unavailable`, or whatever ended this replica's term.
-   */
+  /** Returns true if there may be more to do at once. @throws the error that ended this term. */
   step(): Promise<boolean>;
-  /** Leaves the task to another replica. */
   stop(): Promise<void>;
   readonly status: SequencerStatus;
 }
 
 export interface SequencerStatus {
   isSequencer: boolean;
-  /** Why nothing is numbered and signed, in words for the operator. */
+  /** The reason for the operator. */
   refusal: string | undefined;
   size: number;
   checkpointSize: number;
-  /** When the last entry was numbered, the last checkpoint signed; undefined before the first. */
+  /** Undefined before the first one. */
   numberedAt: Date | undefined;
   checkpointAt: Date | undefined;
-  /** Unnumbered entries at the last step, at most one batch. */
+  /** At most one batch. */
   backlogEntries: number;
 }
 
-/** What a replica knows while it is the sequencer. */
 interface Term {
   end: LogEnd;
-  /** Every entry up to here has its number, and nothing will appear there any more. */
+  /** All entries up to here have a number, and no more can appear. */
   floor: Floor;
-  /** The next floor, once all writers that were there after it was seen are gone. */
+  /** Becomes the floor when all its `writers` are gone. */
   ahead: Floor & { writers: ReadonlySet<string> | undefined };
-  /** Of the last numbered entry; 0 before the first. */
+  /** Month of the last numbered entry. 0 before the first. */
   month: number;
   checkpointSize: number;
 }
@@ -106,14 +97,14 @@ interface NextEntries {
 }
 
 /**
- * Numbers stored entries without gaps and signs the tree of them. One replica at a time does, by a session lock; what
- * makes a second one harmless is that a number, and an entry's number, are unique in the database.
+ * Numbers stored entries without gaps and signs their tree. A session lock selects one replica. Unique numbers make a
+ * second one harmless.
  */
 export function createSequencer(deps: Deps): Sequencer {
   const { sql, signer, file, logger, now, maxBatchEntries = MAX_BATCH_ENTRIES } = deps;
   let term: Term | undefined;
   let refusedUntilMs = 0;
-  /** The last head this process has signed: it knows of a restored backup even without a file. */
+  /** Reveals a restored backup even without a file. */
   let lastSigned: TreeHead | undefined;
   let isFileHung = false;
   const status: SequencerStatus = {
@@ -132,7 +123,7 @@ export function createSequencer(deps: Deps): Sequencer {
       return term === undefined ? false : await work(term);
     } catch (error) {
       endTerm();
-      await unlock(sql).catch(() => undefined); // the connection is gone, and the lock with it
+      await unlock(sql).catch(() => undefined); // The lock ended with the connection.
       throw error;
     }
   }
@@ -160,7 +151,7 @@ export function createSequencer(deps: Deps): Sequencer {
       { from: "the last checkpoint of this process", head: lastSigned },
     ]);
     if (status.refusal !== undefined) {
-      // The lock is kept: another replica may not know what this one knows.
+      // The lock is kept, because another replica may know less.
       refusedUntilMs = performance.now() + REFUSED_INTERVAL_MS;
       logger.error(
         { reason: status.refusal },
@@ -189,7 +180,7 @@ export function createSequencer(deps: Deps): Sequencer {
     };
   }
 
-  /** A word to the server within its time, or the lock would go to a replica that knows less. */
+  /** Without queries the lock could go to a replica that knows less. */
   async function keepRefusing(): Promise<void> {
     const { isSequencer } = await selectSurroundings(sql);
     if (!isSequencer) refusedUntilMs = 0;
@@ -218,8 +209,8 @@ export function createSequencer(deps: Deps): Sequencer {
   }
 
   /**
-   * The next floor. Without a backlog it is the last position of all: no numbered entry is above it. In a backlog it is the
-   * last numbered position: the floor must advance with each batch, or each step reads the numbered entries above it again.
+   * Without a backlog no numbered entry is above the last position. In a backlog the floor must advance with each
+   * batch, or each step would read the numbered entries again.
    */
   async function nextFloor(
     { end, floor }: Term,
@@ -231,8 +222,8 @@ export function createSequencer(deps: Deps): Sequencer {
   }
 
   /**
-   * Entries to be numbered next. Those of a month come before those of the next one, so that retention can take a
-   * partition away as one range of numbers. `lowest` is the position of the first without a number, of whatever month.
+   * Numbers one month before the next, so that retention can remove a partition as one range. `lowest` is the first
+   * unnumbered position of any month.
    */
   async function nextEntries({ floor, month }: Term): Promise<NextEntries> {
     const entries = await selectUnnumbered(sql, floor, maxBatchEntries, undefined);
@@ -279,7 +270,7 @@ export function createSequencer(deps: Deps): Sequencer {
     await writeToFile(note).catch(deps.onFileFailure);
   }
 
-  /** The file may lie on a mount that hangs: then numbering goes on without it, and one write waits, not one a second. */
+  /** The mount may hang. Numbering then continues, and only one write waits. */
   async function writeToFile(note: string): Promise<void> {
     if (file === undefined) return;
     if (isFileHung) throw new Error("the write before has not ended");
@@ -300,7 +291,7 @@ export function createSequencer(deps: Deps): Sequencer {
   };
 }
 
-/** Takes away the writers that are gone. @returns whether none of those that were there is left. */
+/** Returns true if no earlier writer is left. */
 function settle(ahead: Term["ahead"], writers: ReadonlySet<string>): boolean {
   ahead.writers = ahead.writers === undefined ? writers : ahead.writers.intersection(writers);
   return ahead.writers.size === 0;

@@ -2,16 +2,12 @@ import type { Sql } from "../../service-kit/postgres.ts";
 import { hashRange, type LeafRange, subtreesOf } from "./merkle-tree.ts";
 import { selectNodes } from "./tree-store.ts";
 
-/** Leaves or subtrees that must be there are not: someone has changed the database. */
+/** The database was changed. */
 export class MissingHashes extends Error {
   override readonly name = "MissingHashes";
 }
 
-/**
- * The hashes of ranges of leaves, all in one look at the database.
- *
- * @throws {MissingHashes}; {DomainError} `service_unavailable`.
- */
+/** Uses one query. @throws {MissingHashes} */
 export async function hashRanges(sql: Sql, ranges: readonly LeafRange[]): Promise<Buffer[]> {
   const parts = ranges.map(subtreesOf);
   const hashes = await selectNodes(sql, parts.flat());
@@ -26,13 +22,13 @@ export async function hashRanges(sql: Sql, ranges: readonly LeafRange[]): Promis
   });
 }
 
-/** The root of the tree of the first `size` leaves; `size` is at least 1. */
+/** `size` is at least 1. */
 export async function rootOf(sql: Sql, size: number): Promise<Buffer> {
   const [root] = await hashRanges(sql, [{ begin: 0, end: size }]);
   return root as Buffer;
 }
 
-/** The roots of the perfect subtrees of the first `size` leaves, largest first: a compact range. */
+/** The roots of the perfect subtrees, largest first. */
 export async function compactRange(sql: Sql, size: number): Promise<Buffer[]> {
   const nodes = subtreesOf({ begin: 0, end: size });
   return hashRanges(

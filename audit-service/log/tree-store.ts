@@ -1,7 +1,7 @@
 import type { Sql } from "../../service-kit/postgres.ts";
 import { hashRange, type TreeNode } from "./merkle-tree.ts";
 
-/** The tree keeps the hashes of every eighth level. */
+/** Only every eighth level is stored. */
 export const KEPT_LEVELS = 8;
 
 interface HashRow {
@@ -9,12 +9,7 @@ interface HashRow {
   hash: Buffer;
 }
 
-/**
- * The hashes of subtrees, each from at most 128 hashes of the kept level below it.
- *
- * @returns in the order of `nodes`; undefined where the tree has no such subtree yet.
- * @throws {DomainError} `service_unavailable`.
- */
+/** Needs at most 128 stored hashes for each. Missing subtrees are undefined. */
 export async function selectNodes(sql: Sql, nodes: readonly TreeNode[]): Promise<(Buffer | undefined)[]> {
   const parts = nodes.map(({ level, index }, wanted) => {
     const kept = level - (level % KEPT_LEVELS);
@@ -45,7 +40,7 @@ export async function selectNodes(sql: Sql, nodes: readonly TreeNode[]): Promise
   });
 }
 
-/** Pairs up, level by level: as many hashes as a power of two. */
+/** Requires a power of two. */
 function foldPerfect(hashes: readonly Buffer[]): Buffer {
   let level = [...hashes];
   while (level.length > 1) {
@@ -56,7 +51,6 @@ function foldPerfect(hashes: readonly Buffer[]): Buffer {
   return level[0] as Buffer;
 }
 
-/** The hashes of one leaf. @throws {DomainError} `service_unavailable`. */
 export async function selectLeaf(
   sql: Sql,
   sequence: number,
@@ -68,7 +62,6 @@ export async function selectLeaf(
   return row;
 }
 
-/** How many leaves there are. @throws {DomainError} `service_unavailable`. */
 export async function selectSize(sql: Sql): Promise<number> {
   const [row] = await sql<{ size: string | null }[]>`select max(sequence) as size from leaves`;
   return Number(row?.size ?? 0);

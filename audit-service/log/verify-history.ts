@@ -2,13 +2,7 @@ import type { Sql } from "../../service-kit/postgres.ts";
 import type { TreeHead } from "./checkpoint.ts";
 import { MissingHashes, rootOf } from "./tree-proofs.ts";
 
-/**
- * Whether the log still begins with the trees of its checkpoints. It does not after an old backup was restored, or the
- * log was rebuilt: to sign its tree then would be to sign a fork.
- *
- * @param size of the log.
- * @returns what is wrong, for the operator; undefined if all is well.
- */
+/** After the restore of an old backup, signing would create a fork. Returns the problem for the operator. */
 export async function verifyHistory(
   sql: Sql,
   size: number,

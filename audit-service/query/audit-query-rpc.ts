@@ -25,17 +25,16 @@ export const AUDIT_QUERY_CALLERS: Callers<AuditQueryServiceServer> = {
 interface Deps {
   searchEntries: (search: EntrySearch) => Promise<EntryPage>;
   getEntry: (wanted: { id: string; sequence: number }) => Promise<EntryWithProof>;
-  /** The latest checkpoint, or the earliest of at least a size above 0. */
+  /** The latest checkpoint for 0, otherwise the earliest of at least this size. */
   findCheckpoint: (atLeastSize: number) => Promise<string | undefined>;
   proveInclusion: (sequence: number, treeSize: number) => Promise<{ proof: Buffer[]; leafHash: Buffer }>;
   proveConsistency: (firstSize: number, secondSize: number) => Promise<Buffer[]>;
   exportEntries: (wanted: { first: number; last: number }) => AsyncIterable<ExportLine>;
-  /** C2SP verifier key of the checkpoints. */
+  /** C2SP verifier key. */
   verifierKey: string;
   recordReading: RecordReading;
 }
 
-/** Adapts AuditQueryService. */
 export function createAuditQueryRpc(deps: Deps): Implementation<AuditQueryServiceServer> {
   return {
     async searchEntries(request, context) {

@@ -12,7 +12,6 @@ import { type Removal, selectRemovals } from "../log/retention-store.ts";
 import { compactRange } from "../log/tree-proofs.ts";
 import { selectLeaf } from "../log/tree-store.ts";
 
-/** What an export consists of, in this order. */
 export type ExportLine =
   | {
       kind: "log";
@@ -31,11 +30,9 @@ export type ExportLine =
 const CHUNK = 250;
 
 /**
- * The log or a part of it. It ends with a checkpoint: where the wanted end is none, with the earliest one behind it, and
- * the entries up to that are in the export too. Holds one chunk at a time, and reads no faster than it is read.
- *
- * @param wanted sequences; 0 for the first that is kept, and for the last that a checkpoint covers.
- * @throws {DomainError} `validation_failed`; `not_found` for what is removed or not there yet; `service_unavailable`.
+ * Ends with the first checkpoint that covers the wanted end. Holds one chunk in memory, with backpressure.
+ * @param wanted 0 is the first kept entry, and the last one with a checkpoint.
+ * @throws {DomainError} `validation_failed`, or `not_found` for removed or future entries.
  */
 export async function* exportEntries(
   sql: Sql,
@@ -61,7 +58,7 @@ export async function* exportEntries(
   for (let next = first; next <= last; ) {
     const entries = await selectProvenEntries(sql, { first: next, last: Math.min(next + CHUNK - 1, last) });
     for (const entry of entries) {
-      // Removed meanwhile, or lost: an export with a hole must not look like one.
+      // An export must not have a gap.
       if (entry.entry.sequence !== next) throw new DomainError("not_found");
       next += 1;
       yield { kind: "entry", entry };

@@ -9,16 +9,15 @@ import { proveInclusion } from "./prove.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** An entry, and what proves it as far as the log has come. */
 export interface EntryWithProof {
   entry: LogEntry;
-  /** Undefined while the entry has no number. */
+  /** Undefined until the entry has a number. */
   leaf: { hash: Buffer; data: string } | undefined;
-  /** In the tree of the latest checkpoint; undefined while none covers the entry. */
+  /** Undefined until the latest checkpoint covers the entry. */
   covered: { proof: Buffer[]; checkpoint: string } | undefined;
 }
 
-/** @throws {DomainError} `validation_failed`, `not_found`, `service_unavailable`. */
+/** @throws {DomainError} `validation_failed`, `not_found`. */
 export async function getEntry(
   sql: Sql,
   origin: string,

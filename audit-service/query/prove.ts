@@ -5,11 +5,7 @@ import { consistencyRanges, inclusionRanges } from "../log/merkle-tree.ts";
 import { hashRanges } from "../log/tree-proofs.ts";
 import { selectLeaf, selectSize } from "../log/tree-store.ts";
 
-/**
- * Proof that a leaf is in the tree of a size (RFC 9162 section 2.1.3).
- *
- * @throws {DomainError} `validation_failed`; `not_found` for a tree that is larger than the log; `service_unavailable`.
- */
+/** RFC 9162 §2.1.3. @throws {DomainError} `validation_failed`, or `not_found` beyond the log. */
 export async function proveInclusion(
   sql: Sql,
   sequence: number,
@@ -22,11 +18,7 @@ export async function proveInclusion(
   return { proof: await hashRanges(sql, inclusionRanges(sequence - 1, treeSize)), leafHash: leaf.leafHash };
 }
 
-/**
- * Proof that the tree of one size begins with the tree of a smaller one (RFC 9162 section 2.1.4).
- *
- * @throws {DomainError} as `proveInclusion`.
- */
+/** RFC 9162 §2.1.4. @throws {DomainError} as `proveInclusion`. */
 export async function proveConsistency(sql: Sql, firstSize: number, secondSize: number): Promise<Buffer[]> {
   if (firstSize < 1) throw refused("firstSize", "out_of_range", "must be at least 1");
   if (secondSize < firstSize) throw refused("secondSize", "out_of_range", "must be at least the first size");

@@ -7,7 +7,7 @@ import { decodeCursor, encodeCursor } from "../entries/search-cursor.ts";
 const MAX_LIMIT = 100;
 const MAX_TIME_MS = Date.UTC(10_000, 0, 1) - 1;
 
-/** A search. Empty text and undefined match everything. */
+/** Empty text and undefined match everything. */
 export interface EntrySearch {
   actorUserId: string;
   action: string;
@@ -18,31 +18,27 @@ export interface EntrySearch {
   from: Date | undefined;
   /** Exclusive. */
   to: Date | undefined;
-  /** From the page before; empty for the first. */
+  /** Empty for the first page. */
   cursor: string;
   /** 1 to 100. */
   limit: number;
 }
 
 export interface EntryPage {
-  /** Newest first, by the time they happened. */
   entries: LogEntry[];
   /** Empty at the end. */
   nextCursor: string;
 }
 
 interface Deps {
-  /** At most `limit` matching entries, newest first. */
+  /** Newest first. */
   selectEntries: (filter: EntryFilter, limit: number) => Promise<StoredEntry[]>;
-  /** Signs cursors. */
   cursorKey: Buffer;
 }
 
 /**
- * A page of the log. Pages go on where the last one ended while entries are added: none is seen twice or left out that
- * was there when the first page was.
- *
- * @throws {DomainError} `validation_failed` for a limit, time or cursor that is none; `service_unavailable`.
+ * Entries that exist at the first page appear exactly once, although others are added.
+ * @throws {DomainError} `validation_failed` for an invalid limit, time or cursor.
  */
 export async function searchEntries(deps: Deps, search: EntrySearch): Promise<EntryPage> {
   const filter = filterOf(deps, search);
@@ -84,7 +80,7 @@ function filterOf({ cursorKey }: Deps, search: EntrySearch): EntryFilter {
   };
 }
 
-/** The value as it was cleaned when it was recorded, so that what was sent is found by what was sent. */
+/** Cleans the value as at its recording, so that it matches. */
 function recorded(text: string, maxLength: number): string | undefined {
   return text === "" ? undefined : cleanText(text, maxLength);
 }
