@@ -7,7 +7,6 @@ import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import { localPorts, PORTS_FILE } from "./local-ports.ts";
 
-/** The services that commands talk to, and the variables that move their ports in a local Gatehouse (`npm start`). */
 export const SERVICES = {
   "token-service": { address: "TOKEN_SERVICE_ADDRESS", localPort: "TOKEN_PORT" },
   "identity-service": {
@@ -19,32 +18,28 @@ export const SERVICES = {
 
 export type BackendService = keyof typeof SERVICES;
 
-/** How to reach a service as an operator. */
 export interface BackendSettings {
   /** `host:port`. */
   address: string;
   tls: TlsFiles;
 }
 
-/** Where settings come from. */
 export interface SettingsSources {
-  /** Options of the command line by their names. */
+  /** Command line options by name. */
   values: ReadonlyMap<string, string>;
   environment: Readonly<Record<string, string | undefined>>;
-  /** Home of a local Gatehouse, used if it exists and nothing else was said. */
+  /** Used if it exists and nothing else is configured. */
   defaultHome: string;
 }
 
-/** The name of the option for a variable: `TLS_CERT_FILE` is `--tls-cert-file`. */
+/** `TLS_CERT_FILE` becomes `--tls-cert-file`. */
 export function optionOf(variable: string): string {
   return variable.toLowerCase().replaceAll("_", "-");
 }
 
 /**
- * Options win, one by one. The rest comes from `--home`, else from the environment if it names anything, else from
- * the default home: never mixed, so that a certificate for one Gatehouse is not sent to another by accident.
- *
- * @throws {CliError} 78, naming everything that is missing or cannot be read.
+ * Options override single values. The rest comes from exactly one of `--home`, the environment or the default home, so
+ * that a certificate is not sent to another Gatehouse. @throws {CliError} 78, naming every problem.
  */
 export function backendSettings(service: BackendService, sources: SettingsSources): BackendSettings {
   const schema = z.object({ [SERVICES[service].address]: addressSchema, ...tlsConfig });
@@ -83,7 +78,6 @@ function base(
   return { from: hint, found: ofHome(service, path) };
 }
 
-/** What `npm start` has put into its home. */
 function ofHome(service: BackendService, home: string): Found {
   const { address, localPort } = SERVICES[service];
   const port = localPorts(home)?.[localPort];

@@ -13,27 +13,20 @@ import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import { type OperationsAddress, operationsAddresses } from "./operations-addresses.ts";
 
-/** The services, as a command sees them. */
 export interface Backend {
-  /**
-   * Connects, does the work and closes. The work's context carries a deadline for all its calls together.
-   *
-   * @throws {CliError} for whatever the service or the way to it refuses.
-   */
+  /** Connects, runs the work and closes. The context has one deadline for all calls. @throws {CliError} */
   call<C extends Client, R>(
     service: BackendService,
     clientClass: ClientClass<C>,
     work: (client: C, context: CallContext) => Promise<R>,
   ): Promise<R>;
-  /** Where the operations port of each process is. */
   operationsAddresses(): OperationsAddress[];
-  /** The variables that this program was started with. */
   environment: SettingsSources["environment"];
 }
 
 type ClientClass<C extends Client> = Parameters<typeof createRpcClient<C>>[0];
 
-/** The longest a server lets a call take. */
+/** The servers' limit for a call. */
 const BUDGET_MS = 10_000;
 
 export function createBackend(sources: SettingsSources): Backend {
@@ -71,7 +64,7 @@ function openCertificate({ tls }: BackendSettings): ProcessCertificate {
 function toCliError(error: DomainError, peer: string, requestId: string): CliError {
   const { code, cause } = error;
   const exitCode = code === "service_unavailable" ? EXIT.unavailable : EXIT.failed;
-  // With a cause the call itself failed, and the transport knows why; without, the service has spoken.
+  // A cause exists if the transport failed. Otherwise the service answered.
   const details = (cause as { details?: unknown } | undefined)?.details;
   const isTransport = code === "service_unavailable" && typeof details === "string";
   const message = isTransport ? `${peer} cannot be reached: ${details}` : `${peer}: ${error.message}`;

@@ -2,14 +2,13 @@ import type { ExitCode } from "./exit-code.ts";
 
 export interface CliErrorOptions {
   exitCode: ExitCode;
-  /** Stable, lower_snake_case, for `--json`: of the catalogue, or `usage`, `configuration`. */
+  /** Stable, lower_snake_case: an error code of the catalogue, `usage` or `configuration`. */
   code: string;
-  /** Finds the call in the services' logs. */
   requestId?: string;
   cause?: unknown;
 }
 
-/** A failure to tell the operator. Anything else thrown is a bug of ours. */
+/** An expected failure. Any other error is a bug. */
 export class CliError extends Error {
   override readonly name = "CliError";
   readonly exitCode: ExitCode;

@@ -1,61 +1,52 @@
 import type { Backend } from "./backend.ts";
 import type { ExitCode } from "./exit-code.ts";
 
-/** An option of a command, by its name without the dashes. */
 export interface CommandOption {
   type: "boolean" | "string";
-  /** What a string option's value is called in the help: `text`. */
+  /** Placeholder in the help: `text`. */
   value?: string;
   description: string;
   required?: true;
-  /** A string option that may be given several times: it comes in `lists`. */
+  /** The option may be repeated. Its values are in `lists`. */
   multiple?: true;
 }
 
-/** What was given to a command: checked for being known, complete and not empty. */
+/** Validated input. */
 export interface CommandInput {
-  /** As many as the command names, in their order. */
+  /** In the order of the command's `positionals`. */
   positionals: readonly string[];
   flags: ReadonlySet<string>;
   values: ReadonlyMap<string, string>;
-  /** What was given for options that may be repeated. */
+  /** Values of repeatable options. */
   lists: ReadonlyMap<string, readonly string[]>;
 }
 
-/** The same result for both readers. */
 export interface CommandOutput {
-  /** For people: lines without the last line break. */
+  /** Without the final line break. */
   text: string;
-  /** For `--json`. Members are only ever added. */
+  /** For `--json`. Members are only added. */
   json: object;
-  /** 0 unless told. */
+  /** Defaults to 0. */
   exitCode?: ExitCode;
 }
 
-/** Where a command writes while it works. */
 export interface Terminal {
-  /** Resolves when it may go on: who reads may be slower. Rejects when nobody reads any more. */
+  /** Applies backpressure. Rejects when the reader has gone. */
   writeOut(text: string): Promise<void>;
   writeError(text: string): void;
-  /** Whether a person watches standard error. */
   isWatched: boolean;
 }
 
-/** One subcommand; each is a file of its own, listed in `commands.ts`. */
 export interface Command {
-  /** The words that call it: `keys list`. */
+  /** For example `keys list`. */
   name: string;
-  /** One line, for the list of commands. */
   summary: string;
-  /** What else its help says. */
   details?: string;
-  /** Names of its arguments, all required. */
   positionals: readonly string[];
-  /** The name of one more that may be left out. */
   optionalPositional?: string;
   options: Readonly<Record<string, CommandOption>>;
-  /** How to see whether it was carried out when its answer was lost; absent if it changes nothing. */
+  /** How to check the result after a lost answer. Absent for reading commands. */
   checkWith?: string;
-  /** @returns undefined if it has written its result itself, while it worked. */
+  /** @returns undefined if the command has written its own output. */
   run(input: CommandInput, backend: Backend, terminal: Terminal): Promise<CommandOutput | undefined>;
 }

@@ -1,19 +1,18 @@
-/** What the command line ends with. Above 1 they are those of BSD's sysexits(3). */
+/** Codes above 1 follow BSD's sysexits(3). */
 export const EXIT = {
   ok: 0,
-  /** Refused by the service, or failed there. */
   failed: 1,
-  /** EX_USAGE: the command line is wrong. */
+  /** EX_USAGE: invalid command line. */
   usage: 64,
-  /** EX_DATAERR: the audit log is not the one that was signed. */
+  /** EX_DATAERR: the audit log was changed. */
   tampered: 65,
-  /** EX_NOINPUT: a file cannot be read, or is not what it should be. */
+  /** EX_NOINPUT: unreadable or invalid file. */
   input: 66,
-  /** EX_UNAVAILABLE: the service cannot be reached, or cannot answer now. */
+  /** EX_UNAVAILABLE: unreachable or unavailable service. */
   unavailable: 69,
-  /** EX_CANTCREAT: a file cannot be written. */
+  /** EX_CANTCREAT: unwritable file. */
   output: 73,
-  /** EX_CONFIG: certificates, an address or a file are missing or cannot be used. */
+  /** EX_CONFIG: missing or invalid configuration. */
   config: 78,
 } as const;
 

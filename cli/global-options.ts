@@ -4,7 +4,6 @@ import { OPERATIONS } from "./operations-addresses.ts";
 
 const file = (description: string): CommandOption => ({ type: "string", value: "file", description });
 
-/** Options of every command. */
 export const GLOBAL_OPTIONS: Readonly<Record<string, CommandOption>> = {
   json: {
     type: "boolean",

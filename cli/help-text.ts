@@ -6,7 +6,6 @@ names in parentheses), or from the local Gatehouse's home: GATEHOUSE_HOME, or .g
 const EXIT_CODES =
   "Exit codes: 0 done, 1 refused or failed, 64 usage, 65 the audit log was tampered with, 66 and 73\nfiles, 69 unavailable, 78 configuration.";
 
-/** The help of some commands: all of them, those of a group, or just one. */
 export function helpText(commands: readonly Command[]): string {
   const [only, ...others] = commands;
   const parts = only !== undefined && others.length === 0 ? aboutOne(only) : aboutSeveral(commands);

@@ -7,7 +7,6 @@ import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import { localPorts, PORTS_FILE } from "./local-ports.ts";
 
-/** The operations port of each process, and the variable that moves it in a local Gatehouse (`npm start`). */
 export const OPERATIONS = {
   gateway: {
     address: "GATEWAY_OPERATIONS_ADDRESS",
@@ -34,12 +33,7 @@ export interface OperationsAddress {
   address: string;
 }
 
-/**
- * By the rule of `backendSettings`: options win, one by one; the rest comes from `--home`, else from the environment if
- * it names any, else from the local home. A process that was not named is not asked.
- *
- * @throws {CliError} 78, if an address cannot be one or none is known.
- */
+/** Follows the precedence of `backendSettings`. Processes without an address are skipped. @throws {CliError} 78. */
 export function operationsAddresses(sources: SettingsSources): OperationsAddress[] {
   const { values, environment, defaultHome } = sources;
   const isLocal =

@@ -1,4 +1,4 @@
-/** Who read our output has closed it, as `| head` does: no failure of ours, but there is no more to do. */
+/** The reader closed the output, as `| head` does. The command ends without a failure. */
 export class OutputClosedError extends Error {
   override readonly name = "OutputClosedError";
 }

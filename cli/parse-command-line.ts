@@ -3,14 +3,13 @@ import type { Command, CommandInput, CommandOption } from "./command.ts";
 import { GLOBAL_OPTIONS } from "./global-options.ts";
 import { UsageError } from "./usage-error.ts";
 
-/** What the command line asks for. */
 export type Request =
   | { kind: "help"; about: readonly Command[] }
   | { kind: "run"; command: Command; input: CommandInput };
 
 type Options = Readonly<Record<string, CommandOption>>;
 
-/** @throws {UsageError} naming what is wrong, and how to get help about it. */
+/** @throws {UsageError} naming the problem and the help command. */
 export function parseCommandLine(argv: readonly string[], commands: readonly Command[]): Request {
   const { words, wantsHelp } = readLeniently(argv, commands);
   const command = commands.find(({ name }) => startsWith(words, name.split(" ")));
@@ -19,7 +18,7 @@ export function parseCommandLine(argv: readonly string[], commands: readonly Com
   return { kind: "run", command, input: readStrictly(argv, command) };
 }
 
-/** Enough to know which command is meant, wherever its options stand. */
+/** Finds the command wherever its options stand. */
 function readLeniently(argv: readonly string[], commands: readonly Command[]) {
   const options = Object.assign({}, ...commands.map((command) => command.options), GLOBAL_OPTIONS) as Options;
   const { values, positionals } = parseArgs({
@@ -31,7 +30,6 @@ function readLeniently(argv: readonly string[], commands: readonly Command[]) {
   return { words: positionals, wantsHelp: values.help === true };
 }
 
-/** No command, or only the first word of some: `keys`. */
 function group(words: readonly string[], wantsHelp: boolean, commands: readonly Command[]): Request {
   const members = commands.filter(({ name }) => startsWith(name.split(" "), words));
   if (members.length > 0 && wantsHelp) return { kind: "help", about: members };

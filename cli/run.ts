@@ -7,16 +7,15 @@ import { helpText } from "./help-text.ts";
 import { OutputClosedError } from "./output-closed-error.ts";
 import { parseCommandLine } from "./parse-command-line.ts";
 
-/** What the program has around it. */
 export interface Surroundings extends Pick<SettingsSources, "environment" | "defaultHome"> {
-  /** Each takes whole lines, the last line break included. */
+  /** Takes whole lines with their line breaks. */
   writeOut(text: string): unknown;
   writeError(text: string): void;
-  /** Whether standard error is a terminal; not unless told. */
+  /** Defaults to false. */
   isWatched?: boolean;
 }
 
-/** Carries out a command line. @returns the exit code; it never throws. */
+/** @returns the exit code. Never throws. */
 export async function run(
   argv: readonly string[],
   commands: readonly Command[],
@@ -65,7 +64,7 @@ function asCliError(error: unknown): CliError {
   });
 }
 
-/** An answer that was lost on the way, or a service that failed at its end, leaves open what was done. */
+/** After a lost answer or a service failure the outcome is unknown. */
 function withDoubt(failure: CliError, command: Command | undefined): CliError {
   const isOpen =
     failure.requestId !== undefined && ["service_unavailable", "internal_error"].includes(failure.code);

@@ -5,7 +5,6 @@ import { entryProblem, leafDataOf } from "./logged-entry.ts";
 import { HASH_BYTES, leafHashOf } from "./merkle.ts";
 import type { FindingCode } from "./verdict.ts";
 
-/** The first bad entry of a log. */
 export class BadEntryError extends Error {
   override readonly name = "BadEntryError";
   readonly code: FindingCode;
@@ -18,21 +17,15 @@ export class BadEntryError extends Error {
   }
 }
 
-/** Where in the log an entry has to fit. */
 export interface Place {
-  /** Of the first entry of the export. */
+  /** The first entry of the export. */
   firstSequence: number;
   sequence: number;
-  /** Chain hash of the entry before. */
+  /** Chain hash of the previous entry. */
   chainHash: Buffer;
 }
 
-/**
- * Checks an entry against itself and the one before.
- *
- * @returns its hashes, computed.
- * @throws {BadEntryError}
- */
+/** @returns the computed hashes. @throws {BadEntryError} */
 export function checkEntry(line: EntryLine, place: Place): { leafHash: Buffer; chainHash: Buffer } {
   const { sequence } = place;
   const problem = entryProblem(line.entry);
@@ -61,7 +54,7 @@ function checkSequence(found: number, { sequence, firstSequence }: Place): void 
     const message = `Entry ${sequence} is missing: where it should be, ${found} stands`;
     throw new BadEntryError("missing", sequence, message);
   }
-  // Which of the two is the false one, nothing here can tell: neither is trusted.
+  // It is unknown which of the two entries is false, so neither is trusted.
   if (found === sequence - 1 && found >= firstSequence)
     throw new BadEntryError("order", found, `Entry ${found} stands there twice`);
   throw new BadEntryError("order", sequence, `Where entry ${sequence} should be, ${found} stands`);

@@ -2,7 +2,6 @@ import { bytesOfBase64 } from "./base64.ts";
 import { HASH_BYTES } from "./merkle.ts";
 import { NoteError, openNote, type VerifierKey } from "./signed-note.ts";
 
-/** What the log has signed: so many entries, and this root. */
 export interface Checkpoint {
   size: number;
   root: Buffer;
@@ -10,11 +9,11 @@ export interface Checkpoint {
   time: string;
 }
 
-/** That retention has removed a range of entries. */
+/** A signed statement that retention removed entries. */
 export interface Removal {
   firstSequence: number;
   lastSequence: number;
-  /** Of the tree of all leaves up to the last removed one. */
+  /** Root of the tree up to the last removed leaf. */
   root: Buffer;
   time: string;
 }
@@ -22,7 +21,7 @@ export interface Removal {
 const TIME = /^time (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/;
 const DECIMAL = /^(0|[1-9]\d{0,15})$/;
 
-/** @throws {NoteError} if it is no checkpoint of this log that one of the keys has signed. */
+/** @throws {NoteError} unless one of the keys signed it as a checkpoint. */
 export function openCheckpoint(note: string, keys: readonly VerifierKey[]): Checkpoint {
   const [origin, size, root, time, ...rest] = openNote(note, keys);
   expectOrigin(origin, keys[0]?.name);
@@ -30,7 +29,7 @@ export function openCheckpoint(note: string, keys: readonly VerifierKey[]): Chec
   return { size: toNumber(size), root: toHash(root), time: toTime(time) };
 }
 
-/** @throws {NoteError} if it is no removal of this log that one of the keys has signed. */
+/** @throws {NoteError} unless one of the keys signed it as a removal. */
 export function openRemoval(note: string, keys: readonly VerifierKey[]): Removal {
   const [origin, first, last, root, time, ...rest] = openNote(note, keys);
   expectOrigin(origin, `${keys[0]?.name}/removal`);

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import type { LoggedEntry } from "./logged-entry.ts";
 
-/** A line of an export, as docs/audit-log-format.md says. Hashes and salts in base64. */
+/** Specified in docs/audit-log-format.md. Hashes and salts are base64. */
 export type ExportLine = LogLine | NoteLine | EntryLine;
 
 export interface LogLine {
@@ -27,16 +27,13 @@ export interface EntryLine {
   claimedEmail?: { salt: string; address: string };
 }
 
-/** A line that is none of an export. The message follows "the line". */
+/** The message follows "the line". */
 export class LineError extends Error {
   override readonly name = "LineError";
 }
 
 /**
- * Parses a line; `checkLine` looks at what it says. It must be written in the one way that `JSON.stringify` writes it, in any order of members: so no member
- * stands there twice, which one reader would take from the front and another from the back.
- *
- * @throws {LineError}
+ * Requires the form of `JSON.stringify`, which excludes duplicate keys, on which parsers disagree. @throws {LineError}
  */
 export function parseExportLine(bytes: Uint8Array): unknown {
   if (!isUtf8(bytes)) throw new LineError("is not UTF-8");
@@ -46,7 +43,7 @@ export function parseExportLine(bytes: Uint8Array): unknown {
   return value;
 }
 
-/** @throws {LineError} if it is no line of an export. What an entry holds is not looked at. */
+/** Does not check the entry itself. @throws {LineError} */
 export function checkLine(line: unknown): asserts line is ExportLine {
   if (typeof line !== "object" || line === null || !("type" in line)) throw new LineError("has no type");
   const value = line as ExportLine;

@@ -3,13 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { HASH_BYTES } from "./merkle.ts";
 
-/** What is held in memory: 32,768 hashes. */
+/** 32,768 hashes. */
 const BLOCK_BYTES = 1024 * 1024;
 
 /**
- * Leaf hashes in their order, written first and read afterwards. An export has its checkpoints behind its entries; the tree
- * is built when they come, from here. More than a block goes to a temporary file, so that memory does not grow with
- * the log: 32 MB on disk for a million entries.
+ * The tree is built when the first checkpoint follows. Beyond one block the hashes are in a file, 32 MB per million
+ * entries.
  */
 export class LeafSpool {
   readonly #tail = Buffer.allocUnsafe(BLOCK_BYTES);
@@ -24,7 +23,7 @@ export class LeafSpool {
     this.#tailBytes += HASH_BYTES;
   }
 
-  /** The next hash that was not read yet. Nothing is appended any more once the first is read. */
+  /** Nothing may be appended after the first read. */
   next(): Buffer {
     const start = this.#readBytes % BLOCK_BYTES;
     if (start === 0) this.#block = this.#readBlock();

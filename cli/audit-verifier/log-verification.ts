@@ -7,17 +7,16 @@ import { CompactRange, HASH_BYTES, subtreesOf } from "./merkle.ts";
 import { NoteError, type VerifierKey } from "./signed-note.ts";
 import type { Finding, FindingCode, Verdict } from "./verdict.ts";
 
-/** What an auditor trusts, from elsewhere than the log. */
+/** Trust anchors that do not come from the log. */
 export interface Trust {
-  /** All of one name, which is the log's origin. At least one. */
+  /** At least one. Their common name is the log's origin. */
   keys: readonly VerifierKey[];
   /** Opened with these keys. */
   checkpoints: readonly Checkpoint[];
-  /** The export is known to be a part of the log: it may begin later and end before a checkpoint that is trusted. */
+  /** The export may begin later, and end before a trusted checkpoint. */
   isPartial: boolean;
 }
 
-/** What was given is no export at all. */
 export class NotAnExportError extends Error {
   override readonly name = "NotAnExportError";
 }
@@ -33,17 +32,12 @@ const NO_CHAIN = Buffer.alloc(HASH_BYTES);
 const MAX_FINDINGS = 10;
 
 /**
- * Checks a log line by line against what is trusted. Memory does not grow with the number of entries.
- *
- * Entries are checked as they come: form, sequence, leaf hash, chain hash. The tree is built when the first checkpoint
- * comes, and compared at each size that was signed. After the first bad entry the others are passed over; the
- * checkpoints still say how far the log before it is proven, or that it was bad even earlier.
- *
- * @see docs/audit-log-format.md
+ * Memory is constant. After the first bad entry the rest is skipped, while checkpoints show how far the log before it
+ * is proven. @see docs/audit-log-format.md
  */
 export class LogVerification {
   readonly #trust: Trust;
-  /** Trusted ones not reached yet, the smallest first, from `#nextTrusted`. */
+  /** Sorted by size. */
   readonly #trusted: readonly Checkpoint[];
   #nextTrusted = 0;
   readonly #spool = new LeafSpool();
@@ -51,19 +45,17 @@ export class LogVerification {
   #phase = 0;
   #lines = 0;
   #entries = 0;
-  /** Of the last good entry, or of the one before the first. */
+  /** The last good entry, or the one before the first. */
   #last: { sequence: number; chainHash: Buffer } = { sequence: 0, chainHash: NO_CHAIN };
-  /** There is no going on after a bad entry: nothing is known to follow from. */
+  /** After a bad entry no chain hash is known. */
   #entriesEnded = false;
   #removedUpTo = 0;
   #tree = new CompactRange();
-  /** The earliest bad entry. */
   #badEntry: Finding | undefined;
-  /** What is wrong with anything else. */
   readonly #badNotes: Finding[] = [];
   #provenUpTo = 0;
   #trustedUpTo = 0;
-  /** The greatest size that the log has signed, or that is trusted. */
+  /** The greatest signed or trusted size. */
   #signedUpTo = 0;
   #lastCompared: Checkpoint | undefined;
   #lastOfLog = 0;
@@ -76,17 +68,14 @@ export class LogVerification {
     this.#trusted = trust.checkpoints.toSorted((a, b) => a.size - b.size);
   }
 
-  /** How far it has come. */
   get progress(): { entries: number; ofEntries: number } {
     const { firstSequence = 1, lastSequence = 0 } = this.#log ?? {};
     return { entries: this.#entries, ofEntries: lastSequence + 1 - firstSequence };
   }
 
   /**
-   * Takes the next line.
-   *
-   * @param read gives the line, unchecked; a LineError that it throws is a finding.
-   * @throws {NotAnExportError} if the first line is that of no export.
+   * @param read returns the unchecked line. Its LineError becomes a finding.
+   * @throws {NotAnExportError} if the first line does not begin an export.
    */
   take(read: () => unknown): void {
     this.#lines += 1;
@@ -101,7 +90,7 @@ export class LogVerification {
     }
   }
 
-  /** @throws {NotAnExportError} if there was no line. */
+  /** @throws {NotAnExportError} without lines. */
   finish(): Verdict {
     const log = this.#log;
     if (log === undefined) throw new NotAnExportError("It is empty");
@@ -125,7 +114,6 @@ export class LogVerification {
     };
   }
 
-  /** Removes what it keeps outside of memory. */
   close(): void {
     this.#spool.close();
   }
@@ -246,7 +234,7 @@ export class LogVerification {
     }
   }
 
-  /** Compares a signed root with that of the entries. Sizes never shrink from call to call: after a bad root all are bad. */
+  /** Sizes must not shrink between calls, because all roots after a bad one are bad. */
   #compare(checkpoint: Checkpoint, source: Source, log: LogLine): void {
     const { size, root, time } = checkpoint;
     const twin = this.#lastCompared;
@@ -270,14 +258,13 @@ export class LogVerification {
       if (source === "trusted") this.#trustedUpTo = size;
       return;
     }
-    // A log that was rebuilt by who holds the key has good checkpoints of its own, which must not narrow the range.
+    // The holder of the key can sign checkpoints of a rebuilt log, which must not narrow the range.
     const known = source === "trusted" ? this.#trustedUpTo : this.#provenUpTo;
     const first = Math.max(known + 1, Math.min(firstSequence, size));
     const message = `Not the log that was signed: with ${rangeText(first, size)} its root is not that of ${SOURCE_NAMES[source]} of ${time} (size ${size}). They were rewritten, or the log rebuilt`;
     this.#findEntry("root", first, size, message);
   }
 
-  /** A checkpoint of more entries than are there. */
   #compareBehind({ size, time }: Checkpoint, source: Source, { lastSequence }: LogLine): void {
     if (source === "trusted") this.#notCompared.behind += 1;
     if (this.#trust.isPartial) return;
@@ -285,12 +272,12 @@ export class LogVerification {
     this.#endAt("short", lastSequence + 1, message);
   }
 
-  /** The tree can be built up to here: the entries before the first bad one. */
+  /** The last entry before the first bad one. */
   #goodUpTo(): number {
     return Math.min(this.#last.sequence, (this.#badEntry?.firstSequence ?? Number.POSITIVE_INFINITY) - 1);
   }
 
-  /** Retention removes from the beginning, and signs what it removes. */
+  /** Retention removes the first entries and signs the removal. */
   #checkRemovals({ firstSequence }: LogLine): void {
     const first = this.#removedUpTo + 1;
     if (this.#trust.isPartial || first >= firstSequence) return;
@@ -322,7 +309,7 @@ export class LogVerification {
     this.#badNotes.push({ code, firstSequence: null, lastSequence: null, message });
   }
 
-  /** A bad note speaks of no entry; what it should have proven and nothing else does is in doubt. */
+  /** A bad note names no entry, so everything without other proof is in doubt. */
   #findings({ lastSequence }: LogLine): Finding[] {
     if (this.#badEntry !== undefined) return [this.#badEntry, ...this.#badNotes];
     if (this.#provenUpTo >= lastSequence) return this.#badNotes;

@@ -1,4 +1,4 @@
-/** An entry as the log hashes it, and as an export shows it. `""` and 0 stand for what it does not have. */
+/** The hashed and exported form of an entry. Absent values are `""` and 0. */
 export interface LoggedEntry {
   v: number;
   sequence: number;
@@ -55,7 +55,7 @@ const NUMBERS = ["v", "sequence", "httpStatus", "latencyUs"] as const;
 const ACTOR = ["userId", "role", "sessionId", "claimedEmailHash"] as const;
 const MEMBERS = STRINGS.length + NUMBERS.length + 1;
 
-/** What is wrong with the form of an entry, in words that follow its name; undefined for nothing. */
+/** @returns a text that follows the entry's name, or undefined. */
 export function entryProblem(entry: LoggedEntry): string | undefined {
   if (typeof entry !== "object" || entry === null) return "is not an object";
   for (const name of STRINGS) if (typeof entry[name] !== "string") return `has no proper ${name}`;
@@ -73,10 +73,8 @@ export function entryProblem(entry: LoggedEntry): string | undefined {
 }
 
 /**
- * The leaf data: canonical JSON of the entry. `JSON.stringify` is RFC 8785 for strings and integers once the members stand
- * in the order of their names, except that it takes strings that are not well-formed.
- *
- * @returns undefined if a string is not well-formed: such an entry has no canonical form (RFC 8785 §3.2.2.2).
+ * Canonical JSON (RFC 8785): members in order of name, with strings and integers only.
+ * @returns undefined for ill-formed Unicode (RFC 8785 §3.2.2.2).
  */
 export function leafDataOf(entry: LoggedEntry): string | undefined {
   const { actor } = entry;
@@ -109,7 +107,7 @@ export function leafDataOf(entry: LoggedEntry): string | undefined {
     userAgent: entry.userAgent,
     v: entry.v,
   });
-  // A lone surrogate comes out escaped, so that only a text with an escape needs a look at each string.
+  // A lone surrogate is escaped, so only texts with an escape need a check.
   if (data.includes("\\u") && !isWellFormed(entry)) return undefined;
   return data;
 }
@@ -121,7 +119,7 @@ function isWellFormed(entry: LoggedEntry): boolean {
   );
 }
 
-/** Not -0, which is written as 0. */
+/** Excludes -0, which is written as 0. */
 function isCount(value: unknown): boolean {
   return Number.isSafeInteger(value) && (value as number) >= 0 && !Object.is(value, -0);
 }

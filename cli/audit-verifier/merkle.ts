@@ -1,11 +1,11 @@
 import { hash } from "node:crypto";
 
-/** Bytes of a SHA-256. */
+/** SHA-256. */
 export const HASH_BYTES = 32;
 
 const NODE_PREFIX = Buffer.of(1);
 
-/** Hash of a leaf: SHA-256(0x00 ‖ data in UTF-8). RFC 9162 §2.1.1. */
+/** SHA-256(0x00 ‖ data in UTF-8). RFC 9162 §2.1.1. */
 export function leafHashOf(data: string): Buffer {
   return hash("sha256", `\0${data}`, "buffer");
 }
@@ -15,27 +15,26 @@ export function nodeHashOf(left: Uint8Array, right: Uint8Array): Buffer {
   return hash("sha256", Buffer.concat([NODE_PREFIX, left, right]), "buffer");
 }
 
-/** A tree that grows leaf by leaf and keeps only the roots of its perfect subtrees: one hash for each bit of its size. */
+/** An append-only tree that keeps only the roots of its perfect subtrees. */
 export class CompactRange {
   /** Largest first. */
   readonly #subtrees: Buffer[];
   #size: number;
 
-  /** @param subtrees the roots of the perfect subtrees of `size` leaves, largest first. */
+  /** @param subtrees largest first. */
   constructor(size = 0, subtrees: readonly Buffer[] = []) {
     if (subtrees.length !== subtreesOf(size)) throw new RangeError(`a tree of ${size} leaves has others`);
     this.#size = size;
     this.#subtrees = [...subtrees];
   }
 
-  /** Number of leaves. */
   get size(): number {
     return this.#size;
   }
 
   append(leafHash: Buffer): void {
     let subtree = leafHash;
-    // Every trailing 1 of the size is a perfect subtree as large as the one that is carried up to it.
+    // Each trailing 1 bit is a perfect subtree of equal size.
     for (let size = this.#size; size % 2 === 1; size = Math.floor(size / 2)) {
       subtree = nodeHashOf(this.#subtrees.pop() as Buffer, subtree);
     }
@@ -43,14 +42,13 @@ export class CompactRange {
     this.#size += 1;
   }
 
-  /** The root hash; of no leaves: the hash of nothing. RFC 9162 §2.1.1. */
+  /** The root of an empty tree is the hash of nothing. RFC 9162 §2.1.1. */
   root(): Buffer {
     if (this.#subtrees.length === 0) return hash("sha256", "", "buffer");
     return this.#subtrees.reduceRight((right, left) => nodeHashOf(left, right));
   }
 }
 
-/** Number of perfect subtrees in a tree of a size: the ones in its binary form. */
 export function subtreesOf(size: number): number {
   return [...size.toString(2)].filter((bit) => bit === "1").length;
 }

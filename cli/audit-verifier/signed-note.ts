@@ -6,7 +6,6 @@ const KEY_BYTES = 32;
 const MAX_NOTE_CHARACTERS = 16_384;
 const MAX_SIGNATURES = 16;
 
-/** A key that a note's signature is checked with. */
 export interface VerifierKey {
   /** The log's origin. */
   name: string;
@@ -15,7 +14,7 @@ export interface VerifierKey {
   publicKey: KeyObject;
 }
 
-/** A note that is not what it should be. `code`: `form`, or `signature` if nobody trusted has signed it. */
+/** `signature` if no trusted key has signed the note. */
 export class NoteError extends Error {
   override readonly name = "NoteError";
   readonly code: "form" | "signature";
@@ -27,9 +26,7 @@ export class NoteError extends Error {
 }
 
 /**
- * Reads `name+key id+base64(0x01 ‖ public key)`.
- *
- * @throws {NoteError} `form`, also if the key id is not that of the key.
+ * Parses `name+key id+base64(0x01 ‖ public key)`. @throws {NoteError} `form`, also if the key id is wrong.
  * @see https://c2sp.org/signed-note
  */
 export function parseVerifierKey(text: string): VerifierKey {
@@ -44,10 +41,8 @@ export function parseVerifierKey(text: string): VerifierKey {
 }
 
 /**
- * The lines of a note that one of the keys has signed. Signatures of keys that are not ours are passed over, as the
- * C2SP note wants; a bad one of a key that is ours is an error, whatever else stands there.
- *
- * @throws {NoteError} `form` or `signature`.
+ * Ignores signatures of unknown keys, as C2SP requires. An invalid signature of a known key is an error.
+ * @throws {NoteError}
  */
 export function openNote(note: string, keys: readonly VerifierKey[]): string[] {
   const end = note.lastIndexOf("\n\n");

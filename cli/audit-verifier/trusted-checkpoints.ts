@@ -3,7 +3,7 @@ import { checkLine, LineError, parseExportLine } from "./export-line.ts";
 import { readLines } from "./read-lines.ts";
 import { NoteError, type VerifierKey } from "./signed-note.ts";
 
-/** A file of checkpoints that cannot be used. `code`: `form`, or `signature` if nobody trusted has signed one. */
+/** `signature` if no trusted key has signed a checkpoint. */
 export class TrustedCheckpointsError extends Error {
   override readonly name = "TrustedCheckpointsError";
   readonly code: "form" | "signature";
@@ -16,17 +16,15 @@ export class TrustedCheckpointsError extends Error {
 
 export interface TrustedCheckpoints {
   checkpoints: Checkpoint[];
-  /** Number of lines that were torn while they were written, as a crash leaves them: they say nothing. */
+  /** Lines cut by a crash during writing. */
   tornLines: number;
 }
 
 const LINE_START = '{"type":"checkpoint","note":"';
 
 /**
- * Reads what an auditor has kept: JSON lines, each a checkpoint as in an export; or the log of audit-service as it
- * was printed, of which all other lines are passed over.
- *
- * @throws {TrustedCheckpointsError} naming the first line that is none; whatever the file system says.
+ * Reads JSON lines of checkpoints, or audit-service's log, whose other lines are ignored.
+ * @throws {TrustedCheckpointsError} naming the first invalid line, and errors of the file system.
  */
 export async function readTrustedCheckpoints(
   path: string,
@@ -60,12 +58,10 @@ function isTorn(text: string): boolean {
   return text.startsWith(LINE_START) || LINE_START.startsWith(text);
 }
 
-/** A line of a service's log, as whoever collects standard output has kept it. */
 function isLogLine(text: string): boolean {
   return text.startsWith('{"level":"');
 }
 
-/** The checkpoint that a line of audit-service's log holds; none for another line, or for one that was cut. */
 function inLogLine(text: string): string[] {
   try {
     const { msg, checkpoint } = JSON.parse(text) as { msg?: unknown; checkpoint?: unknown };

@@ -1,59 +1,53 @@
-/** What is wrong, and where. */
 export interface Finding {
   code: FindingCode;
-  /** Sequence of the first bad entry, or of the first that may be it; null if every entry is proven all the same. */
+  /** The first bad entry, or the earliest that may be it. Null if all entries are proven. */
   firstSequence: number | null;
-  /** Of the last that may be the first bad one; the same as `firstSequence` where that is known exactly. */
+  /** The latest that may be the first bad entry. */
   lastSequence: number | null;
-  /** What to tell a person. */
   message: string;
 }
 
 export type FindingCode =
-  /** A line is not what an export has there. */
+  /** The line is not part of an export. */
   | "form"
-  /** The log is another one, or begins otherwise than it can. */
+  /** A different log, or an invalid start. */
   | "log"
-  /** An entry is missing. */
   | "missing"
-  /** An entry stands twice, or not in its place. */
+  /** An entry is repeated or misplaced. */
   | "order"
-  /** An entry is not the one that was hashed. */
+  /** An entry differs from its leaf hash. */
   | "leaf"
-  /** An entry does not follow from the one before. */
+  /** An entry does not match the previous chain hash. */
   | "chain"
-  /** A claimed e-mail address is not the one that was hashed. */
+  /** An address differs from its hash. */
   | "claimed_email"
-  /** The entries do not give the root that was signed. */
+  /** The entries do not produce the signed root. */
   | "root"
-  /** Two different roots were signed for one size. */
+  /** Two roots were signed for one size. */
   | "fork"
-  /** The log is shorter than it was. */
+  /** The log is shorter than its checkpoint. */
   | "short"
-  /** A note that no trusted key has signed. */
+  /** No trusted key has signed the note. */
   | "signature"
-  /** Entries are gone and no signed note says so. */
+  /** Entries are missing without a signed removal. */
   | "removal"
   /** No checkpoint covers the last entries. */
   | "uncovered";
 
-/** What a verification has come to. */
 export interface Verdict {
-  /** `unproven`: nothing is wrong, but no checkpoint that could be compared covers the last entries of a part of a log. */
+  /** `unproven`: a partial log without a comparable checkpoint for its last entries. */
   result: "proven" | "unproven" | "tampered";
-  /** The one of the first bad entry comes first. Empty unless tampered. */
+  /** The first bad entry comes first. Empty unless tampered. */
   findings: readonly Finding[];
   origin: string;
   firstSequence: number;
   lastSequence: number;
-  /** Entries up to here are proven by a signed checkpoint, the log's own ones included; 0 for none. */
+  /** Covered by any signed checkpoint. 0 for none. */
   provenUpTo: number;
-  /** Entries up to here are proven by a checkpoint from outside the log; 0 for none. */
+  /** Covered by a checkpoint from outside the log. 0 for none. */
   trustedUpTo: number;
-  /** Number of checkpoints that were compared with the entries. */
   checkpoints: { ofLog: number; trusted: number };
-  /** Number of claimed e-mail addresses that were erased: their hashes say nothing any more. */
+  /** The hashes of erased addresses prove nothing. */
   erasedAddresses: number;
-  /** What is not proven, in sentences. */
   caveats: readonly string[];
 }

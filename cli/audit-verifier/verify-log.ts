@@ -2,20 +2,15 @@ import { LogVerification, type Trust } from "./log-verification.ts";
 import type { Verdict } from "./verdict.ts";
 
 export interface VerifyLogOptions<T> {
-  /** Lines in their order. In batches: a promise for each of a million lines would cost more than its hashes. */
+  /** In order. Batches, because a promise per line would cost more than its hashes. */
   batches: AsyncIterable<readonly T[]>;
   /** @throws {LineError} */
   read: (item: T) => unknown;
   trust: Trust;
-  /** Called after each batch. */
   onProgress?: (progress: LogVerification["progress"]) => void;
 }
 
-/**
- * Checks a whole log or a part of it.
- *
- * @throws {NotAnExportError} if it is none; whatever the source throws.
- */
+/** @throws {NotAnExportError} for another file, and errors of the source. */
 export async function verifyLog<T>({
   batches,
   read,

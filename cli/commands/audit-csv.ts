@@ -31,10 +31,7 @@ const COLUMNS = [
 
 export const CSV_HEAD = stringify([COLUMNS]);
 
-/**
- * The entries among the lines as CSV (RFC 4180), for reading: it cannot be verified. A text that a spreadsheet would take for a
- * formula (it begins with `=`, `+`, `-`, `@`, tab or carriage return) gets an apostrophe before it.
- */
+/** CSV (RFC 4180), which cannot be verified. An apostrophe precedes texts that spreadsheets would run as formulas. */
 export function csvOf(lines: readonly ExportLine[]): string {
   const records = lines.flatMap((line) => {
     if (line.type !== "entry") return [];

@@ -7,7 +7,7 @@ import { type Entry, EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/
 import type { EntryLine, ExportLine, LogLine } from "../audit-verifier/export-line.ts";
 import type { LoggedEntry } from "../audit-verifier/logged-entry.ts";
 
-// A value of a later version has no name here: such an entry has no form that this version could check.
+// Values of later versions are missing here, so their entries fail the check.
 const KINDS = new Map<EntryKind, string>([
   [EntryKind.UNSPECIFIED, "unspecified"],
   [EntryKind.INTENT, "intent"],
@@ -21,7 +21,6 @@ const OUTCOMES = new Map<Outcome, string>([
   [Outcome.UNKNOWN, "unknown"],
 ]);
 
-/** A line of an export, as the running log sends it, in the form that is written to a file and verified. */
 export function toExportLine({ line }: ExportEntriesResponse): ExportLine {
   if (line === undefined) throw new Error("audit-service sent a line that this version does not know");
   if (line.$case === "log") return toLogLine(line.value);
@@ -29,7 +28,6 @@ export function toExportLine({ line }: ExportEntriesResponse): ExportLine {
   return { type: line.$case, note: line.value.note };
 }
 
-/** An entry in the form in which the log hashes it. */
 export function toLoggedEntry(entry: Entry): LoggedEntry {
   const { userId = "", role = "", sessionId = "", claimedEmailHash = "" } = entry.actor ?? {};
   return {

@@ -11,23 +11,17 @@ import { fromRpcError } from "../../service-kit/rpc-errors.ts";
 import type { ExportLine } from "../audit-verifier/export-line.ts";
 import { toExportLine } from "./audit-export-line.ts";
 
-/** A log that says nothing for so long is away. */
+/** After this silence the log counts as unavailable. */
 const SILENCE_MS = 30_000;
 const MAX_BATCH = 500;
 const MAX_CUTS_WITHOUT_PROGRESS = 3;
 
-/**
- * A part of the running log, in batches. Servers cut a connection after ten minutes; a longer export goes on in another
- * stream where this one ended.
- *
- * @throws {DomainError} what the log said, or `service_unavailable`.
- */
+/** Servers end connections after ten minutes, so a longer export continues in a new stream. @throws {DomainError} */
 export async function* exportedLines(
   client: AuditQueryServiceClient,
   request: ExportEntriesRequest,
 ): AsyncGenerator<readonly ExportLine[]> {
   const so = { lastSequence: 0, lastLogged: 0, lastNote: "", removals: new Set<string>(), hasLog: false };
-  /** Whether the line was not there yet. */
   const isNew = (line: ExportLine): boolean => {
     if (line.type === "log") {
       if (so.hasLog) return false;
@@ -35,14 +29,14 @@ export async function* exportedLines(
       so.lastLogged = line.lastSequence;
       so.lastSequence = line.firstSequence - 1;
     } else if (line.type === "entry") {
-      // Only what a new stream repeats is passed over: everything else is the verifier's to judge.
+      // Skips only repetitions by a new stream. The verifier judges everything else.
       if (cuts > 0 && line.entry.sequence <= so.lastSequence) return false;
       so.lastSequence = line.entry.sequence;
     } else if (line.type === "removal") {
       if (cuts > 0 && so.removals.has(line.note)) return false;
       so.removals.add(line.note);
     } else {
-      // A new stream begins behind the last entry that came: of the checkpoints it can repeat the last one only.
+      // A new stream begins after the last entry, so it can only repeat the last checkpoint.
       if (cuts > 0 && line.note === so.lastNote) return false;
       so.lastNote = line.note;
     }
@@ -88,7 +82,7 @@ async function* streamed(
     }
     yield batch;
   } catch (error) {
-    if (batch.length > 0) yield batch; // what came before the cut has come
+    if (batch.length > 0) yield batch; // Received before the cut.
     if (error instanceof DomainError) throw error;
     if (error instanceof Error && "code" in error && "details" in error)
       throw fromRpcError(error as Parameters<typeof fromRpcError>[0]);

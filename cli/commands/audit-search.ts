@@ -93,7 +93,7 @@ function asLines(entries: readonly Entry[]): string {
     .join("");
 }
 
-/** A page of it is a table of its own: the widest cell of all is known only at the end. */
+/** Each page has its own widths, because the widest cell is only known at the end. */
 function asTable() {
   let isFirst = true;
   return (entries: readonly Entry[]): string => {
@@ -113,7 +113,7 @@ function cellsOf(entry: Entry): string[] {
   return [place, occurredAt, kind, action, outcome, status, actor, resource, requestId].map(printable);
 }
 
-/** What a client has sent must not move a terminal's cursor or turn its text around. */
+/** Client text must not control the terminal. */
 function printable(cell: string): string {
   return cell.replace(/[\p{Cc}\p{Cf}]/gu, "\ufffd");
 }

@@ -6,7 +6,6 @@ const TITLES: Record<Verdict["result"], string> = {
   tampered: "TAMPERED: this is not the log that was signed.",
 };
 
-/** A verdict for somebody who was woken for it. */
 export function verdictText(verdict: Verdict): string {
   const { result, findings, origin, firstSequence, lastSequence, provenUpTo, trustedUpTo } = verdict;
   const { ofLog, trusted } = verdict.checkpoints;

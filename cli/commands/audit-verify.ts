@@ -110,7 +110,7 @@ async function verifyLive(backend: Backend, trust: Trust, progress: Progress): P
   );
 }
 
-/** A log that has lost an entry says not_found where it should be. Then its lines end there, and the entry is named as missing. */
+/** The log answers not_found at a lost entry. The lines end there, and the verifier reports it as missing. */
 async function* linesUpToHole(
   batches: AsyncIterable<readonly ExportLine[]>,
 ): AsyncGenerator<readonly ExportLine[]> {

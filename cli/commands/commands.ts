@@ -25,7 +25,7 @@ import { usersList } from "./users-list.ts";
 import { usersResetMfa } from "./users-reset-mfa.ts";
 import { usersShow } from "./users-show.ts";
 
-/** Every subcommand, in the order of the help. */
+/** In the order of the help. */
 export const COMMANDS: readonly Command[] = [
   keysList,
   keysRotate,

@@ -6,7 +6,6 @@ const INSTALL = `bash: gatehouse completion bash > /etc/bash_completion.d/gateho
 zsh:  gatehouse completion zsh > a file _gatehouse in a folder of $fpath
 fish: gatehouse completion fish > ~/.config/fish/completions/gatehouse.fish`;
 
-/** @param commands every command, this one included; asked for when it runs. */
 export function completionCommand(commands: () => readonly Command[]): Command {
   return {
     name: "completion",
@@ -28,7 +27,7 @@ const SCRIPTS = new Map<string, (commands: readonly Command[]) => string>([
   ["fish", fishScript],
 ]);
 
-/** The words that may follow some words: `keys` is followed by `list`, `rotate` and `revoke`. */
+/** Possible next words: `keys` is followed by `list`, `rotate` and `revoke`. */
 function followers(commands: readonly Command[]): Map<string, Set<string>> {
   const next = new Map<string, Set<string>>();
   for (const { name } of commands) {
@@ -75,7 +74,6 @@ ${bashCases(commands).join("\n")}
 complete -F _gatehouse gatehouse`;
 }
 
-/** zsh runs bash's completions by itself. */
 function zshScript(commands: readonly Command[]): string {
   return `#compdef gatehouse
 autoload -U +X bashcompinit && bashcompinit

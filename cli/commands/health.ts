@@ -4,13 +4,13 @@ import { EXIT } from "../exit-code.ts";
 import type { OperationsAddress } from "../operations-addresses.ts";
 import { table } from "./table.ts";
 
-/** A little more than the longest check of a process takes. */
+/** Slightly longer than a readiness check. */
 const TIMEOUT_MS = 4_000;
 const MAX_REASON_CHARACTERS = 2_000;
 
 interface ProcessHealth extends OperationsAddress {
   state: "ready" | "unready" | "unreachable";
-  /** What it waits for, by the names of its readiness checks; or why it cannot be reached. */
+  /** Failed readiness checks, or the connection error. */
   reasons: string[];
 }
 

@@ -1,6 +1,6 @@
 import { UsageError } from "../usage-error.ts";
 
-/** What a word of the command line stands for. @throws {UsageError} naming the words that there are. */
+/** @throws {UsageError} naming the allowed words. */
 export function oneOf<T>(what: string, meanings: ReadonlyMap<string, T>, word = ""): T {
   const meaning = meanings.get(word);
   if (meaning === undefined)

@@ -3,20 +3,19 @@ const WRITTEN_EVERY_MS = 5_000;
 
 export interface ProgressOptions {
   write: (text: string) => void;
-  /** One line that changes, for a person who watches; else, if `isWanted`, a line now and then. */
+  /** On a terminal one line is updated, otherwise lines are written at intervals if `isWanted`. */
   isWatched: boolean;
   isWanted: boolean;
   nowMs?: () => number;
 }
 
 export interface Progress {
-  /** @param ofEntries 0 while it is not known. */
+  /** @param ofEntries 0 while unknown. */
   show(entries: number, ofEntries: number): void;
-  /** Leaves the line clean for what follows. */
   end(): void;
 }
 
-/** Says how far a long work has come: `1,234,567 of 5,000,000 entries (24 %), 98,765/s`. */
+/** Writes `1,234,567 of 5,000,000 entries (24 %), 98,765/s`. */
 export function createProgress({
   write,
   isWatched,

@@ -6,11 +6,8 @@ import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 
 /**
- * Writes a file that is there whole or not at all: under another name beside it, on disk, then renamed. Ctrl-C and SIGTERM
- * end the work and remove what was written so far.
- *
- * @param work gets `write`, which resolves when it may go on, and a signal that it has to heed.
- * @throws {CliError} 73 if the file is there and must not be replaced, or cannot be written.
+ * Writes to a temporary file and renames it, so that the file is complete or absent. Signals remove it.
+ * @param work must observe the signal. @throws {CliError} 73 if the file exists or cannot be written.
  */
 export async function replaceFile(
   path: string,

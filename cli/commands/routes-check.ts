@@ -6,7 +6,6 @@ import type { Command } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
 import { table } from "./table.ts";
 
-/** What the gateway would say of a routes file, without a gateway. */
 export const routesCheck: Command = {
   name: "routes check",
   summary: "Check a routes file as the gateway would, without calling anything",

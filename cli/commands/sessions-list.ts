@@ -37,7 +37,7 @@ export const sessionsList: Command = {
   },
 };
 
-/** What a client has sent must not write to the operator's terminal. */
+/** Client text must not control the terminal. */
 function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, "�");
 }

@@ -64,7 +64,7 @@ export const sessionsRevokeAll: Command = {
   },
 };
 
-/** RFC 3339 with its zone: a moment that is understood differently on another machine is none. */
+/** RFC 3339 with a zone, so that every machine reads the same moment. */
 function momentOf(text: string): Date {
   if (text === "now") return new Date();
   const moment = new Date(text);

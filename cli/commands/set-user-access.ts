@@ -10,17 +10,12 @@ import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 import { type UserView, userView } from "./user-view.ts";
 
-/** A user as a change has left it. */
 export interface ChangedUser {
   user: UserView;
   endedSessionIds: string[];
 }
 
-/**
- * Changes what a user may do; what is not named stays.
- *
- * @throws {CliError} also where the service is of a version that overlooks a part of the change.
- */
+/** Unnamed fields stay. @throws {CliError} also if an older service ignores a part of the change. */
 export async function setUserAccess(
   backend: Backend,
   userId: string,
@@ -39,7 +34,6 @@ export async function setUserAccess(
   return { user, endedSessionIds: answer.endedSessionIds };
 }
 
-/** For people: how many sessions a change has ended. */
 export function sessionsEnded({ length }: readonly string[]): string {
   return length === 1 ? "1 session has ended" : `${length} sessions have ended`;
 }

@@ -1,6 +1,6 @@
 import { type SigningKey, SigningKeyState } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
 
-/** A signing key as `--json` shows it. Times are RFC 3339 UTC. */
+/** The `--json` form. Times are RFC 3339 UTC. */
 export interface SigningKeyView {
   keyId: string;
   /** `next`, `active`, `retired`, `revoked`, or `unknown` to this version. */

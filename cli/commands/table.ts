@@ -1,6 +1,6 @@
 const GAP = "  ";
 
-/** Columns as wide as their widest cell, without trailing spaces. An empty cell is shown as `-`. */
+/** An empty cell is shown as `-`. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [head, ...rows];
   const widths = head.map((_, column) => Math.max(...lines.map((cells) => shown(cells[column]).length)));

@@ -2,7 +2,7 @@ import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { type ManagedUser, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 
-/** A user as `--json` shows one. Times are RFC 3339 UTC. */
+/** The `--json` form. Times are RFC 3339 UTC. */
 export interface UserView {
   id: string;
   email: string;

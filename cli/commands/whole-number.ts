@@ -1,6 +1,6 @@
 import { UsageError } from "../usage-error.ts";
 
-/** The value of an option that is a whole number; undefined if it was not given. @throws {UsageError} */
+/** @returns undefined without the option. @throws {UsageError} */
 export function wholeNumber(
   values: ReadonlyMap<string, string>,
   option: string,
