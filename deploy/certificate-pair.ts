@@ -1,8 +1,8 @@
-import "reflect-metadata"; // the x509 library does not load without it
+import "reflect-metadata"; // Required by the x509 library.
 import { createPrivateKey, KeyObject, webcrypto, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 
-/** How long certificates made here live. */
+/** In days. */
 export const CERTIFICATE_LIFE_DAYS = { authority: 3650, leaf: 30 };
 
 const DAY_MS = 86_400_000;
@@ -11,13 +11,13 @@ const BACKDATED_MS = 60_000;
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const AUTHORITY_NAME = "CN=Gatehouse local CA";
 
-/** A certificate and its private key (PKCS #8), both PEM. */
+/** PEM, with the private key in PKCS #8. */
 export interface Pair {
   certificate: string;
   key: string;
 }
 
-/** Makes a certificate authority that may sign leaves only. */
+/** The authority can sign leaf certificates only. */
 export async function createAuthority(now: Date): Promise<Pair> {
   const keys = await createKeys();
   const extensions = [
@@ -28,11 +28,7 @@ export async function createAuthority(now: Date): Promise<Pair> {
   return certify(AUTHORITY_NAME, keys, { signingKey: keys.privateKey, now, lifeDays, extensions });
 }
 
-/**
- * Issues a certificate for both ends of mutual TLS between processes of this machine.
- *
- * @param dnsNames by which clients other than ours look for its bearer.
- */
+/** Issues a certificate for both ends of mutual TLS on this machine. @param dnsNames for external clients. */
 export async function issueCertificate(
   authority: Pair,
   identity: string,
@@ -57,17 +53,15 @@ export async function issueCertificate(
   return certify(`CN=${identity}`, await createKeys(), { signingKey, now, lifeDays, extensions });
 }
 
-/** What a certificate should be. */
 export interface CertificateGoal {
-  /** Undefined: an authority. */
+  /** An authority if undefined. */
   identity?: string;
-  /** Who must have signed it. */
   authority: Pair;
   from?: Date;
   until: Date;
 }
 
-/** True if the pair's key matches and the certificate is what it should be. What cannot be read is not. */
+/** False for unreadable files, wrong keys and other certificates. */
 export function isSound(pair: Pair, { identity, authority, from, until }: CertificateGoal): boolean {
   try {
     const certificate = new X509Certificate(pair.certificate);

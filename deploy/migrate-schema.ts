@@ -3,22 +3,18 @@ import { migrate } from "../service-kit/migrate.ts";
 import { type Sql, transaction } from "../service-kit/postgres.ts";
 import type { ServiceDatabase } from "./service-databases.ts";
 
-/** A service's database as its owner, and where the migrations are. */
 export interface SchemaGoal {
   /** A connection of the database's owner. */
   owner: Sql;
   wanted: ServiceDatabase;
-  /** The repository's folder, with `<service>/migrations` in it. */
+  /** Contains `<service>/migrations`. */
   root: string;
   log?: (message: string) => void;
 }
 
 /**
- * Brings a service's schema to the newest version and says what the service's own role may do in it: use its tables,
- * and read which migrations have run. May be repeated, and may run several times at once.
- *
- * @returns the names of the migrations that ran.
- * @throws if a migration fails; those before it stay.
+ * Migrates a schema and grants the service's role access. Idempotent and safe to run concurrently.
+ * @returns the names of the migrations that ran. @throws if a migration fails. Earlier ones stay.
  */
 export async function migrateSchema({ owner, wanted, root, log }: SchemaGoal): Promise<string[]> {
   const { serviceRole, tablePrivileges } = wanted;
@@ -43,10 +39,10 @@ export async function migrateSchema({ owner, wanted, root, log }: SchemaGoal): P
   return ran;
 }
 
-/** Arbitrary: PostgreSQL cannot alter the privileges of one object from two sides at once. */
+/** PostgreSQL cannot alter the privileges of one object concurrently. */
 const ADVISORY_LOCK = 7_031_003;
 
-/** DDL takes no parameters; role names are constants of ours. */
+/** DDL takes no parameters. Role names are constants. */
 async function grant(owner: Sql, statements: string): Promise<void> {
   await transaction(owner, async (tx) => {
     await tx`select pg_advisory_xact_lock(${ADVISORY_LOCK})`;

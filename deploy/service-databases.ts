@@ -1,26 +1,24 @@
-/** The services that have a database. */
 export type ServiceName = "identity-service" | "token-service" | "audit-service";
 
-/** A service's database: one for each, and two roles. */
+/** Each service has one database and two roles. */
 export interface ServiceDatabase {
   service: ServiceName;
   database: string;
-  /** Owns the database and its schema; runs the migrations. */
+  /** Owns the schema and runs the migrations. */
   ownerRole: string;
-  /** What the service connects as: no DDL, only its own database. */
+  /** The service's login role, without DDL. */
   serviceRole: string;
-  /** What the service may do with the tables its migrations make. A migration may grant more, or take away. */
+  /** Default privileges. A migration may change them. */
   tablePrivileges: string;
 }
 
-/** The log is append-only: audit-service's role can neither change nor delete an entry. */
+/** The log is append-only, so audit-service's role cannot change or delete entries. */
 export const SERVICE_DATABASES: readonly ServiceDatabase[] = [
   serviceDatabase("identity-service", "identity", "select, insert, update, delete"),
   serviceDatabase("token-service", "token", "select, insert, update, delete"),
   serviceDatabase("audit-service", "audit", "select, insert"),
 ];
 
-/** The database of one service. */
 export function databaseOf(service: ServiceName): ServiceDatabase {
   const found = SERVICE_DATABASES.find((candidate) => candidate.service === service);
   if (!found) throw new Error(`${service} has no database`);

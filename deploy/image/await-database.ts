@@ -5,9 +5,7 @@ import type { Sql } from "../../service-kit/postgres.ts";
 const INTERVAL_MS = 1_000;
 
 /**
- * Waits until a database lets its client in. Says what it waits for when that begins and when it changes.
- *
- * @throws the database's last answer once `timeoutMs` have passed; any error that no waiting mends, at once.
+ * Reports its reason for waiting when it changes. @throws the last error after `timeoutMs`, or a permanent one at once.
  */
 export async function awaitDatabase(
   sql: Sql,

@@ -6,7 +6,7 @@ import { ROOT, schemaCommand } from "./schema-config.ts";
 import { connectForSchema } from "./schema-connection.ts";
 
 const INTERVAL_MS = 1_000;
-/** After this the container ends with 1 and is started again: the wait goes on, and shows in its restarts. */
+/** Then the container exits with 1 and restarts, so that a long wait shows in its restarts. */
 const TIMEOUT_MS = 5 * 60_000;
 
 const { wanted, config } = schemaCommand();
@@ -14,7 +14,7 @@ const directory = join(ROOT, wanted.service, "migrations");
 const deadline = performance.now() + TIMEOUT_MS;
 const sql = connectForSchema(config, `await-schema ${wanted.database}`);
 
-/** Why a start would be too early; undefined once the schema is there. */
+/** @returns undefined once the schema is current. */
 async function obstacle(): Promise<string | undefined> {
   try {
     const pending = await pendingMigrations({ sql, directory });

@@ -2,7 +2,7 @@ import { isAbsolute } from "node:path";
 import { z } from "zod";
 import { addressSchema, integerSchema, tlsConfig } from "../../service-kit/config.ts";
 
-/** The environment of `drain-spool`: a part of the gateway's configuration, and a timeout. */
+/** Part of the gateway's configuration, and a timeout. */
 export const drainConfigSchema = z.object({
   ...tlsConfig,
   AUDIT_SERVICE_ADDRESS: addressSchema,

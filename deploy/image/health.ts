@@ -1,6 +1,6 @@
 import { splitAddress } from "../../service-kit/config.ts";
 
-// The image's HEALTHCHECK, for container engines other than Kubernetes: 0 if the process answers, or has no such port.
+// HEALTHCHECK of the image. It succeeds if the process answers or has no operations port.
 const { OPERATIONS_ADDRESS } = process.env;
 if (OPERATIONS_ADDRESS) {
   const { host, port } = splitAddress(OPERATIONS_ADDRESS);

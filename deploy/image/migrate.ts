@@ -4,7 +4,7 @@ import { awaitDatabase } from "./await-database.ts";
 import { ROOT, schemaCommand } from "./schema-config.ts";
 import { connectForSchema } from "./schema-connection.ts";
 
-/** After this the Job ends with 1 and is tried again: the wait goes on, and shows in its restarts. */
+/** Then the Job fails and is retried, so that a long wait shows in its restarts. */
 const WAIT_TIMEOUT_MS = 5 * 60_000;
 
 const { wanted, config } = schemaCommand();

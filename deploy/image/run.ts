@@ -1,6 +1,6 @@
 import { USAGE } from "./usage.ts";
 
-/** What the image runs, by the container's first argument. What follows it is the program's own. */
+/** Programs by the container's first argument. */
 const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
   gateway: () => import("../../gateway/main.ts"),
   "identity-service": () => import("../../identity-service/main.ts"),
@@ -14,7 +14,7 @@ const PROGRAMS: Readonly<Record<string, () => Promise<unknown>>> = {
 };
 
 const EXIT_USAGE = 64;
-/** 128 + SIGTERM, as shells count. */
+/** 128 + SIGTERM. */
 const EXIT_TERMINATED = 143;
 
 const name = process.argv[2] ?? "";
@@ -24,10 +24,9 @@ if (program === undefined) {
   process.exit(EXIT_USAGE);
 }
 
-// The kernel drops signals that its first process does not handle. Until the program handles them itself, which it does
-// once it serves, there is nothing to finish.
+// The kernel drops signals that process 1 does not handle. Before the program handles them, nothing is left to finish.
 const end = () => process.exit(EXIT_TERMINATED);
 for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, end);
-process.argv.splice(2, 1); // the program sees its own arguments only
+process.argv.splice(2, 1); // Removes the program's name.
 await program();
 for (const signal of ["SIGTERM", "SIGINT"] as const) process.off(signal, end);

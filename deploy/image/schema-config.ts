@@ -8,7 +8,6 @@ const EXIT_USAGE = 64;
 
 const { DATABASE_URL, DATABASE_PASSWORD_FILE, DATABASE_CA_FILE, DATABASE_PLAINTEXT } = databaseConfig;
 
-/** What `migrate` and `await-schema` read from their environment. */
 export const schemaConfigSchema = z.object({
   DATABASE_URL,
   DATABASE_PASSWORD_FILE,
@@ -17,10 +16,10 @@ export const schemaConfigSchema = z.object({
 });
 export type SchemaConfig = z.output<typeof schemaConfigSchema>;
 
-/** Where `<service>/migrations` are. */
+/** Contains `<service>/migrations`. */
 export const ROOT = resolve(import.meta.dirname, "..", "..");
 
-/** The database that the first argument names, and the configuration; or the end of the process: 64, 78. */
+/** Exits with 64 or 78 on invalid arguments or configuration. */
 export function schemaCommand(): { wanted: ServiceDatabase; config: SchemaConfig } {
   const [name, ...rest] = process.argv.slice(2);
   const wanted = SERVICE_DATABASES.find(({ database }) => database === name);

@@ -4,10 +4,7 @@ import type { SchemaConfig } from "./schema-config.ts";
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/**
- * One connection for work on a schema. Unlike a service's pool it does not take a long silence for a dead server: a
- * migration may rewrite a table.
- */
+/** Has no silence limit, because a migration may rewrite a table. */
 export function connectForSchema(config: SchemaConfig, name: string): Sql {
   const { DATABASE_URL, DATABASE_PASSWORD_FILE, DATABASE_CA_FILE } = config;
   return openPool({

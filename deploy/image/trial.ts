@@ -21,13 +21,10 @@ import { type TrialSecret, trialSecrets } from "../k8s/trial-secrets.ts";
 import { NOBODY, startEmbeddedPostgres } from "../local/postgres/embedded-postgres.ts";
 
 /*
- * Runs what the development overlay says, by Docker instead of a cluster: the same arguments, variables, files with the
- * same owner and mode, users, read-only root file systems and memory limits. PostgreSQL and the mailbox run on the host,
- * which stands for every Service. Then registers, logs in, pays, reads the log, and stops everything by SIGTERM.
+ * Runs the development overlay with Docker instead of a cluster, then registers, logs in, pays, reads the log and stops.
+ * PostgreSQL and the mailbox run on the host. Needs root, docker, kubectl, psql, and the ports of the overlay.
  *
  *   node deploy/image/trial.ts gatehouse:0.1.0
- *
- * Needs root, docker, kubectl, psql, and the ports of the overlay.
  */
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
@@ -76,7 +73,7 @@ try {
 async function carryOut(): Promise<void> {
   const startedAt = performance.now();
   const since = () => `${((performance.now() - startedAt) / 1_000).toFixed(1)} s`;
-  // All at once, and every migration twice at the same time, as two pods of a Job would after a lost node.
+  // Runs every migration twice concurrently, as after a lost node.
   const migrated = Promise.all(jobs.flatMap((job) => [runToEnd(job, 0), runToEnd(job, 1)]));
   const started = Promise.all(services.map(startService));
   for (const output of await migrated) console.log(output.trimEnd().split("\n").at(-1));
@@ -104,7 +101,7 @@ function containerName(workload: string): string {
   return `gatehouse-trial-${workload}`;
 }
 
-/** Puts a container's files there as Kubernetes would: root's, readable for the pod's group. */
+/** Files belong to root and are readable for the pod's group, as in Kubernetes. */
 async function putFiles(
   { folder, manifests, secrets }: Trial,
   workload: Workload,
@@ -133,7 +130,7 @@ async function putFiles(
   return root;
 }
 
-/** Options of `docker run` that say what the manifest says. */
+/** Converts the manifest to options of `docker run`. */
 async function optionsOf(workload: Workload, container: Container, run = 0): Promise<string[]> {
   const root = await putFiles(trial, workload, container, run);
   const { runAsUser, runAsGroup } = workload.pod.securityContext;
@@ -202,7 +199,6 @@ async function useIt(): Promise<void> {
   }
 }
 
-/** The members of an answer that are read here. */
 interface Answer {
   data: { accessToken: string };
 }
@@ -237,7 +233,7 @@ async function stopService({ name, pod }: Workload): Promise<void> {
   if (stdout.trim() !== "0") throw new Error(`${name} did not end in order`);
 }
 
-/** PostgreSQL on the host with the overlay's passwords and certificate, and the databases by the overlay's script. */
+/** Uses the overlay's passwords, certificate and script. */
 async function startDatabase({ folder, secrets }: Trial): Promise<{ stop(): Promise<void> }> {
   const secret = (name: string) => secrets.find((candidate) => candidate.name === name)?.values ?? {};
   await run("chmod", ["0755", folder]);

@@ -1,4 +1,3 @@
-/** What the image prints when it does not know what to run. */
 export const USAGE = `Usage: <image> PROGRAM [ARGUMENT…]
 
   gateway, identity-service, token-service, audit-service   one of the services

@@ -1,21 +1,18 @@
 import type { Container } from "./manifests.ts";
 import type { Manifest } from "./render.ts";
 
-/** The Job must not be created. The message is for the operator. */
+/** The message is for the operator. */
 export class DrainRefused extends Error {
   override readonly name = "DrainRefused";
 }
 
 const LABEL = "app.kubernetes.io/name";
-/** A label of its own: the network policies allow it to call audit-service, and no Service selects it. */
+/** Network policies allow this label to call audit-service, and no Service selects it. */
 const DRAIN_LABEL = "drain-spool";
 
 /**
- * The Job that sends the orphaned spool in the volume claim of a removed gateway replica. It has the image, certificate,
- * configuration and user of the replicas, but runs another program.
- *
- * @param statefulSet the gateway's, as read from the cluster.
- * @param replica the pod's name, such as `gateway-3`.
+ * Sends the orphaned spool of a removed replica.
+ * @param statefulSet as read from the cluster. @param replica the pod, such as `gateway-3`.
  * @throws {DrainRefused} if the replica is running or scheduled to run: it sends its spool itself.
  */
 export function drainJob(statefulSet: Manifest, replica: string): Manifest {
@@ -54,7 +51,7 @@ export function drainJob(statefulSet: Manifest, replica: string): Manifest {
             "securityContext",
           ]),
           ...picked(pod, ["imagePullSecrets", "nodeSelector", "tolerations", "priorityClassName"]),
-          restartPolicy: "Never", // keeps the logs of a failed pod
+          restartPolicy: "Never", // Keeps the logs of a failed pod.
           containers: [
             {
               ...picked(container, ["image", "imagePullPolicy", "envFrom", "env", "securityContext"]),
@@ -77,7 +74,6 @@ export function drainJob(statefulSet: Manifest, replica: string): Manifest {
   };
 }
 
-/** A copy of an object with only these fields. */
 function picked(from: Record<string, unknown>, fields: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(fields.filter((field) => field in from).map((field) => [field, from[field]]));
 }

@@ -1,10 +1,10 @@
 import type { Manifest } from "./render.ts";
 
-/** Something that makes pods. */
+/** A resource that creates pods. */
 export interface Workload {
   kind: string;
   name: string;
-  /** Of its pods. */
+  /** Labels of its pods. */
   labels: Record<string, string>;
   manifest: Manifest;
   // biome-ignore lint/suspicious/noExplicitAny: Kubernetes' shape
@@ -23,12 +23,11 @@ export interface Container {
 
 const WORKLOAD_KINDS = ["Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "Pod"];
 
-/** All manifests of a kind. */
 export function ofKind(manifests: readonly Manifest[], kind: string): Manifest[] {
   return manifests.filter((manifest) => manifest.kind === kind);
 }
 
-/** The one manifest of that kind and name. */
+/** @throws unless it exists. */
 export function named(manifests: readonly Manifest[], kind: string, name: string): Manifest {
   const found = manifests.find((manifest) => manifest.kind === kind && manifest.metadata.name === name);
   if (found === undefined) throw new Error(`no ${kind} ${name}`);
@@ -50,7 +49,7 @@ export function workloadsOf(manifests: readonly Manifest[]): Workload[] {
     });
 }
 
-/** Every container of a pod, those that run before it included. */
+/** Includes init containers. */
 export function containersOf({ pod }: Pick<Workload, "pod">): Container[] {
   return [...(pod.initContainers ?? []), ...pod.containers];
 }
@@ -60,7 +59,7 @@ interface Selector {
   matchExpressions?: { key: string; operator: string; values?: string[] }[];
 }
 
-/** Whether a label selector selects these labels. Empty selects all. */
+/** An empty selector selects all. */
 export function selects(selector: Selector, labels: Readonly<Record<string, string>>): boolean {
   const { matchLabels = {}, matchExpressions = [] } = selector;
   return (
@@ -72,7 +71,6 @@ export function selects(selector: Selector, labels: Readonly<Record<string, stri
   );
 }
 
-/** What a container gets into its environment. */
 export function environmentOf(manifests: readonly Manifest[], container: Container): Record<string, string> {
   const fromMaps = (container.envFrom ?? []).map(
     (source: { configMapRef: { name: string } }) =>
@@ -85,13 +83,12 @@ export function environmentOf(manifests: readonly Manifest[], container: Contain
   return Object.assign({}, ...fromMaps, Object.fromEntries(own));
 }
 
-/** A file that a container sees, and where it comes from. */
 export interface MountedFile {
   path: string;
   from: { kind: "Secret" | "ConfigMap"; name: string; key: string };
 }
 
-/** Every file that a volume brings into a container. Keys must be listed: what is not listed is not counted on. */
+/** Files of mounted volumes. Only explicitly listed keys are included. */
 export function mountedFiles({ pod }: Pick<Workload, "pod">, container: Container): MountedFile[] {
   return (container.volumeMounts ?? []).flatMap(({ name, mountPath }) => {
     // biome-ignore lint/suspicious/noExplicitAny: Kubernetes' shape

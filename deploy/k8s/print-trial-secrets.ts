@@ -1,6 +1,6 @@
 import { trialSecrets } from "./trial-secrets.ts";
 
-// For `kubectl create -f -`, which refuses what is there already: asked twice, nothing changes. They are in no file.
+// Input for `kubectl create -f -`, which refuses existing objects. The secrets are never written to a file.
 const items = (await trialSecrets(new Date())).map(({ name, values }) => ({
   apiVersion: "v1",
   kind: "Secret",

@@ -2,7 +2,6 @@ import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 
-/** A Kubernetes object, as far as this code looks at it. */
 export interface Manifest {
   apiVersion: string;
   kind: string;
@@ -11,13 +10,11 @@ export interface Manifest {
   [field: string]: any;
 }
 
-/** The overlays, by their folders. */
 export const OVERLAYS = ["production", "development"] as const;
 export type Overlay = (typeof OVERLAYS)[number];
 
 const RENDER_TIMEOUT_MS = 20_000;
 
-/** True where `kubectl` can be run. */
 export function hasKubectl(): boolean {
   try {
     execFileSync("kubectl", ["version", "--client"], { stdio: "ignore", timeout: RENDER_TIMEOUT_MS });
@@ -27,12 +24,11 @@ export function hasKubectl(): boolean {
   }
 }
 
-/** What `kubectl apply -k` would send for an overlay. Needs no cluster. */
+/** Equals the input of `kubectl apply -k`. Needs no cluster. */
 export function renderOverlay(overlay: Overlay): Manifest[] {
   return renderFolder(join(import.meta.dirname, "overlays", overlay));
 }
 
-/** What a folder with a `kustomization.yaml` makes. */
 export function renderFolder(folder: string): Manifest[] {
   const text = execFileSync("kubectl", ["kustomize", folder], {
     encoding: "utf8",

@@ -2,7 +2,6 @@ import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { createAuthority, issueCertificate, type Pair } from "../certificate-pair.ts";
 import { randomPassword } from "../local/private-file.ts";
 
-/** A Kubernetes Secret with its values as text. */
 export interface TrialSecret {
   name: string;
   values: Readonly<Record<string, string>>;
@@ -18,7 +17,7 @@ const TLS_IDENTITIES = [
   "auditor/trial",
 ] as const;
 
-/** Every Secret of the development overlay: random passwords and keys, and certificates (30 days) of a new authority. */
+/** Random passwords and keys, and certificates (30 days) of a new authority. */
 export async function trialSecrets(now: Date): Promise<TrialSecret[]> {
   const authority = await createAuthority(now);
   const pairs = await Promise.all(
@@ -61,7 +60,7 @@ function databaseSecret(name: string, authority: Pair): TrialSecret {
   return { name, values: { password: randomPassword(), "ca.crt": authority.certificate } };
 }
 
-/** 32 random bytes as base64. */
+/** 32 random bytes in base64. */
 function newKey(): string {
   return randomBytes(32).toString("base64");
 }

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { toGrafana } from "./dashboard.ts";
 import { DASHBOARDS } from "./dashboards.ts";
 
-// Writes the JSON files beside this one from their description in dashboards.ts.
+// Writes the JSON files from dashboards.ts.
 for (const [name, dashboard] of Object.entries(DASHBOARDS)) {
   const file = resolve(import.meta.dirname, "dashboards", `${name}.json`);
   writeFileSync(file, `${JSON.stringify(toGrafana(dashboard), undefined, 2)}\n`);

@@ -1,4 +1,4 @@
-/** A row of panels of equal width. */
+/** Panels have equal width. */
 export interface Row {
   title: string;
   panels: readonly Panel[];
@@ -6,13 +6,12 @@ export interface Row {
 
 export interface Panel {
   title: string;
-  /** Of Grafana: `s`, `reqps`, `percentunit`, `bytes`, `short`. */
+  /** A unit of Grafana: `s`, `reqps`, `percentunit`, `bytes`, `short`. */
   unit: string;
-  /** One number instead of a curve. */
+  /** A single number instead of a curve. */
   isStat?: true;
-  /** Expressions with their legends, in Grafana's `{{label}}` form. */
+  /** Legends use Grafana's `{{label}}` form. */
   queries: readonly (readonly [expr: string, legend: string])[];
-  /** What to look for. */
   description?: string;
 }
 
@@ -26,7 +25,7 @@ const WIDTH = 24;
 const HEIGHT = 8;
 const DATASOURCE = { type: "prometheus", uid: "$datasource" };
 
-/** The dashboard as Grafana (schema 39: Grafana 10 and newer) imports it. */
+/** Uses schema 39 of Grafana 10 and newer. */
 export function toGrafana({ uid, title, rows }: Dashboard): object {
   let id = 0;
   const panels = rows.flatMap((row, index) => {
