@@ -1,11 +1,10 @@
 import { z } from "zod";
 import { parseYamlFile } from "../service-kit/yaml-file.ts";
 
-/** Paths of ours, and of later versions. */
+/** Paths of the gateway, and of later versions. */
 const OWN_PATHS = /^\/(?:auth|admin|oauth|docs|openapi|healthz|readyz|metrics|v\d+)(?:\/|$)/;
 const DEFAULT_TIMEOUT_MS = 10_000;
 const DEFAULT_BODY_LIMIT_BYTES = 16 * 1024 * 1024;
-/** A call as a whole, unless the route says otherwise or is for streams. */
 const DEFAULT_TOTAL_TIMEOUT_MS = 120_000;
 const DEFAULT_MIN_BODY_BYTES_PER_S = 10_240;
 const DEFAULT_MAX_OPEN_PER_CALLER = 32;
@@ -17,10 +16,10 @@ const MAX_UPSTREAMS = 64;
 const MAX_TIMEOUT_MS = 3_600_000;
 const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 
-/** What the gateway sets itself, or what ends at each hop: a client's never passes, whatever a route says. */
+/** These headers never pass from a client. The gateway sets them, or they end at each hop. */
 const GATEWAY_HEADERS =
   /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|traceparent|tracestate|baggage|x-request-id|x-(?:user|session|forwarded|actor)(?:-.*)?)$/;
-/** Lower case after this; without `_`, which many servers read as `-`. */
+/** In lower case. `_` is excluded, because many servers treat it as `-`. */
 const requestHeader = z
   .string()
   .max(100)
@@ -29,12 +28,12 @@ const requestHeader = z
   .refine((name) => !GATEWAY_HEADERS.test(name), "is set by the gateway, or ends at each hop");
 
 const roles = z.array(z.enum(["USER", "ADMIN", "AUDITOR"])).min(1, "must let a role in");
-/** What a call does: `payments.create`. The audit log names every call that may change something. */
+/** Audit action, for example `payments.create`. Required for mutating methods. */
 const action = z
   .string()
   .max(100)
   .regex(/^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/, "must be like payments.create");
-/** Who may call: some roles, whoever is logged in, or anybody; the last two in so many words. */
+/** Exactly one of the two is required. */
 const access = { roles: roles.optional(), auth: z.enum(["public", "authenticated"]).optional() };
 
 type Access = z.infer<z.ZodObject<typeof access>>;
@@ -52,10 +51,8 @@ const changing = z
   .transform(toPolicy)
   .optional();
 
-/** What is asked of one method of a route. */
 export interface MethodPolicy {
   auth: "public" | "authenticated" | { roles: readonly z.infer<typeof roles>[number][] };
-  /** The name in the audit log; every method that changes something has one. */
   action?: string;
 }
 
@@ -63,19 +60,18 @@ function toPolicy({ roles, auth, action }: Access & { action?: string | undefine
   return { auth: roles === undefined ? (auth ?? { roles: [] }) : { roles }, ...(action && { action }) };
 }
 
-/** So many calls at once, and so many more over each period as it passes. */
+/** A burst of `calls`, refilled over `perSeconds`. */
 export interface RateLimit {
   calls: number;
   perSeconds: number;
 }
 
-/** Every call of a route is counted in each that concerns it. */
 export interface RouteRateLimits {
-  /** Of one user; of nobody where no token is asked for. */
+  /** Not applied to anonymous calls. */
   perUser: RateLimit;
-  /** Of one client network (an IPv4 address or an IPv6 /64; a /56 has 4 times, a /48 16 times as much), whoever calls. */
+  /** Limit per IPv4 address or IPv6 /64, 4 times for a /56 and 16 times for a /48. */
   perAddress: RateLimit;
-  /** Of everybody; undefined for none. On public methods: of networks without a recent success. */
+  /** On public methods it counts only networks without a recent success. */
   total: RateLimit | undefined;
 }
 
@@ -112,7 +108,7 @@ const webOrigin = z
 
 const upstreamRoute = z
   .strictObject({
-    /** Path prefix: it matches itself and everything below it. */
+    /** The prefix matches itself and all paths below it. */
     prefix: z
       .string()
       .max(200)
@@ -123,35 +119,32 @@ const upstreamRoute = z
       .refine((prefix) => !OWN_PATHS.test(prefix), "is a path of the gateway itself"),
     upstream: upstreamUrl.optional(),
     upstreams: z.array(upstreamUrl).min(1, "must name an upstream").max(MAX_UPSTREAMS).optional(),
-    /** Whether the upstream sees the path without the prefix. */
     stripPrefix: z.boolean().default(false),
-    /** Longest silence of the upstream, before its answer and within it, where nothing else is said. */
+    /** Default for the more specific time-outs. */
     timeoutMs: timeoutMs.default(DEFAULT_TIMEOUT_MS),
     connectTimeoutMs: timeoutMs.optional(),
     headersTimeoutMs: timeoutMs.optional(),
     idleTimeoutMs: timeoutMs.optional(),
     totalTimeoutMs: timeoutMs.optional(),
-    /** Whether its calls may last: events, long downloads and uploads. */
+    /** Has no default total time-out. */
     streaming: z.boolean().default(false),
-    /** A request's body must come, and its answer be taken, at this rate on average. 0 for any. */
+    /** Minimum average rate of request and response. 0 disables it. */
     minBodyBytesPerS: z.int().min(0).max(MAX_BYTES_PER_S).default(DEFAULT_MIN_BODY_BYTES_PER_S),
-    /** Calls that a user, or a network on public methods, may have open at a gateway. */
+    /** Limit per user, or per network on public methods, at one gateway. */
     maxOpenPerCaller: z.int().min(1).max(MAX_OPEN).default(DEFAULT_MAX_OPEN_PER_CALLER),
     maxWebSocketsPerCaller: z.int().min(1).max(MAX_OPEN).default(DEFAULT_MAX_WEBSOCKETS_PER_CALLER),
-    /** A longer request body is refused, or cut off where its length was not announced. */
     bodyLimitBytes: z.int().min(0).default(DEFAULT_BODY_LIMIT_BYTES),
     allowedOrigins: z
       .array(webOrigin)
       .max(100)
       .refine((origins) => origins.length === 1 || !origins.includes("*"), "* must stand alone")
       .default([]),
-    /** Headers of clients that reach the upstream beside ordinary ones. */
     allowRequestHeaders: z.array(requestHeader).max(100).default([]),
-    /** Whether paths are refused that an upstream might decode twice, or into delimiters. */
+    /** Refuses paths that an upstream might decode twice, or into delimiters. */
     strictPaths: z.boolean().default(true),
     websocket: z.boolean().default(false),
     rateLimit: rateLimits,
-    /** A method that is not here is answered 405. HEAD goes with GET. */
+    /** Other methods are answered with 405. GET includes HEAD. */
     methods: z
       .strictObject({ GET: reading, POST: changing, PUT: changing, PATCH: changing, DELETE: changing })
       .refine((methods) => Object.keys(methods).length > 0, "must have a method"),
@@ -162,7 +155,7 @@ const upstreamRoute = z
     }
   })
   .check(
-    // Also beside other problems: all are reported at once.
+    // Runs despite other problems, so that all are reported at once.
     z.refine(hasOneUpstreamKey, {
       path: ["upstream"],
       error: ({ input }) =>
@@ -172,34 +165,23 @@ const upstreamRoute = z
   )
   .transform(toRoute);
 
-/** Where calls below a prefix go, and who may make them. */
 export interface UpstreamRoute {
   prefix: string;
-  /** Origins, at least one. */
   upstreams: readonly string[];
   stripPrefix: boolean;
   connectTimeoutMs: number;
-  /** Longest wait for the beginning of an answer. */
   headersTimeoutMs: number;
-  /** Longest pause within a body, of either side. */
   idleTimeoutMs: number;
-  /** Longest call as a whole; undefined if a call may last. */
   totalTimeoutMs: number | undefined;
   streaming: boolean;
-  /** Least average rate of a request's body, and of an answer as its client takes it. */
   minBodyBytesPerS: number;
-  /** Open calls of one user, or of one network on public methods, at one gateway. */
   maxOpenPerCaller: number;
-  /** Open WebSockets, likewise. */
   maxWebSocketsPerCaller: number;
   bodyLimitBytes: number;
-  /** Origins of web pages whose scripts may call; `*` alone for all. */
+  /** `*` alone allows all origins. */
   allowedOrigins: readonly string[];
-  /** Headers of clients that pass beside ordinary ones, in lower case. */
   allowRequestHeaders: readonly string[];
-  /** Whether paths are refused that an upstream might decode twice, or into delimiters. */
   strictPaths: boolean;
-  /** Whether a GET may become a WebSocket. */
   websocket: boolean;
   rateLimit: RouteRateLimits;
   methods: Readonly<Partial<Record<"GET" | "POST" | "PUT" | "PATCH" | "DELETE", MethodPolicy>>>;
@@ -231,7 +213,7 @@ function toRoute({ upstream, upstreams, timeoutMs, methods, ...route }: WrittenR
   };
 }
 
-/** Never less than a call that is as slow as its other time-outs allow. */
+/** At least as long as the other time-outs allow. */
 function defaultTotalMs(
   { headersTimeoutMs, idleTimeoutMs }: Pick<WrittenRoute, "headersTimeoutMs" | "idleTimeoutMs">,
   timeoutMs: number,
@@ -250,12 +232,7 @@ const routesFile = z.strictObject({
   }),
 });
 
-/**
- * Reads a routes file.
- *
- * @param text YAML 1.2.
- * @throws {ConfigError} naming every problem with its line and key.
- */
+/** Parses YAML 1.2. @throws {ConfigError} naming every problem with its line and key. */
 export function parseRoutesFile(text: string): UpstreamRoute[] {
   return parseYamlFile(text, routesFile, "the routes file").routes;
 }
@@ -266,7 +243,7 @@ function isOrigin(text: string): boolean {
   return pathname === "/" && search + hash + username + password === "";
 }
 
-/** As in the header `Origin` (RFC 6454 §6.2): scheme, host and port, and nothing else. */
+/** The form of the header `Origin` (RFC 6454 §6.2). */
 export function isWebOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }
@@ -276,7 +253,6 @@ function hasOneUpstreamKey(route: unknown): boolean {
 }
 
 function hasKey(value: unknown, key: string): boolean {
-  // What is no object at all is a problem of its own.
   if (typeof value !== "object" || value === null) return key === "upstream";
   return (value as Record<string, unknown>)[key] !== undefined;
 }
