@@ -79,19 +79,38 @@ test("a reuse is told to the audit log and to the user, once each, by whichever 
   });
 });
 
-test("a receiver that is away is told later, and does not hold up the other", async () => {
+test.each(["record", "notify"] as const)(
+  "a receiver that is away (%s) is told later, and does not hold up the other",
+  async (name) => {
+    await reuse();
+    const { recorded, notified, deps } = receivers();
+    const [told, other] = name === "record" ? [recorded, notified] : [notified, recorded];
+    const away = async () => {
+      throw new Error("away");
+    };
+    await deliver({ ...deps, [name]: away });
+    expect([told.length, other.length]).toEqual([0, 1]);
+    await deliver(deps);
+    expect(told).toHaveLength(0); // still leased
+    await becomeDue();
+    await deliver(deps);
+    expect([told.length, other.length]).toEqual([1, 1]);
+  },
+);
+
+test("what another process has noted of an event stays when a late one notes less", async () => {
   await reuse();
   const { recorded, notified, deps } = receivers();
-  const away = async () => {
-    throw new Error("away");
+  const late = async (event: SecurityEvent) => {
+    await becomeDue(); // its lease ends while it tells
+    await deliver(deps);
+    recorded.push(event);
   };
-  await deliver({ ...deps, notify: away });
-  expect([recorded.length, notified.length]).toEqual([1, 0]);
-  await deliver(deps);
-  expect(notified).toHaveLength(0); // still leased
+  const away = () => Promise.reject(new Error("away"));
+  await deliver({ ...deps, record: late, notify: away });
   await becomeDue();
   await deliver(deps);
-  expect([recorded.length, notified.length]).toEqual([1, 1]);
+  expect([recorded.length, notified.length]).toEqual([2, 1]);
 });
 
 test("a refresh that fails leaves no event, and a good one neither", async () => {
