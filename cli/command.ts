@@ -13,7 +13,7 @@ export interface CommandOption {
 
 /** Validated input. */
 export interface CommandInput {
-  /** In the order of the command's `positionals`. */
+  /** Arguments in the order of the command's `positionals`. */
   positionals: readonly string[];
   flags: ReadonlySet<string>;
   values: ReadonlyMap<string, string>;
@@ -22,9 +22,9 @@ export interface CommandInput {
 }
 
 export interface CommandOutput {
-  /** Without the final line break. */
+  /** Text without the final line break. */
   text: string;
-  /** For `--json`. Members are only added. */
+  /** The result for `--json`. Members are only added. */
   json: object;
   /** Defaults to 0. */
   exitCode?: ExitCode;
@@ -38,7 +38,7 @@ export interface Terminal {
 }
 
 export interface Command {
-  /** For example `keys list`. */
+  /** A name such as `keys list`. */
   name: string;
   summary: string;
   details?: string;

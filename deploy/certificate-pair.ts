@@ -2,7 +2,6 @@ import "reflect-metadata"; // Required by the x509 library.
 import { createPrivateKey, KeyObject, webcrypto, X509Certificate } from "node:crypto";
 import * as x509 from "@peculiar/x509";
 
-/** In days. */
 export const CERTIFICATE_LIFE_DAYS = { authority: 3650, leaf: 30 };
 
 const DAY_MS = 86_400_000;

@@ -19,7 +19,7 @@ const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 /** These headers never pass from a client. The gateway sets them, or they end at each hop. */
 const GATEWAY_HEADERS =
   /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|traceparent|tracestate|baggage|x-request-id|x-(?:user|session|forwarded|actor)(?:-.*)?)$/;
-/** In lower case. `_` is excluded, because many servers treat it as `-`. */
+/** Names are converted to lower case. `_` is excluded, because many servers treat it as `-`. */
 const requestHeader = z
   .string()
   .max(100)
@@ -67,7 +67,7 @@ export interface RateLimit {
 }
 
 export interface RouteRateLimits {
-  /** Not applied to anonymous calls. */
+  /** Anonymous calls are not counted. */
   perUser: RateLimit;
   /** Limit per IPv4 address or IPv6 /64, 4 times for a /56 and 16 times for a /48. */
   perAddress: RateLimit;
@@ -213,7 +213,7 @@ function toRoute({ upstream, upstreams, timeoutMs, methods, ...route }: WrittenR
   };
 }
 
-/** At least as long as the other time-outs allow. */
+/** The default is at least as long as the other time-outs allow. */
 function defaultTotalMs(
   { headersTimeoutMs, idleTimeoutMs }: Pick<WrittenRoute, "headersTimeoutMs" | "idleTimeoutMs">,
   timeoutMs: number,

@@ -22,7 +22,7 @@ export class Lifecycle {
   readonly #started: Stoppable[] = [];
   readonly #checks = new Map<string, () => Promise<void> | void>();
   #state: "starting" | "ready" | "draining" = "starting";
-  /** By `performance.now()`. Undefined before the stop begins. */
+  /** Milliseconds of `performance.now()`. Undefined before the stop begins. */
   #endOfStopMs: number | undefined;
 
   constructor(options: LifecycleOptions) {

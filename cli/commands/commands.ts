@@ -25,7 +25,7 @@ import { usersList } from "./users-list.ts";
 import { usersResetMfa } from "./users-reset-mfa.ts";
 import { usersShow } from "./users-show.ts";
 
-/** In the order of the help. */
+/** The help lists the commands in this order. */
 export const COMMANDS: readonly Command[] = [
   keysList,
   keysRotate,

@@ -4,7 +4,7 @@ const MAX_CHARACTERS = 512;
 const MAX_BYTES = 4 * MAX_CHARACTERS;
 const BEYOND_ASCII = /[\x80-\xff]/;
 
-/** At most 512 characters. Empty if absent. */
+/** Returns at most 512 characters, and an empty text if the header is absent. */
 export function userAgent(request: FastifyRequest): string {
   const header = (request.headers["user-agent"] ?? "").slice(0, MAX_BYTES);
   const text = BEYOND_ASCII.test(header) ? decoded(Buffer.from(header, "latin1")) : header;
