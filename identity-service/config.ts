@@ -44,13 +44,10 @@ export const configSchema = z
     PUBLIC_ORIGIN: originSchema,
     /** Derives link tokens. 32 random bytes, base64. */
     LINK_KEY_FILE: encryptionKeyFileSchema,
-    /**
-     * If false, registration and login do not reveal whether an address has an account. Needs
-     * LOGIN_REQUIRES_VERIFIED_EMAIL.
-     */
+    /** False hides whether an address has an account. Needs LOGIN_REQUIRES_VERIFIED_EMAIL. */
     REGISTRATION_DISCLOSES: booleanSchema.default(true),
     LOGIN_REQUIRES_VERIFIED_EMAIL: booleanSchema.default(false),
-    /** The first administrator, created at startup if none exists. Needs the password file. */
+    /** Created at startup if there is no administrator. Needs the password file. */
     BOOTSTRAP_ADMIN_EMAIL: z
       .string()
       .transform((typed) => canonicalEmail(typed))
@@ -61,7 +58,6 @@ export const configSchema = z
     MFA_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,
     /** The earlier key, during rotation. Secrets are re-encrypted in the background. */
     MFA_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
-    /** Issuer name in authenticator apps. */
     MFA_ISSUER: z
       .string()
       .regex(
@@ -72,16 +68,13 @@ export const configSchema = z
     MFA_CHALLENGE_TTL_S: integerSchema(60, 900).default(300),
     /** Argon2id `m`, in KiB. Cheaper stored hashes are renewed at login. */
     ARGON2_MEMORY_KIB: integerSchema(19_456, ARGON2_CEILING.memoryKib).default(19_456),
-    /** Argon2id `t`. */
     ARGON2_ITERATIONS: integerSchema(2, ARGON2_CEILING.iterations).default(2),
-    /** Argon2id `p`. */
     ARGON2_PARALLELISM: integerSchema(1, ARGON2_CEILING.parallelism).default(1),
     /** Read by libuv; checked here against HASH_CONCURRENCY. */
     UV_THREADPOOL_SIZE: integerSchema(SPARE_THREADS + 1, 1_024).default(4),
-    /** Default: one per core, but two threads of UV_THREADPOOL_SIZE stay free. */
+    /** Default: one per core, with two threads of UV_THREADPOOL_SIZE left free. */
     HASH_CONCURRENCY: integerSchema(1, 1_024 - SPARE_THREADS).optional(),
     HASH_QUEUE_MAX: integerSchema(0, 1_024).default(32),
-    /** Maximum wait before `busy`. */
     HASH_QUEUE_WAIT_MS: integerSchema(0, 1_000).default(1_000),
     /** Code points. */
     PASSWORD_MIN_LENGTH: integerSchema(8, 64).default(8),
@@ -89,7 +82,7 @@ export const configSchema = z
     PASSWORD_PEPPER_FILE: encryptionKeyFileSchema.optional(),
     /** The earlier pepper, during rotation. Hashes are renewed at login. */
     PASSWORD_PEPPER_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
-    /** Range API of known breaches. Receives five characters of the SHA-1. Optional. */
+    /** Range API of known breaches. Receives five characters of the SHA-1. */
     BREACH_LOOKUP_URL: z
       .url({ protocol: /^https?$/ })
       .refine(isPrivateOnTheWay, {
@@ -97,19 +90,17 @@ export const configSchema = z
         when: ({ value }) => typeof value === "string" && URL.canParse(value),
       })
       .optional(),
-    /** Age at which unverified, unused accounts are deleted. Zero disables the deletion. */
+    /** Unverified, unused accounts of this age are deleted. Zero disables the deletion. */
     UNUSED_ACCOUNT_DAYS: integerSchema(0, 3_650).default(90),
     /** Signs device tokens. 32 random bytes, base64, the same in every replica. */
     DEVICE_KEY_FILE: encryptionKeyFileSchema,
     /** Divides the limits while replicas cannot count together. */
     THROTTLE_REPLICAS: integerSchema(1, 1_000).default(1),
-    /** Failed logins per network (IPv4 address, IPv6 /64) in 15 minutes. */
+    /** Failed logins in 15 minutes. A network is an IPv4 address or an IPv6 /64. */
     THROTTLE_NETWORK_BUDGET: integerSchema(1, 1_000_000).default(100),
-    /** Failed logins in total in 15 minutes. */
     THROTTLE_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(50_000),
-    /** Calls of one kind (registration, requested mail, reset) per network in 15 minutes. */
+    /** Calls of one kind (registration, requested mail, reset) in 15 minutes. */
     THROTTLE_CALL_NETWORK_BUDGET: integerSchema(1, 1_000_000).default(CALLS_OF_NETWORK),
-    /** Calls of one kind in total in 15 minutes. */
     THROTTLE_CALL_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(CALLS),
   })
   .superRefine((config, context) => {

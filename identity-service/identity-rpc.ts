@@ -20,6 +20,7 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   ...OAUTH_CALLERS,
 };
 
+/** Any method may throw `busy`, `too_many_requests` or `service_unavailable`; use cases document only other errors. */
 export function createIdentityRpc(
   deps: RegisterDeps & NotifyDeps & AccountDeps & LoginRpcDeps & MfaRpcDeps & OAuthRpcDeps,
 ): Implementation<IdentityServiceServer> {

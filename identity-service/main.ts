@@ -55,19 +55,14 @@ import { shareOf, throttleLimits } from "./throttle/throttle.ts";
 import { createUserAdminRpc, USER_ADMIN_CALLERS } from "./user-admin-rpc.ts";
 import { readUsersTable } from "./users/user-store.ts";
 
-/** Queue limit of requested mails. */
 const MAX_AFTER_ANSWER = 200;
-/** Queue limit of notices about guessed passwords. */
 const MAX_GUESS_NOTICES = 50;
 /** Longer than a reconnect of the stream, shorter than the lease of an event. */
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
 const COST_SAMPLING_INTERVAL_MS = 10 * 60_000;
 const LINK_CLEANING_INTERVAL_MS = 10 * 60_000;
-/**
- * Repeated for secrets written by replicas with the old key order. A shorter interval would make both re-encrypt in
- * turn.
- */
+/** For secrets of replicas with the old key order. A shorter interval would make both re-encrypt in turn. */
 const REENCRYPTION_INTERVAL_MS = 15 * 60_000;
 const DISCOVERY_INTERVAL_MS = 10 * 60_000;
 

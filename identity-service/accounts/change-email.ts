@@ -21,9 +21,9 @@ export interface ChangeEmailDeps extends ReauthenticateDeps, MakeLinkDeps, MailB
 }
 
 /**
- * Mails a confirmation link to the new address; the address changes when the link is used. To prevent account
- * enumeration, only the owner of a taken address learns that it is taken, and the lookup runs after the answer.
- * @throws {DomainError} `validation_failed`, `invalid_credentials`, `busy`, `service_unavailable`.
+ * Mails a confirmation link. To prevent account enumeration, the address is looked up after the answer, and only the
+ * owner of a taken address is informed.
+ * @throws {DomainError} `validation_failed`, `invalid_credentials`.
  */
 export async function changeEmail(
   deps: ChangeEmailDeps,

@@ -11,11 +11,7 @@ import type { EndedSessions, ResetPasswordDeps } from "./reset-password.ts";
 
 export type ChangePasswordDeps = ResetPasswordDeps & ReauthenticateDeps;
 
-/**
- * Replaces the password and ends all sessions except the caller's (`sessionId`) before it resolves.
- * @throws {DomainError} `invalid_credentials`, `validation_failed`, the password policy's codes, `busy`,
- * `service_unavailable`.
- */
+/** Ends all sessions but the caller's. @throws {DomainError} `invalid_credentials`, `password_unchanged`, or as `checkPassword`. */
 export async function changePassword(
   deps: ChangePasswordDeps,
   request: {

@@ -23,10 +23,10 @@ export interface ConfirmEmailChangeDeps
 }
 
 /**
- * Changes the address to the confirmed one. The link alone is not enough: an attacker could otherwise give an account
- * to the owner of a mailbox. A verified old address gets an undo link and stays reserved for 7 days.
+ * The link alone is not enough: an attacker could give an account to the owner of a mailbox. A verified old address
+ * gets an undo link and is reserved for 7 days.
  * @throws {DomainError} `verification_token_invalid`, also if the address is taken by now; `reauthentication_required`;
- * `invalid_credentials`; `too_many_requests`; `busy`; `service_unavailable`.
+ * `invalid_credentials`.
  */
 export async function confirmEmailChange(
   deps: ConfirmEmailChangeDeps,

@@ -21,11 +21,7 @@ const RELEASED_FOR_MS = 3_600_000;
 export type DeleteAccountDeps = Omit<ReauthenticateDeps, "throttle"> &
   EndSessionsDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "forget"> };
 
-/**
- * Erases the account, its links and unsent mails, and ends all sessions before it resolves. The audit log keeps the
- * user id, client addresses and user agents.
- * @throws {DomainError} `invalid_credentials`, `last_admin`, `busy`, `service_unavailable`.
- */
+/** The audit log keeps id and client data. @throws {DomainError} `invalid_credentials`, `last_admin`. */
 export async function deleteAccount(
   deps: DeleteAccountDeps,
   request: Reauthentication,
@@ -39,7 +35,7 @@ export async function deleteAccount(
       if (admins.length === 1 && admins[0] === userId) throw new DomainError("last_admin");
     }
     const account = await lockAccount(tx, userId);
-    // If the role changed in between, the administrator check above does not cover this account.
+    // The check above does not cover a role that has changed in between.
     if (!isStill(checked, account) || account.isAdmin !== checked.isAdmin) {
       throw new DomainError("invalid_credentials");
     }

@@ -14,11 +14,7 @@ export interface DeleteUnusedAccountsDeps extends EndSessionsDeps {
   unusedAccountDays: number;
 }
 
-/**
- * Deletes old accounts without verification, login or identity, so that the owners of their addresses can register.
- * Safe to run concurrently in several replicas.
- * @throws {DomainError} `service_unavailable`. The session-end worker finishes the last batch.
- */
+/** Deletes unused accounts, so that the owners of their addresses can register. Replicas may run it concurrently. */
 export async function deleteUnusedAccounts(deps: DeleteUnusedAccountsDeps): Promise<void> {
   if (deps.unusedAccountDays === 0) return;
   const madeBefore = new Date(deps.now().getTime() - deps.unusedAccountDays * DAY_MS);
@@ -26,12 +22,12 @@ export async function deleteUnusedAccounts(deps: DeleteUnusedAccountsDeps): Prom
   let ends: SessionEnd[];
   do {
     ends = await transaction(deps.sql, eraseBatch);
-    // Sessions end per batch so that a large number of accounts does not delay the session ends of other users.
+    // Ended per batch, so that many accounts do not delay the session ends of other users.
     for (const end of ends) await endSessions(deps, end, newCallContext());
   } while (ends.length === MAX_BATCH);
 }
 
-/** Returns session ends because a login may have begun after the account was selected. */
+/** A login may have begun after the account was selected, hence the session ends. */
 async function erase(
   tx: TransactionSql,
   deps: DeleteUnusedAccountsDeps,

@@ -9,9 +9,9 @@ export interface DisownAccountDeps extends UseLinkDeps, EndSessionsDeps {
 }
 
 /**
- * Removes all credentials and sessions of an account that was registered with the address of another person. Refused
- * for proven credentials: a link alone must not remove a second factor.
- * @throws {DomainError} `verification_token_invalid`, `service_unavailable`.
+ * Removes all access to an account that was registered with another person's address. Refused for proven credentials,
+ * because a link alone must not remove a second factor.
+ * @throws {DomainError} `verification_token_invalid`.
  */
 export async function disownAccount(
   deps: DisownAccountDeps,

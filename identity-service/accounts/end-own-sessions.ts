@@ -3,10 +3,7 @@ import { transaction } from "../../service-kit/postgres.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
-/**
- * Ends all sessions of a user except `exceptSessionId`, and cancels logins in progress.
- * @throws {DomainError} `service_unavailable`. Once committed, the sessions end when token-service is back.
- */
+/** Also cancels logins in progress. */
 export async function endOwnSessions(
   deps: EndSessionsDeps,
   { userId, exceptSessionId }: { userId: string; exceptSessionId: string },

@@ -19,10 +19,7 @@ export interface GuessNoticeDeps extends MakeLinkDeps {
 const MAX_REMEMBERED_ADDRESSES = 10_000;
 const TEMPLATE = "account-guessed-at";
 
-/**
- * Returns a function that mails the owner of a locked account at most once per UTC day, with a reset link. The function
- * does not wait and never throws. It treats unknown addresses alike; a full queue drops the notice.
- */
+/** Mails the owner of a locked account once per UTC day. Does not wait, never throws. A full queue drops the mail. */
 export function createGuessNotices(deps: GuessNoticeDeps): (email: string) => void {
   const done = new LRUCache<string, true>({ max: MAX_REMEMBERED_ADDRESSES });
   return (email) => {

@@ -3,12 +3,10 @@ import type { OpenLink } from "../mail/link-store.ts";
 import { isStill, type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
 import { findAccountById, type LockedAccount } from "../users/account-store.ts";
 
-/** A mailed link, and optional proof of the account's credentials. */
 export interface ProvenLink {
   token: string;
-  /** User id of the caller's session. Empty without a session. */
+  /** Empty without a session. */
   sessionUserId: string;
-  /** Empty if not given. */
   password: string;
   clientIp: string;
 }
@@ -16,10 +14,7 @@ export interface ProvenLink {
 /** The account at the time of the proof. Undefined without proof. */
 export type ShownCredentials = LockedAccount | undefined;
 
-/**
- * Checks the session or password sent with a link. Password attempts are throttled like a reauthentication.
- * @throws {DomainError} `invalid_credentials`, `too_many_requests`, `busy`, `service_unavailable`.
- */
+/** Attempts are throttled like a reauthentication. @throws {DomainError} `invalid_credentials`. */
 export async function showCredentials(
   deps: ReauthenticateDeps,
   { userId }: OpenLink,
@@ -31,7 +26,7 @@ export async function showCredentials(
   return sessionUserId === "" ? undefined : findAccountById(deps.sql, userId);
 }
 
-/** @throws {DomainError} `invalid_credentials` if the credentials have changed since they were checked. */
+/** @throws {DomainError} `invalid_credentials` if the credentials have changed since. */
 export function assertStillShown(shown: LockedAccount, account: LockedAccount): void {
   if (!isStill(shown, account)) throw new DomainError("invalid_credentials");
 }

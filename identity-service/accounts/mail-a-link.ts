@@ -21,29 +21,23 @@ interface AskedMail {
   email: string;
   /** Without an address, only the global limit applies. */
   clientIp?: string;
-  /** The device token of an earlier login of any account: it identifies the caller, not the address. */
+  /** Identifies the caller, not the address; any account's device token. */
   deviceToken?: string;
 }
 
-/**
- * Mails a password reset link if the address has an active account.
- * @throws {DomainError} `too_many_requests`, `busy`.
- */
+/** Mails a password reset link if the address has an active account. */
 export function forgotPassword(deps: MailALinkDeps, asked: AskedMail): Promise<void> {
   const kind = { call: "forgot_password", purpose: "reset_password", template: "reset-password" } as const;
   return mailALink(deps, kind, asked, () => true);
 }
 
-/** Mails a new verification link if the credentials are unproven. @throws {DomainError} `too_many_requests`, `busy`. */
+/** Mails a new verification link if the credentials are unproven. */
 export function resendVerification(deps: MailALinkDeps, asked: AskedMail): Promise<void> {
   const kind = { call: "resend_verification", purpose: "verify_email", template: "verify-email" } as const;
   return mailALink(deps, kind, asked, ({ credentialsProvenAt }) => credentialsProvenAt === null);
 }
 
-/**
- * Mails a link after the answer, which is the same for every address. Limits per account and address apply silently.
- * @throws {DomainError} `too_many_requests` for the network or the global limit; `busy`.
- */
+/** Looks the account up after the answer, which is the same for every address. Mail limits apply silently. */
 async function mailALink(
   deps: MailALinkDeps,
   kind:
@@ -69,9 +63,7 @@ async function mailALink(
   deps.afterAnswer.run(kind.template, work, isKnown);
 }
 
-/**
- * Returns whether the caller is known. Known callers are also recognised while the queue for unknown callers is full.
- */
+/** Whether the caller is known. Known callers are recognised even while the queue of the others is full. */
 async function spend(deps: MailALinkDeps, call: TokenCall): Promise<boolean> {
   if (await spendOrRefuse(deps, call)) return true;
   return deps.afterAnswer.isFull && (await spendAsKnown(deps, call))?.kind === "admitted";

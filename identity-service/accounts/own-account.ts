@@ -8,20 +8,19 @@ import { getUser } from "../users/get-user.ts";
 import { personalName } from "../users/personal-name.ts";
 import type { User } from "../users/user.ts";
 
-/** An account as its owner sees it. */
 export interface OwnAccount extends User {
-  /** Recovery codes that were not used yet; undefined without a second factor. */
+  /** Undefined without a second factor. */
   recoveryCodesLeft: number | undefined;
 }
 
-/** @throws {DomainError} `not_found`, also for an id that is not a UUID; `service_unavailable`. */
+/** @throws {DomainError} `not_found`, also for an id that is not a UUID. */
 export async function getOwnAccount(deps: { sql: Sql }, userId: string): Promise<OwnAccount> {
   const user = await getUser(deps, userId);
   const recoveryCodesLeft = user.mfaEnabled ? await countRecoveryCodes(deps.sql, userId) : undefined;
   return { ...user, recoveryCodesLeft };
 }
 
-/** Changes only the given names. @throws {DomainError} `validation_failed`, `not_found`, `service_unavailable`. */
+/** Changes only the given names. @throws {DomainError} `validation_failed`, `not_found`. */
 export async function updateProfile(
   deps: TellAuditDeps & { sql: Sql },
   change: { userId: string; firstName?: string | undefined; lastName?: string | undefined },

@@ -18,9 +18,7 @@ import { personalName } from "../users/personal-name.ts";
 import type { User } from "../users/user.ts";
 import { findAccount, insertUser, lockAddresses } from "../users/user-store.ts";
 
-/**
- * Minimum duration of the write, in milliseconds. It hides that a new account takes about 1 ms longer than a notice.
- */
+/** Minimum duration of the write. It hides that a new account takes about 1 ms longer than a notice. */
 const LEAST_WRITING_MS = 50;
 
 export interface RegisterDeps extends MakeLinkDeps, MailBudgetDeps, SpendCallDeps {
@@ -41,11 +39,9 @@ export interface Registration {
 }
 
 /**
- * Creates an unverified account with the role USER and mails a verification link. Unless `registrationDiscloses`, a
- * taken address costs the same time and gets the same answer, and its owner gets a mail at most once an hour. The
- * address of an account deleted before verification counts as taken for an hour.
- * @throws {DomainError} `validation_failed` with all invalid fields, the password policy's codes,
- * `email_already_registered`, `too_many_requests`, `busy`, `service_unavailable`.
+ * Unless `registrationDiscloses`, a taken address costs the same time and gets the same answer; its owner gets at most
+ * one mail an hour. The address of an account deleted before verification counts as taken for an hour.
+ * @throws {DomainError} `validation_failed`, `email_already_registered`, or as `checkPassword`.
  */
 export async function register(
   deps: RegisterDeps,

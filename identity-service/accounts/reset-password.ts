@@ -36,12 +36,10 @@ export interface EndedSessions {
 }
 
 /**
- * Sets a new password by a mailed link and ends all sessions before it resolves. For unproven credentials, everything
- * set up so far is removed. Otherwise the second factor stays, because access to the mailbox must not remove it, and
- * identities linked in the last 30 days are removed unless `keepRecentLogins`. A rejected password leaves the link
- * usable.
- * @throws {DomainError} `reset_token_invalid`, the password policy's codes, `validation_failed`, `too_many_requests`,
- * `busy`; `service_unavailable`, also after the commit: the sessions then end when token-service is back.
+ * For unproven credentials, everything set up so far is removed. Otherwise the second factor stays, because access to
+ * the mailbox must not remove it, and recently linked identities are removed unless `keepRecentLogins`. A rejected
+ * password leaves the link usable.
+ * @throws {DomainError} `reset_token_invalid`, `password_unchanged`, or as `checkPassword`.
  */
 export async function resetPassword(
   deps: ResetPasswordDeps,
@@ -90,9 +88,7 @@ async function claimByReset(
   return end;
 }
 
-/**
- * A valid link marks the caller as known, so that a distributed flood of invalid links cannot block password resets.
- */
+/** A valid link marks a known caller, so that a flood of invalid links cannot block resets. */
 async function linkOf(
   deps: ResetPasswordDeps,
   { token, clientIp }: { token: string; clientIp?: string },

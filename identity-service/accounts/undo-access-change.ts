@@ -19,10 +19,9 @@ import type { UndoEmailChangeDeps } from "./undo-email-change.ts";
 const REASON = "access_change_undone";
 
 /**
- * Reverts a new second factor or identity by the link in the notice mail. As the attacker knew the password, it removes
- * the password and recent credentials, mails a reset link and ends all sessions. Undo links of address changes stay
- * valid.
- * @throws {DomainError} `verification_token_invalid`, `service_unavailable`.
+ * Reverts a new second factor or identity. As the attacker knew the password, this removes the password and recent
+ * credentials and mails a reset link. Undo links of address changes stay valid.
+ * @throws {DomainError} `verification_token_invalid`.
  */
 export async function undoAccessChange(
   deps: UndoEmailChangeDeps,

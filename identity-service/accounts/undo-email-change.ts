@@ -22,10 +22,9 @@ export interface UndoEmailChangeDeps extends UseLinkDeps, EndSessionsDeps, MakeL
 }
 
 /**
- * Restores the former address by the link mailed to it. Ends all sessions, removes the password, mails a reset link and
- * invalidates other links except older undo links. If the credentials were proven with that address, a second factor
- * and identities set up well before the change stay.
- * @throws {DomainError} `verification_token_invalid`, `service_unavailable`.
+ * Restores the former address, removes the password and mails a reset link. A second factor and identities stay if they
+ * are older and the credentials were proven with that address.
+ * @throws {DomainError} `verification_token_invalid`.
  */
 export async function undoEmailChange(
   deps: UndoEmailChangeDeps,

@@ -12,10 +12,8 @@ export type VerifyEmailDeps = Omit<UseLinkDeps & ReauthenticateDeps, "throttle">
   TellAuditDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "clear"> };
 
 /**
- * Verifies the address by a mailed link. Credentials count as proven only with the session or password as well: anyone
- * can register any address, so the link alone does not identify the holder of the password.
- * @throws {DomainError} `verification_token_invalid`; `invalid_credentials`, which leaves the link usable;
- * `too_many_requests`; `busy`; `service_unavailable`.
+ * Credentials count as proven only with the session or password as well, because anyone can register any address.
+ * @throws {DomainError} `verification_token_invalid`; `invalid_credentials`, which leaves the link usable.
  */
 export async function verifyEmail(
   deps: VerifyEmailDeps,

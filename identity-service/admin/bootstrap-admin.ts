@@ -19,15 +19,11 @@ export interface BootstrapDeps {
 }
 
 export interface FirstAdmin {
-  /** Canonical form. */
   email: string;
   password: Secret<string>;
 }
 
-/**
- * Creates the first administrator if none exists. Safe to run concurrently. An unacceptable password or a taken address
- * is only logged; the service starts anyway, and an existing account is never promoted.
- */
+/** Safe to run concurrently. Never promotes an existing account. An unacceptable password is only logged. */
 export async function bootstrapAdmin(deps: BootstrapDeps, admin: FirstAdmin): Promise<void> {
   const { sql, logger } = deps;
   if (await hasAdmin(sql)) return;

@@ -10,10 +10,7 @@ import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
 
 export type DeleteUserDeps = EndSessionsDeps & { throttle: Pick<Throttle, "forget"> };
 
-/**
- * Erases a user and returns the ids of the ended sessions.
- * @throws {DomainError} `not_found`, `last_admin`; `service_unavailable`, also after the commit.
- */
+/** Returns the ids of the ended sessions. @throws {DomainError} `not_found`, `last_admin`. */
 export async function deleteUser(
   deps: DeleteUserDeps,
   userId: string,

@@ -10,7 +10,6 @@ const MAX_QUERY_CHARACTERS = 254;
 const MIN_QUERY_CHARACTERS = 3;
 
 export interface ListUsersRequest extends Omit<UserFilter, "before"> {
-  /** `nextCursor` of the previous page. */
   cursor?: string | undefined;
 }
 
@@ -20,10 +19,7 @@ export interface UserPage {
   nextCursor: string | undefined;
 }
 
-/**
- * Newest first. New registrations do not shift later pages.
- * @throws {DomainError} `validation_failed`, `service_unavailable`.
- */
+/** Newest first. New registrations do not shift later pages. @throws {DomainError} `validation_failed`. */
 export async function listUsers(deps: { sql: Sql }, request: ListUsersRequest): Promise<UserPage> {
   const { cursor, limit, ...filter } = request;
   const problems = problemsOf(request);
@@ -33,7 +29,7 @@ export async function listUsers(deps: { sql: Sql }, request: ListUsersRequest): 
   return { users: page, nextCursor: users.length > limit ? page.at(-1)?.user.id : undefined };
 }
 
-/** @throws {DomainError} `not_found`, also for an id that is no UUID; `service_unavailable`. */
+/** @throws {DomainError} `not_found`, also for an id that is no UUID. */
 export async function getManagedUser(deps: { sql: Sql }, userId: string): Promise<ManagedUser> {
   const found = isUuid(userId) ? await findManagedUser(deps.sql, userId) : undefined;
   if (found === undefined) throw new DomainError("not_found");

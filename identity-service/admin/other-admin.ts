@@ -2,10 +2,7 @@ import { DomainError } from "../../service-kit/errors.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { isAdmin, lockActiveAdmins } from "../users/account-store.ts";
 
-/**
- * Locks all active administrators if the user is one, and returns their ids. Call before locking the account. Other
- * users lock nothing, so that their changes do not wait for each other.
- */
+/** Call before locking the account. Locks nothing if the user is no administrator, to avoid needless waits. */
 export async function lockAdminsFor(
   tx: TransactionSql,
   userId: string,
@@ -13,10 +10,7 @@ export async function lockAdminsFor(
   return (await isAdmin(tx, userId)) ? lockActiveAdmins(tx) : undefined;
 }
 
-/**
- * Expects the result of `lockAdminsFor`.
- * @throws {DomainError} `last_admin`; `service_unavailable` if the role changed in between.
- */
+/** @throws {DomainError} `last_admin`; `service_unavailable` if the role changed since `lockAdminsFor`. */
 export function assertOtherAdmin(admins: readonly string[] | undefined, userId: string): void {
   if (admins === undefined) {
     throw new DomainError("service_unavailable", "The role was changed at the same time; try again");

@@ -11,10 +11,7 @@ export interface ResetUserMfaDeps extends EndSessionsDeps {
   wakeMailWorker: () => void;
 }
 
-/**
- * Removes a user's second factor, if any, with a mail. Returns the ids of the ended sessions.
- * @throws {DomainError} `not_found`; `service_unavailable`, also after the commit.
- */
+/** Returns the ids of the ended sessions. @throws {DomainError} `not_found`. */
 export async function resetUserMfa(
   deps: ResetUserMfaDeps,
   userId: string,

@@ -24,9 +24,8 @@ export interface UserAccess {
 }
 
 /**
- * Changes role, status and password requirement together. The commit precedes the session end, so that a crash leaves
- * no access behind. Activating an account also resets its login throttling.
- * @throws {DomainError} `not_found`, `last_admin`; `service_unavailable`, also after the commit.
+ * The commit precedes the session end, so that a crash leaves no access.
+ * @throws {DomainError} `not_found`, `last_admin`.
  */
 export async function setUserAccess(
   deps: SetUserAccessDeps,

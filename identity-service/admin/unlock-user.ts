@@ -11,10 +11,7 @@ export interface UnlockUserDeps extends TellAuditDeps {
   throttle: Pick<Throttle, "clear">;
 }
 
-/**
- * Resets the login throttling of an account; the status stays.
- * @throws {DomainError} `not_found`, `service_unavailable`.
- */
+/** Resets the login throttling of an account; the status stays. @throws {DomainError} `not_found`. */
 export async function unlockUser(deps: UnlockUserDeps, userId: string, context: CallContext): Promise<void> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const account = await transaction(deps.sql, async (tx) => {

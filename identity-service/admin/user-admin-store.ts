@@ -7,7 +7,7 @@ export interface UserFilter {
   query?: string | undefined;
   role?: Role | undefined;
   status?: UserStatus | undefined;
-  /** UUID. Selects only older accounts. */
+  /** Selects only older accounts. */
   before?: string | undefined;
   limit: number;
 }
@@ -49,7 +49,6 @@ export async function selectUsers(sql: Sql, filter: UserFilter): Promise<Managed
   return rows.map(toManagedUser);
 }
 
-/** The id must be a UUID. */
 export async function findManagedUser(
   sql: Sql | TransactionSql,
   id: string,

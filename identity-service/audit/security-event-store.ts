@@ -29,7 +29,6 @@ export type SecurityEventType =
   | "former_address_erased";
 
 export interface SecurityEvent {
-  /** UUIDv7. */
   id: string;
   type: SecurityEventType;
   userId: string;
@@ -92,7 +91,6 @@ export async function selectWaitingEvents(sql: Sql): Promise<{ count: number; ol
   return { count: row?.count ?? 0, oldest: row?.oldest ?? undefined };
 }
 
-/** Deletes at most `limit` rows and returns their number. */
 export async function deleteRecordedEvents(sql: Sql, moment: Date, limit: number): Promise<number> {
   const result = await sql`
     delete from security_events where id in (

@@ -24,10 +24,7 @@ export interface AccountEvent {
   erasedEmail?: string;
 }
 
-/**
- * Records an event within the transaction of its cause. Contains ids only, so that an erasure leaves no personal data
- * in the audit log.
- */
+/** Call in the transaction of the cause. Contains ids only, so that an erasure leaves no personal data there. */
 export async function tellAudit(
   tx: TransactionSql,
   deps: TellAuditDeps,

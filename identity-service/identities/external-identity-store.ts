@@ -2,7 +2,7 @@ import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
 export interface LinkedIdentity {
   provider: string;
-  /** As reported at the time of linking. May be null. */
+  /** As reported at the time of linking. */
   email: string | null;
   linkedAt: Date;
   userId: string;
@@ -19,7 +19,7 @@ export async function findIdentityUser(
   return row?.userId;
 }
 
-/** Returns false, without a change, if it is already linked or the user has another identity of this provider. */
+/** Returns false if it is linked already or the user has another identity of this provider. */
 export async function insertIdentity(
   tx: TransactionSql,
   identity: LinkedIdentity & { issuer: string; subject: string },
@@ -63,7 +63,7 @@ export async function deleteIdentitiesSince(
   return rows.map(({ provider }) => provider).sort();
 }
 
-/** Requires the account lock. Returns the provider names. A null `kept` deletes all. */
+/** Requires the account lock. Returns the provider names. */
 export async function deleteOtherIdentities(
   tx: TransactionSql,
   userId: string,

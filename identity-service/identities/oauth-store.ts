@@ -7,9 +7,7 @@ export interface OAuthFlow {
   returnTo: string;
   /** Null: the flow ends with tokens instead of a code. */
   codeChallenge: string | null;
-  /** Null for a login. */
   linkUserId: string | null;
-  /** Read when the flow began. */
   linkSessionEpoch: number | null;
   /** The flow ends with this session. Null for a login or from an earlier version. */
   linkSessionId: string | null;
@@ -35,7 +33,7 @@ export async function insertFlow(sql: Sql, flow: OAuthFlow): Promise<void> {
   `;
 }
 
-/** Consumes a flow once. The browser must match, because knowledge of a state must not suffice to end a flow. */
+/** Consumes a flow. The browser must match, because knowledge of a state must not suffice to end a flow. */
 export async function takeFlow(
   sql: Sql,
   wanted: Pick<OAuthFlow, "stateHash" | "browserHash" | "provider"> & { now: Date },
@@ -59,7 +57,6 @@ export async function insertCode(sql: Sql, code: OAuthCode): Promise<void> {
   `;
 }
 
-/** Consumes a code once. */
 export async function takeCode(
   sql: Sql,
   { codeHash, now }: { codeHash: Buffer; now: Date },
@@ -78,7 +75,6 @@ export async function deleteFlowsOfUser(tx: TransactionSql, userId: string): Pro
   await tx`delete from oauth_codes where user_id = ${userId}`;
 }
 
-/** Returns the number of rows, at most twice `limit`. */
 export async function deleteExpired(sql: Sql, now: Date, limit: number): Promise<number> {
   const flows = await sql`
     delete from oauth_flows where state_hash in (

@@ -10,7 +10,6 @@ export interface BeginMfaChallengeDeps {
   mfaChallengeTtlS: number;
 }
 
-/** A login that still needs a second factor. */
 export interface MfaChallenge {
   kind: "mfaChallenge";
   /** For `completeMfaLogin` only. Never logged. */
@@ -24,10 +23,7 @@ const MAX_DELETED = 100;
 const MAX_IP_CHARACTERS = 45;
 const MAX_USER_AGENT_CHARACTERS = 512;
 
-/**
- * The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end.
- * @throws {DomainError} `service_unavailable`.
- */
+/** The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end. */
 export async function beginMfaChallenge(
   deps: BeginMfaChallengeDeps,
   login: {

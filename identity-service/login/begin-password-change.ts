@@ -2,7 +2,6 @@ import type { BeginMfaChallengeDeps } from "./begin-mfa-challenge.ts";
 import { newMfaToken } from "./mfa-token.ts";
 import { deleteEndedPasswordChanges, insertPasswordChange } from "./password-change-store.ts";
 
-/** A login that still needs a new password. */
 export interface PasswordChangeChallenge {
   kind: "passwordChange";
   /** For `changePasswordAtLogin` only. Never logged. */

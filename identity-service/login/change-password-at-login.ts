@@ -37,10 +37,8 @@ const MAX_TRIES = 5;
 const REFUSAL = "password_change_token_invalid";
 
 /**
- * Sets the required new password and completes the login. Five attempts are allowed; a password that violates the
- * policy does not count. Only one concurrent request succeeds.
- * @throws {DomainError} `password_change_token_invalid`, `password_unchanged`, the policy's codes, `validation_failed`,
- * `busy`; `service_unavailable`, also after the password has changed.
+ * Allows five attempts; a password that violates the policy does not count.
+ * @throws {DomainError} `password_change_token_invalid`, `password_unchanged`, or as `checkPassword`.
  */
 export function changePasswordAtLogin(
   deps: ChangePasswordAtLoginDeps,

@@ -12,31 +12,29 @@ export interface CompleteLoginDeps extends BeginMfaChallengeDeps, RememberDevice
   tokenService: TokenService;
 }
 
-/** The session or the missing step. The names match LoginResult in the proto. */
+/** The names match LoginResult in the proto. */
 export type LoginResult = CompletedLogin | MfaChallenge | PasswordChangeChallenge;
 
 export interface CompletedLogin {
   kind: "completed";
   tokens: SessionTokens;
   user: User;
-  /** For the next login on this device. Empty if the account was deleted meanwhile. */
+  /** Empty if the account was deleted meanwhile. */
   deviceToken: string;
 }
 
 export interface ProvenUser {
   user: User;
-  /** Read with the credentials. */
   sessionEpoch: number;
   mustChangePassword: boolean;
   /** RFC 8176, first factor first: `pwd`, or the unregistered `fed` for an identity provider. */
   amr: readonly string[];
-  /** Time of the first factor. */
   authTime: Date;
 }
 
 /**
- * Requests the second factor or a required new password, else begins the session and remembers the device.
- * @throws {DomainError} `ifEnded` if the sessions were ended meanwhile; `service_unavailable`.
+ * Begins the session, or requests a missing step.
+ * @throws {DomainError} `ifEnded` if the sessions were ended meanwhile.
  */
 export async function completeLogin(
   deps: CompleteLoginDeps,
@@ -62,7 +60,7 @@ export async function completeLogin(
   return { kind: "completed", tokens, user, deviceToken };
 }
 
-/** Begins a session, or returns undefined if the user's sessions were ended since `epoch`. */
+/** Undefined if the user's sessions were ended since `epoch`. */
 async function beginSession(
   deps: Pick<CompleteLoginDeps, "sql" | "tokenService">,
   session: NewSession,

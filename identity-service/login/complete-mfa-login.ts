@@ -36,15 +36,12 @@ export interface CompleteMfaLoginDeps extends MfaDeps, CompleteLoginDeps {
 
 export interface MfaAttempt extends TypedCode {
   tempToken: string;
-  /** From an earlier login on this device. Optional. */
   deviceToken: string;
 }
 
 /**
- * Completes a login with a second factor. The code and challenge are consumed even if no session can be issued
- * afterwards.
- * @throws {DomainError} `mfa_token_invalid`, `mfa_code_invalid`, `validation_failed`, `too_many_requests`,
- * `service_unavailable`.
+ * Consumes code and challenge even if no session can be issued afterwards.
+ * @throws {DomainError} `mfa_token_invalid`, `mfa_code_invalid`, `validation_failed`.
  */
 export function completeMfaLogin(
   deps: CompleteMfaLoginDeps,

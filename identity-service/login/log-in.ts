@@ -33,12 +33,10 @@ export interface LoginAttempt {
   password: string;
   clientIp: string;
   userAgent: string;
-  /** From an earlier login on this device. Optional. */
   deviceToken: string;
 }
 
 export interface FailedLogin extends Refusal {
-  /** Undefined if the account does not exist. */
   userId: string | undefined;
   clientIp: string;
   userAgent: string;
@@ -47,7 +45,6 @@ export interface FailedLogin extends Refusal {
 interface Refusal {
   /** For the audit log only. */
   reason: "unknown_account" | "account_disabled" | "wrong_password" | "email_not_verified" | "locked";
-  /** For the client. */
   code: "invalid_credentials" | "email_not_verified";
 }
 
@@ -59,11 +56,9 @@ interface Caller {
 }
 
 /**
- * Logs in with address and password. Every attempt is counted first and costs one hash verification. Unknown, disabled
- * and locked accounts fail like a wrong password, even with the right one, so that the answer does not reveal the state
- * of the account.
- * @throws {DomainError} `invalid_credentials`; `email_not_verified` only with the right password and open registration;
- * `too_many_requests`; `busy`; `service_unavailable`.
+ * Every attempt is counted first and costs one hash verification. Unknown, disabled and locked accounts fail like a
+ * wrong password, even with the right one, so that the answer does not reveal their state.
+ * @throws {DomainError} `invalid_credentials`; `email_not_verified` only with the right password and if `registrationDiscloses`.
  */
 export function logIn(deps: LogInDeps, attempt: LoginAttempt, context: CallContext): Promise<LoginResult> {
   return deps.countLogin("password", attemptLogin(deps, attempt, context));

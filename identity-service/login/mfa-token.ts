@@ -11,7 +11,7 @@ export function newMfaToken(randomBytes: (count: number) => Buffer): {
   return { tempToken, tokenHash: sha256(tempToken) };
 }
 
-/** Returns undefined for an invalid format. */
+/** Undefined for an invalid format. */
 export function mfaTokenHash(token: string): Buffer | undefined {
   return /^[\w-]{43}$/.test(token) ? sha256(token) : undefined;
 }

@@ -6,8 +6,8 @@ import type { LogInDeps } from "./log-in.ts";
 const TIMEOUT_MS = 30_000;
 
 /**
- * Sends failed logins to audit-service from a bounded memory buffer. A table row each would let attackers write to the
- * database. A crash loses only the reason, as the gateway records the call itself.
+ * Buffers in bounded memory, because a table row each would let attackers write to the database. A crash loses only the
+ * reasons, as the gateway records the calls itself.
  */
 export function createNoteFailedLogin(
   recorder: Pick<AuditEventRecorder, "recordEvent">,

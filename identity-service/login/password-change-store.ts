@@ -4,9 +4,7 @@ export interface NewPasswordChange {
   /** SHA-256 of the tempToken. */
   tokenHash: Buffer;
   userId: string;
-  /** Read with the credentials. */
   sessionEpoch: number;
-  /** RFC 8176 methods, for the session. */
   amr: readonly string[];
   createdAt: Date;
   expiresAt: Date;
@@ -15,7 +13,6 @@ export interface NewPasswordChange {
 export interface OpenPasswordChange {
   userId: string;
   email: string;
-  /** PHC string. Null if the account has no password. */
   passwordHash: string | null;
   amr: readonly string[];
   createdAt: Date;
@@ -32,7 +29,7 @@ export async function insertPasswordChange(
   `;
 }
 
-/** Undefined for an expired, exhausted or revoked challenge. Read only: `consumePasswordChange` decides finally. */
+/** Undefined if expired, exhausted or revoked. Read only: `consumePasswordChange` decides finally. */
 export async function findOpenPasswordChange(
   sql: Sql,
   which: { tokenHash: Buffer; now: Date; maxTries: number },
@@ -49,7 +46,7 @@ export async function findOpenPasswordChange(
   return row;
 }
 
-/** Returns false, without a change, if the challenge has ended or has had `maxTries`. */
+/** Returns false if the challenge has ended or has had `maxTries`. */
 export async function countPasswordChangeTry(
   sql: Sql,
   which: { tokenHash: Buffer; now: Date; maxTries: number },
@@ -62,7 +59,7 @@ export async function countPasswordChangeTry(
   return result.count === 1;
 }
 
-/** Requires the account lock. Returns false, without a change, if the challenge has ended. */
+/** Requires the account lock. Returns false if the challenge has ended. */
 export async function consumePasswordChange(
   tx: TransactionSql,
   which: { tokenHash: Buffer; now: Date },
@@ -81,7 +78,6 @@ export async function deletePasswordChangesOfUser(tx: TransactionSql, userId: st
   await tx`delete from password_change_challenges where user_id = ${userId}`;
 }
 
-/** Deletes at most `limit` rows. */
 export async function deleteEndedPasswordChanges(
   sql: Sql | TransactionSql,
   endedBefore: Date,

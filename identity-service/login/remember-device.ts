@@ -22,9 +22,7 @@ export interface RememberDeviceDeps extends KnownNetworkDeps {
 export interface LoginOrigin {
   clientIp: string;
   userAgent: string;
-  /** From an earlier login on this device. Optional. */
   deviceToken: string;
-  /** The device of the token, if already looked up. */
   device?: KnownDevice | undefined;
 }
 
@@ -33,9 +31,9 @@ export interface UserLogin extends LoginOrigin {
 }
 
 /**
- * Remembers the device and network until the next password change, and returns a device token (empty for a deleted
- * account). A login on a new device, except the first ever, is mailed to the user once per browser and network.
- * @throws {DomainError} `service_unavailable`. A login without its notice must fail.
+ * Returns a device token, empty for a deleted account. A login on a new device, except the first ever, is mailed once
+ * per browser and network.
+ * @throws {DomainError} `service_unavailable`: a login without its notice must fail.
  */
 export async function rememberDevice(deps: RememberDeviceDeps, login: UserLogin): Promise<string> {
   const { user, clientIp } = login;

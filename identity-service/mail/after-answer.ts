@@ -3,10 +3,7 @@ import type { Logger } from "../../service-kit/logger.ts";
 
 /** Runs work after the answer is sent, so that its duration reveals nothing to the caller. */
 export interface AfterAnswer {
-  /**
-   * A failure of the work is only logged. Work of known callers has its own queue with priority.
-   * @throws {DomainError} `busy` if the queue is full.
-   */
+  /** Work of known callers has its own queue with priority. @throws {DomainError} `busy` if the queue is full. */
   run(name: string, work: () => Promise<void>, isKnown?: boolean): void;
   /** Whether the queue of unknown callers is full. */
   readonly isFull: boolean;
@@ -14,7 +11,7 @@ export interface AfterAnswer {
 }
 
 export interface AfterAnswerOptions {
-  /** Maximum size of each of the two queues, including running work. */
+  /** Per queue, including running work. */
   maxPending: number;
   logger: Logger;
 }
@@ -23,7 +20,6 @@ const CONCURRENCY = 2;
 
 interface Queue {
   waiting: (() => Promise<void>)[];
-  /** Waiting and running. */
   pending: number;
 }
 

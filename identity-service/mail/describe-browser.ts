@@ -18,10 +18,7 @@ const SYSTEMS: readonly (readonly [RegExp, string])[] = [
   [/\bLinux\b/, "Linux"],
 ];
 
-/**
- * Browser and system, such as "Firefox on Windows", or "unknown". The raw header must not appear in a mail, because an
- * attacker can choose it.
- */
+/** Such as "Firefox on Windows". The raw header must not appear in a mail, because an attacker can choose it. */
 export function describeBrowser(userAgent: string): string {
   const nameIn = (table: typeof BROWSERS) => table.find(([pattern]) => pattern.test(userAgent))?.[1];
   const known = [nameIn(BROWSERS), nameIn(SYSTEMS)].filter((name) => name !== undefined);

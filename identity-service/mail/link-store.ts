@@ -4,11 +4,10 @@ import type { LinkPurpose } from "./links.ts";
 export interface OpenLink {
   id: string;
   userId: string;
-  /** Null for links that do not change the address. */
   newEmail: string | null;
   /** For undo links: whether the former address had proven the credentials. */
   areCredentialsProven: boolean;
-  /** The session that requested the link. Null without a session or from an earlier version. */
+  /** Null without a session or from an earlier version. */
   sessionId: string | null;
   createdAt: Date;
 }
@@ -50,7 +49,7 @@ export async function findOpenLink(
   return row;
 }
 
-/** Call in the transaction of the effect. Returns false, without a change, if the link has ended. */
+/** Call in the transaction of the effect. Returns false if the link has ended. */
 export async function consumeLink(tx: TransactionSql, id: string, now: Date): Promise<boolean> {
   const result = await tx`
     update links set consumed_at = ${now}
@@ -59,7 +58,7 @@ export async function consumeLink(tx: TransactionSql, id: string, now: Date): Pr
   return result.count === 1;
 }
 
-/** Invalidates open links; `from` restricts this to links created since then. */
+/** Invalidates open links, from this creation time on if given. */
 export async function killLinks(
   tx: TransactionSql,
   which: { userId: string; purposes: readonly LinkPurpose[]; now: Date; from?: Date },
@@ -71,7 +70,7 @@ export async function killLinks(
   `;
 }
 
-/** Returns the creation time of the earliest open undo link to this address. */
+/** Creation time of the earliest open undo link to this address. */
 export async function findOwnUndo(
   tx: TransactionSql,
   which: { userId: string; email: string; now: Date },
@@ -109,7 +108,6 @@ export async function countOpenLinks(
   return row?.count ?? 0;
 }
 
-/** Deletes at most `limit` rows and returns their number. */
 export async function deleteEndedLinks(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
     delete from links where id in (

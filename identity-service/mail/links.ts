@@ -18,7 +18,6 @@ export const LINK_LIFETIME_MS: Record<LinkPurpose, number> = {
   undo_access_change: 7 * 24 * 3_600_000,
 };
 
-/** Pages of the gateway. */
 const PAGES: Record<LinkPurpose, string> = {
   verify_email: "/auth/verify-email",
   reset_password: "/auth/reset-password",
@@ -31,10 +30,7 @@ const PAGES: Record<LinkPurpose, string> = {
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 const STORED_LINK = /^([a-z_]{1,32}):([0-9a-f-]{36})$/;
 
-/**
- * Derives tokens from link ids by HMAC-SHA256. The key is outside the database, so neither the stored SHA-256 nor the
- * id in the outbox suffices to open a link.
- */
+/** Tokens are HMACs of link ids. Without the key, neither the stored SHA-256 nor the id in the outbox opens a link. */
 export interface LinkTokens {
   /** 256 bits in base64url. Never logged. */
   tokenOf(linkId: string): string;

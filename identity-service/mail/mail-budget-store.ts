@@ -1,12 +1,10 @@
 import { createHash } from "node:crypto";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
-/** Either a mail that strangers can cause or a reset link. */
 export type MailKind = "stranger" | "reset";
 
 export interface MailCount {
   kind: MailKind;
-  /** Canonical form. */
   recipient: string;
 }
 
@@ -14,9 +12,7 @@ function digestOf(email: string): Buffer {
   return createHash("sha256").update(email).digest();
 }
 
-/**
- * Serialises the counting per recipient. Must be the last lock of a transaction, against deadlocks with account locks.
- */
+/** Must be the last lock of a transaction, against deadlocks with account locks. */
 export async function lockRecipient(tx: TransactionSql, recipient: string): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended(${recipient}, 2))`;
 }
@@ -33,7 +29,7 @@ export async function isNoticeCounted(
   return rows.length > 0;
 }
 
-/** Times of the mails since then, oldest first. */
+/** Oldest first. */
 export async function listCountedMails(
   tx: TransactionSql,
   { kind, recipient }: MailCount,
@@ -58,7 +54,7 @@ export async function insertCountedMail(
   `;
 }
 
-/** Blocks an address for registration. Expects the canonical form. */
+/** Blocks an address for registration. */
 export async function releaseAddress(tx: TransactionSql, email: string, until: Date): Promise<void> {
   await tx`
     insert into released_addresses (email_digest, until) values (${digestOf(email)}, ${until})
@@ -66,7 +62,7 @@ export async function releaseAddress(tx: TransactionSql, email: string, until: D
   `;
 }
 
-/** Requires the address lock. Expects the canonical form. */
+/** Requires the address lock. */
 export async function isReleasedLately(tx: TransactionSql, email: string, now: Date): Promise<boolean> {
   const rows = await tx`
     select from released_addresses where email_digest = ${digestOf(email)} and until > ${now}
@@ -74,7 +70,6 @@ export async function isReleasedLately(tx: TransactionSql, email: string, now: D
   return rows.length > 0;
 }
 
-/** Deletes at most `limit` rows per table and returns their number. */
 export async function deleteOldCounts(
   sql: Sql,
   which: { countedBefore: Date; now: Date; limit: number },

@@ -10,7 +10,6 @@ import {
 } from "./mail-budget-store.ts";
 import { insertMail } from "./mail-outbox-store.ts";
 
-/** Limits per recipient for mails that strangers can cause. */
 export interface MailLimits {
   /** Excludes reset links. */
   strangersPerHour: number;
@@ -30,10 +29,7 @@ const DAY_MS = 24 * HOUR_MS;
 /** Allows further reset links while one is open, in case a mail was lost. */
 const MORE_RESETS = { perHour: 3, perDay: 10 };
 
-/**
- * Call before creating the link, so that a mail beyond the limit does not invalidate an earlier link. Locks the
- * recipient.
- */
+/** Call before creating the link, so that a refused mail does not invalidate an earlier link. Locks the recipient. */
 export async function hasStrangersBudget(
   tx: TransactionSql,
   { mailLimits, now }: Pick<MailBudgetDeps, "mailLimits" | "now">,
@@ -44,8 +40,8 @@ export async function hasStrangersBudget(
 }
 
 /**
- * Without an open link, a reset is always allowed: at most 49 a day with a lifetime of 30 minutes. Otherwise 3 an hour
- * and 10 a day apply, 59 in total. A plain limit would let an attacker block the owner's resets.
+ * Without an open link, a reset is always allowed: at most 49 a day, as a link lives 30 minutes. Otherwise 10 a day. A
+ * plain limit would let an attacker block the owner's resets.
  */
 export async function hasResetBudget(
   tx: TransactionSql,
@@ -58,10 +54,7 @@ export async function hasResetBudget(
   return lastHour < MORE_RESETS.perHour && lastDay < Math.min(MORE_RESETS.perDay, mailLimits.resetsPerDay);
 }
 
-/**
- * Enqueues a mail within the limits, in the transaction of its cause. Returns false otherwise, which the caller must
- * not reveal.
- */
+/** Call in the transaction of the cause. The caller must not reveal a refusal (false). */
 export async function enqueueStrangersMail(
   tx: TransactionSql,
   deps: MailBudgetDeps,
@@ -71,7 +64,7 @@ export async function enqueueStrangersMail(
   return enqueueCounted(tx, deps, mail, "stranger");
 }
 
-/** Requires a call of `hasResetBudget` before. */
+/** Call `hasResetBudget` before. */
 export function enqueueResetMail(
   tx: TransactionSql,
   deps: MailBudgetDeps,

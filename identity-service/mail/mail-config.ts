@@ -15,14 +15,11 @@ export interface SmtpServer {
   port: number;
   /** Implicit TLS (RFC 8314) instead of STARTTLS. */
   isTlsFromStart: boolean;
-  /** Undefined without authentication. */
   user: string | undefined;
 }
 
 export interface MailAddress {
-  /** May be empty. */
   name: string;
-  /** Canonical form. */
   address: string;
 }
 
@@ -83,21 +80,18 @@ const mailTemplatesSchema = z.string().transform((directory, context) => {
 export const mailConfig = {
   /** `smtp://user@host:port` or `smtps://…`; the user is optional. Without it, mails stay in the outbox. */
   SMTP_URL: smtpUrlSchema.optional(),
-  /** Password of the user in SMTP_URL. */
   SMTP_PASSWORD_FILE: secretFileSchema.optional(),
   /** Refuses smtp:// without STARTTLS. Default: true, except for a loopback host. */
   SMTP_REQUIRE_TLS: booleanSchema.optional(),
-  /** CA of the server, instead of the system CAs. */
   SMTP_CA_FILE: readableFileSchema.optional(),
   /** `Name <address>` or an address. The domain is also used for Message-ID and EHLO. */
   MAIL_FROM: mailAddressSchema.optional(),
   /** Custom templates: `<mail>.subject`, `.txt` and `.html` of every mail. Read at startup. */
   MAIL_TEMPLATES_DIR: z.string().default(BUILT_IN_MAIL_TEMPLATES).pipe(mailTemplatesSchema),
-  /** Hourly limit per recipient of mails that strangers can cause, without reset links. */
+  /** Mails per recipient that strangers can cause, without reset links. */
   MAIL_STRANGERS_HOURLY_MAX: integerSchema(1, 1_000).default(5),
-  /** The daily limit. */
   MAIL_STRANGERS_DAILY_MAX: integerSchema(1, 10_000).default(10),
-  /** Daily limit of reset links per recipient. Below 59, an attacker can exhaust it. */
+  /** Reset links per recipient. Below 59, an attacker can exhaust it. */
   MAIL_RESET_DAILY_MAX: integerSchema(1, 10_000).default(60),
 };
 

@@ -14,19 +14,14 @@ export interface MailSenderOptions {
 }
 
 export interface OutgoingMail extends MailContent {
-  /** UUID. Determines the Message-ID, for deduplication of repeated mails. */
+  /** Determines the Message-ID, for deduplication of repeated mails. */
   id: string;
   recipient: string;
 }
 
 export interface MailSender {
-  /**
-   * Resolves when the server has accepted responsibility (RFC 5321 §4.2.5). After an abort, the mail may still be
-   * delivered.
-   * @throws {MailNotSent}.
-   */
+  /** Resolves on acceptance (RFC 5321 §4.2.5). An aborted mail may still arrive. @throws {MailNotSent} on failure. */
   send(mail: OutgoingMail, signal: AbortSignal): Promise<void>;
-  /** Busy connections close when they finish. */
   close(): void;
 }
 
@@ -48,7 +43,7 @@ export class MailNotSent extends Error {
 const CONNECT_TIMEOUT_MS = 10_000;
 /** Long, because servers may scan before they answer (RFC 5321 §4.5.3.2.6), and an early abort sends the mail twice. */
 const SILENCE_TIMEOUT_MS = 50_000;
-/** Shorter than the server's timeout. */
+/** Long, because servers may scan first (RFC 5321 §4.5.3.2.6), and an early abort sends the mail twice. */
 const IDLE_TIMEOUT_MS = 5_000;
 const MAX_CONNECTIONS = 5;
 const MAX_MAILS_PER_CONNECTION = 100;

@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { escapeHtml } from "../../service-kit/escape-html.ts";
 import { MAILS, type MailContent, type MailName } from "./mail.ts";
 
-/** Replaced as a whole by custom templates. */
 export const BUILT_IN_MAIL_TEMPLATES = join(import.meta.dirname, "mail-templates");
 
 const PARTS = ["subject", "txt", "html"] as const;
@@ -28,7 +27,7 @@ export class MailRenderError extends Error {
   override readonly name = "MailRenderError";
 }
 
-/** Loads three files per mail with `{{name}}` placeholders. Returns all problems found. */
+/** Three files per mail with `{{name}}` placeholders. Returns all problems found. */
 export function loadMailTemplates(directory: string): { templates: MailTemplates; problems: string[] } {
   const texts = new Map<string, Pieces>();
   const problems: string[] = [];

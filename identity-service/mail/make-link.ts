@@ -12,13 +12,11 @@ export interface NewLink {
   userId: string;
   purpose: LinkPurpose;
   newEmail?: string;
-  /** For undo links: whether the former address has proven the credentials. Default: false. */
+  /** For undo links: whether the former address has proven the credentials. */
   areCredentialsProven?: boolean;
-  /** The link expires with this session. */
   sessionId?: string | null;
 }
 
-/** Purposes whose older links stay valid. */
 const OUTLIVING: ReadonlySet<LinkPurpose> = new Set([
   "undo_email_change",
   "undo_access_change",
@@ -29,8 +27,8 @@ const MAX_LINKS_PER_HOUR = 3;
 const HOUR_MS = 3_600_000;
 
 /**
- * Creates a link in its stored form and invalidates older ones of the purpose. Exceptions: undo links, as each reverts
- * another change, and reset links, so that a stranger's request does not invalidate the owner's.
+ * Invalidates older links of the purpose, except undo links, as each reverts another change, and reset links, so that a
+ * stranger's request does not invalidate the owner's.
  */
 export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: NewLink): Promise<string> {
   const { userId, purpose, newEmail = null, areCredentialsProven = false, sessionId = null } = link;

@@ -7,10 +7,7 @@ const DAY_MS = 24 * HOUR_MS;
 const PER_HOUR = 5;
 const PER_DAY = 10;
 
-/**
- * Always true for a verified address. Otherwise the notices count, because a stranger could register the address and
- * cause notices to fill the mailbox.
- */
+/** Notices to unverified addresses are limited, because a stranger's account could fill the mailbox. */
 export async function hasNoticeBudget(
   tx: TransactionSql,
   { id, userId, recipient }: { id: string; userId: string; recipient: string },

@@ -30,10 +30,7 @@ export async function openLink(deps: UseLinkDeps, purpose: LinkPurpose, token: s
   return link;
 }
 
-/**
- * Consumes a link and applies its effect atomically, under the account lock. Only one concurrent use succeeds.
- * @throws {DomainError} as `openLink`. An error of the effect leaves the link usable.
- */
+/** Consumes a link and applies its effect atomically. An error of the effect leaves the link usable. */
 export async function useLink<T>(
   deps: UseLinkDeps,
   purpose: LinkPurpose,

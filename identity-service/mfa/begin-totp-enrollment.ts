@@ -14,7 +14,6 @@ import { type MfaKeys, sealTotpSecret } from "./totp-secret.ts";
 
 export interface BeginTotpEnrollmentDeps extends ReauthenticateDeps {
   mfaKeys: MfaKeys;
-  /** The issuer name in authenticator apps. */
   mfaIssuer: string;
   now: () => Date;
   randomBytes: (count: number) => Buffer;
@@ -30,10 +29,8 @@ export interface TotpEnrollment {
 }
 
 /**
- * Creates an unconfirmed TOTP secret and replaces an earlier one. Requires proven credentials, so that a registration
- * with another person's address cannot lock its owner out.
- * @throws {DomainError} `invalid_credentials`, `email_not_verified`, `mfa_already_enabled`, `busy`,
- * `service_unavailable`.
+ * Requires proven credentials, so that a registration with another person's address cannot lock its owner out.
+ * @throws {DomainError} `invalid_credentials`, `email_not_verified`, `mfa_already_enabled`.
  */
 export async function beginTotpEnrollment(
   deps: BeginTotpEnrollmentDeps,

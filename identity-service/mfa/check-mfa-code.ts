@@ -33,12 +33,10 @@ export interface DeviceShown {
   deviceToken?: string;
 }
 
-/** Whether the code was entered in a session or at a login. */
 export type CodeSource = "session" | DeviceShown;
 
 /**
- * Consumes a second-factor code and returns its kind, or undefined if it is wrong. Wrong codes are counted: the caller
- * must commit, then call `refuseWrongCode`.
+ * Consumes a code; undefined if it is wrong. Wrong codes count: commit, then call `refuseWrongCode`.
  * @throws {DomainError} `validation_failed` or `too_many_requests`, without an attempt.
  */
 export async function checkMfaCode(

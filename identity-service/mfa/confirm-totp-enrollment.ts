@@ -24,7 +24,6 @@ export interface ConfirmTotpEnrollmentDeps extends MfaDeps, EndSessionsDeps, Mak
 
 export interface EnrollmentConfirmation extends TypedCode {
   userId: string;
-  /** The session to keep. */
   sessionId: string;
 }
 
@@ -34,11 +33,7 @@ export interface ConfirmedEnrollment {
   endedSessionIds: readonly string[];
 }
 
-/**
- * Enables the second factor after a valid code and ends the user's other sessions.
- * @throws {DomainError} `mfa_code_invalid`, also without a pending secret; `email_not_verified`; `mfa_already_enabled`;
- * `too_many_requests`; `service_unavailable`.
- */
+/** Ends the other sessions. @throws {DomainError} `mfa_code_invalid`, `email_not_verified`, `mfa_already_enabled`. */
 export async function confirmTotpEnrollment(
   deps: ConfirmTotpEnrollmentDeps,
   request: EnrollmentConfirmation,
@@ -52,7 +47,7 @@ export async function confirmTotpEnrollment(
   return { recoveryCodes: enabled.recoveryCodes, endedSessionIds };
 }
 
-/** Returns undefined for a wrong code. */
+/** Undefined for a wrong code. */
 async function enable(
   tx: TransactionSql,
   deps: ConfirmTotpEnrollmentDeps,

@@ -14,16 +14,11 @@ import { deleteSecondFactor, lockUserForMfa } from "./mfa-store.ts";
 
 export interface DisableRequest extends TypedCode {
   userId: string;
-  /** The session to keep. */
   sessionId: string;
   password: string;
 }
 
-/**
- * Removes the second factor and recovery codes. Returns the ids of the ended sessions.
- * @throws {DomainError} `invalid_credentials`; `mfa_code_invalid`, also if disabled; `too_many_requests`; `busy`;
- * `service_unavailable`.
- */
+/** Returns the ids of the ended sessions. @throws {DomainError} `invalid_credentials`, `mfa_code_invalid`. */
 export async function disableTotp(
   deps: MfaDeps & ReauthenticateDeps & EndSessionsDeps,
   request: DisableRequest,
@@ -37,7 +32,7 @@ export async function disableTotp(
   return endSessionsOfMfaChange(deps, end, context);
 }
 
-/** Returns undefined for a wrong code. */
+/** Undefined for a wrong code. */
 async function disable(
   tx: TransactionSql,
   deps: MfaDeps,

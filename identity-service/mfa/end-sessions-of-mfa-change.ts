@@ -2,10 +2,7 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { type EndSessionsDeps, endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 
-/**
- * Tolerates an unavailable token-service: the change is committed, its answer (recovery codes) cannot be repeated, and
- * the worker ends the sessions later. Returns the ids of the ended sessions.
- */
+/** Tolerates an unavailable token-service: the answer (recovery codes) cannot be repeated, and the worker retries. */
 export async function endSessionsOfMfaChange(
   deps: EndSessionsDeps,
   end: SessionEnd,

@@ -5,7 +5,6 @@ const REENCRYPTION_LOCK = 7_031_102;
 
 export interface EncryptedSecret {
   secretEncrypted: Buffer;
-  /** Id of the key-encryption key. */
   keyId: string;
 }
 
@@ -35,17 +34,15 @@ export interface MfaChallenge {
   tokenHash: Buffer;
   userId: string;
   firstFactor: FirstFactor;
-  /** Read with the password. */
   sessionEpoch: number;
   createdAt: Date;
   expiresAt: Date;
-  /** Client address. May be empty. */
   ip: string;
   /** At most 512 characters. */
   userAgent: string;
 }
 
-/** Serialises all changes of a user's second factor. Undefined if the user does not exist. */
+/** Serialises all changes of a user's second factor. */
 export async function lockUserForMfa(tx: TransactionSql, userId: string): Promise<LockedUser | undefined> {
   const [row] = await tx<LockedUser[]>`
     select id, email, status = 'active' as "isActive", session_epoch as "sessionEpoch",
@@ -56,7 +53,7 @@ export async function lockUserForMfa(tx: TransactionSql, userId: string): Promis
   return row;
 }
 
-/** Returns false, without a change, if the user has a confirmed secret. */
+/** Returns false if the user has a confirmed secret. */
 export async function replaceUnconfirmedSecret(
   sql: Sql | TransactionSql,
   secret: EncryptedSecret & { userId: string; createdAt: Date },
@@ -88,7 +85,7 @@ export async function confirmTotpCredential(tx: TransactionSql, userId: string, 
   await tx`update totp_credentials set confirmed_at = ${at} where user_id = ${userId} and confirmed_at is null`;
 }
 
-/** RFC 6238 §5.2. Returns false, without a change, if this or a later step was used. */
+/** RFC 6238 §5.2. Returns false if this or a later step was used. */
 export async function consumeTotpStep(tx: TransactionSql, userId: string, step: number): Promise<boolean> {
   const result = await tx`
     update totp_credentials set last_step = ${step} where user_id = ${userId} and last_step < ${step}
@@ -96,7 +93,7 @@ export async function consumeTotpStep(tx: TransactionSql, userId: string, step: 
   return result.count === 1;
 }
 
-/** Locks a page of secrets in order of their users. A null `afterUserId` selects the first page. */
+/** In order of the users. A null `afterUserId` selects the first page. */
 export async function lockSecretsOfKey(
   tx: TransactionSql,
   keyId: string,
@@ -152,7 +149,6 @@ export async function replaceRecoveryCodes(
   await tx`insert into recovery_codes ${tx(rows)}`;
 }
 
-/** Returns false for an unknown or used code. */
 export async function consumeRecoveryCode(
   tx: TransactionSql,
   userId: string,
@@ -200,7 +196,7 @@ export async function findChallenge(
   return row;
 }
 
-/** Returns false, without a change, if the challenge has ended or has had `maxTries`. */
+/** Returns false if the challenge has ended or has had `maxTries`. */
 export async function countChallengeTry(
   tx: TransactionSql,
   which: { tokenHash: Buffer; sessionEpoch: number; now: Date; maxTries: number },
@@ -218,7 +214,6 @@ export async function consumeChallenge(tx: TransactionSql, tokenHash: Buffer, no
   await tx`update mfa_challenges set consumed_at = ${now} where token_hash = ${tokenHash}`;
 }
 
-/** Deletes challenges that ended before; at most `limit`. */
 export async function deleteEndedChallenges(sql: Sql, endedBefore: Date, limit: number): Promise<void> {
   await sql`
     delete from mfa_challenges where token_hash in (

@@ -5,10 +5,9 @@ import { ScureBase32Plugin } from "otplib";
 const base32 = new ScureBase32Plugin();
 
 const COUNT = 10;
-/** 80 bits, 16 characters. */
 const BYTES = 10;
 
-/** Ten codes in the form `ABCD-EFGH-IJKL-MNOP`. */
+/** Form `ABCD-EFGH-IJKL-MNOP`, 80 bits each. */
 export function newRecoveryCodes(randomBytes: (count: number) => Buffer): string[] {
   return Array.from({ length: COUNT }, () =>
     base32.encode(randomBytes(BYTES)).replaceAll(/.{4}(?=.)/g, "$&-"),
@@ -20,7 +19,7 @@ export function normalCode(typed: string): string {
   return typed.replace(/[\s\p{Pd}]/gu, "").toUpperCase();
 }
 
-/** SHA-256 of a normalised code; a fast hash suffices for 80 random bits. Undefined for an invalid format. */
+/** SHA-256; a fast hash suffices for 80 random bits. Undefined for an invalid format. */
 export function recoveryCodeHash(code: string): Buffer | undefined {
   return /^[A-Z2-7]{16}$/.test(code) ? createHash("sha256").update(code).digest() : undefined;
 }

@@ -17,14 +17,11 @@ export interface ReencryptDeps {
 
 export interface ReencryptionPass {
   done: number;
-  /** User ids of secrets that no configured key decrypts. These stay unchanged. */
+  /** User ids of secrets that no configured key decrypts. */
   unreadable: readonly string[];
 }
 
-/**
- * Re-encrypts secrets of earlier keys with the current key in batches. One replica works at a time; others return at
- * once.
- */
+/** One replica re-encrypts at a time; others return at once. */
 export async function reencryptTotpSecrets(deps: ReencryptDeps): Promise<ReencryptionPass> {
   const [, ...earlier] = deps.mfaKeys;
   let done = 0;
@@ -73,7 +70,6 @@ function openOrUndefined(...[keys, userId, sealed]: Parameters<typeof openTotpSe
   }
 }
 
-/** Returns a repeatable pass with logs and a gauge of the remaining secrets. */
 export function createReencryption(deps: ReencryptDeps, metrics: Metrics): () => Promise<void> {
   const earlierIds = deps.mfaKeys.slice(1).map(({ id }) => id);
   let left = 0;

@@ -11,10 +11,7 @@ export interface RegenerateRecoveryCodesDeps extends MfaDeps {
   randomBytes: (count: number) => Buffer;
 }
 
-/**
- * Replaces the recovery codes. Never logged.
- * @throws {DomainError} `mfa_code_invalid`, `too_many_requests`, `service_unavailable`.
- */
+/** @throws {DomainError} `mfa_code_invalid`. */
 export async function regenerateRecoveryCodes(
   deps: RegenerateRecoveryCodesDeps,
   request: TypedCode & { userId: string },

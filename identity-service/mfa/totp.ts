@@ -10,8 +10,8 @@ const DIGITS = 6;
 export const TOTP_SECRET_BYTES = 20;
 
 /**
- * The matching time step, or undefined. Accepts the current and the previous step: RFC 6238 §5.2 allows one for delay.
- * OWASP ASVS 5.0 §6.5.5 asks for 30 s in total, which would reject codes that expire while being typed.
+ * Accepts the current and the previous step (RFC 6238 §5.2). OWASP ASVS 5.0 §6.5.5 asks for 30 s in total, which would
+ * reject codes that expire while being typed.
  */
 export function totpStep(secret: Buffer, code: string, at: Date): number | undefined {
   if (!/^\d{6}$/.test(code)) return undefined;

@@ -6,10 +6,7 @@ export type ParsedCode = { kind: "totp"; digits: string } | { kind: "recovery_co
 /** ASCII digits only, without spaces. */
 const TOTP_CODE = /^[0-9]{6}$/;
 
-/**
- * Recovery codes may contain spaces, dashes and lower case.
- * @throws {DomainError} `validation_failed`, which does not count as a wrong code.
- */
+/** Recovery codes may have spaces, dashes and lower case. @throws {DomainError} `validation_failed`. */
 export function parseCode(typed: string): ParsedCode {
   if (TOTP_CODE.test(typed)) return { kind: "totp", digits: typed };
   const hash = recoveryCodeHash(normalCode(typed));

@@ -23,7 +23,6 @@ import type { CallOrigin, OAuthDeps } from "./oauth-deps.ts";
 import type { RelyingParty } from "./relying-party.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
 
-/** A person whom a provider has authenticated. */
 export interface Arrival extends CallOrigin {
   party: Pick<RelyingParty, "name" | "displayName" | "issuer">;
   person: ExternalPerson;
@@ -31,15 +30,13 @@ export interface Arrival extends CallOrigin {
 
 export interface OpenedAccount {
   account: Account;
-  /** The session end that a claim of the account requires. */
   end: SessionEnd | undefined;
 }
 
 /**
- * Finds the account by issuer and subject, else links the account with the same verified address, else creates one.
- * Unproven credentials and sessions of a matching account are removed. Privileged accounts are never linked or claimed.
- * @throws {DomainError} `link_required`, `email_not_verified`, `oauth_failed`; `service_unavailable` on a race of link
- * and unlink.
+ * Finds the linked account, else links the one with the same verified address, else creates one. Unproven credentials
+ * and sessions of that account are removed. Privileged accounts are never linked or claimed.
+ * @throws {DomainError} `link_required`, `email_not_verified`, `oauth_failed`.
  */
 export async function accountOfPerson(
   deps: OAuthDeps,
@@ -53,7 +50,7 @@ export async function accountOfPerson(
   return opened;
 }
 
-/** Returns undefined if the identity was linked during the wait for a lock. Locking its account now could deadlock. */
+/** Undefined if the identity was linked during the wait for a lock. Locking its account now could deadlock. */
 async function findOrMake(
   tx: TransactionSql,
   deps: OAuthDeps,
@@ -93,7 +90,6 @@ async function openLinked(
   return { account: existing(await findAccountOfUser(tx, userId)), end };
 }
 
-/** Links the account with the same address, if it provably belongs to this person. */
 async function linkByAddress(
   tx: TransactionSql,
   deps: OAuthDeps,

@@ -17,17 +17,16 @@ export interface OAuthBeginning {
   provider: string;
   /** Empty: the first configured address. */
   returnTo: string;
-  /** S256 challenge. If present, the login ends with a one-time code instead of tokens. */
+  /** S256. Empty: the login ends with tokens instead of a one-time code. */
   codeChallenge: string;
-  /** The token of an earlier login in this browser. Optional. */
+  /** From an earlier login in this browser. */
   browserToken: string;
   /** Whether the token came in a cookie that only this origin can set. */
   isBrowserTokenSecure: boolean;
-  /** The user to link the identity to. Undefined for a login. */
+  /** Undefined for a login. */
   linkTo: IdentityOwner | undefined;
   /** Without an address, only the global limit applies. */
   clientIp: string;
-  /** The device token of an earlier login. Optional. */
   deviceToken?: string;
 }
 
@@ -40,9 +39,9 @@ export interface OAuthDeparture {
 }
 
 /**
- * Begins a login or link at a provider. Parallel logins of one browser share its token, so that tabs do not interfere.
- * @throws {DomainError} `provider_not_found`, `validation_failed`, `too_many_requests`, `service_unavailable`; for
- * links also `already_linked`, `email_not_verified` and the errors of `proveOwner`.
+ * Parallel logins share the browser token, so that tabs do not interfere.
+ * @throws {DomainError} `provider_not_found`, `validation_failed`; for links also `already_linked`,
+ * `email_not_verified` and as `proveOwner`.
  */
 export async function beginOAuthLogin(
   deps: BeginOAuthLoginDeps,
@@ -141,7 +140,7 @@ function badField(field: string): DomainError {
   });
 }
 
-/** The identity providers that users can log in at, in the order of the configuration. */
+/** In the order of the configuration. */
 export function listProviders(
   deps: Pick<OAuthDeps, "relyingParties">,
 ): { name: string; displayName: string }[] {

@@ -16,10 +16,8 @@ import type { ProviderAnswer, RelyingParty } from "./relying-party.ts";
 
 const CODE_LIFETIME_MS = 60_000;
 
-/** What a browser brought back from a provider. */
 export interface OAuthArrival extends ProviderAnswer, LoginOrigin {
   provider: string;
-  /** The token from the beginning of the login. Optional. */
   browserToken: string;
   /** Whether the token came in a cookie that only this origin can set. */
   isBrowserTokenSecure: boolean;
@@ -31,14 +29,13 @@ export type OAuthResult =
   | { kind: "linked"; identity: LinkedIdentity }
   | { kind: "refused"; code: ErrorCode };
 
-/** For `exchangeOAuthCode`, by the client that has begun the login. */
+/** For `exchangeOAuthCode`. */
 interface OneTimeCode {
   kind: "oneTimeCode";
   code: string;
   userId: string;
 }
 
-/** How a flow ended. */
 interface FlowEnd {
   result: OAuthResult;
   /** Sessions of an account that the login has claimed. */
@@ -57,9 +54,8 @@ export const TOLD: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * Completes a login or link with the provider's answer. The flow is consumed before the provider is called, so that
- * invalid and repeated answers cost one index lookup.
- * @throws {DomainError} `provider_not_found`, `oauth_state_invalid`, `service_unavailable`.
+ * Consumes the flow before it calls the provider, so that invalid and repeated answers cost one index lookup.
+ * @throws {DomainError} `provider_not_found`, `oauth_state_invalid`.
  */
 export async function completeOAuthLogin(
   deps: OAuthDeps,
@@ -91,7 +87,6 @@ async function takeFlowOf(deps: OAuthDeps, arrival: OAuthArrival): Promise<OAuth
   return flow;
 }
 
-/** Links the person's account at the provider to the user who has begun this. */
 async function completeLinkFlow(
   deps: OAuthDeps,
   party: RelyingParty,
@@ -108,7 +103,6 @@ async function completeLinkFlow(
   return { result: { kind: "linked", identity }, endedSessionIds: [] };
 }
 
-/** Logs the person in, or makes the code with which the client that began this completes the login. */
 async function completeLoginFlow(
   deps: OAuthDeps,
   party: RelyingParty,
@@ -121,7 +115,7 @@ async function completeLoginFlow(
     const arrived = await identify(deps, party, arrival);
     const { account, end } = await accountOfPerson(deps, arrived, context);
     deps.wakeMailWorker();
-    // Before the new session, which must not be among them.
+    // Ends the old sessions before the new one exists.
     if (end !== undefined) endedSessionIds = await endSessions(deps, end, context);
     assertMayLogIn(deps, account.user);
     return codeChallenge === null
@@ -154,7 +148,7 @@ function logIn(
   return completeLogin(deps, proven, origin, "oauth_failed", context);
 }
 
-/** The session begins with the exchange: no token waits anywhere. */
+/** The session begins at the exchange, so that no token is stored. */
 async function makeCode(deps: OAuthDeps, account: Account, codeChallenge: string): Promise<OneTimeCode> {
   const { user, sessionEpoch } = account;
   const code = newHandle(deps.randomBytes);

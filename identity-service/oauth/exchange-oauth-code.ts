@@ -11,18 +11,12 @@ import { challengeOf, handleHash } from "./oauth-flow-secrets.ts";
 const VERIFIER = /^[A-Za-z0-9._~-]{43,128}$/;
 const REFUSAL = "oauth_code_invalid";
 
-/** The code, and the verifier of the challenge that the login began with (RFC 7636). */
 export interface CodeExchange extends LoginOrigin {
   code: string;
   codeVerifier: string;
 }
 
-/**
- * Completes the login that a one-time code stands for. Any use ends the code, also one with a wrong verifier: who has only
- * seen the code must not try again.
- *
- * @throws {DomainError} `oauth_code_invalid`; `email_not_verified`; `service_unavailable`, after which the code is used.
- */
+/** A wrong verifier consumes the code too. @throws {DomainError} `oauth_code_invalid`, `email_not_verified`. */
 export function exchangeOAuthCode(
   deps: OAuthDeps,
   request: CodeExchange,

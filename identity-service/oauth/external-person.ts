@@ -17,10 +17,7 @@ const MAX_SUBJECT_BYTES = 255;
 /** Placeholder for a missing family name, which the database requires. */
 const NO_NAME = "-";
 
-/**
- * Reads ID token and userinfo claims (OpenID Connect Core §2, §5.1).
- * @throws {DomainError} `oauth_failed` for an invalid subject.
- */
+/** OpenID Connect Core §2, §5.1. @throws {DomainError} `oauth_failed` for an invalid subject. */
 export function personOfClaims(
   claims: Readonly<Record<string, unknown>>,
   subject: string,

@@ -8,11 +8,7 @@ const HEADERS = { accept: "application/vnd.github+json", "x-github-api-version":
 const user = z.object({ id: z.int().positive(), name: z.string().nullish() });
 const emails = z.array(z.object({ email: z.string(), primary: z.boolean(), verified: z.boolean() }));
 
-/**
- * Reads the GitHub user of an access token from the REST API, as GitHub has no ID token. The numeric id is the subject,
- * because login names change owners.
- * @throws {DomainError} `oauth_failed`.
- */
+/** The numeric id is the subject, because login names change owners. @throws {DomainError} `oauth_failed`. */
 export async function githubPerson(
   configuration: oidc.Configuration,
   accessToken: string,

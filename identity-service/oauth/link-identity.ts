@@ -12,8 +12,7 @@ import type { OAuthDeps } from "./oauth-deps.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
 
 /**
- * Links an identity to the user who began the flow. The addresses may differ. Idempotent. A session epoch other than
- * `owner.sessionEpoch` means that the sessions were ended in between, which cancels the link.
+ * The addresses may differ. Another session epoch means that sessions were ended, which cancels the link.
  * @throws {DomainError} `already_linked`, `email_not_verified`, `oauth_failed`.
  */
 export async function linkIdentity(

@@ -34,15 +34,14 @@ function isReturnTo(text: string): boolean {
   return SCHEME.test(protocol) && username + password === "" && !text.includes("#") && href === text;
 }
 
-/** Settings of the login at identity providers. The schema must refine with `oauthConfigProblems`. */
+/** The schema must refine with `oauthConfigProblems`. */
 export const oauthConfig = {
-  /** YAML or JSON file of identity providers; see docs/providers.md. Optional. */
+  /** YAML or JSON file of identity providers; see docs/providers.md. */
   OAUTH_PROVIDERS_FILE: providersFileSchema.optional(),
   /** Comma-separated exact URLs allowed as redirect targets after a login. The first is the default. */
   OAUTH_RETURN_TO: returnToSchema.optional(),
 };
 
-/** Cross-field checks. */
 export function oauthConfigProblems(
   config: z.output<z.ZodObject<typeof oauthConfig>> & { PUBLIC_ORIGIN: string },
 ): { key: keyof typeof oauthConfig; message: string }[] {

@@ -12,7 +12,6 @@ import type { RelyingParty } from "./relying-party.ts";
 /** By name, in the order of the configuration. */
 export type RelyingParties = ReadonlyMap<string, RelyingParty>;
 
-/** What a login at an identity provider needs. */
 export interface OAuthDeps extends CompleteLoginDeps, MakeLinkDeps {
   countLogin: CountLogin;
   sql: Sql;
@@ -20,27 +19,25 @@ export interface OAuthDeps extends CompleteLoginDeps, MakeLinkDeps {
   providerShare: HashShare;
   relyingParties: RelyingParties;
   flowSecrets: FlowSecrets;
-  /** Allowed redirect targets, matched exactly. The first is the default. */
+  /** Matched exactly. The first is the default. */
   returnTo: readonly string[];
   /** Whether the public origin uses HTTPS. */
   isPublicOriginSecure: boolean;
   loginRequiresVerifiedEmail: boolean;
   registrationDiscloses: boolean;
   now: () => Date;
-  /** UUIDv7. */
   newId: () => string;
   randomBytes: (count: number) => Buffer;
   wakeMailWorker: () => void;
   logger: Logger;
 }
 
-/** Both may be empty. */
 export interface CallOrigin {
   clientIp: string;
   userAgent: string;
 }
 
-/** @throws {DomainError} `email_not_verified` where an account cannot log in before its address is verified. */
+/** @throws {DomainError} `email_not_verified` if a login requires a verified address. */
 export function assertMayLogIn(deps: Pick<OAuthDeps, "loginRequiresVerifiedEmail">, user: User): void {
   if (deps.loginRequiresVerifiedEmail && !user.emailVerified) throw new DomainError("email_not_verified");
 }

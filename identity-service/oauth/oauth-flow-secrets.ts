@@ -3,7 +3,7 @@ import { createHash, createHmac, hkdfSync } from "node:crypto";
 /** 32 bytes in base64url. */
 const HANDLE = /^[A-Za-z0-9_-]{43}$/;
 
-/** Secrets of a flow, derived from its state with a key outside the database. The stored row is useless on its own. */
+/** Derived from the state with a key outside the database, so that the stored row is useless on its own. */
 export interface FlowSecrets {
   /** For the ID token (OpenID Connect Core §3.1.2.1). */
   nonceOf(state: string): string;

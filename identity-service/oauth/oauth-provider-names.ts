@@ -1,7 +1,4 @@
-/**
- * Reserved because `/auth/<name>` is another route of the gateway. `tests/house/provider-names.test.ts` compares the
- * lists.
- */
+/** Other routes of the gateway under `/auth/`, as `tests/house/provider-names.test.ts` checks. */
 export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
   "change-email",
   "change-password",

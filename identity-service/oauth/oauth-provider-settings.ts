@@ -1,7 +1,6 @@
 import type { Secret } from "../../service-kit/config.ts";
 import type { ReachableNetwork } from "./outbound-http.ts";
 
-/** Client authentication at the token endpoint. */
 export type ClientAuthentication =
   | { kind: "client_secret_basic" | "client_secret_post"; secret: Secret<string> }
   /** Apple: a signed JWT per call. */
@@ -18,7 +17,6 @@ export interface ProviderEndpoints {
   userinfo?: string | undefined;
 }
 
-/** Claim names of the provider. */
 export interface ClaimNames {
   email: string;
   emailVerified: string;

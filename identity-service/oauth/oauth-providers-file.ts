@@ -80,7 +80,6 @@ const gitlab = z.strictObject({
   ...base,
   ...secret,
   preset: z.literal("gitlab"),
-  /** For self-hosted GitLab. */
   issuer: z.url().default("https://gitlab.com"),
   allowPrivateNetwork: z.boolean().default(false),
 });
@@ -120,10 +119,7 @@ const GITHUB = {
   },
 };
 
-/**
- * Parses a YAML 1.2 file. Relative paths resolve against `folder`.
- * @throws {ConfigError} with line and key of all problems, never values.
- */
+/** YAML 1.2. Paths resolve against `folder`. @throws {ConfigError} with line and key of all problems, never values. */
 export function parseProvidersFile(text: string, folder: string): ProviderSettings[] {
   const file = z.strictObject({
     providers: z

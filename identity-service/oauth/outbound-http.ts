@@ -44,9 +44,7 @@ export interface OutboundOptions {
   /** Total time of one request, from DNS lookup to last byte. */
   timeoutMs?: number;
   maxBytes?: number;
-  /** Concurrent requests. Others wait. */
   maxRequests?: number;
-  /** Maximum wait for a free slot. */
   maxWaitMs?: number;
   /** For tests. */
   lookup?: (name: string) => Promise<LookupAddress[]>;
@@ -59,10 +57,7 @@ const MAX_WAITING = 128;
 const MAX_WAIT_MS = 1_000;
 const NULL_BODY = new Set([204, 205, 304]);
 
-/**
- * HTTP client for one untrusted provider: HTTPS only (HTTP on loopback), no redirects or proxies, a total deadline and
- * size limit. Addresses are checked at the connection against DNS rebinding.
- */
+/** HTTPS only (HTTP on loopback), no redirects or proxies. Checks addresses at the connection against DNS rebinding. */
 export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
   const { network, timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES, maxRequests = MAX_REQUESTS } = options;
   const { maxWaitMs = MAX_WAIT_MS } = options;

@@ -6,11 +6,9 @@ export interface ProveOwnerDeps extends ReauthenticateDeps {
   now: () => Date;
 }
 
-/** A logged-in user with proof for a sensitive change. */
 export interface IdentityOwner {
   userId: string;
   sessionId: string;
-  /** Time of the login. */
   authTime: Date;
   /** Optional. */
   password: string;
@@ -21,10 +19,8 @@ export interface IdentityOwner {
 const FRESH_MS = 10 * 60_000;
 
 /**
- * Reauthenticates before a change of credentials, against stolen sessions: by password, or without one by a recent
- * login.
- * @throws {DomainError} `reauthentication_required`, `invalid_credentials`, `too_many_requests`, `busy`,
- * `service_unavailable`.
+ * Against stolen sessions, a change of credentials needs the password or, without one, a recent login.
+ * @throws {DomainError} `reauthentication_required`, `invalid_credentials`.
  */
 export async function proveOwner(
   deps: ProveOwnerDeps,

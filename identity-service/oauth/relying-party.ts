@@ -15,7 +15,6 @@ export interface FlowProof {
   verifier: string;
 }
 
-/** Parameters of the callback. Empty if missing. */
 export interface ProviderAnswer {
   code: string;
   state: string;
@@ -31,7 +30,7 @@ export interface RelyingParty {
   /** @throws {DomainError} `service_unavailable` until the first discovery succeeds. */
   authorizationUrl(proof: FlowProof, deadlineMs: number): Promise<URL>;
   /**
-   * Takes at most 5 s. The errors contain no text of the provider.
+   * Takes at most 5 s. Errors contain no text of the provider.
    * @throws {DomainError} `oauth_denied`, `oauth_failed`.
    */
   identify(answer: ProviderAnswer, proof: FlowProof): Promise<ExternalPerson>;
@@ -163,7 +162,6 @@ async function exchange(
   return personOfClaims({ ...claims, ...more }, claims.sub, settings);
 }
 
-/** The callback URL with only the expected parameters. */
 function answerUrl(redirectUri: string, answer: ProviderAnswer): URL {
   const url = new URL(redirectUri);
   for (const key of ["code", "state", "iss", "error"] as const) {

@@ -15,7 +15,7 @@ export interface IdentityChange {
   change: "linked" | "unlinked";
 }
 
-/** Notifies the user and the audit log within the transaction. A new identity comes with an undo link. */
+/** Call in the transaction of the change. A new identity comes with an undo link. */
 export async function tellIdentityChange(
   tx: TransactionSql,
   deps: TellAuditDeps & MakeLinkDeps,

@@ -16,11 +16,7 @@ import { tellIdentityChange } from "./tell-identity-change.ts";
 
 type Deps = OAuthDeps & ProveOwnerDeps & EndSessionsDeps;
 
-/**
- * Unlinks an identity and ends the user's other sessions, which may have begun with it.
- * @throws {DomainError} `not_found`, `last_credential`, errors of `proveOwner`, `service_unavailable` (also after the
- * commit).
- */
+/** Ends the other sessions, as they may have begun with it. @throws {DomainError} `not_found`, `last_credential`. */
 export async function unlinkIdentity(
   deps: Deps,
   { owner, provider }: { owner: IdentityOwner; provider: string },
@@ -52,7 +48,6 @@ async function unlink(
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "identity_unlinked" });
 }
 
-/** A user's accounts at identity providers. @throws {DomainError} `service_unavailable`. */
 export function listLinkedIdentities(deps: { sql: Sql }, userId: string): Promise<LinkedIdentity[]> {
   return listIdentities(deps.sql, userId);
 }

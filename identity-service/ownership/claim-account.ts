@@ -7,7 +7,6 @@ import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { LockedAccount } from "../users/account-store.ts";
 import { type Evicted, evictCredentials } from "./evict-credentials.ts";
 
-/** How the mailbox owner claims an account with unproven credentials. */
 export interface Claim {
   by: "password_reset" | "provider_claim" | "account_disowned";
   provider?: { name: string; displayName: string };
@@ -17,10 +16,7 @@ export interface Claim {
   userAgent?: string;
 }
 
-/**
- * Evicts all credentials, with one mail and one audit event. The caller holds the account lock and sets up and proves
- * the new credentials in the same transaction.
- */
+/** Call under the account lock, and set up and prove the new credentials in the same transaction. */
 export async function claimAccount(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,

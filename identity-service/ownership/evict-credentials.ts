@@ -12,9 +12,7 @@ import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { clearCredentialsProof, clearPassword, type LockedAccount } from "../users/account-store.ts";
 
 export interface Eviction {
-  /** Reason of the session end. */
   reason: string;
-  /** Already linked identity to keep. */
   keptIdentity?: { issuer: string; subject: string };
   /** Older undo links of address changes stay valid. Default: all expire. */
   undoLinksFrom?: Date;
@@ -22,17 +20,13 @@ export interface Eviction {
 
 export interface Evicted {
   hadPassword: boolean;
-  /** Provider names. */
   providers: readonly string[];
   hadSecondFactor: boolean;
   /** Pass to `endSessions` after the commit and before a new session. */
   end: SessionEnd;
 }
 
-/**
- * Removes all credentials, links, pending logins and known devices, and ends all sessions. Address and role stay. Call
- * under the account lock in the transaction that proves the mailbox ownership.
- */
+/** Removes all access to an account. Call under its lock, in the transaction that proves the mailbox ownership. */
 export async function evictCredentials(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
@@ -56,7 +50,6 @@ export async function evictCredentials(
   return { hadPassword: account.passwordHash !== null, providers, hadSecondFactor, end };
 }
 
-/** Records each removed credential in the audit log, in the same transaction. */
 export async function tellRemoved(
   tx: TransactionSql,
   deps: TellAuditDeps,

@@ -3,22 +3,17 @@ import { deleteIdentitiesSince } from "../identities/external-identity-store.ts"
 import { deleteSecondFactor, findTotpCredential } from "../mfa/mfa-store.ts";
 
 const DAY_MS = 24 * 3_600_000;
-/**
- * Identities linked this shortly before a reverted change are considered the attacker's. Owners can link them again.
- */
+/** Identities linked this shortly before a reverted change are considered the attacker's. */
 export const RECENT_IDENTITY_MS = 30 * DAY_MS;
 /** Equals the lifetime of the undo link. Access to the mailbox alone must not remove an older factor. */
 const RECENT_FACTOR_MS = 7 * DAY_MS;
 
 export interface RemovedAccess {
-  /** Provider names. */
   providers: readonly string[];
   hadSecondFactor: boolean;
 }
 
-/**
- * Removes identities and second factors set up shortly before a reverted change, or since. Requires the account lock.
- */
+/** Requires the account lock. */
 export async function removeRecentAccess(
   tx: TransactionSql,
   userId: string,

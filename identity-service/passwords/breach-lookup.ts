@@ -22,8 +22,8 @@ const PREFIX_LENGTH = 5;
 const MAX_BYTES = 256 * 1024;
 
 /**
- * Queries a range API like Have I Been Pwned with the first 20 bits of the SHA-1 only. On failure, the password passes
- * and is counted. @see https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange.
+ * Sends only the first 20 bits of the SHA-1. On failure, the password passes and is counted. @see
+ * https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange.
  */
 export function createBreachLookup(options: BreachLookupOptions): BreachLookup {
   const { url, logger, metrics, timeoutMs = TIMEOUT_MS } = options;

@@ -4,7 +4,7 @@ import ranked from "@zxcvbn-ts/language-common/src/passwords.json" with { type: 
 /** Minimum of OWASP ASVS 5.0 §6.2.4. */
 const COUNT = 3_000;
 
-/** The 3,000 most common passwords of at least `minLength` code points, in lower case. */
+/** Lower case. `minLength` is in code points. */
 export function commonPasswords(minLength: number): ReadonlySet<string> {
   // Sorted by frequency, lower case ASCII.
   return new Set(ranked.filter((password) => password.length >= minLength).slice(0, COUNT));

@@ -1,7 +1,6 @@
 import { createHmac } from "node:crypto";
 import type { Argon2Parameters } from "./stored-hash.ts";
 
-/** Parameters of stored hashes and their count in a sample. */
 export interface UsedCost extends Argon2Parameters {
   count: number;
 }
@@ -10,8 +9,8 @@ const DOMAIN = "gatehouse dummy cost";
 const DRAW_BYTES = 6;
 
 /**
- * Cost of a dummy hash, drawn per address from the distribution of stored costs. A fixed cost would reveal by timing
- * the accounts with old parameters. The key has 32 bytes and must be the same in every replica.
+ * Draws the cost per address from the distribution of stored costs, because a fixed cost would reveal accounts with old
+ * parameters by timing. The key has 32 bytes and must be the same in every replica.
  */
 export function drawCost(
   used: readonly UsedCost[],

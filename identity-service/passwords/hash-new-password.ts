@@ -10,18 +10,14 @@ export interface HashNewPasswordDeps {
 export interface NewPassword {
   userId: string;
   newPassword: string;
-  /** PHC string. Null without a password. */
   passwordHash: string | null;
-  /** A required change must not reuse the current password. Otherwise the comparison would waste a hash. */
+  /** A required change must differ from the current password. Otherwise the comparison would waste a hash. */
   mustChangePassword: boolean;
   /** Not counted if empty. */
   clientIp: string;
 }
 
-/**
- * Returns a PHC string. The caller is authenticated and counts as known.
- * @throws {DomainError} `password_unchanged`, `busy`.
- */
+/** Returns a PHC string. The caller counts as known. @throws {DomainError} `password_unchanged`. */
 export function hashNewPassword(
   { passwords, hashShare }: HashNewPasswordDeps,
   { userId, newPassword, passwordHash, mustChangePassword, clientIp }: NewPassword,

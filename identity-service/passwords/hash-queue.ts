@@ -10,16 +10,12 @@ export interface HashQueueOptions {
   concurrency: number;
   maxWaiting: number;
   maxWaitMs: number;
-  /** Milliseconds since the epoch. */
   now: () => number;
   metrics: Metrics;
 }
 
 export interface HashQueue {
-  /**
-   * FIFO. Waiting ends 200 ms before `deadlineMs` (milliseconds since the epoch); running work is not cancelled.
-   * @throws {DomainError} `busy` if the queue is full or the wait too long.
-   */
+  /** FIFO. Waiting ends 200 ms before `deadlineMs` (since the epoch). @throws {DomainError} `busy` if full or late. */
   run<T>(work: () => Promise<T>, deadlineMs: number): Promise<T>;
 }
 

@@ -1,12 +1,9 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import { networksOf } from "../../service-kit/network-of.ts";
 
-/** Limits the hash queue entries per network and of all unknown callers, in this process. */
+/** Limits queue entries per network and of all unknown callers, in this process. */
 export interface HashShare {
-  /**
-   * `isKnown` callers have a session or a known device or network.
-   * @throws {DomainError} `busy` if a share is exhausted.
-   */
+  /** @throws {DomainError} `busy` if a share is exhausted. */
   run<T>(caller: HashCaller, work: () => Promise<T>): Promise<T>;
 }
 
@@ -19,7 +16,6 @@ export interface HashCaller {
 export interface HashShares {
   /** Per IPv4 address or IPv6 /64, /56 and /48. */
   maxOfNetwork: number;
-  /** All unknown callers together. */
   maxOfStrangers: number;
 }
 
@@ -50,7 +46,6 @@ export function createHashShare({ maxOfNetwork, maxOfStrangers }: HashShares): H
   };
 }
 
-/** Takes the total number of queue entries. */
 export function hashSharesOf(places: number): HashShares {
   return {
     maxOfNetwork: Math.max(1, Math.floor(places / 2)),

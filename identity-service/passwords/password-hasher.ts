@@ -25,7 +25,6 @@ export type Verdict =
 
 interface HashedCredential {
   user: { id: string };
-  /** PHC string. Null without a password. */
   passwordHash: string | null;
 }
 
@@ -38,15 +37,9 @@ export interface Verification {
 
 /** Argon2id through the hash queue. Passwords are normalised to NFC. */
 export interface PasswordHasher {
-  /**
-   * Returns a PHC string with 16 bytes salt, 32 bytes output and the pepper's `keyid`.
-   * @throws {DomainError} `busy`.
-   */
+  /** PHC string with 16 bytes salt, 32 bytes output and the pepper's `keyid`. @throws {DomainError} `busy`. */
   hash(password: string, deadlineMs: number): Promise<string>;
-  /**
-   * Always costs one verification. A missing or unreadable hash is replaced with a dummy.
-   * @throws {DomainError} `busy`.
-   */
+  /** Always costs one verification, of a dummy if the hash is missing or unreadable. @throws {DomainError} `busy`. */
   verify(
     account: HashedCredential | undefined,
     password: string,
@@ -57,7 +50,6 @@ export interface PasswordHasher {
   useCosts(used: readonly UsedCost[]): void;
 }
 
-/** Injected, so that tests can count calls. */
 export interface Argon2 {
   hash: typeof hash;
   verify: typeof verify;
@@ -66,9 +58,7 @@ export interface Argon2 {
 export interface PasswordHasherOptions {
   argon2: Argon2;
   parameters: Argon2Parameters;
-  /** For new hashes. */
   pepper?: Pepper | undefined;
-  /** Kept while hashes use it. */
   previousPepper?: Pepper | undefined;
   /** For `drawCost`: 32 bytes, the same in every replica. */
   costKey: Buffer;
@@ -142,7 +132,6 @@ export function createPasswordHasher(options: PasswordHasherOptions): PasswordHa
   };
 }
 
-/** Base64 as in PHC strings. */
 function unpadded(bytes: Buffer): string {
   return bytes.toString("base64").replaceAll("=", "");
 }

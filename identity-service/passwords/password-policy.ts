@@ -15,13 +15,11 @@ export interface PasswordPolicy {
   minLength: number;
   /** Lower case. */
   common: ReadonlySet<string>;
-  /** Optional. */
   breaches?: BreachLookup | undefined;
 }
 
 /**
- * Rejects weak passwords, without composition rules or truncation (NIST SP 800-63B-4 §3.1.1.2, OWASP ASVS 5.0 §6.2).
- * The email must be canonical; `field` names the request field.
+ * No composition rules, no truncation (NIST SP 800-63B-4 §3.1.1.2, OWASP ASVS 5.0 §6.2).
  * @throws {DomainError} `password_too_short`, `password_too_common`, `password_contains_email`; `validation_failed`
  * above 128 code points.
  */
@@ -49,7 +47,7 @@ export function checkPassword(
   }
 }
 
-/** Call after `checkPassword`, as this calls an external service. @throws {DomainError} `password_too_common`. */
+/** Calls an external service, after `checkPassword`. @throws {DomainError} `password_too_common`. */
 export async function refuseBreached({ breaches }: PasswordPolicy, password: string): Promise<void> {
   if ((await breaches?.isBreached(password)) !== true) return;
   throw new DomainError("password_too_common", "The password is known from a data breach.");

@@ -20,9 +20,8 @@ export interface Reauthentication {
 }
 
 /**
- * Checks the password of a logged-in user. Attempts are throttled separately from logins, so that a stolen session
- * cannot block logins, nor the reverse.
- * @throws {DomainError} `invalid_credentials`, also when throttled; `busy`; `service_unavailable`.
+ * Throttled separately from logins, so that a stolen session cannot block logins, nor the reverse.
+ * @throws {DomainError} `invalid_credentials`, also when throttled.
  */
 export async function reauthenticate(
   deps: ReauthenticateDeps,
@@ -48,7 +47,7 @@ export async function reauthenticate(
   }
 }
 
-/** Whether the checked password is unchanged. A rehash counts as a change. */
+/** A rehash counts as a change. */
 export function isStill(checked: LockedAccount, now: LockedAccount | undefined): now is LockedAccount {
   return now?.isActive === true && now.passwordHash === checked.passwordHash;
 }

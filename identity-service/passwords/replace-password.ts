@@ -9,7 +9,7 @@ import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { forgiveWrongCodesFor } from "../throttle/mfa-tries.ts";
 import { type LockedAccount, setPasswordHash } from "../users/account-store.ts";
 
-/** Sets a new password under the account lock, with all effects: expired links, mail, audit event and session end. */
+/** Requires the account lock. Invalidates links, informs user and audit log and ends sessions. */
 export async function replacePassword(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,

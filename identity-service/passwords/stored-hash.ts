@@ -1,14 +1,13 @@
 export interface Argon2Parameters {
   /** `m`, in KiB. */
   memoryKib: number;
-  /** `t`, number of passes. */
+  /** `t`, passes. */
   iterations: number;
-  /** `p`, number of lanes. */
+  /** `p`, lanes. */
   parallelism: number;
 }
 
 export interface StoredHash extends Argon2Parameters {
-  /** Undefined without a pepper. */
   pepperId: string | undefined;
 }
 
@@ -22,7 +21,7 @@ const MIN_KIB_PER_LANE = 8;
 const PHC =
   /^\$argon2id\$v=19\$((?:[mtp]=[1-9]\d{0,5},){2}[mtp]=[1-9]\d{0,5})(?:,keyid=([A-Za-z0-9+/]{11}))?\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/;
 
-/** Undefined for any other algorithm, version or length, or a cost above the ceiling (RFC 9106). */
+/** Undefined for any other algorithm, version or length, or a cost above the ceiling. */
 export function readStoredHash(text: string): StoredHash | undefined {
   const [, costs, pepperId, salt, output] = PHC.exec(text) ?? [];
   if (costs === undefined || salt === undefined || output === undefined) return undefined;

@@ -6,7 +6,7 @@ const SAMPLE_ROWS = 10_000;
 const MAX_KINDS = 16;
 const COSTS = "^\\$argon2id\\$v=19\\$([mtp]=[0-9]{1,6},[mtp]=[0-9]{1,6},[mtp]=[0-9]{1,6})";
 
-/** Counts the parameters in a sample of about 10,000 accounts. */
+/** From a sample of about 10,000 accounts. */
 export async function sampleUsedCosts(sql: Sql): Promise<UsedCost[]> {
   const [table] = await sql<{ rows: number }[]>`
     select greatest(reltuples, 0)::float8 as rows from pg_class where oid = 'users'::regclass

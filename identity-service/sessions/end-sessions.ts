@@ -15,10 +15,7 @@ export interface EndSessionsDeps {
 /** Longer than a call, so that the worker does not interfere with it. */
 const FIRST_RETRY_MS = 2_000;
 
-/**
- * Records a session end within the caller's transaction. Call `endSessions` after the commit. After a crash, the worker
- * takes over.
- */
+/** Call in the transaction of the cause, and `endSessions` after the commit. After a crash, the worker takes over. */
 export async function owesSessionEnd(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
@@ -31,12 +28,7 @@ export async function owesSessionEnd(
   return end;
 }
 
-/**
- * Ends what `owesSessionEnd` wrote down. When this resolves, token-service has committed it.
- *
- * @returns the ids of the sessions that ended.
- * @throws {DomainError} `service_unavailable`; then the worker goes on with it.
- */
+/** Returns the ids of the ended sessions. @throws {DomainError} `service_unavailable`; the worker retries. */
 export async function endSessions(
   deps: EndSessionsDeps,
   end: SessionEnd,

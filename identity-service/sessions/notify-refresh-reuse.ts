@@ -17,17 +17,13 @@ export interface NotifyDeps {
 export interface RefreshReuse {
   /** UUID, for deduplication. */
   eventId: string;
-  /** UUID. */
   userId: string;
   occurredAt: Date | undefined;
   ip: string;
   userAgent: string;
 }
 
-/**
- * Mails the user about a reused refresh token. Idempotent; ignores deleted users.
- * @throws {DomainError} `validation_failed`, `service_unavailable`.
- */
+/** Idempotent. Ignores deleted users. @throws {DomainError} `validation_failed`. */
 export async function notifyRefreshReuse(deps: NotifyDeps, event: RefreshReuse): Promise<void> {
   const { eventId, userId, occurredAt } = event;
   if (!isUuid(eventId) || !isUuid(userId) || occurredAt === undefined) throw invalid(event);

@@ -2,7 +2,6 @@ import { type Claim, claimDue } from "../../service-kit/outbox-store.ts";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
 export interface SessionEnd {
-  /** UUID of the cause. */
   id: string;
   userId: string;
   /** Null ends all. */
@@ -25,7 +24,6 @@ export async function insertSessionEnd(
   await tx`update users set session_epoch = session_epoch + 1 where id = ${end.userId}`;
 }
 
-/** Takes ends that are due. */
 export function claimSessionEnds(sql: Sql, claim: Claim): Promise<SessionEnd[]> {
   const table = {
     name: "session_ends",

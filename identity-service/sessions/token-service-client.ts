@@ -22,7 +22,6 @@ export interface NewSession {
 export interface SessionTokens {
   accessToken: string;
   refreshToken: string;
-  /** Of the access token. */
   expiresInS: number;
   sessionId: string;
   userId: string;
@@ -39,16 +38,15 @@ export interface EndedUserSessions {
 }
 
 export interface TokenService {
-  /** Not idempotent and never retried. @throws {DomainError} `service_unavailable`. */
+  /** Not idempotent and never retried. */
   issueSession(session: NewSession, context: CallContext): Promise<SessionTokens>;
-  /** Idempotent. Returns the ids of the ended sessions. @throws {DomainError} `service_unavailable`. */
+  /** Idempotent. Returns the ids of the ended sessions. */
   revokeUserSessions(which: EndedUserSessions, context: CallContext): Promise<readonly string[]>;
-  /** Idempotent. @throws {DomainError} `service_unavailable`. */
+  /** Idempotent. */
   revokeSession(
     which: { sessionId: string; userId: string; reason: string },
     context: CallContext,
   ): Promise<void>;
-  /** @throws {DomainError} `service_unavailable`. */
   isSessionLive(which: { sessionId: string; userId: string }, context: CallContext): Promise<boolean>;
 }
 

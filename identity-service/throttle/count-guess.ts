@@ -15,8 +15,7 @@ export interface CountedGuess {
 }
 
 /**
- * Counts an attempt in advance, one at a time per account. `deadlineMs` is in milliseconds since the epoch; `onLocked`
- * runs if the account is or becomes locked.
+ * One attempt at a time per account; `deadlineMs` since the epoch.
  * @throws {DomainError} `too_many_requests`, `busy`.
  */
 export async function countGuess(

@@ -1,7 +1,6 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { validate as isUuid } from "uuid";
 
-/** 180 days. */
 export const DEVICE_TOKEN_TTL_S = 180 * 86_400;
 
 /** Version 1 had no epoch and is invalid. */
@@ -11,9 +10,7 @@ const DOMAIN = "gatehouse device token";
 const MAX_LENGTH = 256;
 
 export interface KnownDevice {
-  /** UUID. */
   id: string;
-  /** UUID. */
   userId: string;
   /** Devices become unknown with a new password. */
   passwordEpoch: number;
@@ -23,16 +20,12 @@ export interface KnownDevice {
 
 /** A device token only shows an earlier login; it grants no access. */
 export interface DeviceTokens {
-  /** Valid for 180 days. Default epoch: 0. */
   issue(device: Pick<KnownDevice, "id" | "userId"> & Partial<KnownDevice>): string;
   /** Undefined if invalid or expired. `known-device.ts` checks the password epoch. */
   read(token: string): KnownDevice | undefined;
 }
 
-/**
- * `2.<user>.<device>.<password epoch>.<end in seconds>.<HMAC-SHA-256>`. The key has 32 bytes, the same in every
- * replica.
- */
+/** `2.<user>.<device>.<password epoch>.<end in seconds>.<HMAC-SHA-256>`. The key has 32 bytes. */
 export function createDeviceTokens(key: Buffer, now: () => Date): DeviceTokens {
   const nowS = () => Math.floor(now().getTime() / 1_000);
   const proofOf = (text: string) => createHmac("sha256", key).update(`${DOMAIN}\n${text}`).digest();

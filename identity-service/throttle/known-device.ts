@@ -7,7 +7,7 @@ export interface KnownDeviceDeps {
   deviceTokens: Pick<DeviceTokens, "read">;
 }
 
-/** The device if it belongs to this account. Looks up the user of the token, whatever the account, against timing. */
+/** Looks up the user of the token, whatever the account, so that the timing reveals nothing. */
 export async function knownDevice(
   deps: KnownDeviceDeps,
   token: string,

@@ -1,7 +1,6 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import type { NetworkDigests } from "./network-digests.ts";
 
-/** Most recent networks per account. */
 const MAX_NETWORKS_OF_ACCOUNT = 20;
 
 /** Does equal work for unknown accounts. */
@@ -63,7 +62,7 @@ export async function insertKnownNetwork(
   `;
 }
 
-/** Uses the database clock. Deletes at most `limit` rows and returns their number. */
+/** Uses the database clock. */
 export async function deleteOldNetworks(sql: Sql, limit: number): Promise<number> {
   const result = await sql`
     delete from known_networks where digest in (

@@ -3,11 +3,11 @@ import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 export interface WrongCodes {
   /** Since the last right code. */
   inARow: number;
-  /** Within the requested time, oldest first. */
+  /** Oldest first. */
   failedAt: readonly Date[];
 }
 
-/** Requires the user lock. Ignores codes before the last reset by a password change. */
+/** Requires the user lock. Ignores codes before the last password change. */
 export async function readWrongCodes(
   tx: TransactionSql,
   which: { userId: string; isKnownDevice: boolean; since: Date },
@@ -26,7 +26,7 @@ export async function readWrongCodes(
   return { inARow: row?.inARow ?? 0, failedAt: row?.failedAt ?? [] };
 }
 
-/** Requires the user lock. Returns the number in a row on such devices. */
+/** Requires the user lock. Returns the number in a row. */
 export async function insertWrongCode(
   tx: TransactionSql,
   failure: { id: string; userId: string; isKnownDevice: boolean; failedAt: Date },
@@ -53,7 +53,7 @@ export async function endWrongRows(tx: TransactionSql, userId: string): Promise<
   `;
 }
 
-/** Resets all counts after a password change, unless this happened since `forgivenBefore`. */
+/** Forgets earlier codes too, unless this happened since `forgivenBefore`. */
 export async function forgiveWrongCodes(
   tx: TransactionSql,
   which: { userId: string; now: Date; forgivenBefore: Date },
@@ -67,7 +67,6 @@ export async function forgiveWrongCodes(
   `;
 }
 
-/** Deletes at most `limit` rows and returns their number. */
 export async function deleteWrongCodes(sql: Sql, failedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
     delete from mfa_failures where id in (

@@ -9,10 +9,7 @@ import {
 
 const DAY_MS = 24 * 3_600_000;
 
-/**
- * Limits for known and unknown devices separately. As two of a million codes are valid at a time, a day of guessing
- * succeeds with 40 × 2 / 1,000,000 = 8e-5.
- */
+/** For known and for other devices each: a day of guessing succeeds with 40 × 2 valid of 1,000,000 codes = 8e-5. */
 export const TRIES = [
   { count: 10, windowMs: 15 * 60_000 },
   { count: 20, windowMs: DAY_MS },
@@ -31,10 +28,7 @@ export interface CodeOrigin {
   isKnownDevice: boolean;
 }
 
-/**
- * Requires the user lock, which serialises attempts. Not for recovery codes, which cannot be guessed.
- * @throws {DomainError} `too_many_requests`.
- */
+/** Requires the user lock. Not for recovery codes. @throws {DomainError} `too_many_requests`. */
 export async function assertTriesLeft(tx: TransactionSql, deps: Deps, origin: CodeOrigin): Promise<void> {
   const nowMs = deps.now().getTime();
   const { inARow, failedAt } = await readWrongCodes(tx, { ...origin, since: new Date(nowMs - DAY_MS) });
@@ -52,8 +46,7 @@ export function noteWrongCode(tx: TransactionSql, deps: Deps, origin: CodeOrigin
 }
 
 /**
- * After a password change, an attacker no longer knows the password. At most once a day, so that access to the mailbox
- * yields at most twice the daily attempts.
+ * A new password stops attackers. At most once a day, so that mailbox access yields at most twice the daily attempts.
  */
 export async function forgiveWrongCodesFor(
   tx: TransactionSql,

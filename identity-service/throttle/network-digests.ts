@@ -12,10 +12,7 @@ export interface NetworkDigests {
 const DOMAIN = "gatehouse known network";
 const DIGEST_BYTES = 16;
 
-/**
- * Digests of networks (IPv4 address, IPv6 /64), or undefined for an invalid address. The key has 32 bytes, the same in
- * every replica.
- */
+/** For an IPv4 address or IPv6 /64; undefined if invalid. The key has 32 bytes, the same in every replica. */
 export function createNetworkDigests(key: Buffer) {
   const digestOf = (text: string) =>
     createHmac("sha256", key).update(`${DOMAIN}\n${text}`).digest().subarray(0, DIGEST_BYTES);

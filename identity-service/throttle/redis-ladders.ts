@@ -2,10 +2,7 @@ import { LUA_GCRA, LUA_NOW } from "../../rate-limit/gcra-lua.ts";
 import { redisScript } from "../../service-kit/shared-redis.ts";
 import { LADDER_MEMORY_MS, type Ladder } from "./throttle.ts";
 
-/**
- * A ladder is a hash of failures `n`, time `at` of the next attempt and account epoch. `ladderArguments` gives its
- * parameters.
- */
+/** A ladder is a hash of failures `n`, time `at` of the next attempt and account epoch. */
 const LUA_LADDER = `
 -- As ladderWaitMs.
 local function ladder_wait(n, free, max, first, longest)
@@ -31,9 +28,8 @@ local function text(number) return string.format('%.3f', number) end
 `;
 
 /**
- * Counts an attempt in the budgets, then the ladders, each atomically. KEYS: budgets, epoch, ladders. ARGV: time,
- * number of budgets, arguments of `gcra_spend`, ladder parameters. Returns `refused` with the answer of `gcra_spend`,
- * `locked`, or `admitted` with 1 if a failure would lock the account.
+ * KEYS: budgets, epoch, ladders. ARGV: time, number of budgets, arguments of `gcra_spend`, ladder parameters. Returns
+ * `refused` with the answer of `gcra_spend`, `locked`, or `admitted` with 1 if a failure would lock the account.
  */
 export const takeScript = redisScript(`${LUA_NOW}${LUA_GCRA}${LUA_LADDER}
 local budgets = tonumber(ARGV[2])
@@ -59,7 +55,7 @@ if epoch ~= '' then redis.call('PEXPIRE', epoch_key, ${LADDER_MEMORY_MS}) end
 return { 'admitted', locks }
 `);
 
-/** Removes an attempt from the ladders. KEYS: epoch, ladders. ARGV: time, ladder parameters. */
+/** KEYS: epoch, ladders. ARGV: time, ladder parameters. */
 export const giveBackScript = redisScript(`${LUA_NOW}${LUA_LADDER}
 local epoch = redis.call('GET', KEYS[1]) or ''
 for i = 2, #KEYS do

@@ -12,9 +12,8 @@ export interface TokenCall extends CostlyCall {
 }
 
 /**
- * Counts a call in advance and returns whether the caller is known. Known devices and networks have reserves, checked
- * only after a refusal.
- * @throws {DomainError} `too_many_requests`, `service_unavailable`.
+ * Whether the caller is known. Reserves are checked only after a refusal.
+ * @throws {DomainError} `too_many_requests`.
  */
 export async function spendOrRefuse(deps: SpendCallDeps, call: TokenCall): Promise<boolean> {
   const spending = await deps.throttle.spend(call);
@@ -24,10 +23,7 @@ export async function spendOrRefuse(deps: SpendCallDeps, call: TokenCall): Promi
   throw tooManyRequests(known ?? spending);
 }
 
-/**
- * Spends the reserve of known callers; undefined for unknown ones. Ignores the account concerned, so that neither
- * result nor timing discloses anything about it.
- */
+/** Undefined for unknown callers. Ignores the account concerned, so that the timing discloses nothing about it. */
 export async function spendAsKnown(
   deps: SpendCallDeps,
   call: TokenCall,

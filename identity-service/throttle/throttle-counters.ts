@@ -21,7 +21,6 @@ export interface GuessCounters {
   epoch: string;
   /** Attempts with the same turn are serialised. */
   turn: string;
-  /** Keys cleared on success. */
   cleared: string[];
 }
 
@@ -29,13 +28,10 @@ export interface Counters {
   ofGuess(guess: Guess): GuessCounters;
   ofCall(call: CostlyCall): CountedBudget[];
   epochOf(account: string): string;
-  /** Keys of the account alone. */
   ofAccount(account: string): string[];
 }
 
-/**
- * Keys hold HMACs, because plain digests of addresses can be enumerated. Replicas that count together share the secret.
- */
+/** Keys hold HMACs, because plain digests of addresses can be enumerated. */
 export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters {
   const digest = (text: string) =>
     createHmac("sha256", secret).update(`${DOMAIN}\n${text}`).digest("base64url").slice(0, 22);

@@ -6,12 +6,11 @@ const MAX_WAIT_MS = 1_000;
 
 /** A FIFO mutex per key. */
 export interface Turns {
-  /** Returns the release function. Waits at most `waitMs`, at most a second. @throws {DomainError} `busy`. */
+  /** Returns the release function. Waits at most a second. @throws {DomainError} `busy`. */
   take(key: string, waitMs: number): Promise<() => void>;
 }
 
 export function createTurns(): Turns {
-  /** Waiters per taken key. */
   const queues = new Map<string, (() => void)[]>();
   let waiting = 0;
 

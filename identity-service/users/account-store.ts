@@ -7,7 +7,6 @@ import {
 
 export interface LockedAccount {
   id: string;
-  /** Canonical form. */
   email: string;
   emailVerified: boolean;
   /** When password or identity and access to the current mailbox were last proven together. Null if never. */
@@ -39,7 +38,6 @@ export function lockAccount(tx: TransactionSql, userId: string): Promise<LockedA
   return selectAccount(tx, tx`id = ${userId} for update`);
 }
 
-/** Expects the canonical form. */
 export function lockAccountOf(tx: TransactionSql, email: string): Promise<LockedAccount | undefined> {
   return selectAccount(tx, tx`email = ${email} for update`);
 }
@@ -90,10 +88,7 @@ export async function clearCredentialsProof(tx: TransactionSql, userId: string, 
   `;
 }
 
-/**
- * Sets a verified address without proof of the credentials. Returns false if it is taken or reserved; the transaction
- * cannot continue then.
- */
+/** Unproven with the new address. Returns false if it is taken or reserved; the transaction cannot continue then. */
 export async function setEmail(
   tx: TransactionSql,
   change: { userId: string; email: string; at: Date },
@@ -118,7 +113,6 @@ export async function setEmail(
   }
 }
 
-/** Kept for the erasure. */
 async function noteFormerAddress(tx: TransactionSql, userId: string): Promise<void> {
   await tx`
     insert into former_addresses (user_id, email) select id, email from users where id = ${userId}
@@ -126,7 +120,6 @@ async function noteFormerAddress(tx: TransactionSql, userId: string): Promise<vo
   `;
 }
 
-/** Former addresses that no account uses now. */
 export async function listFormerAddresses(tx: TransactionSql, userId: string): Promise<string[]> {
   const rows = await tx<{ email: string }[]>`
     select email from former_addresses as former where user_id = ${userId}
@@ -145,7 +138,7 @@ export async function clearPassword(tx: TransactionSql, userId: string, at: Date
   `;
 }
 
-/** Whether an account has the address or another user has it reserved. Expects the canonical form. */
+/** Whether an account has the address or another user has it reserved. */
 export async function isAddressTaken(
   tx: TransactionSql,
   { userId, email, now }: { userId: string; email: string; now: Date },
@@ -160,7 +153,7 @@ export async function isAddressTaken(
   return row?.taken === true;
 }
 
-/** Undefined names stay unchanged. Returns false for an unknown user. */
+/** Undefined names stay unchanged. */
 export async function setNames(
   tx: TransactionSql,
   change: { userId: string; firstName: string | undefined; lastName: string | undefined; at: Date },

@@ -5,7 +5,7 @@ export const MAX_NAME_CODE_POINTS = 100;
 /** Control characters, line separators and bidirectional overrides (Unicode TR #36 §2.6). */
 const FORBIDDEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]/u;
 
-/** Trims and normalises to NFC. Returns the problem of an invalid name. */
+/** Trims and normalises to NFC. */
 export function personalName(
   field: "firstName" | "lastName",
   typed: string,

@@ -3,10 +3,7 @@ import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
 import { type LockedAccount, listFormerAddresses } from "./account-store.ts";
 
-/**
- * Records the erasure and has the audit log pseudonymise current and former addresses. Call before the erasure, in its
- * transaction.
- */
+/** Call before the erasure, in its transaction. The audit log also erases former addresses. */
 export async function tellErasure(
   tx: TransactionSql,
   deps: TellAuditDeps,

@@ -7,9 +7,8 @@ const BOOTSTRAP_LOCK = 7_031_101;
 export interface Account {
   user: User;
   status: UserStatus;
-  /** PHC string. Null without a password. */
   passwordHash: string | null;
-  /** Goes up with each change that ends sessions: see complete-login.ts. */
+  /** Increases with each change that ends sessions. */
   sessionEpoch: number;
   mustChangePassword: boolean;
 }
@@ -18,10 +17,7 @@ export interface UserRow extends Omit<User, "role"> {
   role: string;
 }
 
-/**
- * Adds an active account. Returns false, without a change, if the address is taken or reserved. The unique constraint
- * decides races.
- */
+/** Returns false if the address is taken or reserved. The unique constraint decides races. */
 export async function insertUser(
   sql: Sql | TransactionSql,
   user: User & { passwordHash: string | null },
@@ -54,7 +50,6 @@ const userColumns = (sql: Sql | TransactionSql) => sql`
   exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled"
 `;
 
-/** The id must be a UUID. */
 export async function findUser(sql: Sql | TransactionSql, id: string): Promise<User | undefined> {
   const [row] = await sql<UserRow[]>`select ${userColumns(sql)} from users where id = ${id}`;
   return row && toUser(row);
@@ -69,16 +64,12 @@ const accountColumns = (sql: Sql | TransactionSql) => sql`
   must_change_password as "mustChangePassword"
 `;
 
-/** Expects the canonical form. */
 export async function findAccount(sql: Sql | TransactionSql, email: string): Promise<Account | undefined> {
   const [row] = await sql<AccountRow[]>`select ${accountColumns(sql)} from users where email = ${email}`;
   return row && toAccount(row);
 }
 
-/**
- * Reads some row even for an unknown address, because the difference of about 60 µs is measurable. Expects the
- * canonical form.
- */
+/** Reads some row even for an unknown address, because the difference of about 60 µs is measurable. */
 export async function findAccountForLogin(sql: Sql, email: string): Promise<Account | undefined> {
   const [row] = await sql<AccountRow[]>`
     select ${accountColumns(sql)} from users
@@ -91,7 +82,6 @@ export async function findAccountForLogin(sql: Sql, email: string): Promise<Acco
   return account?.user.email === email ? account : undefined;
 }
 
-/** The id must be a UUID. */
 export async function findAccountOfUser(sql: Sql | TransactionSql, id: string): Promise<Account | undefined> {
   const [row] = await sql<AccountRow[]>`select ${accountColumns(sql)} from users where id = ${id}`;
   return row && toAccount(row);
@@ -126,7 +116,6 @@ export interface DeviceOwner {
   firstLoginAt: Date | null;
 }
 
-/** Undefined if the user does not exist. */
 export async function findDeviceAccount(
   sql: Sql,
   userId: string,
@@ -137,7 +126,7 @@ export async function findDeviceAccount(
   return row;
 }
 
-/** The lock orders this before or after an erasure. Undefined if the user does not exist. */
+/** The lock orders this before or after an erasure. */
 export async function lockDeviceOwner(tx: TransactionSql, userId: string): Promise<DeviceOwner | undefined> {
   const [row] = await tx<DeviceOwner[]>`
     select password_epoch as "passwordEpoch", first_login_at as "firstLoginAt"
@@ -146,12 +135,10 @@ export async function lockDeviceOwner(tx: TransactionSql, userId: string): Promi
   return row;
 }
 
-/** Requires that lock. */
 export async function noteFirstLogin(tx: TransactionSql, userId: string, at: Date): Promise<void> {
   await tx`update users set first_login_at = ${at} where id = ${userId} and first_login_at is null`;
 }
 
-/** Held until the transaction ends. */
 export async function lockAdminBootstrap(tx: TransactionSql): Promise<void> {
   await tx`select pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`;
 }
@@ -164,7 +151,6 @@ export async function hasAdmin(sql: Sql | TransactionSql): Promise<boolean> {
   return row?.found === true;
 }
 
-/** Readiness check of the database, its schema and permissions. */
 export async function readUsersTable(sql: Sql): Promise<void> {
   await sql`select from users limit 1`;
 }
