@@ -38,7 +38,6 @@ export interface Terminal {
 }
 
 export interface Command {
-  /** A name such as `keys list`. */
   name: string;
   summary: string;
   details?: string;
