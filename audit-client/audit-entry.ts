@@ -1,4 +1,4 @@
-/** Who acted: from the verified token only, except the claimed e-mail of an anonymous caller. */
+/** Verified, except a claimed e-mail address. */
 export interface AuditActor {
   userId?: string;
   role?: string;
@@ -6,20 +6,16 @@ export interface AuditActor {
   claimedEmail?: string;
 }
 
-/** What the intent and the outcome of one call have in common. */
 export interface AuditedCall {
-  /** UUID that both entries carry. */
+  /** UUID, the same in intent and outcome. */
   callId: string;
   actor: AuditActor;
   clientIp: string;
   userAgent: string;
-  /** HTTP method. */
   method: string;
   /** Route pattern, never the raw path. */
   route: string;
-  /** Id of the thing acted on; empty if there is none. */
   resource: string;
-  /** `auth.login`, `payments.create`, …. */
   action: string;
   requestId: string;
   traceId: string;
@@ -32,61 +28,46 @@ export interface AuditIntent extends AuditedCall {
 export interface AuditOutcome extends AuditedCall {
   kind: "outcome";
   outcome: "success" | "failure" | "unknown";
-  /** Error code of a failure. */
   errorCode?: string;
   httpStatus: number;
   latencyUs: number;
 }
 
-/** One audit entry about a call. Never holds a body, password, token, code or secret. */
+/** Never holds a body, password, token, code or secret. */
 export type AuditEntry = AuditIntent | AuditOutcome;
 
-/** Something that a service did or noticed by itself. Stands alone. */
 export interface AuditEvent {
   kind: "event";
-  /** UUID. Recorded again under the same id, by whichever process, it is stored once: outboxes rely on that. */
+  /** Outboxes rely on it: repetitions are stored once. */
   id: string;
   occurredAt: Date;
   actor: AuditActor;
-  /** Empty if no client was involved; so is `userAgent`. */
+  /** Empty without a client. */
   clientIp: string;
   userAgent: string;
-  /** Id of the thing acted on; empty if there is none. */
   resource: string;
   /** `session.refresh_reused`, `key.rotated`, …. */
   action: string;
   requestId: string;
   traceId: string;
   outcome: "success" | "failure" | "unknown";
-  /** Error code of a failure. */
   errorCode?: string;
-  /** Why, in the words of who caused it; at most 200 characters are kept. */
+  /** At most 200 characters are kept. */
   reason?: string;
 }
 
-/** Sends entries to audit-service, in order, until each is acknowledged. */
 export interface AuditRecorder {
-  /**
-   * Resolves once the entry is committed.
-   *
-   * @throws {DomainError} `audit_unavailable` if the queue is full or `deadlineMs` passes first. The entry may
-   *   still be stored later: an intent without outcome is the honest record of that.
-   */
+  /** @throws {DomainError} `audit_unavailable` before the entry is durable. It may still be stored later. */
   record(entry: AuditEntry, deadlineMs: number): Promise<void>;
-  /** Takes the entry into the bounded queue, to be resent until acknowledged. @throws {DomainError} `audit_unavailable` if the queue is full. */
+  /** @throws {DomainError} `audit_unavailable` if the queue is full. */
   enqueue(entry: AuditEntry): void;
-  /** Throws while nothing can be recorded: a readiness check. */
+  /** @throws {DomainError} `audit_unavailable` while nothing can be recorded. */
   assertReady(): void;
-  /** Waits at most `graceMs` for what is queued, then gives up and closes. */
+  /** Waits at most `graceMs` for queued entries. */
   close(graceMs: number): Promise<void>;
 }
 
-/** Sends events besides: for services that tell of themselves. */
 export interface AuditEventRecorder extends AuditRecorder {
-  /**
-   * Resolves once the event is committed. Safe to repeat, also from another process.
-   *
-   * @throws {DomainError} `audit_unavailable` as `record` does.
-   */
+  /** Safe to repeat from any process. @throws {DomainError} `audit_unavailable` as `record` does. */
   recordEvent(event: AuditEvent, deadlineMs: number): Promise<void>;
 }

@@ -13,13 +13,13 @@ export interface AuditRecorderOptions extends Partial<RecorderLimits> {
   /** `host:port` of audit-service. */
   address: string;
   certificate: ProcessCertificate;
-  /** Takes over while audit-service is away. Closed by the recorder. */
+  /** Closed by the recorder. */
   spool?: AuditSpool | undefined;
   logger: Logger;
   metrics: Metrics;
 }
 
-/** A recorder that sends to audit-service over mutual TLS. One for a process: it is one producer. */
+/** A process is one producer and needs one recorder. */
 export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRecorder {
   const { address, certificate, spool, logger, metrics } = options;
   const connect = () =>
@@ -28,7 +28,7 @@ export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRe
   const recorder = new Recorder({
     openStream: (handlers) => openRecordStream(client, handlers),
     onStall() {
-      // A new connection: one that died without a word would be used until its keepalive finds out.
+      // A dead connection would be used until its keepalive fails.
       client.close();
       client = connect();
     },
@@ -63,7 +63,7 @@ export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRe
       const timer = setTimeout(() => end.abort(), graceMs);
       closing.abort();
       await resending;
-      // Segments taken over from dead processes: after a scale-down there may be no later process that sends them.
+      // After a scale-down no later process may send the files of dead ones.
       await spool?.resendTaken({ ...resend, signal: end.signal });
       await flushed;
       clearTimeout(timer);

@@ -13,54 +13,48 @@ import { nodeFileSystem, type SpoolFileSystem } from "./spool-file-system.ts";
 import type { LostEntries } from "./spool-segment.ts";
 
 export interface AuditSpoolOptions {
-  /** Absolute path, on a local disk; several processes of one host may share it. */
   directory: string;
-  /** Of all files of this process, former ones' included. */
+  /** Includes files of former processes. */
   maxBytes: number;
-  /** UUID, another one in each process start. */
+  /** A new UUID for each process. */
   producerId: string;
   logger: Logger;
   metrics: Metrics;
   files?: SpoolFileSystem;
 }
 
-/** Where entries are durable while audit-service is away. */
 export interface AuditSpool {
   producerId: string;
   spool: Spool;
-  /** Sends what processes that live no more have left, now and whenever one dies beside us. Until the signal. */
+  /** Sends files of dead processes until the signal aborts. */
   resendFormer(deps: Omit<ResendDeps, "onDamage">): Promise<void>;
-  /** Makes one attempt to send the orphaned files already claimed; unsent ones stay. Call it after `resendFormer`. */
+  /** Sends the claimed files once. Call it after `resendFormer`. */
   resendTaken(deps: Omit<ResendDeps, "onDamage">): Promise<void>;
-  /** Claims and sends orphaned files until none is left or the signal aborts. Do not combine it with `resendFormer`. */
+  /** Sends files of dead processes until none is left or the signal aborts. Excludes `resendFormer`. */
   drain(deps: Omit<ResendDeps, "onDamage">): Promise<SpoolRemains>;
   close(): Promise<void>;
 }
 
-/** The contents of a spool directory after a drain. */
 export interface SpoolRemains {
-  /** Unsent files. */
   unsentFiles: number;
-  /** Quarantined files: entries in them are unreadable. */
+  /** Quarantined files. */
   damagedFiles: number;
-  /** Entries sent by this drain. */
   sentEntries: number;
 }
 
 const MIB = 1024 * 1024;
 
-/** The spool, for a service whose calls wait for the audit log. */
 export const spoolConfig = {
-  /** A directory on a local disk; processes of one host may share it. Unset: no spool. */
+  /** A local disk, which processes of one host may share. */
   AUDIT_SPOOL_DIRECTORY: z.string().refine(isAbsolute, "must be an absolute path").optional(),
-  /** At least what a full queue in memory may need. */
+  /** At least the size of a full queue in memory. */
   AUDIT_SPOOL_MAX_BYTES: integerSchema(64 * MIB, 64 * 1024 * MIB).default(256 * MIB),
 };
 
 const LOOK_AGAIN_MS = 30_000;
 const DRAIN_AGAIN_MS = 1_000;
 
-/** The spool that a configuration asks for (`spoolConfig`); undefined if it asks for none. @throws as `openAuditSpool`. */
+/** Undefined without AUDIT_SPOOL_DIRECTORY. @throws as `openAuditSpool`. */
 export async function openConfiguredSpool(
   config: { AUDIT_SPOOL_DIRECTORY?: string | undefined; AUDIT_SPOOL_MAX_BYTES: number },
   logger: Logger,
@@ -71,11 +65,7 @@ export async function openConfiguredSpool(
   return openAuditSpool({ directory, maxBytes, producerId: uuidv4(), logger, metrics });
 }
 
-/**
- * Opens the spool of this process and takes over what dead ones have left.
- *
- * @throws if the directory cannot be used.
- */
+/** Claims files of dead processes. @throws if the directory cannot be used. */
 export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditSpool> {
   const { producerId, maxBytes, logger, metrics, files = nodeFileSystem } = options;
   const directory = await openSpoolDirectory({ files, path: options.directory, producerId, logger });
@@ -126,13 +116,12 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
         { entries, formerProducer: run[0]?.producerId },
         "audit entries of a former process were sent",
       );
-      // First: what cannot be removed is sent again by the next process, and stored once.
+      // Comes first: a file that stays is sent again, and stored once.
       former = former.filter((other) => other !== run);
       await discard(run);
     }
   }
 
-  /** One attempt to send all orphaned files. A failure is logged; the next round tries again. */
   async function resendRound(deps: ResendDeps): Promise<void> {
     try {
       await resendAll(deps);
@@ -184,7 +173,6 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
   };
 }
 
-/** Resolves early, without an error, when the signal aborts. */
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal, ref: false }).catch(() => undefined);
 }

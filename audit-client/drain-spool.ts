@@ -8,27 +8,21 @@ import { openAuditSpool, type SpoolRemains } from "./audit-spool.ts";
 import { openRecordStream } from "./record-stream.ts";
 
 export interface DrainOptions {
-  /** Absolute path of a spool directory whose processes have ended. */
+  /** The processes of this directory have ended. */
   directory: string;
-  /** `host:port` of audit-service. */
   address: string;
-  /** Must be of the service that wrote the spool: audit-service deduplicates by producer name. */
+  /** The service that wrote the spool: audit-service deduplicates by producer name. */
   certificate: ProcessCertificate;
   timeoutMs: number;
   logger: Logger;
 }
 
-/**
- * Sends every entry of a spool directory to audit-service, until none is left or the timeout has passed. Unsent entries
- * stay for the next attempt.
- *
- * @throws if the directory cannot be used.
- */
+/** Unsent entries stay for the next attempt. @throws if the directory cannot be used. */
 export async function drainSpool(options: DrainOptions): Promise<SpoolRemains> {
   const { directory, address, certificate, timeoutMs, logger } = options;
   const spool = await openAuditSpool({
     directory,
-    maxBytes: 0, // it appends nothing
+    maxBytes: 0,
     producerId: uuidv4(),
     logger,
     metrics: createMetrics("drain-spool"),

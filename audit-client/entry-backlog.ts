@@ -7,17 +7,15 @@ import type { SpoolQueue } from "./spool-queue.ts";
 import { recordBytes, type SpoolRecord } from "./spool-record.ts";
 import { UnacknowledgedQueue } from "./unacknowledged-queue.ts";
 
-/** An entry in memory. */
 export interface QueuedEntry {
   entry: Entry;
-  /** As it would go to the spool; empty without one. */
+  /** Encoded for the spool. Empty without one. */
   bytes: Uint8Array;
-  /** Monotonic, in milliseconds. */
+  /** Monotonic milliseconds. */
   addedMs: number;
   waiter: Waiter | undefined;
 }
 
-/** A caller that waits until its entry is durable. */
 interface Waiter {
   resolve: () => void;
   reject: (error: DomainError) => void;
@@ -26,7 +24,7 @@ interface Waiter {
 
 const MAX_BATCH_ENTRIES = 200;
 
-/** The unacknowledged entries of a process: an older part on the disk and a newer one in memory. */
+/** Older entries are on the disk, newer ones in memory. */
 export class EntryBacklog implements EntrySource {
   readonly #queue = new UnacknowledgedQueue<QueuedEntry>();
   readonly #disk: SpoolQueue | undefined;
@@ -44,12 +42,10 @@ export class EntryBacklog implements EntrySource {
     return this.#queue.next;
   }
 
-  /** The oldest entry in memory. */
   get oldestInMemory(): QueuedEntry | undefined {
     return this.#queue.from(this.firstInMemory, 1)[0]?.item;
   }
 
-  /** Its sequence; `next` if there is none. */
   get firstInMemory(): number {
     return this.#queue.first;
   }
@@ -58,7 +54,6 @@ export class EntryBacklog implements EntrySource {
     return this.#queue.length;
   }
 
-  /** What the entries in memory would take in the spool. */
   get bytesInMemory(): number {
     return this.#queuedBytes;
   }
@@ -82,13 +77,12 @@ export class EntryBacklog implements EntrySource {
     this.#disk?.skip(to);
   }
 
-  /** The oldest entries in memory, as the spool takes them. */
   group(limit: number): SpoolRecord[] {
     const group = this.#queue.from(this.firstInMemory, limit);
     return group.map(({ sequence, item }) => ({ sequence, entry: item.bytes }));
   }
 
-  /** Entries in memory up to this sequence are durable, there or here: their waiters go on. */
+  /** These entries are durable, here or in audit-service. */
   settle(upTo: number): void {
     for (const { waiter, bytes } of this.#queue.acknowledge(upTo)) {
       this.#queuedBytes -= recordBytes(bytes.length);
@@ -97,7 +91,6 @@ export class EntryBacklog implements EntrySource {
     }
   }
 
-  /** The entries stay queued; who waits for one fails. */
   rejectWaiters(error: DomainError): void {
     for (const { item } of this.#queue.from(this.firstInMemory, this.#queue.length)) {
       clearTimeout(item.waiter?.timer);

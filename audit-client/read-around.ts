@@ -1,15 +1,10 @@
 import type { SpoolFile } from "./spool-file-system.ts";
 
 const BLOCK_BYTES = 4_096;
-/** A disk that fails takes seconds for each bad block: a file with more of them is given up. */
+/** A failing disk needs seconds for each bad block. */
 const MAX_BAD_BLOCKS = 16;
 
-/**
- * Reads a range of a file although blocks of it are bad. Those are zeros in what is returned, which is no record.
- *
- * @param length at most what a caller can hold; less is returned at the end of the file.
- * @throws what the file system says once there are more than 16 bad blocks.
- */
+/** Replaces bad blocks by zeros, which are no record. @throws the file system's error after 16 bad blocks. */
 export async function readAround(
   file: SpoolFile,
   position: number,

@@ -4,60 +4,48 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { RecordStream, RecordStreamHandlers } from "./record-stream.ts";
 import { retryDelayMs } from "./retry-delay.ts";
 
-/** The unacknowledged entries of a process, in the order of their sequences. */
 export interface EntrySource {
-  /** The oldest entry; `next` if there is none. */
+  /** Equals `next` without entries. */
   readonly first: number;
-  /** The sequence that the next new entry gets. */
   readonly next: number;
-  /** Entries from this sequence on; undefined if they are on the disk. */
+  /** Undefined if the entry is on the disk. */
   fromMemory(sequence: number): SequencedEntry[] | undefined;
-  /** The same from the disk. The first is a later one if there is damage. @returns undefined if the disk fails. */
+  /** Starts at a later entry after damage. Undefined if the disk fails. */
   fromDisk(sequence: number): Promise<SequencedEntry[] | undefined>;
-  /** Leaves out damaged entries. @param to the next one that can be read; undefined if there is none. */
+  /** Omits damaged entries. @param to The next readable entry. */
   skip(to: number | undefined): void;
 }
 
 export interface RecordConnectionDeps {
   openStream: (handlers: RecordStreamHandlers) => RecordStream;
-  /** Called when a stream gave no answer: its connection may be dead without knowing it. */
+  /** The connection may be dead. */
   onStall: () => void;
-  /** Everything up to this sequence is committed. */
   onAcknowledged: (upTo: number) => void;
   source: EntrySource;
-  /** UUID, another one in each process start. */
   producerId: string;
-  /** 0 to 1. */
   random: () => number;
-  /** A stream that has not answered for so long, while an answer is due, is given up. */
   stallTimeoutMs: number;
   reconnects: { inc(): void };
   logger: Logger;
 }
 
 type State =
-  /** For the next attempt. */
   | { kind: "waiting"; retryTimer: NodeJS.Timeout }
-  /** No answer yet: the stream gets one message, since a stream that fails should cost no more than that. */
+  /** The first message is a test of the stream. */
   | { kind: "connecting"; stream: RecordStream; hasSent: boolean; isBackedUp: boolean }
   | { kind: "streaming"; stream: RecordStream }
-  /** The stream takes no more until it drains. */
   | { kind: "backed_up"; stream: RecordStream }
   | { kind: "closed" };
 
-/**
- * Keeps one stream to audit-service open and sends the unacknowledged entries over it, in order. A new stream begins with the
- * oldest of them: audit-service stores each once.
- */
+/** A new stream starts with the oldest entry, because audit-service stores each once. */
 export class RecordConnection {
   readonly #deps: RecordConnectionDeps;
   #state: State = { kind: "closed" };
-  /** The first sequence that the present stream has not been given. */
+  /** The first sequence that this stream was not given. */
   #unsent = 1;
   #isReadingDisk = false;
-  /** When the present stream last gave a sign, or last had no answer due. Monotonic, in milliseconds. */
+  /** Last sign of the stream, or last time without a due answer. Monotonic milliseconds. */
   #lastSignMs = 0;
-  /** Since when no stream has brought an answer. */
   #downSinceMs = Number.NEGATIVE_INFINITY;
   #failures = 0;
   #loggedFailure: string | undefined;
@@ -66,12 +54,11 @@ export class RecordConnection {
     this.#deps = deps;
   }
 
-  /** The first sequence that was not sent. */
   get unsent(): number {
     return this.#unsent;
   }
 
-  /** How long no stream has brought an answer; 0 while one does. */
+  /** Zero while a stream answers. */
   get downMs(): number {
     return this.#isAnswered ? 0 : performance.now() - this.#downSinceMs;
   }
@@ -98,12 +85,11 @@ export class RecordConnection {
       onEnd: (error) => this.#onLost(error),
     });
     this.#state = { kind: "connecting", stream, hasSent: false, isBackedUp: false };
-    // Nothing to send: an empty message is answered too, and tells whether the peer listens.
+    // The answer to an empty message shows that the peer listens.
     if (this.#unsent === source.next) this.#give(stream, []);
     this.send();
   }
 
-  /** Sends what the stream takes. */
   send(): void {
     const { source } = this.#deps;
     if (!this.#isAnswerDue) this.#lastSignMs = performance.now();
@@ -118,7 +104,6 @@ export class RecordConnection {
     }
   }
 
-  /** Gives up a stream that owes an answer and has given no sign for too long. */
   giveUpIfStalled(): void {
     const { stallTimeoutMs, onStall } = this.#deps;
     if (!this.#isAnswerDue || performance.now() - this.#lastSignMs < stallTimeoutMs) return;
@@ -154,7 +139,7 @@ export class RecordConnection {
     const isStill = stream === this.#stream && from === this.#unsent && from >= source.first;
     if (!isStill) return this.send();
     if (entries === undefined || entries[0]?.sequence !== from) {
-      // The sequences of one stream are consecutive: what follows on damage goes over another one.
+      // Sequences of a stream are consecutive, so damage needs a new one.
       if (entries !== undefined) source.skip(entries[0]?.sequence);
       stream.cancel();
       return this.#onLost(undefined);
@@ -174,7 +159,7 @@ export class RecordConnection {
       this.#failures = 0;
       this.#loggedFailure = undefined;
     }
-    // Not more than this stream was given: nothing else can have been committed.
+    // Only entries of this stream can have been committed.
     onAcknowledged(Math.min(sequence, this.#unsent - 1));
     this.send();
   }
@@ -190,7 +175,7 @@ export class RecordConnection {
     if (this.#isAnswered) this.#downSinceMs = performance.now();
     this.#failures += 1;
     reconnects.inc();
-    // One line when it begins and when the reason changes, not one for each attempt.
+    // Logged at the first failure and when the reason changes.
     const reason = error?.code ?? "ended";
     if (reason !== this.#loggedFailure && error !== undefined) {
       const queued = source.next - source.first;

@@ -4,25 +4,19 @@ import { canonicalEmail } from "../service-kit/canonical-email.ts";
 import type { AuditEventRecorder } from "./audit-entry.ts";
 import { personActor } from "./person-actor.ts";
 
-/** What an operator or auditor asked to see. */
 export interface Reading {
-  /** `user.read` */
   action: string;
-  /** Whose or which, where it is one. */
   resource?: string;
-  /** The filter: ids and fixed words, nothing personal. */
+  /** Ids and fixed words, nothing personal. */
   filter?: string;
-  /** An address that was looked for. Erasable, as claimed addresses are. */
+  /** Erasable like claimed addresses. */
   address?: string;
 }
 
-/** @throws {DomainError} `audit_unavailable`: who cannot be noted is not answered. */
+/** @throws {DomainError} `audit_unavailable`. The reading must not be answered then. */
 export type RecordReading = (context: CallContext, reading: Reading) => Promise<void>;
 
-/**
- * Notes in the audit log what operators and auditors read, before they are answered: one entry a call, not one a row.
- * Calls of services are noted by those.
- */
+/** Records what operators and auditors read. Services record their own calls. */
 export function createReadingRecorder(
   recorder: Pick<AuditEventRecorder, "recordEvent">,
   now: () => Date,
@@ -50,7 +44,6 @@ export function createReadingRecorder(
   };
 }
 
-/** `role=ADMIN limit=20`, of what narrows it. */
 export function filterText(fields: Readonly<Record<string, string | number | Date | undefined>>): string {
   return Object.entries(fields)
     .filter(([, value]) => value !== undefined && value !== "")
@@ -58,7 +51,7 @@ export function filterText(fields: Readonly<Record<string, string | number | Dat
     .join(" ");
 }
 
-/** What was typed to find a user: an address in its one spelling, which can be erased from the log, or how much it was. */
+/** Returns a canonical address, which can be erased from the log, or the length of another query. */
 export function lookedFor(query: string): { address?: string; queryCharacters?: number } {
   if (query === "") return {};
   if (!/^[^@\s]+@[^@\s]+$/.test(query)) return { queryCharacters: query.length };

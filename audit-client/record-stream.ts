@@ -4,19 +4,17 @@ import type { DomainError } from "../service-kit/errors.ts";
 import { openBidiStream } from "../service-kit/rpc-client.ts";
 import { fromRpcError } from "../service-kit/rpc-errors.ts";
 
-/** An open stream of entries to audit-service. */
 export interface RecordStream {
-  /** @returns false if no more should be sent before `onDrain`. */
+  /** Returns false if the caller should wait for `onDrain`. */
   send(request: RecordRequest): boolean;
-  /** Gives the stream up. Nothing is called back after this. */
+  /** No handler is called afterwards. */
   cancel(): void;
 }
 
 export interface RecordStreamHandlers {
-  /** Everything up to this sequence is committed. */
   onAcknowledged(sequence: number): void;
   onDrain(): void;
-  /** The stream is over; called once. Without an error the peer has ended it, to be reopened. */
+  /** Called once. Without an error the peer has ended the stream. */
   onEnd(error: DomainError | undefined): void;
 }
 

@@ -9,24 +9,16 @@ import { type LostEntries, readRecords, type SpoolSegment } from "./spool-segmen
 
 export interface ResendDeps {
   openStream: (handlers: RecordStreamHandlers) => RecordStream;
-  /** 0 to 1. */
   random: () => number;
-  /** Gives up. What was not acknowledged stays on the disk. */
   signal: AbortSignal;
-  /** Called when entries that were whole when their file was taken over cannot be read any more. */
+  /** Called for entries that became unreadable after the takeover. */
   onDamage: (path: string, lost: LostEntries) => void;
 }
 
 const MAX_BATCH_ENTRIES = 200;
 const ANSWER_TIMEOUT_MS = 5_000;
 
-/**
- * Sends what a former process has left, under that process' own producer id and numbers, until all of it is
- * acknowledged. What audit-service has already is stored once. One batch at a time: nobody waits for it.
- *
- * @returns how many entries were sent. What cannot be read is left out, and its segment marked as damaged.
- * @throws what audit-service refuses for good, or the reason of `signal`.
- */
+/** Keeps the producer id and sequences, so that audit-service stores each entry once. @throws a permanent refusal. */
 export async function resendRun(deps: ResendDeps, run: FormerRun): Promise<number> {
   for (let failures = 1; ; failures += 1) {
     deps.signal.throwIfAborted();
@@ -45,7 +37,7 @@ async function sendOnce(deps: ResendDeps, run: FormerRun): Promise<number> {
   let next: number | undefined;
   try {
     for await (const batch of batchesOf(run, deps.onDamage)) {
-      // Numbers of one stream count up by 1: what follows on a gap goes over another one.
+      // Sequences of a stream are consecutive, so a gap needs a new one.
       if (batch.entries[0]?.sequence !== next) sender?.close();
       if (batch.entries[0]?.sequence !== next || sender === undefined) sender = openSender(deps);
       await sender.send(batch);
@@ -59,14 +51,13 @@ async function sendOnce(deps: ResendDeps, run: FormerRun): Promise<number> {
 }
 
 interface Sender {
-  /** Resolves when the whole batch is acknowledged. */
   send(batch: RecordRequest): Promise<void>;
   close(): void;
 }
 
 function openSender({ openStream, signal }: ResendDeps): Sender {
   const over = Promise.withResolvers<never>();
-  // It may be rejected while no batch waits for it: unhandled, it would end the process.
+  // An unhandled rejection between batches would end the process.
   over.promise.catch(() => undefined);
   let acknowledged = 0;
   let onAnswer: () => void = () => undefined;
@@ -75,7 +66,7 @@ function openSender({ openStream, signal }: ResendDeps): Sender {
       acknowledged = sequence;
       onAnswer();
     },
-    onDrain: () => undefined, // one batch at a time is never too much
+    onDrain: () => undefined,
     onEnd: (error) => over.reject(error ?? unavailable("The stream has ended")),
   });
   const giveUp = () => over.reject(signal.reason);
@@ -97,12 +88,11 @@ function openSender({ openStream, signal }: ResendDeps): Sender {
   };
 }
 
-/** What audit-service refuses now it refuses again: an operator must hear of it, and the next run goes on. */
+/** Other refusals are permanent. */
 function isPassing({ code }: DomainError): boolean {
   return code === "service_unavailable" || code === "audit_unavailable";
 }
 
-/** Ends early, without an error, when the signal comes. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
@@ -119,10 +109,7 @@ function unavailable(message: string): DomainError {
   return new DomainError("audit_unavailable", message);
 }
 
-/**
- * Messages as they are sent: sequences without repetition, though files may overlap after a failed write, and without a
- * gap within a message.
- */
+/** Files may overlap after a failed write. Messages have no gaps. */
 async function* batchesOf(run: FormerRun, onDamage: ResendDeps["onDamage"]): AsyncGenerator<RecordRequest> {
   let next = run[0]?.firstSequence ?? 1;
   for (const segment of run) {
@@ -140,11 +127,10 @@ async function* batchesOf(run: FormerRun, onDamage: ResendDeps["onDamage"]): Asy
   }
 }
 
-/** What can be read of a file. */
 async function* recordsOf(segment: SpoolSegment): AsyncGenerator<SpoolRecord[]> {
   let from = FILE_HEADER_BYTES;
   for (;;) {
-    // A disk that fails must not keep back what is whole in the next file.
+    // Later files may be intact.
     const read = await readRecords(segment, { from, to: segment.bytes }, MAX_BATCH_ENTRIES).catch(
       () => undefined,
     );
@@ -154,7 +140,7 @@ async function* recordsOf(segment: SpoolSegment): AsyncGenerator<SpoolRecord[]> 
   }
 }
 
-/** What was found when the file was taken over was told then. */
+/** The takeover has reported earlier damage. */
 function tellDamage(segment: SpoolSegment, lost: LostEntries, onDamage: ResendDeps["onDamage"]): void {
   if (segment.isDamaged !== true) onDamage(segment.path, lost);
   segment.isDamaged = true;

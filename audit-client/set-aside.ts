@@ -3,10 +3,9 @@ import type { SpoolFileSystem } from "./spool-file-system.ts";
 
 const SUFFIX = ".damaged";
 
-/** Of files that people have to look at. With a dot: no process takes it over for the directory of a dead one. */
+/** The dot prevents a takeover of the directory. */
 export const DAMAGED_DIRECTORY = ".damaged";
 
-/** Removes a file whose entries were all sent, or sets it aside if some can no longer be read. */
 export async function discardFile(
   files: SpoolFileSystem,
   { path, isDamaged = false }: { path: string; isDamaged?: boolean | undefined },
@@ -16,7 +15,6 @@ export async function discardFile(
   else await files.remove(path);
 }
 
-/** Keeps a file where nobody reads it as a spool file. */
 export async function setAside(
   files: SpoolFileSystem,
   path: string,

@@ -5,44 +5,36 @@ import type { SpoolFileSystem } from "./spool-file-system.ts";
 import { isLocked, lockDirectory } from "./spool-lock.ts";
 import { recoverSegment, type SpoolSegment } from "./spool-segment.ts";
 
-/** Logged when whole records lie behind bytes that are none. */
 export const UNREADABLE_ENTRIES = "audit entries in the spool cannot be read any more; their file is kept";
 
-/** Entries that one former process has left: files whose sequences follow each other without a gap, in order. */
+/** Files of one former process with consecutive sequences. */
 export type FormerRun = SpoolSegment[];
 
-/** The directory that all processes of one host share; each has a directory of its own in it, and its lock. */
+/** Shared by the processes of a host. Each has its own locked directory inside. */
 export interface SpoolDirectory {
-  /** Of this process. */
   own: string;
-  /** Shared: files with entries that cannot be read any more, for people to look at. */
+  /** Quarantine for damaged files. */
   damaged: string;
-  /**
-   * Takes over what processes that live no more have left, and reads what was not returned before. Torn tails are cut
-   * off; what cannot be read is set aside.
-   */
+  /** Claims files of dead processes, cuts off torn tails and quarantines unreadable files. */
   takeOver(): Promise<FormerRun[]>;
-  /** How many files were set aside, and not looked after by people since. */
   countDamaged(): Promise<number>;
-  /** Number of unsent files, including those of running processes. */
   countUnsent(): Promise<number>;
-  /** Removes our own directory if nothing is left in it, and gives up the lock. */
+  /** Removes an empty own directory. */
   close(): Promise<void>;
 }
 
 interface Deps {
   files: SpoolFileSystem;
-  /** The shared directory; made if it is not there. */
   path: string;
   producerId: string;
   logger: Logger;
 }
 
 const SPOOL_FILE = /\.spool$/;
-/** A directory being made: not to be taken over, it has no lock yet and nothing in it. */
+/** A directory in preparation has no lock yet. */
 const UNFINISHED = /^\./;
 
-/** @throws what the file system says: the process cannot keep what it promises, and is not to start. */
+/** @throws the file system's error. The process must not start then. */
 export async function openSpoolDirectory({ files, path, producerId, logger }: Deps): Promise<SpoolDirectory> {
   const own = join(path, producerId);
   const unfinished = join(path, `.${producerId}`);
@@ -51,12 +43,11 @@ export async function openSpoolDirectory({ files, path, producerId, logger }: De
   await files.rename(unfinished, own);
   await files.syncDirectory(path);
   const damaged = join(path, DAMAGED_DIRECTORY);
-  /** Files that could be neither read nor set aside. */
+  /** Neither readable nor movable. */
   const stuck = new Set<string>();
-  /** Files that `takeOver` has returned. */
   const taken = new Set<string>();
 
-  /** One of several processes that try the same gets it: renaming is atomic. */
+  /** A rename is atomic, so only one process succeeds. */
   async function takeOverDirectory(name: string): Promise<void> {
     try {
       if (await isLocked(join(path, name))) return;
@@ -68,7 +59,7 @@ export async function openSpoolDirectory({ files, path, producerId, logger }: De
     }
   }
 
-  /** What its process had taken over comes up beside it, or paths would grow with every restart. */
+  /** Paths would otherwise grow with every restart. */
   async function flatten(name: string): Promise<void> {
     for (const inner of await files.listDirectories(join(own, name))) {
       await files.rename(join(own, name, inner), join(own, inner));
@@ -109,7 +100,7 @@ export async function openSpoolDirectory({ files, path, producerId, logger }: De
     return undefined;
   }
 
-  /** A file that cannot be read keeps nobody from starting. */
+  /** An unreadable file must not prevent a start. */
   async function giveUp(name: string, error: unknown): Promise<undefined> {
     logger.error({ err: error, file: name }, "a spool file cannot be read; it is set aside");
     try {
@@ -150,7 +141,7 @@ export async function openSpoolDirectory({ files, path, producerId, logger }: De
   };
 }
 
-/** By producer and file, split where sequences are missing: those were acknowledged without the spool. */
+/** Missing sequences were acknowledged without the spool. */
 function runsOf(segments: readonly SpoolSegment[]): FormerRun[] {
   const inOrder = [...segments].sort((a, b) => (basename(a.path) < basename(b.path) ? -1 : 1));
   const runs: FormerRun[] = [];

@@ -1,33 +1,28 @@
 import { constants, type FileHandle, mkdir, open, readdir, rename, rm } from "node:fs/promises";
 
-/** An open file of the spool. */
 export interface SpoolFile {
-  /** Writes all of it there, or throws. Says nothing about durability. */
+  /** Writes everything, but not durably. */
   write(bytes: Uint8Array, position: number): Promise<void>;
-  /** @returns what there is, at most `length` bytes. */
   read(position: number, length: number): Promise<Buffer>;
-  /** Resolves when what was written survives a loss of power. */
+  /** The writes then survive a power loss. */
   datasync(): Promise<void>;
   truncate(length: number): Promise<void>;
   size(): Promise<number>;
   close(): Promise<void>;
 }
 
-/** What the spool needs of a file system. Handed in, so that a test can take the disk away. */
 export interface SpoolFileSystem {
-  /** A new file; fails if it exists. */
+  /** @throws if the file exists. */
   create(path: string): Promise<SpoolFile>;
-  /** A file that exists, to be read and cut. */
   open(path: string): Promise<SpoolFile>;
   makeDirectory(path: string): Promise<void>;
-  /** Makes durable which files a directory has. */
+  /** Makes the entries of a directory durable. */
   syncDirectory(path: string): Promise<void>;
-  /** Paths of all files below a directory, relative to it. */
+  /** Recursive and relative. */
   list(path: string): Promise<string[]>;
-  /** Names of the directories in a directory. */
   listDirectories(path: string): Promise<string[]>;
   rename(from: string, to: string): Promise<void>;
-  /** Removes a file, or a directory with all in it. Not being there is no error. */
+  /** Recursive. A missing path is no error. */
   remove(path: string): Promise<void>;
 }
 

@@ -5,19 +5,18 @@ import { join } from "node:path";
 
 const NAME = "lock";
 const CONNECT_TIMEOUT_MS = 1_000;
-/** A path of a socket may be no longer (`sun_path`, less on macOS than on Linux). */
+/** Limit of `sun_path` on macOS. */
 const MAX_SOCKET_PATH_BYTES = 103;
 
 /**
- * Marks a directory as belonging to a process that lives. Held as a listening UNIX socket in it, because Node has no
- * `flock`: the kernel drops it with the process, also after a `kill -9`; it holds while the process is stopped; and it
- * works between containers that share the volume, where process ids mean nothing. Not between machines.
+ * A listening UNIX socket, because Node has no `flock`. It ends with the process, and works between containers that
+ * share a volume, not between machines.
  */
 export interface SpoolLock {
   release(): Promise<void>;
 }
 
-/** @param directory nobody else knows of it yet. */
+/** @param directory Must not be known to other processes yet. */
 export async function lockDirectory(directory: string): Promise<SpoolLock> {
   const server = createServer((socket) => socket.on("error", () => socket.destroy()).end());
   server.unref();
@@ -28,7 +27,7 @@ export async function lockDirectory(directory: string): Promise<SpoolLock> {
   return { release: () => new Promise((resolve) => server.close(() => resolve())) };
 }
 
-/** Whether the process that has locked a directory lives. In doubt it does. */
+/** Returns true in doubt. */
 export async function isLocked(directory: string): Promise<boolean> {
   return withSocketPath(directory, async (path) => {
     const socket = createConnection(path);
@@ -45,7 +44,7 @@ export async function isLocked(directory: string): Promise<boolean> {
   });
 }
 
-/** On Linux the path leads over an open directory: so it is short, however deep the directory lies. */
+/** On Linux this path is always short. */
 async function withSocketPath<T>(directory: string, use: (path: string) => Promise<T>): Promise<T> {
   if (process.platform !== "linux") {
     const path = join(directory, NAME);
@@ -56,7 +55,7 @@ async function withSocketPath<T>(directory: string, use: (path: string) => Promi
   try {
     handle = await open(directory);
   } catch (error) {
-    // It was taken over and is gone: nobody to be in the way of.
+    // The directory was taken over.
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return use(join(directory, NAME));
     throw error;
   }

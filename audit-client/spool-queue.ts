@@ -5,15 +5,14 @@ import type { SpoolRecord } from "./spool-record.ts";
 
 const RETRY_MS = 1_000;
 
-/** The unacknowledged entries of a process that are on the disk: consecutive, and older than those in memory. */
+/** The entries are consecutive, and older than those in memory. */
 export class SpoolQueue {
   readonly #spool: Spool;
   readonly #metrics: RecorderMetrics;
   readonly #logger: Logger;
-  /** Both inclusive. Empty if the first is past the last. */
   #range = { first: 1, last: 0 };
   #acknowledgedUpTo = 0;
-  /** When the disk last failed; undefined while it can be written. Monotonic, in milliseconds. */
+  /** Undefined while the disk works. Monotonic milliseconds. */
   #failedMs: number | undefined;
 
   constructor(spool: Spool, metrics: RecorderMetrics, logger: Logger) {
@@ -22,7 +21,6 @@ export class SpoolQueue {
     this.#logger = logger;
   }
 
-  /** The oldest entry; infinite if there is none. */
   get first(): number {
     return this.#isEmpty ? Number.POSITIVE_INFINITY : this.#range.first;
   }
@@ -35,7 +33,6 @@ export class SpoolQueue {
     return this.#failedMs !== undefined;
   }
 
-  /** Whether the disk works, or its last failure is old enough to try again. */
   get mayWrite(): boolean {
     return this.#failedMs === undefined || performance.now() - this.#failedMs >= RETRY_MS;
   }
@@ -44,12 +41,11 @@ export class SpoolQueue {
     return this.#range.first > this.#range.last;
   }
 
-  /** Lets the next write be tried at once. */
   forgetFailure(): void {
     this.#failedMs = undefined;
   }
 
-  /** Resolves once the entries, which follow on the last ones, are durable. @throws what the disk throws. */
+  /** The entries must follow the last ones. @throws the error of the disk. */
   async append(records: readonly SpoolRecord[]): Promise<void> {
     try {
       await this.#spool.append(records);
@@ -68,13 +64,13 @@ export class SpoolQueue {
     this.#release();
   }
 
-  /** Removes entries that are acknowledged, also those that are being written. */
+  /** Also removes entries that are being written. */
   acknowledge(upTo: number): void {
     this.#acknowledgedUpTo = Math.max(this.#acknowledgedUpTo, upTo);
     this.#release();
   }
 
-  /** At most `limit` entries. The first is a later one if there is damage. @returns undefined if the disk fails. */
+  /** Starts at a later entry after damage. Undefined if the disk fails. */
   async read(from: number, limit: number): Promise<SpoolRecord[] | undefined> {
     return this.#spool.read(from, limit).catch((error: unknown) => {
       this.#metrics.spoolErrors.inc();
@@ -83,7 +79,7 @@ export class SpoolQueue {
     });
   }
 
-  /** Leaves out damaged entries. @param to the next one that can be read; undefined if there is none. */
+  /** Omits damaged entries. @param to The next readable entry. */
   skip(to: number | undefined): void {
     this.#range.first = to ?? this.#range.last + 1;
   }
@@ -95,7 +91,7 @@ export class SpoolQueue {
     this.#range.first = upTo + 1;
     if (this.#isEmpty) this.#logger.info("the spool is drained");
     this.#spool.release(upTo).catch((error: unknown) => {
-      // The next process sends again what stays, and it is stored once.
+      // A file that stays is sent again, and stored once.
       this.#metrics.spoolErrors.inc();
       this.#logger.error({ err: error }, "a spool file cannot be removed");
     });

@@ -2,15 +2,14 @@ import { crc32c } from "@node-rs/crc32";
 import { parse as parseUuid, stringify as stringifyUuid } from "uuid";
 
 /**
- * The bytes of a spool file. All numbers big-endian; every checksum is CRC-32C (RFC 3720, section 12.1).
+ * Format of a spool file. Numbers are big-endian, checksums CRC-32C (RFC 3720 §12.1).
  *
  * ```text
  * file    "GHSPOOL1" | producer id: 16 bytes | checksum of both: 4 | record …
- * record  length of the entry: 4 | checksum: 4 | sequence: 8 | entry, as protobuf
+ * record  length of the entry: 4 | checksum of the rest: 4 | sequence: 8 | entry, as protobuf
  * ```
  *
- * A record's checksum covers everything else in it. An entry is never empty, so that a tail of zeros, which some file
- * systems leave after a crash, is not a record.
+ * An entry is never empty, so that zeros, which a crash may leave at the end, are no record.
  */
 export interface SpoolRecord {
   sequence: number;
@@ -24,10 +23,9 @@ const CHECKSUM_AT = 4;
 const SEQUENCE_AT = 8;
 
 export const FILE_HEADER_BYTES = MAGIC.length + 16 + 4;
-/** More than the longest entry; a length beyond it is damage. */
+/** Exceeds the longest entry. */
 export const MAX_RECORD_BYTES = 64 * 1024;
 
-/** @param producerId a UUID. */
 export function encodeFileHeader(producerId: string): Buffer {
   const header = Buffer.alloc(FILE_HEADER_BYTES);
   MAGIC.copy(header);
@@ -36,7 +34,7 @@ export function encodeFileHeader(producerId: string): Buffer {
   return header;
 }
 
-/** @returns the producer's id, or undefined if this is no spool file. */
+/** Returns the producer id, or undefined for any other file. */
 export function decodeFileHeader(header: Buffer): string | undefined {
   if (header.length < FILE_HEADER_BYTES || !header.subarray(0, MAGIC.length).equals(MAGIC)) return undefined;
   const checksum = header.readUInt32BE(FILE_HEADER_BYTES - 4);
@@ -57,11 +55,7 @@ export function encodeRecord({ sequence, entry }: SpoolRecord): Buffer {
   return record;
 }
 
-/**
- * Reads the record at the beginning of some bytes.
- *
- * @returns undefined if there is no whole and undamaged one. `entry` shares memory with `bytes`.
- */
+/** Returns undefined without an intact record at the start. `entry` shares memory with `bytes`. */
 export function decodeRecord(bytes: Buffer): SpoolRecord | undefined {
   if (bytes.length < RECORD_HEADER_BYTES) return undefined;
   const length = bytes.readUInt32BE(LENGTH_AT);

@@ -9,36 +9,30 @@ import {
   type SpoolRecord,
 } from "./spool-record.ts";
 
-/** More than the longest record. */
+/** Exceeds the longest record. */
 const READ_BYTES = 256 * 1024;
 const READ_RECORDS = 1_000;
 
-/** One file of the spool: records of one producer, with sequences that count up. Damage leaves gaps between them. */
+/** Sequences count up. Damage leaves gaps. */
 export interface SpoolSegment {
   path: string;
   file: SpoolFile;
   producerId: string;
   firstSequence: number;
   lastSequence: number;
-  /** Where the last whole and durable record ends. What follows was never vouched for. */
+  /** End of the last durable record. */
   bytes: number;
-  /** Records of the file are lost. It is to be kept for people to look at. */
   isDamaged?: boolean;
 }
 
-/** Records whose sequences count up by 1. */
 export interface RecordsRead {
   records: SpoolRecord[];
   nextPosition: number;
-  /** Bytes before or behind the records could not be read, or are no record. */
+  /** Some bytes were unreadable or no record. */
   isDamaged: boolean;
 }
 
-/**
- * Reads the first run of consecutive records from a position on, at most `limit`. Damage before it is skipped.
- *
- * @throws the file system's error if too many blocks are unreadable and no record was found before them.
- */
+/** Skips damage at the start. @throws the file system's error with too many bad blocks before any record. */
 export async function readRecords(
   { file }: Pick<SpoolSegment, "file">,
   range: { from: number; to: number },
@@ -52,12 +46,12 @@ export async function readRecords(
     const read = await readAround(file, nextPosition, length).catch((error: unknown) => {
       if (records.length === 0) throw error;
     });
-    if (read === undefined) break; // records before it are intact; the next call reports the error
+    if (read === undefined) break; // The next call reports the error.
     isDamaged ||= read.hasBadBlocks;
     const taken = takeRecords(read.bytes, records, limit);
     nextPosition += taken;
     if (taken > 0) continue;
-    // A record is shorter than what is read at once: none at the beginning means damage, or the end.
+    // Records are shorter than a read, so this is damage or the end.
     if (records.length > 0) break;
     const found = await findRecord(file, { from: nextPosition + 1, to: range.to });
     isDamaged ||= found.hasBadBlocks || found.position !== undefined;
@@ -66,7 +60,6 @@ export async function readRecords(
   return { records, nextPosition, isDamaged };
 }
 
-/** Adds whole records from the beginning of some bytes while they count up by 1. @returns how many bytes they take. */
 function takeRecords(bytes: Buffer, records: SpoolRecord[], limit: number): number {
   let at = 0;
   while (records.length < limit) {
@@ -79,32 +72,25 @@ function takeRecords(bytes: Buffer, records: SpoolRecord[], limit: number): numb
   return at;
 }
 
-/** Numbers of entries that were durable and cannot be read any more. */
+/** Durable entries that are now unreadable. */
 export interface LostEntries {
   fromSequence: number;
   toSequence: number;
 }
 
-/** What was found in a file of a former process. */
 export interface FoundSegment {
-  /** Undefined if it has no whole record. */
+  /** Undefined without an intact record. */
   segment: SpoolSegment | undefined;
-  /** Length of the torn tail, which is cut off. */
+  /** Length of the removed torn tail. */
   cutBytes: number;
-  /** Bytes that are no record lie before whole ones, which somebody was told are durable, or cannot be read. */
   isDamaged: boolean;
-  /** Between whole records; of what lay before the first or behind the last one, nobody knows the numbers. */
+  /** Gaps between intact records. Other sequences are unknown. */
   lost: LostEntries[];
 }
 
 const PRODUCER_OF_FILE = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-\d+\.spool$/;
 
-/**
- * Reads a file that a former process has left, past damage, and cuts off a torn record behind the last whole one.
- * Nothing is cut off a damaged file, and where most of one cannot be read, what lies behind is left out.
- *
- * @throws what the file system says if not even the file's beginning can be read.
- */
+/** Reads past damage. Cuts off a torn tail, but nothing of a damaged file. */
 export async function recoverSegment(path: string, file: SpoolFile): Promise<FoundSegment> {
   const size = await file.size();
   const header = await readAround(file, 0, FILE_HEADER_BYTES);
@@ -142,14 +128,14 @@ export async function recoverSegment(path: string, file: SpoolFile): Promise<Fou
   return { segment, cutBytes, isDamaged, lost };
 }
 
-/** Where the next whole record begins. By chance one seems to in a file in a hundred million. */
+/** Random bytes match in one file of 100 million. */
 async function findRecord(
   file: SpoolFile,
   { from, to }: { from: number; to: number },
 ): Promise<{ position: number | undefined; hasBadBlocks: boolean }> {
   let hasBadBlocks = false;
   for (let start = from; start < to; start += READ_BYTES) {
-    // Together with what a record that begins in the last byte may still need.
+    // Includes the rest of a record that starts in the last byte.
     const read = await readAround(file, start, Math.min(READ_BYTES + MAX_RECORD_BYTES, to - start));
     hasBadBlocks ||= read.hasBadBlocks;
     const end = Math.min(READ_BYTES, read.bytes.length);

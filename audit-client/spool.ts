@@ -6,37 +6,32 @@ import { readRecords, type SpoolSegment } from "./spool-segment.ts";
 
 export interface SpoolDeps {
   files: SpoolFileSystem;
-  /** Exists, and nobody else writes into it. */
+  /** Must have no other writer. */
   directory: string;
-  /** Where files go of which entries can no longer be read. */
   damagedDirectory: string;
-  /** UUID. */
   producerId: string;
-  /** Of this and of what former processes have left. */
+  /** Includes files of former processes. */
   maxBytes: number;
-  /** What those have left. */
   bytesOfOthers: () => number;
-  /** Called when records that were durable cannot be read any more. Their file is set aside. */
+  /** Called when durable records become unreadable. */
   onDamage: (path: string, fromSequence: number, toSequence: number) => void;
-  /** A file is full at this size; a full one is removed as soon as all in it is released. */
   segmentBytes?: number;
 }
 
 const SEGMENT_BYTES = 8 * 1024 * 1024;
 
-/** A producer's entries on disk: appended in order, one `append` at a time; read in order; gone when released. */
+/** Only one `append` may run at a time. */
 export class Spool {
   readonly #deps: SpoolDeps;
   readonly #segmentBytes: number;
-  /** Oldest first. Appended to is the last one, if it is `#open`. */
+  /** Oldest first. */
   #segments: SpoolSegment[] = [];
   #open: SpoolSegment | undefined;
-  /** Written to at this moment: not to be released. */
+  /** Must not be released during a write. */
   #appending: SpoolSegment | undefined;
   #files = 0;
-  /** Reading and removing take turns. */
+  /** Serializes reads and removals. */
   #turn: Promise<unknown> = Promise.resolve();
-  /** Where the record after the last one read begins. */
   #cursor: { segment: SpoolSegment; position: number; sequence: number } | undefined;
 
   constructor(deps: SpoolDeps) {
@@ -48,17 +43,14 @@ export class Spool {
     return this.#segments.reduce((sum, { bytes }) => sum + bytes, this.#deps.bytesOfOthers());
   }
 
-  /** How much may still be written. */
   get freeBytes(): number {
     return this.#deps.maxBytes - this.bytes - FILE_HEADER_BYTES;
   }
 
   /**
-   * Resolves when these records are durable.
-   *
-   * @param records the next ones: sequences count up by 1 from the last append.
-   * @throws what the file system says; then none of them counts as stored, and the file they went to takes no more:
-   *   after a failed fsync nobody knows what of it is on the disk (https://wiki.postgresql.org/wiki/Fsync_Errors).
+   * Records are durable afterwards. Sequences must continue the last append.
+   * @throws the file system's error. The file then gets no more records, because its state is unknown after a failed
+   * fsync (https://wiki.postgresql.org/wiki/Fsync_Errors).
    */
   async append(records: readonly SpoolRecord[]): Promise<void> {
     const first = records[0]?.sequence;
@@ -84,16 +76,13 @@ export class Spool {
     this.#open = segment.bytes < this.#segmentBytes ? segment : undefined;
   }
 
-  /**
-   * The stored records from a sequence on, at most `limit`, in one unbroken run. They begin later than asked if the
-   * records between are damaged.
-   */
+  /** Returns consecutive records. They start later after damage. */
   read(sequence: number, limit: number): Promise<SpoolRecord[]> {
     return this.#inTurn(async () => {
       for (let from = sequence; ; ) {
         const segment = this.#segments.find(({ lastSequence }) => lastSequence >= from);
         if (segment === undefined) return [];
-        // A disk that fails must not keep back what is whole in the next file.
+        // Later files may be intact.
         const records = await this.#readSegment(segment, from, limit).catch(() => []);
         const next = records[0]?.sequence ?? segment.lastSequence + 1;
         const lost = Math.max(from, segment.firstSequence);
@@ -109,7 +98,6 @@ export class Spool {
     this.#deps.onDamage(segment.path, fromSequence, toSequence);
   }
 
-  /** Everything up to and including this sequence is stored elsewhere: files that hold nothing else are removed. */
   async release(sequence: number): Promise<void> {
     const isDone = (segment: SpoolSegment) => segment.lastSequence <= sequence && segment !== this.#appending;
     const released = this.#segments.filter(isDone);
@@ -177,7 +165,7 @@ export class Spool {
     };
   }
 
-  /** Best effort: what cannot be cut off is sent twice after a crash, and stored once. */
+  /** Remaining records are sent again after a crash, and stored once. */
   async #cut(segment: SpoolSegment): Promise<void> {
     const { files } = this.#deps;
     try {
@@ -188,7 +176,7 @@ export class Spool {
         await files.remove(segment.path);
       }
     } catch {
-      // The error that led here is the one to tell.
+      // The first error is reported.
     }
   }
 }

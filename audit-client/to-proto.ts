@@ -1,10 +1,7 @@
 import { type Entry, EntryKind, Outcome } from "../proto/gen/gatehouse/audit/v1/entry.ts";
 import type { AuditEntry, AuditEvent, AuditOutcome } from "./audit-entry.ts";
 
-/**
- * Longest values, in UTF-16 units: what audit-service keeps. Cut here too, so that a full batch fits into one
- * message whatever is in it: 200 × (1,700 units × 3 bytes) is below 1 MiB.
- */
+/** Limits in UTF-16 units. 200 × (1,700 units × 3 bytes) fit into a message of 1 MiB. */
 const MAX_LENGTH = {
   id: 36,
   callId: 40,
@@ -21,10 +18,9 @@ const MAX_LENGTH = {
   requestId: 40,
   traceId: 40,
   errorCode: 64,
-  reason: 200, // in place of method and route, which events have not
+  reason: 200, // Replaces method and route in events.
 } as const;
 
-/** Longest entry on the wire, whatever is in it. */
 export const MAX_ENTRY_BYTES = Math.floor((1024 * 1024) / 200);
 
 const MAX_HTTP_STATUS = 999;
@@ -41,11 +37,7 @@ const OUTCOMES: Record<AuditOutcome["outcome"], Outcome> = {
   unknown: Outcome.UNKNOWN,
 };
 
-/**
- * An entry as it goes over the wire. Never throws: an entry that cannot be encoded would hold up all behind it.
- *
- * @param made id (UUIDv7) and time of an intent or outcome; an event has its own.
- */
+/** Never throws, because one entry would block all later ones. @param made Not used for events. */
 export function toProto(entry: AuditEntry | AuditEvent, made: { id: string; occurredAt: Date }): Entry {
   const { id, occurredAt } = entry.kind === "event" ? entry : made;
   const { callId, method, route } = entry.kind === "event" ? NO_CALL : entry;
@@ -54,7 +46,7 @@ export function toProto(entry: AuditEntry | AuditEvent, made: { id: string; occu
     id: cut(id, MAX_LENGTH.id),
     kind: KINDS[entry.kind],
     callId: cut(callId, MAX_LENGTH.callId),
-    // The encoder throws at an impossible time; audit-service puts the time of receipt in place of none.
+    // The encoder throws for an invalid date. audit-service uses the time of receipt.
     occurredAt: Number.isNaN(occurredAt.getTime()) ? undefined : occurredAt,
     actor: {
       userId: cut(actor.userId, MAX_LENGTH.userId),
@@ -94,7 +86,7 @@ function cut(text = "", maxLength: number): string {
   return text.length <= maxLength ? text : `${text.slice(0, maxLength - 1)}…`;
 }
 
-/** A whole number that the wire can carry: the encoder throws at any other. */
+/** The encoder throws for other numbers. */
 function count(value: number, maximum: number): number {
   return Number.isFinite(value) ? Math.round(Math.min(Math.max(value, 0), maximum)) : 0;
 }

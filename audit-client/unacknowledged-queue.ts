@@ -1,10 +1,9 @@
-/** An entry's number and what is kept for it. */
 export interface Numbered<T> {
   sequence: number;
   item: T;
 }
 
-/** Items numbered from 1 without gaps, in order, each until it is acknowledged. */
+/** Items numbered from 1 without gaps. */
 export class UnacknowledgedQueue<T> {
   readonly #items = new Map<number, T>();
   #next = 1;
@@ -13,12 +12,11 @@ export class UnacknowledgedQueue<T> {
     return this.#items.size;
   }
 
-  /** The number of the oldest item; of the next one to come if there is none. */
+  /** Equals `next` without items. */
   get first(): number {
     return this.#next - this.#items.size;
   }
 
-  /** The number that the next item gets. */
   get next(): number {
     return this.#next;
   }
@@ -28,7 +26,6 @@ export class UnacknowledgedQueue<T> {
     this.#next += 1;
   }
 
-  /** The items from this number on, at most `limit`. */
   from(sequence: number, limit: number): Numbered<T>[] {
     const found: Numbered<T>[] = [];
     for (let at = sequence; found.length < limit; at += 1) {
@@ -39,7 +36,6 @@ export class UnacknowledgedQueue<T> {
     return found;
   }
 
-  /** Takes out everything up to and including this number. */
   acknowledge(sequence: number): T[] {
     const acknowledged = this.from(this.first, sequence - this.first + 1);
     for (const { sequence: at } of acknowledged) this.#items.delete(at);
