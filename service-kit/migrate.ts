@@ -25,7 +25,7 @@ export async function migrate(options: {
     try {
       await session`create table if not exists schema_migrations (
         name text primary key, sha256 text not null, ran_at timestamptz not null default now())`;
-      const pending = await pendingOf(session, files);
+      const pending = await findPending(session, files);
       for (const file of pending) {
         options.log?.(`migration ${file.name}`);
         await runMigration(session, file);
@@ -51,11 +51,11 @@ async function runMigration(session: Session, file: MigrationFile): Promise<void
 
 /** @throws if a file that ran was changed, or if `schema_migrations` is missing. */
 export async function pendingMigrations(options: { sql: Sql; directory: string }): Promise<string[]> {
-  const pending = await pendingOf(options.sql, await readMigrations(options.directory));
+  const pending = await findPending(options.sql, await readMigrations(options.directory));
   return pending.map((file) => file.name);
 }
 
-async function pendingOf(sql: Session, files: MigrationFile[]): Promise<MigrationFile[]> {
+async function findPending(sql: Session, files: MigrationFile[]): Promise<MigrationFile[]> {
   const ran = await sql<{ name: string; sha256: string }[]>`select name, sha256 from schema_migrations`;
   const known = new Map(ran.map((row) => [row.name, row.sha256]));
   for (const file of files) {

@@ -154,13 +154,6 @@ test("no file imports itself in a circle", () => {
 const MIN_LINES = 20;
 const isProgram = (path: string) => baseName(path) === "main.ts" || path.startsWith("deploy/image/");
 
-/** What still stands alone. The list only gets shorter. */
-const TO_BE_MERGED = [
-  "identity-service/mail/mail-back-off.ts",
-  "deploy/local/providers-file.ts",
-  "deploy/local/postgres/scram-verifier.ts",
-];
-
 /** Who imports what, by the path that is imported. */
 function importersIn(files: SourceFile[]): Map<string, string[]> {
   const importers = new Map<string, string[]>();
@@ -184,7 +177,7 @@ test("a file of fewer than 20 lines has several importers, or stands in its only
     const isForTests = isProgram(importer) && inTests.has(path);
     return text.trimEnd().split("\n").length < MIN_LINES && !isForTests;
   });
-  expect(found.map(({ path }) => path)).toEqual(TO_BE_MERGED);
+  expect(found.map(({ path }) => path)).toEqual([]);
 });
 
 test("service-kit imports nothing of ours but itself", () => {
@@ -341,6 +334,14 @@ test("HTTP statuses are chosen in one file of the gateway, gRPC statuses in one 
     ({ path, text }) => /\bstatus\.[A-Z_]{4,}\b/.test(text) && !isRpcFile(path),
   );
   expect([...http, ...rpc].map(({ path }) => path)).toEqual([]);
+});
+
+test("a function whose name ends in `Of` reads something off its argument: it waits for nothing", () => {
+  const waiting = /async function (\w+Of)\(|function (\w+Of)\([^{;]*?\): Promise</g;
+  const found = productionFiles("service-kit", ...CLIENTS, ...SHARED, ...SERVICES, "cli").flatMap(
+    ({ path, text }) => [...text.matchAll(waiting)].map(([, name, other]) => `${path}: ${name ?? other}`),
+  );
+  expect(found).toEqual([]);
 });
 
 test("file names say what the files export: kebab-case", () => {

@@ -14,7 +14,7 @@ export function bearerToken(authorization: string | undefined): string {
 }
 
 /** @throws {DomainError} `token_invalid` (also if revoked), `token_expired`, or `service_unavailable`. */
-export async function principalOf(
+export async function verifyBearer(
   verifier: Pick<TokenVerifier, "verify">,
   token: string,
 ): Promise<Principal> {

@@ -1,7 +1,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import fastifyPlugin from "fastify-plugin";
 import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
-import { bearerToken, principalOf } from "./bearer-token.ts";
+import { bearerToken, verifyBearer } from "./bearer-token.ts";
 import type { Principal, TokenVerifier } from "./principal.ts";
 import { assertAllowed, type RouteAuth } from "./route-auth.ts";
 
@@ -42,7 +42,7 @@ export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
       const { auth } = request.routeOptions.config;
       if (request.is404 || auth === "public") return;
       try {
-        request.principal = await principalOf(verifier, bearerToken(request.headers.authorization));
+        request.principal = await verifyBearer(verifier, bearerToken(request.headers.authorization));
         assertAllowed(auth, request.principal);
       } catch (error) {
         throw answerable(error, reply);

@@ -34,7 +34,7 @@ export function createEnvoyAuthRpc(deps: VerifyTokenDeps): Implementation<Author
     async check({ attributes }, { requestId }) {
       const headers = attributes?.request?.http?.headers ?? {};
       try {
-        return passed(await claimsOf(deps, headers.authorization), Object.keys(headers));
+        return passed(await verifyClaims(deps, headers.authorization), Object.keys(headers));
       } catch (error) {
         const code = error instanceof DomainError ? error.code : undefined;
         if (!isRefusal(code)) throw error;
@@ -44,7 +44,7 @@ export function createEnvoyAuthRpc(deps: VerifyTokenDeps): Implementation<Author
   };
 }
 
-async function claimsOf(deps: VerifyTokenDeps, authorization: string | undefined): Promise<AccessClaims> {
+async function verifyClaims(deps: VerifyTokenDeps, authorization: string | undefined): Promise<AccessClaims> {
   const verdict = await verifyToken(deps, bearerToken(authorization));
   if (verdict.active) return verdict.token.claims;
   throw new DomainError(verdict.refusal === "exp" ? "token_expired" : "token_invalid");

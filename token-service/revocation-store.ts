@@ -47,7 +47,7 @@ export async function appendRevocations(
   targets: readonly Target[],
   lifeS: number,
 ): Promise<number> {
-  if (targets.length === 0) return headOf(tx);
+  if (targets.length === 0) return readHead(tx);
   const sessionIds = targets.map((target) => ("sessionId" in target ? target.sessionId : null));
   const keyIds = targets.map((target) => ("keyId" in target ? target.keyId : null));
   // The database's clock after the wait for the lock decides, because a process's clock may be wrong.
@@ -65,7 +65,7 @@ export async function appendRevocations(
   return Math.max(...rows.map(({ sequence }) => Number(sequence)));
 }
 
-async function headOf(tx: TransactionSql): Promise<number> {
+async function readHead(tx: TransactionSql): Promise<number> {
   const [head] = await tx<{ sequence: string }[]>`select sequence from revocation_head`;
   return Number(head?.sequence);
 }

@@ -43,13 +43,13 @@ function grown(leaves: readonly Buffer[]) {
 const LEAVES = leavesOf(600);
 const GROWN = grown(LEAVES);
 const ROOTS = LEAVES.map((_, index) => mth(LEAVES.slice(0, index + 1)));
-const rootOf = (size: number) => ROOTS[size - 1] as Buffer;
+const readRoot = (size: number) => ROOTS[size - 1] as Buffer;
 
 test("a tree grown leaf by leaf has the root of the definition, at every size to 600", () => {
   const tree = growTree(0, []);
   for (const [index, leaf] of LEAVES.entries()) {
     tree.append(leaf);
-    expect(tree.root()).toEqual(rootOf(index + 1));
+    expect(tree.root()).toEqual(readRoot(index + 1));
   }
 });
 
@@ -60,13 +60,13 @@ test("a tree picked up again at any size grows on as if never put down", () => {
     );
     const tree = growTree(size, compact);
     tree.append(LEAVES[size] as Buffer);
-    expect(tree.root()).toEqual(rootOf(size + 1));
+    expect(tree.root()).toEqual(readRoot(size + 1));
   }
 });
 
 test("every inclusion proof in every tree up to 130 leaves is accepted, and for no other leaf", () => {
   for (let size = 1; size <= 130; size += 1) {
-    const root = rootOf(size);
+    const root = readRoot(size);
     for (let index = 0; index < size; index += 1) {
       const proof = inclusionRanges(index, size).map(GROWN.hashOf);
       expect(isIncluded({ index, size, leafHash: LEAVES[index] as Buffer, proof, root })).toBe(true);
@@ -80,7 +80,7 @@ test("every consistency proof between trees up to 130 leaves is accepted, and no
   for (let second = 1; second <= 130; second += 1) {
     for (let first = 1; first <= second; first += 1) {
       const proof = consistencyRanges(first, second).map(GROWN.hashOf);
-      const roots = { firstRoot: rootOf(first), secondRoot: rootOf(second) };
+      const roots = { firstRoot: readRoot(first), secondRoot: readRoot(second) };
       expect(isConsistent({ first, second, proof, ...roots })).toBe(true);
       const wrong = { ...roots, firstRoot: LEAVES[0] as Buffer };
       if (first > 1) expect(isConsistent({ first, second, proof, ...wrong })).toBe(false);
@@ -131,7 +131,7 @@ const bytes = (text: string | null | undefined) => Buffer.from(text ?? "", "base
 // The functions that check the proofs above are tested themselves: with changed proofs, and with vectors of others.
 test("an inclusion proof that is cut, longer, changed or of another place is refused", () => {
   for (let size = 2; size <= 40; size += 1) {
-    const root = rootOf(size);
+    const root = readRoot(size);
     for (let index = 0; index < size; index += 1) {
       const leafHash = LEAVES[index] as Buffer;
       const proof = inclusionRanges(index, size).map(GROWN.hashOf);
@@ -149,7 +149,7 @@ test("a consistency proof that is cut, longer or changed is refused", () => {
   for (let second = 2; second <= 40; second += 1) {
     for (let first = 1; first < second; first += 1) {
       const proof = consistencyRanges(first, second).map(GROWN.hashOf);
-      const roots = { firstRoot: rootOf(first), secondRoot: rootOf(second) };
+      const roots = { firstRoot: readRoot(first), secondRoot: readRoot(second) };
       for (const other of changesOf(proof)) {
         expect(isConsistent({ first, second, proof: other, ...roots })).toBe(false);
       }

@@ -14,7 +14,7 @@ import {
   selectRemovals,
   selectUncleanRemovals,
 } from "./retention-store.ts";
-import { rootOf } from "./tree-proofs.ts";
+import { readRoot } from "./tree-proofs.ts";
 import { selectLeaf } from "./tree-store.ts";
 
 interface Deps {
@@ -92,7 +92,7 @@ async function recordRemoval(
     );
     return "not yet";
   }
-  const note = signer.removal({ first, last, root: await rootOf(sql, last) }, now());
+  const note = signer.removal({ first, last, root: await readRoot(sql, last) }, now());
   await insertRemoval(sql, { firstSequence: first, lastSequence: last, partitionName, note });
   return "recorded";
 }

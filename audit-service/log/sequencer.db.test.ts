@@ -55,7 +55,7 @@ test("stored entries get the numbers 1, 2, 3, … once, in the order of storing,
     Array.from({ length: 705 }, (_, index) => index + 1),
   );
   expect(log.every(({ isIntact }) => isIntact)).toBe(true);
-  expect(rootOf(log)).toEqual(sequencer.published.at(-1)?.head.root);
+  expect(readRoot(log)).toEqual(sequencer.published.at(-1)?.head.root);
 });
 
 test("a checkpoint is a note that its key has signed, in the form of tlog-checkpoint", async () => {
@@ -450,7 +450,7 @@ async function temporaryFile(): Promise<string> {
   return join(folder, "checkpoints.jsonl");
 }
 
-function rootOf(log: readonly { leafHash: Buffer }[]): Buffer {
+function readRoot(log: readonly { leafHash: Buffer }[]): Buffer {
   const tree = growTree(0, []);
   for (const { leafHash } of log) tree.append(leafHash);
   return tree.root();
@@ -463,7 +463,7 @@ async function expectIntact(count: number): Promise<void> {
   const checkpoints = await database.sql<{ size: string; root_hash: Buffer }[]>`
     select distinct on (size) size, root_hash from checkpoints order by size`;
   for (const { size, root_hash: root } of checkpoints)
-    expect(rootOf(log.slice(0, Number(size)))).toEqual(root);
+    expect(readRoot(log.slice(0, Number(size)))).toEqual(root);
 }
 
 test("in a backlog the floor follows what is numbered, so that no look reads all of it again", {

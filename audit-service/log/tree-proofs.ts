@@ -23,7 +23,7 @@ export async function hashRanges(sql: Sql, ranges: readonly LeafRange[]): Promis
 }
 
 /** `size` is at least 1. */
-export async function rootOf(sql: Sql, size: number): Promise<Buffer> {
+export async function readRoot(sql: Sql, size: number): Promise<Buffer> {
   const [root] = await hashRanges(sql, [{ begin: 0, end: size }]);
   return root as Buffer;
 }

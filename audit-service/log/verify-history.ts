@@ -1,6 +1,6 @@
 import type { Sql } from "../../service-kit/postgres.ts";
 import type { TreeHead } from "./checkpoint.ts";
-import { MissingHashes, rootOf } from "./tree-proofs.ts";
+import { MissingHashes, readRoot } from "./tree-proofs.ts";
 
 /** After the restore of an old backup, signing would create a fork. Returns the problem for the operator. */
 export async function verifyHistory(
@@ -9,7 +9,7 @@ export async function verifyHistory(
   heads: readonly { from: string; head: TreeHead | undefined }[],
 ): Promise<string | undefined> {
   try {
-    if (size > 0) await rootOf(sql, size);
+    if (size > 0) await readRoot(sql, size);
     return await firstContradiction(sql, size, heads);
   } catch (error) {
     if (error instanceof MissingHashes) return error.message;
@@ -27,7 +27,7 @@ async function firstContradiction(
     if (head.size > size) {
       return `the log has ${size} entries, but ${from} speaks of ${head.size}: entries are missing`;
     }
-    if (!head.root.equals(await rootOf(sql, head.size))) {
+    if (!head.root.equals(await readRoot(sql, head.size))) {
       return `the log's first ${head.size} entries are not those of ${from}`;
     }
   }

@@ -40,7 +40,7 @@ export async function* exportEntries(
   wanted: { first: number; last: number },
 ): AsyncGenerator<ExportLine, void> {
   const removals = await selectRemovals(sql);
-  const { first, last } = await spanOf(sql, origin, wanted, removals);
+  const { first, last } = await findSpan(sql, origin, wanted, removals);
   const before = first === 1 ? undefined : await selectLeaf(sql, first - 1);
   yield {
     kind: "log",
@@ -72,7 +72,7 @@ export async function* exportEntries(
   }
 }
 
-async function spanOf(
+async function findSpan(
   sql: Sql,
   origin: string,
   wanted: { first: number; last: number },

@@ -23,7 +23,7 @@ export const health: Command = {
   positionals: [],
   options: {},
   async run(_input, backend) {
-    const processes = await Promise.all(backend.operationsAddresses().map(healthOf));
+    const processes = await Promise.all(backend.operationsAddresses().map(readHealth));
     const rows = processes.map(({ process, address, state, reasons }) => [
       process,
       address,
@@ -38,7 +38,7 @@ export const health: Command = {
   },
 };
 
-async function healthOf(target: OperationsAddress): Promise<ProcessHealth> {
+async function readHealth(target: OperationsAddress): Promise<ProcessHealth> {
   const signal = AbortSignal.timeout(TIMEOUT_MS);
   try {
     const { statusCode, body } = await request(`http://${target.address}/readyz`, { signal });

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
-import { bearerToken, principalOf } from "../../token-client/bearer-token.ts";
+import { bearerToken, verifyBearer } from "../../token-client/bearer-token.ts";
 import { clientIp, clientOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import { addFormParser, isForm } from "../edge/form-parser.ts";
@@ -79,7 +79,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
     token,
     password,
     clientIp: clientIp(request),
-    sessionUserId: await sessionUserOf(request, verifier),
+    sessionUserId: await verifySessionUser(request, verifier),
   });
   const refuse = (ended: { userId: string; endedSessionIds: readonly string[] }, message: string): Used => {
     for (const id of ended.endedSessionIds) verifier.refuseSession(id);
@@ -223,13 +223,13 @@ function addLink<B extends z.ZodType>(
  * @throws {DomainError} `invalid_credentials` for a session that is over and for what is no access token;
  *   `service_unavailable`.
  */
-async function sessionUserOf(
+async function verifySessionUser(
   { headers: { authorization } }: FastifyRequest,
   verifier: AuthDeps["verifier"],
 ): Promise<string> {
   if (authorization === undefined) return "";
   try {
-    return (await principalOf(verifier, bearerToken(authorization))).userId;
+    return (await verifyBearer(verifier, bearerToken(authorization))).userId;
   } catch (error) {
     const isRefused = error instanceof DomainError && REFUSED_TOKENS.has(error.code);
     throw isRefused ? new DomainError("invalid_credentials", undefined, { cause: error }) : error;

@@ -10,7 +10,7 @@ import type { MailName } from "../mail/mail.ts";
 import { makeLink } from "../mail/make-link.ts";
 import { openLink } from "../mail/use-link.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
-import { outboxOf, tokensIn } from "../testing/test-mails.ts";
+import { readOutbox, tokensIn } from "../testing/test-mails.ts";
 import { lockAddresses } from "../users/user-store.ts";
 import { changeEmail } from "./change-email.ts";
 import { changePassword } from "./change-password.ts";
@@ -45,7 +45,7 @@ const confirmEmailChange = (withDeps: Parameters<typeof confirmChange>[0], token
   confirmChange(withDeps, { token, sessionUserId: userId, password: "", clientIp: IP }, context());
 const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + ms) });
 const mails = async (template: MailName) =>
-  (await outboxOf(database.ownerSql)).filter((mail) => mail.template === template);
+  (await readOutbox(database.ownerSql)).filter((mail) => mail.template === template);
 const last = async (template: MailName) =>
   (await tokensIn(database.ownerSql, deps.linkTokens, template)).at(-1) ?? "";
 const addressOf = async (id: string) =>

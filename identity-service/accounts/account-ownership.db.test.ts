@@ -17,7 +17,7 @@ import { challengeOf } from "../oauth/oauth-flow-secrets.ts";
 import type { RelyingParty } from "../oauth/relying-party.ts";
 import type { SessionTokens } from "../sessions/token-service-client.ts";
 import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
-import { outboxOf } from "../testing/test-mails.ts";
+import { readOutbox } from "../testing/test-mails.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
 import { changeEmail } from "./change-email.ts";
@@ -121,7 +121,7 @@ const linkedAs = async (options: FlowOptions, subject: string, email: string) =>
 /** The token of the newest mail of a kind to an address. */
 async function mailed(recipient: string, template: MailName): Promise<string> {
   await deps.afterAnswer.drained();
-  const mails = await outboxOf(database.ownerSql);
+  const mails = await readOutbox(database.ownerSql);
   const mail = mails.findLast(
     (candidate) => candidate.recipient === recipient && candidate.template === template,
   );
@@ -130,7 +130,7 @@ async function mailed(recipient: string, template: MailName): Promise<string> {
 }
 async function verificationsOf(email: string): Promise<number> {
   await deps.afterAnswer.drained();
-  const mails = await outboxOf(database.ownerSql);
+  const mails = await readOutbox(database.ownerSql);
   return mails.filter(({ recipient, template }) => recipient === email && template === "verify-email").length;
 }
 const totp = (secret: string, steps = 0) =>

@@ -6,7 +6,7 @@ import { hasMail, insertMail } from "../mail/mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
 import { hasNoticeBudget } from "../mail/notice-budget.ts";
 import { dailyNoticeId } from "../mail/notice-id.ts";
-import { lockAccountOf } from "../users/account-store.ts";
+import { lockAccountByEmail } from "../users/account-store.ts";
 
 export interface GuessNoticeDeps extends MakeLinkDeps {
   sql: Sql;
@@ -39,7 +39,7 @@ export function createGuessNotices(deps: GuessNoticeDeps): (email: string) => vo
 }
 
 async function mailOwner(tx: TransactionSql, deps: GuessNoticeDeps, email: string): Promise<boolean> {
-  const account = await lockAccountOf(tx, email);
+  const account = await lockAccountByEmail(tx, email);
   if (account === undefined || !account.isActive || account.passwordHash === null) return false;
   const { id: userId, email: recipient } = account;
   const now = deps.now();

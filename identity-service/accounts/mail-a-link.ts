@@ -10,7 +10,7 @@ import {
 } from "../mail/mail-budget.ts";
 import { hasHadEnough, type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
 import { type SpendCallDeps, spendAsKnown, spendOrRefuse, type TokenCall } from "../throttle/spend-call.ts";
-import { type LockedAccount, lockAccountOf } from "../users/account-store.ts";
+import { type LockedAccount, lockAccountByEmail } from "../users/account-store.ts";
 
 export interface MailALinkDeps extends MakeLinkDeps, MailBudgetDeps, SpendCallDeps {
   afterAnswer: AfterAnswer;
@@ -52,7 +52,7 @@ async function mailALink(
     const email = canonicalEmail(asked.email);
     if (email === undefined) return;
     const isMade = await transaction(deps.sql, async (tx) => {
-      const account = await lockAccountOf(tx, email);
+      const account = await lockAccountByEmail(tx, email);
       if (account === undefined || !account.isActive || !isDue(account)) return false;
       return kind.purpose === "reset_password"
         ? mailReset(tx, deps, account)

@@ -9,7 +9,7 @@ import { deleteOldLinks } from "../mail/delete-old-links.ts";
 import { consumeLink } from "../mail/link-store.ts";
 import type { MailName } from "../mail/mail.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
-import { outboxOf, tokensIn } from "../testing/test-mails.ts";
+import { readOutbox, tokensIn } from "../testing/test-mails.ts";
 import { rememberNetwork } from "../throttle/known-network.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
@@ -65,7 +65,7 @@ async function outcomesOf(uses: Promise<unknown>[]) {
 }
 
 test("a registration mails one link, and the link proves the address", async () => {
-  expect(await outboxOf(database.ownerSql)).toMatchObject([
+  expect(await readOutbox(database.ownerSql)).toMatchObject([
     { template: "verify-email", recipient: ANNA.email },
   ]);
   expect(await verifyEmail(deps, await last("verify-email"))).toMatchObject({
@@ -102,7 +102,7 @@ test("fifty uses of a reset link race: one succeeds, and its password is the one
   const { password_hash: passwordHash } = await account();
   const credential = { user: { id: userId }, passwordHash };
   expect(await deps.passwords.verify(credential, `a new password ${winner}`, soon())).toBe("match");
-  const notices = (await outboxOf(database.ownerSql)).filter(
+  const notices = (await readOutbox(database.ownerSql)).filter(
     ({ template }) => template === "password-changed",
   );
   expect(notices).toHaveLength(1);
@@ -184,7 +184,7 @@ test("a reset changes the password, ends every session, mails a notice, and owes
     expect.anything(),
   );
   expect(await database.ownerSql`select * from session_ends`).toEqual([]);
-  expect((await outboxOf(database.ownerSql)).at(-1)).toMatchObject({
+  expect((await readOutbox(database.ownerSql)).at(-1)).toMatchObject({
     template: "password-changed",
     recipient: ANNA.email,
     data: { occurredAt: "2031-01-02 03:04:05 UTC" },
@@ -397,7 +397,7 @@ test("where registration says nothing, a taken address gets the same answer, and
   expect(await database.ownerSql`select first_name from users where email = ${ANNA.email}`).toEqual([
     { first_name: "Anna" },
   ]);
-  const notices = (await outboxOf(database.ownerSql)).filter(
+  const notices = (await readOutbox(database.ownerSql)).filter(
     ({ template }) => template === "registration-attempt",
   );
   // The second is a commit like the first, and no mail.
@@ -549,7 +549,7 @@ describe("a reset", () => {
     values (${`https://${provider}.example`}, 'sub', ${userId}, ${provider},
       ${later(-daysAgo * 24 * HOUR_MS).now()})`;
   const noticed = async () =>
-    (await outboxOf(database.ownerSql)).find(({ template }) => template === "password-reset")?.data;
+    (await readOutbox(database.ownerSql)).find(({ template }) => template === "password-reset")?.data;
   const events = async () =>
     (
       await database.ownerSql`

@@ -46,7 +46,7 @@ export async function resetPassword(
   request: { token: string; newPassword: string; clientIp?: string; keepRecentLogins?: boolean },
   context: CallContext,
 ): Promise<EndedSessions> {
-  const link = await linkOf(deps, request);
+  const link = await findResetLink(deps, request);
   const account = await findAccountById(deps.sql, link.userId);
   if (account === undefined) throw linkRefused("reset_password");
   checkPassword(deps.passwordPolicy, request.newPassword, account.email, "newPassword");
@@ -89,7 +89,7 @@ async function claimByReset(
 }
 
 /** A valid link marks a known caller, so that a flood of invalid links cannot block resets. */
-async function linkOf(
+async function findResetLink(
   deps: ResetPasswordDeps,
   { token, clientIp }: { token: string; clientIp?: string },
 ): Promise<OpenLink> {

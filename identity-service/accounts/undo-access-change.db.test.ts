@@ -6,7 +6,7 @@ import { enqueueMfaEnabled } from "../mfa/mfa-notice.ts";
 import { lockUserForMfa } from "../mfa/mfa-store.ts";
 import { tellIdentityChange } from "../oauth/tell-identity-change.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
-import { outboxOf, tokensIn } from "../testing/test-mails.ts";
+import { readOutbox, tokensIn } from "../testing/test-mails.ts";
 import { changeEmail } from "./change-email.ts";
 import { confirmEmailChange } from "./confirm-email-change.ts";
 import { forgotPassword } from "./mail-a-link.ts";
@@ -158,7 +158,7 @@ test("a reset removes what was linked lately, leaves the factor, and says in the
   await turnFactorOn();
   await resetByMail();
   expect(await waysIn()).toEqual({ ...NOBODY, hasPassword: true, hasFactor: true, providers: ["old"] });
-  const mail = (await outboxOf(database.ownerSql)).find(({ template }) => template === "password-reset");
+  const mail = (await readOutbox(database.ownerSql)).find(({ template }) => template === "password-reset");
   expect(mail?.data).toMatchObject({
     removed: "the login with thiefs",
     left: expect.stringMatching(/^the login with old, linked on .*; .*second factor/),

@@ -20,7 +20,7 @@ import { logIn as logInWith } from "../login/log-in.ts";
 import { createNoteFailedLogin } from "../login/note-failed-login.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
-import { accountOfPerson } from "../oauth/account-of-person.ts";
+import { openAccount } from "../oauth/open-account.ts";
 import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
 import { setEmail } from "../users/account-store.ts";
 import { toAuditEvent } from "./security-event-audit.ts";
@@ -291,7 +291,7 @@ test("an account that comes into being and a change of its profile are told with
     party: { name: "demo", displayName: "Demo", issuer: "https://issuer.example" },
     person: { subject: "s1", email: "fed@example.com", isEmailVerified: true, firstName: "F", lastName: "E" },
   };
-  const { user } = (await accountOfPerson(deps, arrival, context())).account;
+  const { user } = (await openAccount(deps, arrival, context())).account;
   expect(await events()).toEqual([
     { type: "user_registered", userId: registered.id, actorId: null, reason: "" },
     { type: "profile_updated", userId: registered.id, actorId: registered.id, reason: "" },

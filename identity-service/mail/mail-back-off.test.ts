@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { mailBackOffMs } from "./mail-back-off.ts";
+import { mailBackOffMs } from "./mail-worker.ts";
 
 // Doubles from 30 s and stops at one hour; the spread is a quarter on top.
 test.each([

@@ -4,7 +4,6 @@ import { OutboxWorker } from "../../service-kit/outbox.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import type { LinkTokens } from "./links.ts";
 import { MAILS, type MailName } from "./mail.ts";
-import { mailBackOffMs } from "./mail-back-off.ts";
 import {
   type ClaimedMail,
   claimDueMails,
@@ -36,6 +35,10 @@ export interface MailWorkerDeps {
 const SEND_TIMEOUT_MS = 60_000;
 const GIVE_UP_AFTER_MS = 3 * 24 * 3_600_000;
 const KEEP_DONE_MS = 30 * 24 * 3_600_000;
+const SHORTEST_BACK_OFF_MS = 30_000;
+const LONGEST_BACK_OFF_MS = 48 * 60_000;
+/** Jitter, so that failed mails are not retried together. */
+const BACK_OFF_SPREAD = 0.25;
 
 const TEMPLATES = Object.keys(MAILS) as MailName[];
 
@@ -119,4 +122,11 @@ export function createMailWorker(deps: MailWorkerDeps): OutboxWorker<ClaimedMail
     (gauge) => gauge.set(worker.oldestAgeS),
   );
   return worker;
+}
+
+/** Exponential back-off in milliseconds, from 30 s to 1 h. `attempts` is at least 1; `random` is between 0 and 1. */
+export function mailBackOffMs(attempts: number, random: number): number {
+  return (
+    Math.min(SHORTEST_BACK_OFF_MS * 2 ** (attempts - 1), LONGEST_BACK_OFF_MS) * (1 + BACK_OFF_SPREAD * random)
+  );
 }

@@ -59,9 +59,9 @@ export async function beginOAuthLogin(
     // A link request has a session.
     isKnown: beginning.linkTo !== undefined,
   });
-  const link = await linkOf(deps, party, beginning.linkTo, context);
+  const link = await prepareLink(deps, party, beginning.linkTo, context);
   const state = newHandle(deps.randomBytes);
-  const { browserToken, browserHash } = browserOf(deps, beginning);
+  const { browserToken, browserHash } = bindToBrowser(deps, beginning);
   const proof = {
     state,
     nonce: deps.flowSecrets.nonceOf(state),
@@ -98,7 +98,7 @@ function allowedReturnTo({ returnTo: [first = "", ...others] }: OAuthDeps, wante
   return wanted;
 }
 
-async function linkOf(
+async function prepareLink(
   deps: OAuthDeps & ProveOwnerDeps,
   party: RelyingParty,
   owner: IdentityOwner | undefined,
@@ -115,7 +115,7 @@ async function linkOf(
   return { linkUserId: owner.userId, linkSessionEpoch, linkSessionId: owner.sessionId || null };
 }
 
-function browserOf(
+function bindToBrowser(
   deps: OAuthDeps,
   beginning: OAuthBeginning,
 ): { browserToken: string; browserHash: Buffer } {

@@ -7,11 +7,11 @@ import type { LoginOrigin } from "../login/remember-device.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
 import { isStillLoggedIn } from "../sessions/is-still-logged-in.ts";
 import type { Account } from "../users/user-store.ts";
-import { type Arrival, accountOfPerson } from "./account-of-person.ts";
 import { relyingPartyOf } from "./begin-oauth-login.ts";
 import { linkIdentity } from "./link-identity.ts";
 import { assertMayLogIn, type OAuthDeps } from "./oauth-deps.ts";
 import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
+import { type Arrival, openAccount } from "./open-account.ts";
 import type { ProviderAnswer, RelyingParty } from "./relying-party.ts";
 
 const CODE_LIFETIME_MS = 60_000;
@@ -63,7 +63,7 @@ export async function completeOAuthLogin(
   context: CallContext,
 ): Promise<{ returnTo: string } & FlowEnd> {
   const party = relyingPartyOf(deps, arrival.provider);
-  const flow = await takeFlowOf(deps, arrival);
+  const flow = await takeArrivedFlow(deps, arrival);
   try {
     const complete = flow.linkUserId === null ? completeLoginFlow : completeLinkFlow;
     return { returnTo: flow.returnTo, ...(await complete(deps, party, flow, arrival, context)) };
@@ -76,7 +76,7 @@ export async function completeOAuthLogin(
   }
 }
 
-async function takeFlowOf(deps: OAuthDeps, arrival: OAuthArrival): Promise<OAuthFlow> {
+async function takeArrivedFlow(deps: OAuthDeps, arrival: OAuthArrival): Promise<OAuthFlow> {
   const stateHash = handleHash(arrival.state);
   const isOurs = arrival.isBrowserTokenSecure || !deps.isPublicOriginSecure;
   const browserHash = isOurs ? handleHash(arrival.browserToken) : undefined;
@@ -113,7 +113,7 @@ async function completeLoginFlow(
   let endedSessionIds: readonly string[] = [];
   const login = async () => {
     const arrived = await identify(deps, party, arrival);
-    const { account, end } = await accountOfPerson(deps, arrived, context);
+    const { account, end } = await openAccount(deps, arrived, context);
     deps.wakeMailWorker();
     // Ends the old sessions before the new one exists.
     if (end !== undefined) endedSessionIds = await endSessions(deps, end, context);

@@ -7,8 +7,8 @@ import {
   type LinkedIdentity,
 } from "../identities/external-identity-store.ts";
 import { lockAccount } from "../users/account-store.ts";
-import { type Arrival, keyOf } from "./account-of-person.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
+import { type Arrival, keyOf } from "./open-account.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
 
 /**

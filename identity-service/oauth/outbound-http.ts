@@ -64,7 +64,7 @@ export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
   const agent = new Agent({
     connections: maxRequests,
     pipelining: 1,
-    connect: { timeout: timeoutMs, lookup: guardedLookup(network, options.lookup ?? addressesOf) },
+    connect: { timeout: timeoutMs, lookup: guardedLookup(network, options.lookup ?? resolveAddresses) },
   });
   const slots = createSlots({ count: maxRequests, maxWaiting: MAX_WAITING, maxWaitMs });
   return {
@@ -146,7 +146,7 @@ function problemOf(error: unknown, isLate: boolean): OutboundError {
   return new OutboundError(isLate ? "too_slow" : "unreachable", error);
 }
 
-async function addressesOf(name: string): Promise<LookupAddress[]> {
+async function resolveAddresses(name: string): Promise<LookupAddress[]> {
   return new Promise((resolve, reject) => {
     lookupName(name, { all: true }, (error, found) => (error === null ? resolve(found) : reject(error)));
   });

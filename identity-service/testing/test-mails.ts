@@ -9,13 +9,13 @@ interface WaitingMail {
 }
 
 /** What is in the outbox, oldest first. */
-export function outboxOf(ownerSql: Sql): Promise<WaitingMail[]> {
+export function readOutbox(ownerSql: Sql): Promise<WaitingMail[]> {
   return ownerSql<WaitingMail[]>`select template, recipient, data from mail_outbox order by created_at, id`;
 }
 
 /** The tokens in the outbox's mails of one kind, oldest first, as their readers get them. */
 export async function tokensIn(ownerSql: Sql, linkTokens: LinkTokens, template: MailName): Promise<string[]> {
-  const mails = await outboxOf(ownerSql);
+  const mails = await readOutbox(ownerSql);
   return mails
     .filter((mail) => mail.template === template)
     .map(({ data }) => new URL(linkTokens.completed(data).link ?? "").searchParams.get("token") ?? "");

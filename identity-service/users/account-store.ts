@@ -38,7 +38,7 @@ export function lockAccount(tx: TransactionSql, userId: string): Promise<LockedA
   return selectAccount(tx, tx`id = ${userId} for update`);
 }
 
-export function lockAccountOf(tx: TransactionSql, email: string): Promise<LockedAccount | undefined> {
+export function lockAccountByEmail(tx: TransactionSql, email: string): Promise<LockedAccount | undefined> {
   return selectAccount(tx, tx`email = ${email} for update`);
 }
 

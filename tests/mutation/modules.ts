@@ -117,7 +117,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
   },
   oauth: {
     mutate: identity(
-      "account-of-person",
+      "open-account",
       "begin-oauth-login",
       "complete-oauth-login",
       "exchange-oauth-code",
@@ -127,7 +127,7 @@ export const MODULES: Readonly<Record<string, MutationModule>> = {
       "outbound-http",
       "unlink-identity",
     ),
-    tests: testsIn("identity-service", "oauth", "outbound-http", "account-of-person"),
+    tests: testsIn("identity-service", "oauth", "outbound-http", "open-account"),
   },
   throttle: {
     mutate: identity("hash-share", "memory-throttle", "throttle", "throttle-counters", "turns"),

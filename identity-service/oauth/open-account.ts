@@ -38,7 +38,7 @@ export interface OpenedAccount {
  * and sessions of that account are removed. Privileged accounts are never linked or claimed.
  * @throws {DomainError} `link_required`, `email_not_verified`, `oauth_failed`.
  */
-export async function accountOfPerson(
+export async function openAccount(
   deps: OAuthDeps,
   arrival: Arrival,
   context: CallContext,

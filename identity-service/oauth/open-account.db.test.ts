@@ -6,7 +6,7 @@ import { register } from "../accounts/register.ts";
 import { findIdentityUser, insertIdentity } from "../identities/external-identity-store.ts";
 import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
 import { lockAccount } from "../users/account-store.ts";
-import { accountOfPerson } from "./account-of-person.ts";
+import { openAccount } from "./open-account.ts";
 
 const ISSUER = "https://provider.example";
 
@@ -29,7 +29,7 @@ const logIn = (subject: string, email: string, isEmailVerified = true) => {
   const party = { name: "demo", displayName: "Demo", issuer: ISSUER };
   const person = { subject, email, isEmailVerified, firstName: "A", lastName: "B" };
   const arrival = { party, person, clientIp: "192.0.2.1", userAgent: "test" };
-  return accountOfPerson(deps, arrival, newCallContext({ budgetMs: 60_000 }));
+  return openAccount(deps, arrival, newCallContext({ budgetMs: 60_000 }));
 };
 
 const EMAIL = "ada@example.com";
