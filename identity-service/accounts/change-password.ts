@@ -11,7 +11,7 @@ import type { EndedSessions, ResetPasswordDeps } from "./reset-password.ts";
 
 export type ChangePasswordDeps = ResetPasswordDeps & ReauthenticateDeps;
 
-/** Ends all sessions but the caller's. @throws {DomainError} `invalid_credentials`, `password_unchanged`, or as `checkPassword`. */
+/** Keeps the caller's session. @throws {DomainError} `invalid_credentials`, `password_unchanged`, or as `checkPassword`. */
 export async function changePassword(
   deps: ChangePasswordDeps,
   request: {

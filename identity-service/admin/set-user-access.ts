@@ -24,7 +24,7 @@ export interface UserAccess {
 }
 
 /**
- * The commit precedes the session end, so that a crash leaves no access.
+ * Commits before the sessions end, so that a crash leaves no access.
  * @throws {DomainError} `not_found`, `last_admin`.
  */
 export async function setUserAccess(

@@ -32,10 +32,7 @@ export interface ProvenUser {
   authTime: Date;
 }
 
-/**
- * Begins the session, or requests a missing step.
- * @throws {DomainError} `ifEnded` if the sessions were ended meanwhile.
- */
+/** Begins the session or requests a missing step. @throws {DomainError} `ifEnded` if sessions were ended meanwhile. */
 export async function completeLogin(
   deps: CompleteLoginDeps,
   proven: ProvenUser,

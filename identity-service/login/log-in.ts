@@ -58,7 +58,7 @@ interface Caller {
 /**
  * Every attempt is counted first and costs one hash verification. Unknown, disabled and locked accounts fail like a
  * wrong password, even with the right one, so that the answer does not reveal their state.
- * @throws {DomainError} `invalid_credentials`; `email_not_verified` only with the right password and if `registrationDiscloses`.
+ * @throws {DomainError} `invalid_credentials`; `email_not_verified` if the password is right and `registrationDiscloses`.
  */
 export function logIn(deps: LogInDeps, attempt: LoginAttempt, context: CallContext): Promise<LoginResult> {
   return deps.countLogin("password", attemptLogin(deps, attempt, context));

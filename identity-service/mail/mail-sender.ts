@@ -43,7 +43,7 @@ export class MailNotSent extends Error {
 const CONNECT_TIMEOUT_MS = 10_000;
 /** Long, because servers may scan before they answer (RFC 5321 §4.5.3.2.6), and an early abort sends the mail twice. */
 const SILENCE_TIMEOUT_MS = 50_000;
-/** Long, because servers may scan first (RFC 5321 §4.5.3.2.6), and an early abort sends the mail twice. */
+/** Shorter than the timeout of servers. */
 const IDLE_TIMEOUT_MS = 5_000;
 const MAX_CONNECTIONS = 5;
 const MAX_MAILS_PER_CONNECTION = 100;

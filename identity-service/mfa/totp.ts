@@ -32,7 +32,7 @@ export function totpSecretText(secret: Buffer): string {
   return base32.encode(secret);
 }
 
-/** @see https://github.com/google/google-authenticator/wiki/Key-Uri-Format. */
+/** @see https://github.com/google/google-authenticator/wiki/Key-Uri-Format */
 export function otpauthUrl(secret: Buffer, issuer: string, label: string): string {
   return generateURI({
     strategy: "totp",

@@ -29,10 +29,7 @@ export interface RelyingParty {
   readonly issuer: string;
   /** @throws {DomainError} `service_unavailable` until the first discovery succeeds. */
   authorizationUrl(proof: FlowProof, deadlineMs: number): Promise<URL>;
-  /**
-   * Takes at most 5 s. Errors contain no text of the provider.
-   * @throws {DomainError} `oauth_denied`, `oauth_failed`.
-   */
+  /** Takes at most 5 s. Errors hold no text of the provider. @throws {DomainError} `oauth_denied`, `oauth_failed`. */
   identify(answer: ProviderAnswer, proof: FlowProof): Promise<ExternalPerson>;
   /** Repeats the discovery. A failure keeps the known metadata. */
   refresh(): Promise<void>;

@@ -23,7 +23,7 @@ const MAX_BYTES = 256 * 1024;
 
 /**
  * Sends only the first 20 bits of the SHA-1. On failure, the password passes and is counted. @see
- * https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange.
+ * https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange
  */
 export function createBreachLookup(options: BreachLookupOptions): BreachLookup {
   const { url, logger, metrics, timeoutMs = TIMEOUT_MS } = options;

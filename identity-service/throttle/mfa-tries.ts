@@ -45,9 +45,7 @@ export function noteWrongCode(tx: TransactionSql, deps: Deps, origin: CodeOrigin
   return insertWrongCode(tx, { ...origin, id: deps.newId(), failedAt: deps.now() });
 }
 
-/**
- * A new password stops attackers. At most once a day, so that mailbox access yields at most twice the daily attempts.
- */
+/** At most once a day, so that access to the mailbox yields at most twice the daily attempts. */
 export async function forgiveWrongCodesFor(
   tx: TransactionSql,
   deps: Pick<Deps, "now">,

@@ -11,10 +11,7 @@ export interface TokenCall extends CostlyCall {
   deviceToken?: string | undefined;
 }
 
-/**
- * Whether the caller is known. Reserves are checked only after a refusal.
- * @throws {DomainError} `too_many_requests`.
- */
+/** Whether the caller is known. Reserves apply only after a refusal. @throws {DomainError} `too_many_requests`. */
 export async function spendOrRefuse(deps: SpendCallDeps, call: TokenCall): Promise<boolean> {
   const spending = await deps.throttle.spend(call);
   if (spending.kind === "admitted") return call.isKnown === true;
