@@ -18,7 +18,7 @@ export type RpcMethods<S> = {
     : never;
 };
 
-export interface RpcChannel {
+interface RpcChannel {
   methodsOf<S extends ServiceDefinition<UntypedServiceImplementation>>(service: S): RpcMethods<S>;
   close(): void;
 }

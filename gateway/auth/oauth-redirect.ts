@@ -8,7 +8,7 @@ export const TOKEN_DELIVERIES = ["fragment", "query"] as const;
 export type TokenDelivery = (typeof TOKEN_DELIVERIES)[number];
 
 /** Where the browser goes on, who it turned out to be, and why it was refused, if it was. */
-export interface OAuthEnd {
+interface OAuthEnd {
   location: string;
   actor: AuditActor | null;
   refused?: ErrorCode;

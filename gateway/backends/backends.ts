@@ -18,7 +18,7 @@ export interface Backends {
 }
 
 /** `host:port` of each service. */
-export interface BackendAddresses {
+interface BackendAddresses {
   identity: string;
   token: string;
   audit: string;

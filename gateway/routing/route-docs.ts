@@ -42,7 +42,7 @@ export const JSON_TYPE = "application/json";
 export const FORM_TYPE = "application/x-www-form-urlencoded";
 export const HTML_TYPE = "text/html";
 
-export function enveloped(data: z.ZodType): z.ZodType {
+function enveloped(data: z.ZodType): z.ZodType {
   return z.strictObject({
     success: z.literal(true),
     data,
