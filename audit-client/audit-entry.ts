@@ -38,7 +38,7 @@ export type AuditEntry = AuditIntent | AuditOutcome;
 
 export interface AuditEvent {
   kind: "event";
-  /** Outboxes rely on it: repetitions are stored once. */
+  /** UUID. Outboxes rely on it: repetitions are stored once. */
   id: string;
   occurredAt: Date;
   actor: AuditActor;

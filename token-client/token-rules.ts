@@ -15,7 +15,7 @@ export const ACCESS_TOKEN_TYPE = "at+jwt";
 export const REFRESH_TOKEN_TYPE = "rt+jwt";
 /** Length for both algorithms, in base64url. */
 const SIGNATURE_CHARACTERS = 86;
-/** The leeway of token-service after `exp` (5 s) plus the uncertainty of its time (3 s). */
+/** Exceeds the leeway of token-service after `exp` (5 s) plus the uncertainty of its time (3 s). */
 const EXPIRED_FOR_CERTAIN_MS = 10_000;
 
 export function toTokenRules({ issuer, keys }: TokenRulesMessage): TokenRules {

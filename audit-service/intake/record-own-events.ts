@@ -7,6 +7,7 @@ import type { EntryRecorder } from "./record-entries.ts";
 
 interface Deps {
   recorder: Pick<EntryRecorder, "record">;
+  /** A new UUID for each process. */
   producerId: string;
   now: () => Date;
 }
