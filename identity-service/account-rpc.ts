@@ -6,13 +6,13 @@ import { type ChangePasswordDeps, changePassword } from "./accounts/change-passw
 import { type ConfirmEmailChangeDeps, confirmEmailChange } from "./accounts/confirm-email-change.ts";
 import { type DeleteAccountDeps, deleteAccount } from "./accounts/delete-account.ts";
 import { disownAccount } from "./accounts/disown-account.ts";
-import { endOwnSessions } from "./accounts/end-own-sessions.ts";
 import { forgotPassword, type MailALinkDeps, resendVerification } from "./accounts/mail-a-link.ts";
 import { updateProfile } from "./accounts/own-account.ts";
 import { type EndedSessions, resetPassword } from "./accounts/reset-password.ts";
 import { undoAccessChange } from "./accounts/undo-access-change.ts";
 import { undoEmailChange } from "./accounts/undo-email-change.ts";
 import { verifyEmail } from "./accounts/verify-email.ts";
+import { endOwnSessions } from "./sessions/end-sessions.ts";
 import type { User } from "./users/user.ts";
 
 type AccountMethod =

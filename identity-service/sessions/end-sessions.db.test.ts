@@ -4,10 +4,9 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
-import { endOwnSessions } from "../accounts/end-own-sessions.ts";
 import { completeLogin } from "../login/complete-login.ts";
 import { ANNA, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
-import { endSessions, owesSessionEnd } from "./end-sessions.ts";
+import { endOwnSessions, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { createSessionEndWorker } from "./session-end-worker.ts";
 
 let database: TestDatabase;

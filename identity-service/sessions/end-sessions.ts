@@ -1,6 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import type { Logger } from "../../service-kit/logger.ts";
-import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import { type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { deleteSessionEnd, insertSessionEnd, type SessionEnd } from "./session-end-store.ts";
 import type { TokenService } from "./token-service-client.ts";
 
@@ -42,4 +42,17 @@ export async function endSessions(
     deps.logger.warn({ err: error, userId: end.userId }, "sessions ended but not marked; they end once more");
   }
   return ended;
+}
+
+/** Ends a user's sessions, or all but one, and cancels logins in progress. */
+export async function endOwnSessions(
+  deps: EndSessionsDeps,
+  { userId, exceptSessionId }: { userId: string; exceptSessionId: string },
+  context: CallContext,
+): Promise<{ userId: string; sessionIds: readonly string[] }> {
+  const kept = exceptSessionId === "" ? {} : { exceptSessionId };
+  const end = await transaction(deps.sql, (tx) =>
+    owesSessionEnd(tx, deps, { userId, reason: "logout", ...kept }),
+  );
+  return { userId, sessionIds: await endSessions(deps, end, context) };
 }
