@@ -14,7 +14,7 @@ export interface MailLimits {
   /** Excludes reset links. */
   strangersPerHour: number;
   strangersPerDay: number;
-  /** At least 59, so that a reset is always possible: see `hasResetBudget`. */
+  /** From 59 on, a reset is always possible: see `hasResetBudget`. */
   resetsPerDay: number;
 }
 

@@ -30,7 +30,7 @@ export async function openLink(deps: UseLinkDeps, purpose: LinkPurpose, token: s
   return link;
 }
 
-/** Consumes a link and applies its effect atomically. An error of the effect leaves the link usable. */
+/** Atomic with the effect, whose error leaves the link usable. @throws {DomainError} as `openLink`. */
 export async function useLink<T>(
   deps: UseLinkDeps,
   purpose: LinkPurpose,

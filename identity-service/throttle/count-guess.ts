@@ -14,7 +14,7 @@ export interface CountedGuess {
   end(verdict: GuessVerdict): Promise<void>;
 }
 
-/** One attempt at a time per account; `deadlineMs` as epoch. @throws {DomainError} `too_many_requests`, `busy`. */
+/** One attempt at a time per account. @throws {DomainError} `too_many_requests`, `busy`. */
 export async function countGuess(
   throttle: Pick<Throttle, "turn" | "take" | "succeed" | "giveBack">,
   guess: Guess,

@@ -3,9 +3,9 @@ import { isIP } from "node:net";
 import { networkOf } from "../../service-kit/network-of.ts";
 
 export interface NetworkDigests {
-  /** Of account address and network, 16 bytes. */
+  /** Covers the account address and the network. 16 bytes. */
   digest: Buffer;
-  /** Of the network, 16 bytes. */
+  /** Covers the network only. 16 bytes. */
   networkDigest: Buffer;
 }
 
