@@ -25,6 +25,7 @@ import { withCheckedIds } from "./check-ids.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
 import { createCountLogin } from "./login/count-logins.ts";
+import { deleteEndedLogins } from "./login/delete-ended-logins.ts";
 import { createNoteFailedLogin } from "./login/note-failed-login.ts";
 import { createAfterAnswer } from "./mail/after-answer.ts";
 import { deleteOldLinks } from "./mail/delete-old-links.ts";
@@ -61,7 +62,7 @@ const MAX_GUESS_NOTICES = 50;
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
 const COST_SAMPLING_INTERVAL_MS = 10 * 60_000;
-const LINK_CLEANING_INTERVAL_MS = 10 * 60_000;
+const CLEAN_UP_INTERVAL_MS = 10 * 60_000;
 /** For secrets of replicas with the old key order. A shorter interval would make both re-encrypt in turn. */
 const REENCRYPTION_INTERVAL_MS = 15 * 60_000;
 const DISCOVERY_INTERVAL_MS = 10 * 60_000;
@@ -260,31 +261,18 @@ const securityEventWorker = createSecurityEventWorker(
 );
 securityEventWorker.start();
 lifecycle.onStop("security events", () => securityEventWorker.stop());
-const linkCleaning = repeat("links", LINK_CLEANING_INTERVAL_MS, () => deleteOldLinks(deps), logger);
-lifecycle.onStop("link cleaning", () => linkCleaning.stop());
-const codeCleaning = repeat(
-  "wrong codes",
-  LINK_CLEANING_INTERVAL_MS,
-  () => deleteOldWrongCodes(deps),
-  logger,
-);
-lifecycle.onStop("wrong code cleaning", () => codeCleaning.stop());
-const networkCleaning = repeat("networks", LINK_CLEANING_INTERVAL_MS, () => forgetOldNetworks(deps), logger);
-lifecycle.onStop("network cleaning", () => networkCleaning.stop());
-const mailCleaning = repeat(
-  "mail counts",
-  LINK_CLEANING_INTERVAL_MS,
-  () => deleteOldMailCounts(deps),
-  logger,
-);
-lifecycle.onStop("mail count cleaning", () => mailCleaning.stop());
-const accountCleaning = repeat(
-  "unused accounts",
-  LINK_CLEANING_INTERVAL_MS,
-  () => deleteUnusedAccounts(deps),
-  logger,
-);
-lifecycle.onStop("unused accounts", () => accountCleaning.stop());
+const cleanUps = {
+  links: () => deleteOldLinks(deps),
+  "ended logins": () => deleteEndedLogins(deps),
+  "wrong codes": () => deleteOldWrongCodes(deps),
+  networks: () => forgetOldNetworks(deps),
+  "mail counts": () => deleteOldMailCounts(deps),
+  "unused accounts": () => deleteUnusedAccounts(deps),
+  flows: () => deleteExpiredOAuth(deps),
+};
+for (const [what, cleanUp] of Object.entries(cleanUps)) {
+  lifecycle.onStop(`clean-up of ${what}`, repeat(what, CLEAN_UP_INTERVAL_MS, cleanUp, logger).stop);
+}
 const costSampling = repeat(
   "costs of stored hashes",
   COST_SAMPLING_INTERVAL_MS,
@@ -293,8 +281,6 @@ const costSampling = repeat(
 );
 costSampling.runSoon();
 lifecycle.onStop("cost sampling", () => costSampling.stop());
-const oauthCleaning = repeat("flows", LINK_CLEANING_INTERVAL_MS, () => deleteExpiredOAuth(deps), logger);
-lifecycle.onStop("flow cleaning", () => oauthCleaning.stop());
 
 await serveRpc(service, config, (server) => {
   server.add(IdentityServiceService, IDENTITY_CALLERS, withCheckedIds(createIdentityRpc(deps)));

@@ -1,6 +1,6 @@
 import type { Sql } from "../../service-kit/postgres.ts";
 import { MFA_METHODS, type MfaMethod } from "../mfa/check-mfa-code.ts";
-import { deleteEndedChallenges, type FirstFactor, insertMfaChallenge } from "../mfa/mfa-store.ts";
+import { type FirstFactor, insertMfaChallenge } from "../mfa/mfa-store.ts";
 import { newMfaToken } from "./mfa-token.ts";
 
 export interface BeginMfaChallengeDeps {
@@ -18,8 +18,6 @@ export interface MfaChallenge {
   userId: string;
 }
 
-const KEPT_MS = 24 * 3_600_000;
-const MAX_DELETED = 100;
 const MAX_IP_CHARACTERS = 45;
 const MAX_USER_AGENT_CHARACTERS = 512;
 
@@ -42,6 +40,5 @@ export async function beginMfaChallenge(
   const userAgent = login.userAgent.replaceAll("\0", "").slice(0, MAX_USER_AGENT_CHARACTERS).toWellFormed();
   const challenge = { tokenHash, userId, firstFactor, sessionEpoch, createdAt, expiresAt, ip, userAgent };
   await insertMfaChallenge(deps.sql, challenge);
-  await deleteEndedChallenges(deps.sql, new Date(createdAt.getTime() - KEPT_MS), MAX_DELETED);
   return { kind: "mfaChallenge", tempToken, methods: MFA_METHODS, userId };
 }

@@ -1,6 +1,6 @@
 import type { BeginMfaChallengeDeps } from "./begin-mfa-challenge.ts";
 import { newMfaToken } from "./mfa-token.ts";
-import { deleteEndedPasswordChanges, insertPasswordChange } from "./password-change-store.ts";
+import { insertPasswordChange } from "./password-change-store.ts";
 
 export interface PasswordChangeChallenge {
   kind: "passwordChange";
@@ -8,9 +8,6 @@ export interface PasswordChangeChallenge {
   tempToken: string;
   userId: string;
 }
-
-const KEPT_MS = 24 * 3_600_000;
-const MAX_DELETED = 100;
 
 /** The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end. */
 export async function beginPasswordChange(
@@ -21,6 +18,5 @@ export async function beginPasswordChange(
   const createdAt = deps.now();
   const expiresAt = new Date(createdAt.getTime() + deps.mfaChallengeTtlS * 1_000);
   await insertPasswordChange(deps.sql, { ...login, tokenHash, createdAt, expiresAt });
-  await deleteEndedPasswordChanges(deps.sql, new Date(createdAt.getTime() - KEPT_MS), MAX_DELETED);
   return { kind: "passwordChange", tempToken, userId: login.userId };
 }

@@ -22,6 +22,7 @@ import { knownDevice } from "../throttle/known-device.ts";
 import type { User } from "../users/user.ts";
 import { changePasswordAtLogin } from "./change-password-at-login.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
+import { deleteEndedLogins } from "./delete-ended-logins.ts";
 import { logIn as logInWith } from "./log-in.ts";
 import { rememberDevice } from "./remember-device.ts";
 
@@ -472,14 +473,17 @@ test("a new password that is refused is named as the request names it", async ()
   });
 });
 
-test("waiting logins that ended a day ago are deleted as new ones begin", async () => {
+test("waiting logins that ended a day ago are deleted by the clean-up, not by a login", async () => {
   await demand();
   await asked();
   const waiting = async () => (await database.ownerSql`select from password_change_challenges`).length;
   nowMs += 24 * 3_600_000 + 300_000;
+  await deleteEndedLogins(deps);
   await asked();
   expect(await waiting()).toBe(2);
   nowMs += 1;
   await asked();
+  expect(await waiting()).toBe(3);
+  await deleteEndedLogins(deps);
   expect(await waiting()).toBe(2);
 });

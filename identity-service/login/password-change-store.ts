@@ -78,15 +78,17 @@ export async function deletePasswordChangesOfUser(tx: TransactionSql, userId: st
   await tx`delete from password_change_challenges where user_id = ${userId}`;
 }
 
+/** @returns how many rows, at most `limit`. */
 export async function deleteEndedPasswordChanges(
-  sql: Sql | TransactionSql,
+  sql: Sql,
   endedBefore: Date,
   limit: number,
-): Promise<void> {
-  await sql`
+): Promise<number> {
+  const result = await sql`
     delete from password_change_challenges where token_hash in (
       select token_hash from password_change_challenges where expires_at < ${endedBefore}
       order by expires_at limit ${limit} for update skip locked
     )
   `;
+  return result.count;
 }

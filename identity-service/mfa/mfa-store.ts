@@ -214,11 +214,13 @@ export async function consumeChallenge(tx: TransactionSql, tokenHash: Buffer, no
   await tx`update mfa_challenges set consumed_at = ${now} where token_hash = ${tokenHash}`;
 }
 
-export async function deleteEndedChallenges(sql: Sql, endedBefore: Date, limit: number): Promise<void> {
-  await sql`
+/** @returns how many rows, at most `limit`. */
+export async function deleteEndedChallenges(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
+  const result = await sql`
     delete from mfa_challenges where token_hash in (
       select token_hash from mfa_challenges where expires_at < ${endedBefore}
       order by expires_at limit ${limit} for update skip locked
     )
   `;
+  return result.count;
 }
