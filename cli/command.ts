@@ -21,7 +21,7 @@ export interface CommandInput {
   lists: ReadonlyMap<string, readonly string[]>;
 }
 
-export interface CommandOutput {
+interface CommandOutput {
   /** Text without the final line break. */
   text: string;
   /** The result for `--json`. Members are only added. */

@@ -66,7 +66,7 @@ export interface RateLimit {
   perSeconds: number;
 }
 
-export interface RouteRateLimits {
+interface RouteRateLimits {
   /** Anonymous calls are not counted. */
   perUser: RateLimit;
   /** Limit per IPv4 address or IPv6 /64, 4 times for a /56 and 16 times for a /48. */

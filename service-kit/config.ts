@@ -4,7 +4,7 @@ import { isLoopback } from "./loopback.ts";
 import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from "./secret-file.ts";
 
 /** BSD `EX_CONFIG`: a restart does not help. */
-export const EXIT_CONFIG = 78;
+const EXIT_CONFIG = 78;
 
 /** The message lists every problem and contains no values. */
 export class ConfigError extends Error {

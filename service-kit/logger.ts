@@ -74,7 +74,7 @@ function createTimestamp(): () => string {
 }
 
 /** Copies safe properties only: libraries attach query parameters and requests to errors. */
-export function describeError(error: unknown): unknown {
+function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { message: String(error) };
   return {
     type: error.name,

@@ -27,7 +27,7 @@ export interface RpcContext extends CallContext {
   caller: string;
 }
 
-export interface RpcStreamContext extends RpcContext {
+interface RpcStreamContext extends RpcContext {
   /** Aborts when the client has gone or the server drains. */
   signal: AbortSignal;
 }

@@ -20,7 +20,7 @@ export interface RevocationWatchOptions {
 }
 
 /** After this much silence, unknown revocations may exist. */
-export const STALE_AFTER_MS = 3_000;
+const STALE_AFTER_MS = 3_000;
 /** Longest life of an access token that token-service allows, clock skew included. */
 export const MAX_KEEP_MS = 3_610_000;
 const RECONNECT_MIN_MS = 50;

@@ -64,7 +64,7 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
   return { accessToken, refreshToken, expiresInS: Math.max(expiresAtS - nowS, 0), sessionId: id, userId };
 }
 
-export function refreshTokenId(session: Pick<SessionRow, "tokenSecret" | "generation">): string {
+function refreshTokenId(session: Pick<SessionRow, "tokenSecret" | "generation">): string {
   return tokenId(session.tokenSecret, refreshPurpose(session.generation));
 }
 

@@ -24,7 +24,7 @@ export interface Entry {
   latencyUs: number;
 }
 
-export interface EntryActor {
+interface EntryActor {
   userId: string;
   role: string;
   sessionId: string;

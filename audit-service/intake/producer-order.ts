@@ -3,7 +3,7 @@ import { refused } from "../entries/refused.ts";
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const MAX_ENTRIES = 200;
 
-export interface Sequenced {
+interface Sequenced {
   producerId: string;
   entries: readonly { sequence: number }[];
 }

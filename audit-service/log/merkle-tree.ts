@@ -21,7 +21,7 @@ export function hashLeaf(data: string): Buffer {
 }
 
 /** RFC 9162 §2.1.1. */
-export function hashNode(left: Uint8Array, right: Uint8Array): Buffer {
+function hashNode(left: Uint8Array, right: Uint8Array): Buffer {
   return createHash("sha256").update(NODE_PREFIX).update(left).update(right).digest();
 }
 

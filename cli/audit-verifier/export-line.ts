@@ -14,7 +14,7 @@ export interface LogLine {
   chainHash: string;
 }
 
-export interface NoteLine {
+interface NoteLine {
   type: "removal" | "checkpoint";
   note: string;
 }

@@ -15,7 +15,7 @@ export interface SampleLog {
   export(options?: ExportOptions): ExportLine[];
 }
 
-export interface ExportOptions {
+interface ExportOptions {
   first?: number;
   last?: number;
   /** Sizes of its checkpoints, in their order; only one of the last entry unless told. */

@@ -11,7 +11,7 @@ export function leafHashOf(data: string): Buffer {
 }
 
 /** SHA-256(0x01 ‖ left ‖ right). RFC 9162 §2.1.1. */
-export function nodeHashOf(left: Uint8Array, right: Uint8Array): Buffer {
+function nodeHashOf(left: Uint8Array, right: Uint8Array): Buffer {
   return hash("sha256", Buffer.concat([NODE_PREFIX, left, right]), "buffer");
 }
 

@@ -1,10 +1,10 @@
 /** Panels have equal width. */
-export interface Row {
+interface Row {
   title: string;
   panels: readonly Panel[];
 }
 
-export interface Panel {
+interface Panel {
   title: string;
   /** A unit of Grafana: `s`, `reqps`, `percentunit`, `bytes`, `short`. */
   unit: string;

@@ -13,7 +13,7 @@ const TOKEN = /^[A-Za-z0-9._-]+$/;
 const DEVICE = /^\d+\.[\w-]+\.[\w-]+(?=\.)/;
 
 /** Clients without cookies send the previous token or `new` here, and receive the next one. */
-export const DEVICE_HEADER = "gatehouse-device";
+const DEVICE_HEADER = "gatehouse-device";
 
 /** The header overrides the cookie. Empty if absent or malformed. */
 export function deviceTokenOf(request: FastifyRequest): string {

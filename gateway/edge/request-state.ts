@@ -78,7 +78,7 @@ export interface Upgrade {
 /** @param message safe for clients. @returns HTML. */
 export type FailurePage = (error: DomainError, message: string, request: FastifyRequest) => string;
 
-export interface ZodTypeProvider extends FastifyTypeProvider {
+interface ZodTypeProvider extends FastifyTypeProvider {
   validator: this["schema"] extends z.ZodType ? z.output<this["schema"]> : unknown;
 }
 

@@ -23,9 +23,7 @@ const WITH_TOKEN = ["token_missing", "token_invalid", "token_expired"] as const;
 const WITH_BODY = ["payload_too_large", "unsupported_media_type"] as const;
 
 /** Every code that a client can see, as `docs/errors.md` orders them. */
-export const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter(
-  (code) => !INTERNAL_ONLY.has(code),
-);
+const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter((code) => !INTERNAL_ONLY.has(code));
 
 /** The codes a route can answer, by status: those of its policy, and its own. */
 export function failuresOf({ method, config }: DocumentedRoute): Map<number, ErrorCode[]> {

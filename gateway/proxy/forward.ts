@@ -72,7 +72,7 @@ export function enterUpstream(route: ProxyRoute, except?: Upstream): Upstream {
   throw new DomainError(isFull ? "service_unavailable" : "upstream_unavailable");
 }
 
-export function freePlaces({ origins }: ProxyRoute): number {
+function freePlaces({ origins }: ProxyRoute): number {
   let free = 0;
   for (const upstream of origins) free += upstream.freePlaces;
   return free;

@@ -15,7 +15,7 @@ export interface CompleteLoginDeps extends BeginMfaChallengeDeps, RememberDevice
 /** The names match LoginResult in the proto. */
 export type LoginResult = CompletedLogin | MfaChallenge | PasswordChangeChallenge;
 
-export interface CompletedLogin {
+interface CompletedLogin {
   kind: "completed";
   tokens: SessionTokens;
   user: User;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
-export type MailKind = "stranger" | "reset";
+type MailKind = "stranger" | "reset";
 
 export interface MailCount {
   kind: MailKind;

@@ -10,7 +10,7 @@ import {
 } from "./mail-budget-store.ts";
 import { insertMail } from "./mail-outbox-store.ts";
 
-export interface MailLimits {
+interface MailLimits {
   /** Excludes reset links. */
   strangersPerHour: number;
   strangersPerDay: number;

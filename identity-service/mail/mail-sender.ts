@@ -13,7 +13,7 @@ export interface MailSenderOptions {
   from: MailAddress;
 }
 
-export interface OutgoingMail extends MailContent {
+interface OutgoingMail extends MailContent {
   /** Determines the Message-ID, for deduplication of repeated mails. */
   id: string;
   recipient: string;

@@ -29,7 +29,7 @@ export const MAILS = {
 
 export type MailName = keyof typeof MAILS;
 
-export type MailValues<N extends MailName> = Record<(typeof MAILS)[N][number], string>;
+type MailValues<N extends MailName> = Record<(typeof MAILS)[N][number], string>;
 
 export type NewMail = {
   [N in MailName]: {

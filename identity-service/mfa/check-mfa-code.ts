@@ -28,7 +28,7 @@ export type MfaMethod = (typeof MFA_METHODS)[number];
 /** Consecutive wrong codes before the owner is notified. */
 const TOLD_FROM = 5;
 
-export interface DeviceShown {
+interface DeviceShown {
   /** Without a token, the device is unknown. */
   deviceToken?: string;
 }

@@ -9,7 +9,7 @@ export type ClientAuthentication =
   | { kind: "none" };
 
 /** For providers without a discovery document. */
-export interface ProviderEndpoints {
+interface ProviderEndpoints {
   authorization: string;
   token: string;
   /** Required for OpenID Connect. */

@@ -26,7 +26,7 @@ export class OutboundError extends Error {
   }
 }
 
-export interface OutboundRequest {
+interface OutboundRequest {
   method: string;
   headers: Record<string, string>;
   body?: string | URLSearchParams | Uint8Array | null | undefined;

@@ -9,7 +9,7 @@ import { challengeOf } from "./oauth-flow-secrets.ts";
 import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { isAllowedUrl, type OutboundHttp } from "./outbound-http.ts";
 
-export interface FlowProof {
+interface FlowProof {
   state: string;
   nonce: string;
   verifier: string;

@@ -50,7 +50,7 @@ export interface PasswordHasher {
   useCosts(used: readonly UsedCost[]): void;
 }
 
-export interface Argon2 {
+interface Argon2 {
   hash: typeof hash;
   verify: typeof verify;
 }

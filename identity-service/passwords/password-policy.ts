@@ -2,7 +2,7 @@ import { localPartOf } from "../../service-kit/canonical-email.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { BreachLookup } from "./breach-lookup.ts";
 
-export const MAX_PASSWORD_CODE_POINTS = 128;
+const MAX_PASSWORD_CODE_POINTS = 128;
 
 /** Shorter local parts occur in too many words. See decision 0010. */
 const MIN_CONTEXT_CODE_POINTS = 3;

@@ -3,7 +3,7 @@ import { text } from "node:stream/consumers";
 import { SMTPServer, type SMTPServerOptions } from "smtp-server";
 
 /** A mail that a test server has taken. */
-export interface ReceivedMail {
+interface ReceivedMail {
   from: string;
   to: string[];
   /** As sent, soft line breaks undone. */

@@ -10,13 +10,13 @@ import {
 const DAY_MS = 24 * 3_600_000;
 
 /** For known and for other devices each: a day of guessing succeeds with 40 × 2 valid of 1,000,000 codes = 8e-5. */
-export const TRIES = [
+const TRIES = [
   { count: 10, windowMs: 15 * 60_000 },
   { count: 20, windowMs: DAY_MS },
 ] as const;
 
 /** TOTP codes are then refused until a right recovery code or a new password. */
-export const MAX_IN_A_ROW = 100;
+const MAX_IN_A_ROW = 100;
 
 interface Deps {
   now: () => Date;

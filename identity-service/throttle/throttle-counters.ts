@@ -14,7 +14,7 @@ export interface CountedBudget extends LimitedBucket {
   isNetwork?: boolean;
 }
 
-export interface GuessCounters {
+interface GuessCounters {
   budgets: CountedBudget[];
   ladders: { key: string; ladder: Ladder }[];
   /** Changes when the account is cleared, which invalidates its counts. */

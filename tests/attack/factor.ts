@@ -18,7 +18,7 @@ export interface Factor {
  * Waits until the present step of the codes lasts for a while. A code counts once, so that a case enables with the code
  * of the step before and logs in with the present one.
  */
-export async function freshStep(): Promise<void> {
+async function freshStep(): Promise<void> {
   const leftS = STEP_S - ((Date.now() / 1_000) % STEP_S);
   if (leftS < CALLS_S) await sleep((leftS + 0.1) * 1_000);
 }

@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from "jose";
 
-export const CLIENT = { id: "gatehouse", secret: "the client secret of the tests, long enough" };
+const CLIENT = { id: "gatehouse", secret: "the client secret of the tests, long enough" };
 
 type Path = "/.well-known/openid-configuration" | "/token" | "/jwks" | "/userinfo" | "/user" | "/user/emails";
 

@@ -3,7 +3,7 @@ import addFormats from "ajv-formats";
 import type { OpenApiDocument } from "../../gateway/openapi/openapi-document.ts";
 
 /** An answer, as far as the document speaks of it. */
-export interface DescribedAnswer {
+interface DescribedAnswer {
   status: number;
   contentType: string | undefined;
   /** Text. */

@@ -10,7 +10,7 @@ import type { TestCertificates } from "./certificates.ts";
 import type { TokenReplica } from "./token-service.ts";
 
 /** For tests without an audit log. */
-export const readingNobody: RecordReading = async () => undefined;
+const readingNobody: RecordReading = async () => undefined;
 
 const VERIFIERS = ["gateway", "payments-service"];
 

@@ -31,7 +31,7 @@ export interface TokenReplicaOptions {
 }
 
 export const TEST_ISSUER = "http://gatehouse.test";
-export const TEST_ENCRYPTION_KEY = randomBytes(32).toString("base64");
+const TEST_ENCRYPTION_KEY = randomBytes(32).toString("base64");
 const silent = pino({ level: "silent" });
 
 /** What one replica of token-service is made of, over a real database, without the network. */
