@@ -25,9 +25,9 @@ export async function directoryName(path: string): Promise<string> {
  *
  * @throws {LaunchError} if they do not end.
  */
-export async function endLeftovers(name: string): Promise<void> {
+export async function endLeftovers(name: string, graceMs = GRACE_MS): Promise<void> {
   const processes = () => processesNamed(name);
-  for (const pid of (await untilNone(processes, GRACE_MS)) ?? []) kill(pid);
+  for (const pid of (await untilNone(processes, graceMs)) ?? []) kill(pid);
   const left = await untilNone(processes, KILL_TIMEOUT_MS);
   if (left) throw new LaunchError(`Processes of an earlier start do not end: ${left.join(", ")}.`);
 }

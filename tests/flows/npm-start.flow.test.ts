@@ -106,6 +106,10 @@ test("a launcher killed with -9 takes everything with it or clears up at the nex
   system.launcher.kill("SIGKILL");
   await again();
   expect(livingOf(pids)).toEqual([]);
+  // PostgreSQL was stopped in order, not killed.
+  expect(await readFile(join(system.home, "logs", "postgres.log.1"), "utf8")).toContain(
+    "database system is shut down",
+  );
   expect((await apiClient(system.url).get("/auth/me", { token: user.accessToken })).status).toBe(200);
 });
 
