@@ -60,6 +60,7 @@ async function strike(way: (typeof WAYS)[number]): Promise<void> {
     process.kill(postgres.pid, "SIGKILL");
     await postgres.exited;
     postgres = await startEmbeddedPostgres(options);
+    await asAdmin((admin) => admin`select 1`); // it takes connections as soon as the start has resolved
     return;
   }
   await asAdmin(async (admin) => {
