@@ -1,12 +1,13 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { User as ProtoUser } from "../proto/gen/gatehouse/identity/v1/user.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { type ChangeEmailDeps, changeEmail } from "./accounts/change-email.ts";
-import { type ChangePasswordDeps, changePassword } from "./accounts/change-password.ts";
-import { type ConfirmEmailChangeDeps, confirmEmailChange } from "./accounts/confirm-email-change.ts";
-import { type DeleteAccountDeps, deleteAccount } from "./accounts/delete-account.ts";
+import type { AccountsDeps } from "./accounts/accounts-deps.ts";
+import { changeEmail } from "./accounts/change-email.ts";
+import { changePassword } from "./accounts/change-password.ts";
+import { confirmEmailChange } from "./accounts/confirm-email-change.ts";
+import { deleteAccount } from "./accounts/delete-account.ts";
 import { disownAccount } from "./accounts/disown-account.ts";
-import { forgotPassword, type MailALinkDeps, resendVerification } from "./accounts/mail-a-link.ts";
+import { forgotPassword, resendVerification } from "./accounts/mail-a-link.ts";
 import { updateProfile } from "./accounts/own-account.ts";
 import { type EndedSessions, resetPassword } from "./accounts/reset-password.ts";
 import { undoAccessChange } from "./accounts/undo-access-change.ts";
@@ -47,14 +48,8 @@ export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod
   undoAccessChange: ["gateway"],
 };
 
-export type AccountDeps = MailALinkDeps &
-  ChangePasswordDeps &
-  DeleteAccountDeps &
-  ChangeEmailDeps &
-  ConfirmEmailChangeDeps;
-
 export function createAccountRpc(
-  deps: AccountDeps,
+  deps: AccountsDeps,
   encodeUser: (user: User) => ProtoUser | Promise<ProtoUser>,
 ): Pick<Implementation<IdentityServiceServer>, AccountMethod> {
   return {

@@ -1,11 +1,15 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { ACCOUNT_CALLERS, type AccountDeps, createAccountRpc } from "./account-rpc.ts";
+import { ACCOUNT_CALLERS, createAccountRpc } from "./account-rpc.ts";
+import type { AccountsDeps } from "./accounts/accounts-deps.ts";
 import { getOwnAccount } from "./accounts/own-account.ts";
-import { type RegisterDeps, register } from "./accounts/register.ts";
-import { createLoginRpc, LOGIN_CALLERS, type LoginRpcDeps } from "./login-rpc.ts";
-import { createMfaRpc, MFA_CALLERS, type MfaRpcDeps } from "./mfa-rpc.ts";
-import { createOAuthRpc, OAUTH_CALLERS, type OAuthRpcDeps } from "./oauth-rpc.ts";
+import { register } from "./accounts/register.ts";
+import type { LogInDeps } from "./login/log-in.ts";
+import { createLoginRpc, LOGIN_CALLERS } from "./login-rpc.ts";
+import type { MfaChangeDeps } from "./mfa/mfa-deps.ts";
+import { createMfaRpc, MFA_CALLERS } from "./mfa-rpc.ts";
+import type { OAuthDeps } from "./oauth/oauth-deps.ts";
+import { createOAuthRpc, OAUTH_CALLERS } from "./oauth-rpc.ts";
 import { type NotifyDeps, notifyRefreshReuse } from "./sessions/notify-refresh-reuse.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
@@ -22,7 +26,7 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
 
 /** Any method may throw `busy`, `too_many_requests` or `service_unavailable`; use cases document only other errors. */
 export function createIdentityRpc(
-  deps: RegisterDeps & NotifyDeps & AccountDeps & LoginRpcDeps & MfaRpcDeps & OAuthRpcDeps,
+  deps: AccountsDeps & NotifyDeps & LogInDeps & MfaChangeDeps & OAuthDeps,
 ): Implementation<IdentityServiceServer> {
   return {
     register: async (request, context) => ({

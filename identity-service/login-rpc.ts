@@ -5,9 +5,9 @@ import type {
   PasswordChangeChallenge,
 } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { type ChangePasswordAtLoginDeps, changePasswordAtLogin } from "./login/change-password-at-login.ts";
+import { changePasswordAtLogin } from "./login/change-password-at-login.ts";
 import type { LoginResult } from "./login/complete-login.ts";
-import { type CompleteMfaLoginDeps, completeMfaLogin } from "./login/complete-mfa-login.ts";
+import { completeMfaLogin } from "./login/complete-mfa-login.ts";
 import { type LogInDeps, logIn } from "./login/log-in.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
@@ -20,11 +20,7 @@ export const LOGIN_CALLERS: Pick<Callers<IdentityServiceServer>, LoginMethods> =
   changePasswordAtLogin: ["gateway"],
 };
 
-export type LoginRpcDeps = LogInDeps & CompleteMfaLoginDeps & ChangePasswordAtLoginDeps;
-
-export function createLoginRpc(
-  deps: LoginRpcDeps,
-): Pick<Implementation<IdentityServiceServer>, LoginMethods> {
+export function createLoginRpc(deps: LogInDeps): Pick<Implementation<IdentityServiceServer>, LoginMethods> {
   return {
     login: async (request, context) => ({ result: encodeLoginResult(await logIn(deps, request, context)) }),
     completeMfaLogin: async (request, context) =>

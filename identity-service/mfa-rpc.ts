@@ -1,8 +1,9 @@
 import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { type BeginTotpEnrollmentDeps, beginTotpEnrollment } from "./mfa/begin-totp-enrollment.ts";
-import { type ConfirmTotpEnrollmentDeps, confirmTotpEnrollment } from "./mfa/confirm-totp-enrollment.ts";
+import { beginTotpEnrollment } from "./mfa/begin-totp-enrollment.ts";
+import { confirmTotpEnrollment } from "./mfa/confirm-totp-enrollment.ts";
 import { disableTotp } from "./mfa/disable-totp.ts";
+import type { MfaChangeDeps } from "./mfa/mfa-deps.ts";
 import { regenerateRecoveryCodes } from "./mfa/regenerate-recovery-codes.ts";
 
 type MfaMethods = "beginTotpEnrollment" | "confirmTotpEnrollment" | "disableTotp" | "regenerateRecoveryCodes";
@@ -15,9 +16,7 @@ export const MFA_CALLERS: Pick<Callers<IdentityServiceServer>, MfaMethods> = {
   regenerateRecoveryCodes: ["gateway"],
 };
 
-export type MfaRpcDeps = BeginTotpEnrollmentDeps & ConfirmTotpEnrollmentDeps;
-
-export function createMfaRpc(deps: MfaRpcDeps): Pick<Implementation<IdentityServiceServer>, MfaMethods> {
+export function createMfaRpc(deps: MfaChangeDeps): Pick<Implementation<IdentityServiceServer>, MfaMethods> {
   return {
     beginTotpEnrollment: (request, context) => beginTotpEnrollment(deps, request, context.deadlineMs),
     confirmTotpEnrollment: async (request, context) => {

@@ -9,12 +9,12 @@ import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import type { LinkedIdentity } from "./identities/external-identity-store.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
-import { type BeginOAuthLoginDeps, beginOAuthLogin, listProviders } from "./oauth/begin-oauth-login.ts";
+import { beginOAuthLogin, listProviders } from "./oauth/begin-oauth-login.ts";
 import { completeOAuthLogin, type OAuthResult } from "./oauth/complete-oauth-login.ts";
 import { exchangeOAuthCode } from "./oauth/exchange-oauth-code.ts";
+import type { OAuthDeps } from "./oauth/oauth-deps.ts";
 import type { IdentityOwner } from "./oauth/prove-owner.ts";
 import { listLinkedIdentities, unlinkIdentity } from "./oauth/unlink-identity.ts";
-import type { EndSessionsDeps } from "./sessions/end-sessions.ts";
 
 type OAuthMethods =
   | "listProviders"
@@ -34,11 +34,7 @@ export const OAUTH_CALLERS: Pick<Callers<IdentityServiceServer>, OAuthMethods> =
   unlinkIdentity: ["gateway"],
 };
 
-export type OAuthRpcDeps = BeginOAuthLoginDeps & EndSessionsDeps;
-
-export function createOAuthRpc(
-  deps: OAuthRpcDeps,
-): Pick<Implementation<IdentityServiceServer>, OAuthMethods> {
+export function createOAuthRpc(deps: OAuthDeps): Pick<Implementation<IdentityServiceServer>, OAuthMethods> {
   return {
     listProviders: async () => ({ providers: listProviders(deps) }),
     beginOAuthLogin: (request, context) => beginOAuthLogin(deps, decodeBeginning(request), context),

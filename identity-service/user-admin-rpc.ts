@@ -7,11 +7,12 @@ import {
 import { Role as ProtoRole } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
-import { type DeleteUserDeps, deleteUser } from "./admin/delete-user.ts";
+import type { AdminDeps } from "./admin/admin-deps.ts";
+import { deleteUser } from "./admin/delete-user.ts";
 import { endUserSessions } from "./admin/end-user-sessions.ts";
 import { getManagedUser, listUsers } from "./admin/managed-users.ts";
-import { type ResetUserMfaDeps, resetUserMfa } from "./admin/reset-user-mfa.ts";
-import { type SetUserAccessDeps, setUserAccess } from "./admin/set-user-access.ts";
+import { resetUserMfa } from "./admin/reset-user-mfa.ts";
+import { setUserAccess } from "./admin/set-user-access.ts";
 import { unlockUser } from "./admin/unlock-user.ts";
 import { toProtoRole } from "./users/role-rpc.ts";
 import { type ManagedUser, ROLES, type Role, type UserStatus } from "./users/user.ts";
@@ -30,7 +31,7 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
 };
 
 export function createUserAdminRpc(
-  deps: SetUserAccessDeps & ResetUserMfaDeps & DeleteUserDeps,
+  deps: AdminDeps & AdminDeps & AdminDeps,
   recordReading: RecordReading,
 ): Implementation<UserAdminServiceServer> {
   return {

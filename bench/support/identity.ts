@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
 import { createCountLogin } from "../../identity-service/login/count-logins.ts";
+import { commonPasswords } from "../../identity-service/passwords/common-passwords.ts";
 import { createHashQueue } from "../../identity-service/passwords/hash-queue.ts";
 import { createHashShare } from "../../identity-service/passwords/hash-share.ts";
 import { createPasswordHasher } from "../../identity-service/passwords/password-hasher.ts";
@@ -9,6 +10,7 @@ import { createDeviceTokens } from "../../identity-service/throttle/device-token
 import { createMemoryThrottle } from "../../identity-service/throttle/memory-throttle.ts";
 import { createNetworkDigests } from "../../identity-service/throttle/network-digests.ts";
 import { throttleLimits } from "../../identity-service/throttle/throttle.ts";
+import { parseEncryptionKey } from "../../service-kit/key-cipher.ts";
 import { createLogger } from "../../service-kit/logger.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
@@ -33,6 +35,8 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     callsOfNetwork: 1_000_000,
     calls: 100_000_000,
   });
+  const key = parseEncryptionKey(randomBytes(32).toString("base64"));
+  if (key === undefined) throw new Error("not an encryption key");
   const tokens = { accessToken: "access", refreshToken: "refresh", expiresInS: 900 };
   return {
     sql,
@@ -52,6 +56,9 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     },
     loginRequiresVerifiedEmail: false,
     registrationDiscloses: true,
+    unusedAccountDays: 0,
+    passwordPolicy: { minLength: 8, common: commonPasswords(8) },
+    mfaKeys: [key] as const,
     mfaChallengeTtlS: 300,
     randomBytes,
     now,

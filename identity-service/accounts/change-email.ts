@@ -1,24 +1,14 @@
 import { canonicalEmail, isLookAlike } from "../../service-kit/canonical-email.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
-import type { AfterAnswer } from "../mail/after-answer.ts";
 import { inUtc } from "../mail/in-utc.ts";
-import { enqueueStrangersMail, type MailBudgetDeps } from "../mail/mail-budget.ts";
-import { hasHadEnough, type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
+import { enqueueStrangersMail } from "../mail/mail-budget.ts";
+import { hasHadEnough, makeLink } from "../mail/make-link.ts";
 import { noticeId } from "../mail/notice-id.ts";
-import {
-  isStill,
-  type ReauthenticateDeps,
-  type Reauthentication,
-  reauthenticate,
-} from "../passwords/reauthenticate.ts";
+import { isStill, type Reauthentication, reauthenticate } from "../passwords/reauthenticate.ts";
 import { isAddressTaken, lockAccount } from "../users/account-store.ts";
 import { findAccount } from "../users/user-store.ts";
-
-export interface ChangeEmailDeps extends ReauthenticateDeps, MakeLinkDeps, MailBudgetDeps {
-  afterAnswer: AfterAnswer;
-  wakeMailWorker: () => void;
-}
+import type { AccountsDeps } from "./accounts-deps.ts";
 
 /**
  * Mails a confirmation link. To prevent account enumeration, the address is looked up after the answer, and only the
@@ -26,7 +16,7 @@ export interface ChangeEmailDeps extends ReauthenticateDeps, MakeLinkDeps, MailB
  * @throws {DomainError} `validation_failed`, `invalid_credentials`.
  */
 export async function changeEmail(
-  deps: ChangeEmailDeps,
+  deps: AccountsDeps,
   request: Reauthentication & { newEmail: string; sessionId?: string },
   deadlineMs: number,
 ): Promise<void> {

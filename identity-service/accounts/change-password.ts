@@ -3,17 +3,16 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { hashNewPassword } from "../passwords/hash-new-password.ts";
 import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
-import { isStill, type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
+import { isStill, reauthenticate } from "../passwords/reauthenticate.ts";
 import { replacePassword } from "../passwords/replace-password.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
 import { lockAccount } from "../users/account-store.ts";
-import type { EndedSessions, ResetPasswordDeps } from "./reset-password.ts";
-
-export type ChangePasswordDeps = ResetPasswordDeps & ReauthenticateDeps;
+import type { AccountsDeps } from "./accounts-deps.ts";
+import type { EndedSessions } from "./reset-password.ts";
 
 /** Keeps the caller's session. @throws {DomainError} `invalid_credentials`, `password_unchanged`, or as `checkPassword`. */
 export async function changePassword(
-  deps: ChangePasswordDeps,
+  deps: AccountsDeps,
   request: {
     userId: string;
     sessionId: string;

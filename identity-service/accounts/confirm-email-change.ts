@@ -4,23 +4,15 @@ import { tellAudit } from "../audit/tell-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { findOwnUndo, killLinks } from "../mail/link-store.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
-import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
-import { linkRefused, openLink, type UseLinkDeps, useLink } from "../mail/use-link.ts";
-import type { ReauthenticateDeps } from "../passwords/reauthenticate.ts";
-import { type IsStillLoggedInDeps, isStillLoggedIn } from "../sessions/is-still-logged-in.ts";
+import { makeLink } from "../mail/make-link.ts";
+import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
+import { isStillLoggedIn } from "../sessions/is-still-logged-in.ts";
 import { setCredentialsProven, setEmail } from "../users/account-store.ts";
 import { getUser } from "../users/get-user.ts";
 import type { User } from "../users/user.ts";
 import { lockAddresses } from "../users/user-store.ts";
+import type { AccountsDeps } from "./accounts-deps.ts";
 import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof.ts";
-
-export interface ConfirmEmailChangeDeps
-  extends UseLinkDeps,
-    MakeLinkDeps,
-    ReauthenticateDeps,
-    IsStillLoggedInDeps {
-  wakeMailWorker: () => void;
-}
 
 /**
  * The link alone is not enough: an attacker could give an account to the owner of a mailbox. A verified old address
@@ -29,7 +21,7 @@ export interface ConfirmEmailChangeDeps
  * `invalid_credentials`.
  */
 export async function confirmEmailChange(
-  deps: ConfirmEmailChangeDeps,
+  deps: AccountsDeps,
   request: ProvenLink,
   context: CallContext,
 ): Promise<User> {

@@ -2,28 +2,21 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { releaseAddress } from "../mail/mail-budget-store.ts";
-import {
-  isStill,
-  type ReauthenticateDeps,
-  type Reauthentication,
-  reauthenticate,
-} from "../passwords/reauthenticate.ts";
-import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
-import { forgetGuesses, type Throttle } from "../throttle/throttle.ts";
+import { isStill, type Reauthentication, reauthenticate } from "../passwords/reauthenticate.ts";
+import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { forgetGuesses } from "../throttle/throttle.ts";
 import { eraseUser, lockAccount, lockActiveAdmins } from "../users/account-store.ts";
 import { tellErasure } from "../users/tell-erasure.ts";
 import { lockAddresses } from "../users/user-store.ts";
+import type { AccountsDeps } from "./accounts-deps.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
 /** How long an unverified address stays blocked for registration after the deletion. */
 const RELEASED_FOR_MS = 3_600_000;
 
-export type DeleteAccountDeps = Omit<ReauthenticateDeps, "throttle"> &
-  EndSessionsDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "forget"> };
-
 /** The audit log keeps id and client data. @throws {DomainError} `invalid_credentials`, `last_admin`. */
 export async function deleteAccount(
-  deps: DeleteAccountDeps,
+  deps: AccountsDeps,
   request: Reauthentication,
   context: CallContext,
 ): Promise<EndedSessions> {

@@ -1,21 +1,17 @@
 import { newCallContext } from "../../service-kit/call-context.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { transaction } from "../../service-kit/postgres.ts";
-import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { eraseUser, lockUnusedAccounts } from "../users/account-store.ts";
 import { tellErasure } from "../users/tell-erasure.ts";
+import type { AccountsDeps } from "./accounts-deps.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const MAX_BATCH = 100;
 
-export interface DeleteUnusedAccountsDeps extends EndSessionsDeps {
-  /** Zero disables the deletion. */
-  unusedAccountDays: number;
-}
-
 /** Deletes unused accounts, so that the owners of their addresses can register. Replicas may run it concurrently. */
-export async function deleteUnusedAccounts(deps: DeleteUnusedAccountsDeps): Promise<void> {
+export async function deleteUnusedAccounts(deps: AccountsDeps): Promise<void> {
   if (deps.unusedAccountDays === 0) return;
   const madeBefore = new Date(deps.now().getTime() - deps.unusedAccountDays * DAY_MS);
   const eraseBatch = (tx: TransactionSql) => erase(tx, deps, madeBefore);
@@ -28,11 +24,7 @@ export async function deleteUnusedAccounts(deps: DeleteUnusedAccountsDeps): Prom
 }
 
 /** A login may have begun after the account was selected, hence the session ends. */
-async function erase(
-  tx: TransactionSql,
-  deps: DeleteUnusedAccountsDeps,
-  madeBefore: Date,
-): Promise<SessionEnd[]> {
+async function erase(tx: TransactionSql, deps: AccountsDeps, madeBefore: Date): Promise<SessionEnd[]> {
   const ends: SessionEnd[] = [];
   for (const account of await lockUnusedAccounts(tx, madeBefore, MAX_BATCH)) {
     await tellErasure(tx, deps, account, { reason: "never proven, never used" }, newCallContext());

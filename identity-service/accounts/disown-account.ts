@@ -1,12 +1,9 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
-import { linkRefused, openLink, type UseLinkDeps, useLink } from "../mail/use-link.ts";
+import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { claimAccount } from "../ownership/claim-account.ts";
-import { type EndSessionsDeps, endSessions } from "../sessions/end-sessions.ts";
+import { endSessions } from "../sessions/end-sessions.ts";
+import type { AccountsDeps } from "./accounts-deps.ts";
 import type { EndedSessions } from "./reset-password.ts";
-
-export interface DisownAccountDeps extends UseLinkDeps, EndSessionsDeps {
-  wakeMailWorker: () => void;
-}
 
 /**
  * Removes all access to an account that was registered with another person's address. Refused for proven credentials,
@@ -14,7 +11,7 @@ export interface DisownAccountDeps extends UseLinkDeps, EndSessionsDeps {
  * @throws {DomainError} `verification_token_invalid`.
  */
 export async function disownAccount(
-  deps: DisownAccountDeps,
+  deps: AccountsDeps,
   request: { token: string; clientIp: string; userAgent: string },
   context: CallContext,
 ): Promise<EndedSessions> {

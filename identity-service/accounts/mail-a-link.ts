@@ -1,21 +1,15 @@
 import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
-import type { AfterAnswer } from "../mail/after-answer.ts";
 import {
   enqueueResetMail,
   enqueueStrangersMail,
   hasResetBudget,
   hasStrangersBudget,
-  type MailBudgetDeps,
 } from "../mail/mail-budget.ts";
-import { hasHadEnough, type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
-import { type SpendCallDeps, spendAsKnown, spendOrRefuse, type TokenCall } from "../throttle/spend-call.ts";
+import { hasHadEnough, makeLink } from "../mail/make-link.ts";
+import { spendAsKnown, spendOrRefuse, type TokenCall } from "../throttle/spend-call.ts";
 import { type LockedAccount, lockAccountByEmail } from "../users/account-store.ts";
-
-export interface MailALinkDeps extends MakeLinkDeps, MailBudgetDeps, SpendCallDeps {
-  afterAnswer: AfterAnswer;
-  wakeMailWorker: () => void;
-}
+import type { AccountsDeps } from "./accounts-deps.ts";
 
 interface AskedMail {
   email: string;
@@ -26,20 +20,20 @@ interface AskedMail {
 }
 
 /** Mails a password reset link if the address has an active account. */
-export function forgotPassword(deps: MailALinkDeps, asked: AskedMail): Promise<void> {
+export function forgotPassword(deps: AccountsDeps, asked: AskedMail): Promise<void> {
   const kind = { call: "forgot_password", purpose: "reset_password", template: "reset-password" } as const;
   return mailALink(deps, kind, asked, () => true);
 }
 
 /** Mails a new verification link if the credentials are unproven. */
-export function resendVerification(deps: MailALinkDeps, asked: AskedMail): Promise<void> {
+export function resendVerification(deps: AccountsDeps, asked: AskedMail): Promise<void> {
   const kind = { call: "resend_verification", purpose: "verify_email", template: "verify-email" } as const;
   return mailALink(deps, kind, asked, ({ credentialsProvenAt }) => credentialsProvenAt === null);
 }
 
 /** Looks the account up after the answer, which is the same for every address. Mail limits apply silently. */
 async function mailALink(
-  deps: MailALinkDeps,
+  deps: AccountsDeps,
   kind:
     | { call: "resend_verification"; purpose: "verify_email"; template: "verify-email" }
     | { call: "forgot_password"; purpose: "reset_password"; template: "reset-password" },
@@ -64,12 +58,12 @@ async function mailALink(
 }
 
 /** Whether the caller is known. Known callers are recognised even while the queue of the others is full. */
-async function spend(deps: MailALinkDeps, call: TokenCall): Promise<boolean> {
+async function spend(deps: AccountsDeps, call: TokenCall): Promise<boolean> {
   if (await spendOrRefuse(deps, call)) return true;
   return deps.afterAnswer.isFull && (await spendAsKnown(deps, call))?.kind === "admitted";
 }
 
-async function mailReset(tx: TransactionSql, deps: MailALinkDeps, account: LockedAccount): Promise<boolean> {
+async function mailReset(tx: TransactionSql, deps: AccountsDeps, account: LockedAccount): Promise<boolean> {
   if (!(await hasResetBudget(tx, deps, account))) return false;
   const { id: userId, email: recipient } = account;
   const data = { link: await makeLink(tx, deps, { userId, purpose: "reset_password" }) };
@@ -84,7 +78,7 @@ async function mailReset(tx: TransactionSql, deps: MailALinkDeps, account: Locke
 
 async function mailVerification(
   tx: TransactionSql,
-  deps: MailALinkDeps,
+  deps: AccountsDeps,
   account: LockedAccount,
 ): Promise<boolean> {
   const { id: userId, email: recipient } = account;

@@ -69,7 +69,8 @@ test("a registration makes an account of a USER, unproven, with a hash and no pa
 
 test("where the answer must not tell, writing takes 50 ms at least, for a new address and for a taken one", async () => {
   const hashed = { hash: async () => "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHQ$aGFzaA" };
-  const quiet = { ...deps, passwords: hashed, registrationDiscloses: false };
+  const passwords = { ...deps.passwords, ...hashed };
+  const quiet = { ...deps, passwords, registrationDiscloses: false };
   for (let round = 0; round < 3; round += 1) {
     const startedMs = performance.now();
     await register(quiet, ANNA, soon());

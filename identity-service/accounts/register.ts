@@ -5,29 +5,20 @@ import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
-import { enqueueStrangersMail, type MailBudgetDeps } from "../mail/mail-budget.ts";
+import { enqueueStrangersMail } from "../mail/mail-budget.ts";
 import { isReleasedLately } from "../mail/mail-budget-store.ts";
 import { insertUnsentMail } from "../mail/mail-outbox-store.ts";
-import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
+import { makeLink } from "../mail/make-link.ts";
 import { noticeId } from "../mail/notice-id.ts";
-import type { HashShare } from "../passwords/hash-share.ts";
-import type { PasswordHasher } from "../passwords/password-hasher.ts";
-import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";
-import { type SpendCallDeps, spendOrRefuse } from "../throttle/spend-call.ts";
+import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
+import { spendOrRefuse } from "../throttle/spend-call.ts";
 import { personalName } from "../users/personal-name.ts";
 import type { User } from "../users/user.ts";
 import { findAccount, insertUser, lockAddresses } from "../users/user-store.ts";
+import type { AccountsDeps } from "./accounts-deps.ts";
 
 /** Minimum duration of the write. It hides that a new account takes about 1 ms longer than a notice. */
 const LEAST_WRITING_MS = 50;
-
-export interface RegisterDeps extends MakeLinkDeps, MailBudgetDeps, SpendCallDeps {
-  passwords: Pick<PasswordHasher, "hash">;
-  passwordPolicy: PasswordPolicy;
-  registrationDiscloses: boolean;
-  hashShare: HashShare;
-  wakeMailWorker: () => void;
-}
 
 export interface Registration {
   email: string;
@@ -44,7 +35,7 @@ export interface Registration {
  * @throws {DomainError} `validation_failed`, `email_already_registered`, or as `checkPassword`.
  */
 export async function register(
-  deps: RegisterDeps,
+  deps: AccountsDeps,
   typed: Registration,
   deadlineMs: number,
   context: CallContext = newCallContext(),
@@ -83,14 +74,14 @@ export async function register(
   return user;
 }
 
-async function mailLink(tx: TransactionSql, deps: RegisterDeps, { id: userId, email }: User): Promise<void> {
+async function mailLink(tx: TransactionSql, deps: AccountsDeps, { id: userId, email }: User): Promise<void> {
   const data = { link: await makeLink(tx, deps, { userId, purpose: "verify_email" }) };
   const mail = { id: deps.newId(), userId, recipient: email };
   await enqueueStrangersMail(tx, deps, { ...mail, template: "verify-email", data });
 }
 
 /** Writes a row even without a mail, so that both branches cost the same commit. */
-async function mailOwner(tx: TransactionSql, deps: RegisterDeps, { id, email }: User): Promise<void> {
+async function mailOwner(tx: TransactionSql, deps: AccountsDeps, { id, email }: User): Promise<void> {
   const now = deps.now();
   const owner = await findAccount(tx, email);
   const template = "registration-attempt";
@@ -99,7 +90,7 @@ async function mailOwner(tx: TransactionSql, deps: RegisterDeps, { id, email }: 
     await insertUnsentMail(tx, { id: deps.newId(), userId: owner?.user.id ?? id, template }, now);
 }
 
-function mailNotice(tx: TransactionSql, deps: RegisterDeps, userId: string, email: string): Promise<boolean> {
+function mailNotice(tx: TransactionSql, deps: AccountsDeps, userId: string, email: string): Promise<boolean> {
   const now = deps.now();
   const mail = { id: noticeId("registration-attempt", userId, now), userId, recipient: email };
   const data = { occurredAt: inUtc(now) };

@@ -5,30 +5,25 @@ import { tellAudit } from "../audit/tell-audit.ts";
 import { deleteIdentitiesSince, listIdentities } from "../identities/external-identity-store.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import type { OpenLink } from "../mail/link-store.ts";
-import { linkRefused, openLink, type UseLinkDeps, useLink } from "../mail/use-link.ts";
+import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { findTotpCredential } from "../mfa/mfa-store.ts";
 import { claimAccount } from "../ownership/claim-account.ts";
 import { tellRemoved } from "../ownership/evict-credentials.ts";
 import { RECENT_IDENTITY_MS } from "../ownership/remove-recent-access.ts";
-import { type HashNewPasswordDeps, hashNewPassword } from "../passwords/hash-new-password.ts";
-import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";
+import { hashNewPassword } from "../passwords/hash-new-password.ts";
+import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
 import { replacePassword } from "../passwords/replace-password.ts";
-import { type EndSessionsDeps, endSessions } from "../sessions/end-sessions.ts";
+import { endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
-import { type SpendCallDeps, spendOrRefuse } from "../throttle/spend-call.ts";
-import { clearGuesses, type Throttle } from "../throttle/throttle.ts";
+import { spendOrRefuse } from "../throttle/spend-call.ts";
+import { clearGuesses } from "../throttle/throttle.ts";
 import {
   findAccountById,
   type LockedAccount,
   setCredentialsProven,
   setPasswordHash,
 } from "../users/account-store.ts";
-
-export interface ResetPasswordDeps extends UseLinkDeps, EndSessionsDeps, HashNewPasswordDeps, SpendCallDeps {
-  passwordPolicy: PasswordPolicy;
-  throttle: Pick<Throttle, "spend" | "clear">;
-  wakeMailWorker: () => void;
-}
+import type { AccountsDeps } from "./accounts-deps.ts";
 
 export interface EndedSessions {
   userId: string;
@@ -42,7 +37,7 @@ export interface EndedSessions {
  * @throws {DomainError} `reset_token_invalid`, `password_unchanged`, or as `checkPassword`.
  */
 export async function resetPassword(
-  deps: ResetPasswordDeps,
+  deps: AccountsDeps,
   request: { token: string; newPassword: string; clientIp?: string; keepRecentLogins?: boolean },
   context: CallContext,
 ): Promise<EndedSessions> {
@@ -76,7 +71,7 @@ export async function resetPassword(
 
 async function claimByReset(
   tx: TransactionSql,
-  deps: ResetPasswordDeps,
+  deps: AccountsDeps,
   account: LockedAccount,
   { passwordHash, reason, clientIp }: { passwordHash: string; reason: "password_reset"; clientIp: string },
   context: CallContext,
@@ -90,7 +85,7 @@ async function claimByReset(
 
 /** A valid link marks a known caller, so that a flood of invalid links cannot block resets. */
 async function findResetLink(
-  deps: ResetPasswordDeps,
+  deps: AccountsDeps,
   { token, clientIp }: { token: string; clientIp?: string },
 ): Promise<OpenLink> {
   const found = await openLink(deps, "reset_password", token).catch(ifLinkRefused);
@@ -107,7 +102,7 @@ function ifLinkRefused(error: unknown): undefined {
 /** Removes recently linked identities. Returns phrases for the mail. */
 async function reviewWays(
   tx: TransactionSql,
-  deps: ResetPasswordDeps,
+  deps: AccountsDeps,
   userId: string,
   { keepRecentLogins = false }: { keepRecentLogins?: boolean },
   context: CallContext,

@@ -13,8 +13,8 @@ import { removeRecentAccess } from "../ownership/remove-recent-access.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { clearPassword, type LockedAccount } from "../users/account-store.ts";
+import type { AccountsDeps } from "./accounts-deps.ts";
 import type { EndedSessions } from "./reset-password.ts";
-import type { UndoEmailChangeDeps } from "./undo-email-change.ts";
 
 const REASON = "access_change_undone";
 
@@ -24,7 +24,7 @@ const REASON = "access_change_undone";
  * @throws {DomainError} `verification_token_invalid`.
  */
 export async function undoAccessChange(
-  deps: UndoEmailChangeDeps,
+  deps: AccountsDeps,
   token: string,
   context: CallContext,
 ): Promise<EndedSessions> {
@@ -45,7 +45,7 @@ export async function undoAccessChange(
 
 async function removeAccess(
   tx: TransactionSql,
-  deps: UndoEmailChangeDeps,
+  deps: AccountsDeps,
   account: LockedAccount,
   { createdAt }: OpenLink,
   context: CallContext,

@@ -5,21 +5,18 @@ import { deleteFlowsOfUser } from "../identities/oauth-store.ts";
 import { killLinks } from "../mail/link-store.ts";
 import { LINK_PURPOSES } from "../mail/links.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
-import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
-import { linkRefused, openLink, type UseLinkDeps, useLink } from "../mail/use-link.ts";
+import { makeLink } from "../mail/make-link.ts";
+import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { evictCredentials, tellRemoved } from "../ownership/evict-credentials.ts";
 import { removeRecentAccess } from "../ownership/remove-recent-access.ts";
-import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { clearPassword, setCredentialsProven, setEmail } from "../users/account-store.ts";
 import { lockAddresses } from "../users/user-store.ts";
+import type { AccountsDeps } from "./accounts-deps.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
 const REASON = "email_change_undone";
-
-export interface UndoEmailChangeDeps extends UseLinkDeps, EndSessionsDeps, MakeLinkDeps {
-  wakeMailWorker: () => void;
-}
 
 /**
  * Restores the former address, removes the password and mails a reset link. A second factor and identities stay if they
@@ -27,7 +24,7 @@ export interface UndoEmailChangeDeps extends UseLinkDeps, EndSessionsDeps, MakeL
  * @throws {DomainError} `verification_token_invalid`.
  */
 export async function undoEmailChange(
-  deps: UndoEmailChangeDeps,
+  deps: AccountsDeps,
   token: string,
   context: CallContext,
 ): Promise<EndedSessions> {
@@ -62,7 +59,7 @@ export async function undoEmailChange(
 
 async function removeSince(
   tx: TransactionSql,
-  deps: UndoEmailChangeDeps,
+  deps: AccountsDeps,
   userId: string,
   since: Date,
   context: CallContext,

@@ -1,22 +1,19 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
-import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
-import { openLink, type UseLinkDeps, useLink } from "../mail/use-link.ts";
-import type { ReauthenticateDeps } from "../passwords/reauthenticate.ts";
-import { clearGuesses, type Throttle } from "../throttle/throttle.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { openLink, useLink } from "../mail/use-link.ts";
+import { clearGuesses } from "../throttle/throttle.ts";
 import { setCredentialsProven, setEmailVerified } from "../users/account-store.ts";
 import { getUser } from "../users/get-user.ts";
 import type { User } from "../users/user.ts";
+import type { AccountsDeps } from "./accounts-deps.ts";
 import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof.ts";
-
-export type VerifyEmailDeps = Omit<UseLinkDeps & ReauthenticateDeps, "throttle"> &
-  TellAuditDeps & { throttle: ReauthenticateDeps["throttle"] & Pick<Throttle, "clear"> };
 
 /**
  * Credentials count as proven only with the session or password as well, because anyone can register any address.
  * @throws {DomainError} `verification_token_invalid`; `invalid_credentials`, which leaves the link usable.
  */
 export async function verifyEmail(
-  deps: VerifyEmailDeps,
+  deps: AccountsDeps,
   request: ProvenLink,
   context: CallContext,
 ): Promise<User> {

@@ -2,17 +2,16 @@ import { validate as isUuid } from "uuid";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
-import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
-import { forgetGuesses, type Throttle } from "../throttle/throttle.ts";
+import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { forgetGuesses } from "../throttle/throttle.ts";
 import { eraseUser, lockAccount } from "../users/account-store.ts";
 import { tellErasure } from "../users/tell-erasure.ts";
+import type { AdminDeps } from "./admin-deps.ts";
 import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
-
-export type DeleteUserDeps = EndSessionsDeps & { throttle: Pick<Throttle, "forget"> };
 
 /** Returns the ids of the ended sessions. @throws {DomainError} `not_found`, `last_admin`. */
 export async function deleteUser(
-  deps: DeleteUserDeps,
+  deps: AdminDeps,
   userId: string,
   context: CallContext,
 ): Promise<readonly string[]> {

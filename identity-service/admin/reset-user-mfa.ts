@@ -5,15 +5,12 @@ import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
 import { deleteSecondFactor, lockUserForMfa } from "../mfa/mfa-store.ts";
-import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
-
-export interface ResetUserMfaDeps extends EndSessionsDeps {
-  wakeMailWorker: () => void;
-}
+import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { AdminDeps } from "./admin-deps.ts";
 
 /** Returns the ids of the ended sessions. @throws {DomainError} `not_found`. */
 export async function resetUserMfa(
-  deps: ResetUserMfaDeps,
+  deps: AdminDeps,
   userId: string,
   context: CallContext,
 ): Promise<readonly string[]> {

@@ -3,16 +3,12 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { type AccountEvent, tellAudit } from "../audit/tell-audit.ts";
-import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
-import type { Throttle } from "../throttle/throttle.ts";
+import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import type { ManagedUser, Role, UserStatus } from "../users/user.ts";
+import type { AdminDeps } from "./admin-deps.ts";
 import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
 import { lockManagedUser, setAccess } from "./user-admin-store.ts";
-
-export interface SetUserAccessDeps extends EndSessionsDeps {
-  throttle: Pick<Throttle, "clear">;
-}
 
 /** Undefined fields stay unchanged. */
 export interface UserAccess {
@@ -28,7 +24,7 @@ export interface UserAccess {
  * @throws {DomainError} `not_found`, `last_admin`.
  */
 export async function setUserAccess(
-  deps: SetUserAccessDeps,
+  deps: AdminDeps,
   access: UserAccess,
   context: CallContext,
 ): Promise<{ user: ManagedUser; sessionIds: readonly string[] }> {

@@ -1,18 +1,14 @@
 import { validate as isUuid } from "uuid";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
-import { type Sql, transaction } from "../../service-kit/postgres.ts";
-import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
-import { clearGuesses, type Throttle } from "../throttle/throttle.ts";
+import { transaction } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { clearGuesses } from "../throttle/throttle.ts";
 import { lockAccount } from "../users/account-store.ts";
-
-export interface UnlockUserDeps extends TellAuditDeps {
-  sql: Sql;
-  throttle: Pick<Throttle, "clear">;
-}
+import type { AdminDeps } from "./admin-deps.ts";
 
 /** Resets the login throttling of an account; the status stays. @throws {DomainError} `not_found`. */
-export async function unlockUser(deps: UnlockUserDeps, userId: string, context: CallContext): Promise<void> {
+export async function unlockUser(deps: AdminDeps, userId: string, context: CallContext): Promise<void> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const account = await transaction(deps.sql, async (tx) => {
     const locked = await lockAccount(tx, userId);

@@ -1,14 +1,7 @@
-import type { Sql } from "../../service-kit/postgres.ts";
 import { MFA_METHODS, type MfaMethod } from "../mfa/check-mfa-code.ts";
 import { type FirstFactor, insertMfaChallenge } from "../mfa/mfa-store.ts";
+import type { CompleteLoginDeps } from "./login-deps.ts";
 import { newMfaToken } from "./mfa-token.ts";
-
-export interface BeginMfaChallengeDeps {
-  sql: Sql;
-  now: () => Date;
-  randomBytes: (count: number) => Buffer;
-  mfaChallengeTtlS: number;
-}
 
 export interface MfaChallenge {
   kind: "mfaChallenge";
@@ -23,7 +16,7 @@ const MAX_USER_AGENT_CHARACTERS = 512;
 
 /** The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end. */
 export async function beginMfaChallenge(
-  deps: BeginMfaChallengeDeps,
+  deps: CompleteLoginDeps,
   login: {
     userId: string;
     firstFactor: FirstFactor;

@@ -1,4 +1,4 @@
-import type { BeginMfaChallengeDeps } from "./begin-mfa-challenge.ts";
+import type { CompleteLoginDeps } from "./login-deps.ts";
 import { newMfaToken } from "./mfa-token.ts";
 import { insertPasswordChange } from "./password-change-store.ts";
 
@@ -11,7 +11,7 @@ export interface PasswordChangeChallenge {
 
 /** The challenge ends after `MFA_CHALLENGE_TTL_S`, five attempts or a session end. */
 export async function beginPasswordChange(
-  deps: BeginMfaChallengeDeps,
+  deps: CompleteLoginDeps,
   login: { userId: string; sessionEpoch: number; amr: readonly string[] },
 ): Promise<PasswordChangeChallenge> {
   const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);

@@ -1,17 +1,17 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
-import { type HashNewPasswordDeps, hashNewPassword } from "../passwords/hash-new-password.ts";
-import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";
+import { hashNewPassword } from "../passwords/hash-new-password.ts";
+import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
 import { replacePassword } from "../passwords/replace-password.ts";
-import { type EndSessionsDeps, endSessions } from "../sessions/end-sessions.ts";
+import { endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { User } from "../users/user.ts";
 import { findUser } from "../users/user-store.ts";
-import { type CompleteLoginDeps, completeLogin, type LoginResult } from "./complete-login.ts";
-import type { CountLogin } from "./count-logins.ts";
+import { completeLogin, type LoginResult } from "./complete-login.ts";
+import type { LogInDeps } from "./log-in.ts";
 import { mfaTokenHash } from "./mfa-token.ts";
 import {
   consumePasswordChange,
@@ -20,13 +20,6 @@ import {
   type OpenPasswordChange,
 } from "./password-change-store.ts";
 import type { LoginOrigin } from "./remember-device.ts";
-
-export interface ChangePasswordAtLoginDeps extends CompleteLoginDeps, EndSessionsDeps, HashNewPasswordDeps {
-  sql: CompleteLoginDeps["sql"];
-  tokenService: CompleteLoginDeps["tokenService"];
-  passwordPolicy: PasswordPolicy;
-  countLogin: CountLogin;
-}
 
 export interface PasswordChangeAttempt extends LoginOrigin {
   tempToken: string;
@@ -41,7 +34,7 @@ const REFUSAL = "password_change_token_invalid";
  * @throws {DomainError} `password_change_token_invalid`, `password_unchanged`, or as `checkPassword`.
  */
 export function changePasswordAtLogin(
-  deps: ChangePasswordAtLoginDeps,
+  deps: LogInDeps,
   attempt: PasswordChangeAttempt,
   context: CallContext,
 ): Promise<LoginResult> {
@@ -49,7 +42,7 @@ export function changePasswordAtLogin(
 }
 
 async function attemptChange(
-  deps: ChangePasswordAtLoginDeps,
+  deps: LogInDeps,
   attempt: PasswordChangeAttempt,
   context: CallContext,
 ): Promise<LoginResult> {
@@ -80,7 +73,7 @@ interface Changed {
 }
 
 async function change(
-  deps: ChangePasswordAtLoginDeps,
+  deps: LogInDeps,
   step: {
     tokenHash: Buffer;
     open: OpenPasswordChange;

@@ -1,16 +1,13 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
-import type { NewSession, SessionTokens, TokenService } from "../sessions/token-service-client.ts";
+import type { NewSession, SessionTokens } from "../sessions/token-service-client.ts";
 import type { User } from "../users/user.ts";
 import { findUser } from "../users/user-store.ts";
-import { type BeginMfaChallengeDeps, beginMfaChallenge, type MfaChallenge } from "./begin-mfa-challenge.ts";
+import { beginMfaChallenge, type MfaChallenge } from "./begin-mfa-challenge.ts";
 import { beginPasswordChange, type PasswordChangeChallenge } from "./begin-password-change.ts";
-import { type LoginOrigin, type RememberDeviceDeps, rememberDevice } from "./remember-device.ts";
-
-export interface CompleteLoginDeps extends BeginMfaChallengeDeps, RememberDeviceDeps {
-  tokenService: TokenService;
-}
+import type { CompleteLoginDeps } from "./login-deps.ts";
+import { type LoginOrigin, rememberDevice } from "./remember-device.ts";
 
 /** The names match LoginResult in the proto. */
 export type LoginResult = CompletedLogin | MfaChallenge | PasswordChangeChallenge;

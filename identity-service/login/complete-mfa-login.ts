@@ -12,13 +12,8 @@ import {
   lockUserForMfa,
 } from "../mfa/mfa-store.ts";
 import { findUser } from "../users/user-store.ts";
-import {
-  type CompleteLoginDeps,
-  completeLogin,
-  type LoginResult,
-  type ProvenUser,
-} from "./complete-login.ts";
-import type { CountLogin } from "./count-logins.ts";
+import { completeLogin, type LoginResult, type ProvenUser } from "./complete-login.ts";
+import type { LogInDeps } from "./log-in.ts";
 import { mfaTokenHash } from "./mfa-token.ts";
 
 const MAX_TRIES = 5;
@@ -28,11 +23,6 @@ const AMR: Record<MfaMethod, readonly string[]> = {
   totp: ["otp", "mfa"],
   recovery_code: ["mfa"],
 };
-
-export interface CompleteMfaLoginDeps extends MfaDeps, CompleteLoginDeps {
-  deviceTokens: CompleteLoginDeps["deviceTokens"];
-  countLogin: CountLogin;
-}
 
 export interface MfaAttempt extends TypedCode {
   tempToken: string;
@@ -44,18 +34,14 @@ export interface MfaAttempt extends TypedCode {
  * @throws {DomainError} `mfa_token_invalid`, `mfa_code_invalid`, `validation_failed`.
  */
 export function completeMfaLogin(
-  deps: CompleteMfaLoginDeps,
+  deps: LogInDeps,
   attempt: MfaAttempt,
   context: CallContext,
 ): Promise<LoginResult> {
   return deps.countLogin("mfa", attemptMfa(deps, attempt, context));
 }
 
-async function attemptMfa(
-  deps: CompleteMfaLoginDeps,
-  attempt: MfaAttempt,
-  context: CallContext,
-): Promise<LoginResult> {
+async function attemptMfa(deps: LogInDeps, attempt: MfaAttempt, context: CallContext): Promise<LoginResult> {
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw new DomainError("mfa_token_invalid");
   const passed = await transaction(deps.sql, (tx) => pass(tx, deps, tokenHash, attempt, context));

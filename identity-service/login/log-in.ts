@@ -2,19 +2,29 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
+import type { MfaDeps } from "../mfa/mfa-deps.ts";
 import type { HashShare } from "../passwords/hash-share.ts";
 import type { PasswordHasher, Verdict } from "../passwords/password-hasher.ts";
+import type { PasswordPolicy } from "../passwords/password-policy.ts";
 import { countGuess, type GuessVerdict } from "../throttle/count-guess.ts";
 import type { KnownDevice } from "../throttle/device-token.ts";
 import { knownDevice } from "../throttle/known-device.ts";
 import { networkStanding } from "../throttle/known-network.ts";
 import type { Guess, Throttle } from "../throttle/throttle.ts";
 import { type Account, findAccountForLogin, replacePasswordHash } from "../users/user-store.ts";
-import { type CompleteLoginDeps, completeLogin, type LoginResult } from "./complete-login.ts";
+import { completeLogin, type LoginResult } from "./complete-login.ts";
 import type { CountLogin } from "./count-logins.ts";
+import type { CompleteLoginDeps } from "./login-deps.ts";
 
-export interface LogInDeps extends CompleteLoginDeps {
+/** What the steps of a login need. */
+export interface LogInDeps extends CompleteLoginDeps, MfaDeps {
+  sql: CompleteLoginDeps["sql"];
+  deviceTokens: CompleteLoginDeps["deviceTokens"];
+  now: () => Date;
+  newId: () => string;
+  wakeMailWorker: () => void;
   passwords: PasswordHasher;
+  passwordPolicy: PasswordPolicy;
   throttle: Throttle;
   hashShare: HashShare;
   loginRequiresVerifiedEmail: boolean;

@@ -6,18 +6,12 @@ import { describeBrowser } from "../mail/describe-browser.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { knownAddress } from "../mail/known-address.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
-import type { DeviceTokens, KnownDevice } from "../throttle/device-token.ts";
+import type { KnownDevice } from "../throttle/device-token.ts";
 import { knownDevice } from "../throttle/known-device.ts";
-import { type KnownNetworkDeps, rememberNetwork } from "../throttle/known-network.ts";
+import { rememberNetwork } from "../throttle/known-network.ts";
 import type { User } from "../users/user.ts";
 import { lockDeviceOwner, noteFirstLogin } from "../users/user-store.ts";
-
-export interface RememberDeviceDeps extends KnownNetworkDeps {
-  deviceTokens: DeviceTokens;
-  now: () => Date;
-  newId: () => string;
-  wakeMailWorker: () => void;
-}
+import type { CompleteLoginDeps } from "./login-deps.ts";
 
 export interface LoginOrigin {
   clientIp: string;
@@ -35,7 +29,7 @@ export interface UserLogin extends LoginOrigin {
  * per browser and network.
  * @throws {DomainError} `service_unavailable`: a login without its notice must fail.
  */
-export async function rememberDevice(deps: RememberDeviceDeps, login: UserLogin): Promise<string> {
+export async function rememberDevice(deps: CompleteLoginDeps, login: UserLogin): Promise<string> {
   const { user, clientIp } = login;
   const device = login.device ?? (await knownDevice(deps, login.deviceToken, user.email));
   if (device?.userId === user.id) {
@@ -51,7 +45,7 @@ export async function rememberDevice(deps: RememberDeviceDeps, login: UserLogin)
 /** Returns undefined if the account was deleted meanwhile. */
 async function rememberNewDevice(
   tx: TransactionSql,
-  deps: RememberDeviceDeps,
+  deps: CompleteLoginDeps,
   { user, clientIp, userAgent }: UserLogin,
 ): Promise<{ device: Omit<KnownDevice, "issuedAtS">; isNotified: boolean } | undefined> {
   const owner = await lockDeviceOwner(tx, user.id);

@@ -1,23 +1,12 @@
 import encodeQR from "qr";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
-import {
-  isStill,
-  type ReauthenticateDeps,
-  type Reauthentication,
-  reauthenticate,
-} from "../passwords/reauthenticate.ts";
+import { isStill, type Reauthentication, reauthenticate } from "../passwords/reauthenticate.ts";
 import { lockAccount } from "../users/account-store.ts";
+import type { MfaChangeDeps } from "./mfa-deps.ts";
 import { replaceUnconfirmedSecret } from "./mfa-store.ts";
 import { otpauthUrl, TOTP_SECRET_BYTES, totpSecretText } from "./totp.ts";
-import { type MfaKeys, sealTotpSecret } from "./totp-secret.ts";
-
-export interface BeginTotpEnrollmentDeps extends ReauthenticateDeps {
-  mfaKeys: MfaKeys;
-  mfaIssuer: string;
-  now: () => Date;
-  randomBytes: (count: number) => Buffer;
-}
+import { sealTotpSecret } from "./totp-secret.ts";
 
 /** Never logged. */
 export interface TotpEnrollment {
@@ -33,7 +22,7 @@ export interface TotpEnrollment {
  * @throws {DomainError} `invalid_credentials`, `email_not_verified`, `mfa_already_enabled`.
  */
 export async function beginTotpEnrollment(
-  deps: BeginTotpEnrollmentDeps,
+  deps: MfaChangeDeps,
   request: Reauthentication,
   deadlineMs: number,
 ): Promise<TotpEnrollment> {

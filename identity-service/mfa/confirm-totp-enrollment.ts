@@ -2,14 +2,13 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
-import type { MakeLinkDeps } from "../mail/make-link.ts";
-import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { endWrongRows } from "../throttle/mfa-guessing-store.ts";
 import { assertTriesLeft, noteWrongCode } from "../throttle/mfa-tries.ts";
 import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
-import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import type { MfaChangeDeps, TypedCode } from "./mfa-deps.ts";
 import { enqueueMfaEnabled } from "./mfa-notice.ts";
 import { confirmTotpCredential, consumeTotpStep, findTotpCredential, lockUserForMfa } from "./mfa-store.ts";
 import { totpStep } from "./totp.ts";
@@ -17,10 +16,6 @@ import { openTotpSecret } from "./totp-secret.ts";
 import { parseCode } from "./typed-code.ts";
 
 const ENROLLMENT_TTL_MS = 15 * 60_000;
-
-export interface ConfirmTotpEnrollmentDeps extends MfaDeps, EndSessionsDeps, MakeLinkDeps {
-  randomBytes: (count: number) => Buffer;
-}
 
 export interface EnrollmentConfirmation extends TypedCode {
   userId: string;
@@ -35,7 +30,7 @@ export interface ConfirmedEnrollment {
 
 /** Ends the other sessions. @throws {DomainError} `mfa_code_invalid`, `email_not_verified`, `mfa_already_enabled`. */
 export async function confirmTotpEnrollment(
-  deps: ConfirmTotpEnrollmentDeps,
+  deps: MfaChangeDeps,
   request: EnrollmentConfirmation,
   context: CallContext,
 ): Promise<ConfirmedEnrollment> {
@@ -50,7 +45,7 @@ export async function confirmTotpEnrollment(
 /** Undefined for a wrong code. */
 async function enable(
   tx: TransactionSql,
-  deps: ConfirmTotpEnrollmentDeps,
+  deps: MfaChangeDeps,
   request: EnrollmentConfirmation,
   context: CallContext,
 ): Promise<{ recoveryCodes: string[]; end: SessionEnd } | undefined> {

@@ -1,4 +1,7 @@
 import type { Sql } from "../../service-kit/postgres.ts";
+import type { MakeLinkDeps } from "../mail/make-link.ts";
+import type { ReauthenticateDeps } from "../passwords/reauthenticate.ts";
+import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { DeviceTokens } from "../throttle/device-token.ts";
 import type { MfaKeys } from "./totp-secret.ts";
 
@@ -15,4 +18,14 @@ export interface TypedCode {
   code: string;
   clientIp: string;
   userAgent: string;
+}
+
+/** What changing the second factor needs beside. */
+export interface MfaChangeDeps extends MfaDeps, ReauthenticateDeps, EndSessionsDeps, MakeLinkDeps {
+  sql: Sql;
+  now: () => Date;
+  newId: () => string;
+  mfaIssuer: string;
+  /** Cryptographically secure. */
+  randomBytes: (count: number) => Buffer;
 }

@@ -1,17 +1,16 @@
 import type { TransactionSql } from "../../service-kit/postgres.ts";
+import type { TellAuditDeps } from "../audit/tell-audit.ts";
 import { describeBrowser } from "../mail/describe-browser.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { knownAddress } from "../mail/known-address.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
-import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import type { TypedCode } from "./mfa-deps.ts";
 import type { LockedUser } from "./mfa-store.ts";
-
-export type MfaNoticeDeps = Pick<MfaDeps, "now" | "newId">;
 
 export async function enqueueMfaNotice(
   tx: TransactionSql,
-  deps: MfaNoticeDeps,
+  deps: TellAuditDeps,
   user: LockedUser,
   template: "mfa-disabled" | "recovery-codes-renewed",
   from: Pick<TypedCode, "clientIp" | "userAgent">,
@@ -24,7 +23,7 @@ export async function enqueueMfaNotice(
 /** The mail contains an undo link, because an attacker may have enabled it. */
 export async function enqueueMfaEnabled(
   tx: TransactionSql,
-  deps: MfaNoticeDeps & MakeLinkDeps,
+  deps: TellAuditDeps & MakeLinkDeps,
   { id: userId, email: recipient }: LockedUser,
   from: Pick<TypedCode, "clientIp" | "userAgent">,
 ): Promise<void> {
@@ -34,6 +33,6 @@ export async function enqueueMfaEnabled(
   await enqueueMail(tx, { ...mail, template: "mfa-enabled", data }, deps.now());
 }
 
-function noticeOf(deps: MfaNoticeDeps, { clientIp, userAgent }: Pick<TypedCode, "clientIp" | "userAgent">) {
+function noticeOf(deps: TellAuditDeps, { clientIp, userAgent }: Pick<TypedCode, "clientIp" | "userAgent">) {
   return { occurredAt: inUtc(deps.now()), ip: knownAddress(clientIp), browser: describeBrowser(userAgent) };
 }

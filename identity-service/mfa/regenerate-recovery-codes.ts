@@ -3,17 +3,13 @@ import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
-import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
+import type { MfaChangeDeps, TypedCode } from "./mfa-deps.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { lockUserForMfa } from "./mfa-store.ts";
 
-export interface RegenerateRecoveryCodesDeps extends MfaDeps {
-  randomBytes: (count: number) => Buffer;
-}
-
 /** @throws {DomainError} `mfa_code_invalid`. */
 export async function regenerateRecoveryCodes(
-  deps: RegenerateRecoveryCodesDeps,
+  deps: MfaChangeDeps,
   request: TypedCode & { userId: string },
   context: CallContext,
 ): Promise<string[]> {

@@ -3,15 +3,13 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
 import { insertFlow, type OAuthFlow } from "../identities/oauth-store.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
-import { type SpendCallDeps, spendOrRefuse } from "../throttle/spend-call.ts";
+import { spendOrRefuse } from "../throttle/spend-call.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
 import { handleHash, newHandle } from "./oauth-flow-secrets.ts";
 import { type IdentityOwner, type ProveOwnerDeps, proveOwner } from "./prove-owner.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
 const FLOW_LIFETIME_S = 600;
-
-export type BeginOAuthLoginDeps = OAuthDeps & ProveOwnerDeps & SpendCallDeps;
 
 export interface OAuthBeginning {
   provider: string;
@@ -44,7 +42,7 @@ export interface OAuthDeparture {
  * `email_not_verified` and as `proveOwner`.
  */
 export async function beginOAuthLogin(
-  deps: BeginOAuthLoginDeps,
+  deps: OAuthDeps,
   beginning: OAuthBeginning,
   context: CallContext,
 ): Promise<OAuthDeparture> {

@@ -7,18 +7,16 @@ import {
   listIdentities,
 } from "../identities/external-identity-store.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
-import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { type LockedAccount, lockAccount } from "../users/account-store.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
-import { type IdentityOwner, type ProveOwnerDeps, proveOwner } from "./prove-owner.ts";
+import { type IdentityOwner, proveOwner } from "./prove-owner.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
-
-type Deps = OAuthDeps & ProveOwnerDeps & EndSessionsDeps;
 
 /** Ends the other sessions, as they may have begun with it. @throws {DomainError} `not_found`, `last_credential`. */
 export async function unlinkIdentity(
-  deps: Deps,
+  deps: OAuthDeps,
   { owner, provider }: { owner: IdentityOwner; provider: string },
   context: CallContext,
 ): Promise<readonly string[]> {
@@ -30,7 +28,7 @@ export async function unlinkIdentity(
 
 async function unlink(
   tx: TransactionSql,
-  deps: Deps,
+  deps: OAuthDeps,
   { owner, provider, checked }: { owner: IdentityOwner; provider: string; checked: LockedAccount },
   context: CallContext,
 ): Promise<SessionEnd> {

@@ -106,6 +106,7 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     tokenService: { issueSession, revokeUserSessions, revokeSession, isSessionLive },
     loginRequiresVerifiedEmail: false,
     registrationDiscloses: true,
+    unusedAccountDays: 90,
     linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),
     providerShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
     mailLimits: { strangersPerHour: 5, strangersPerDay: 10, resetsPerDay: 60 },

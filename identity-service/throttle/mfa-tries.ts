@@ -1,5 +1,6 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { TellAuditDeps } from "../audit/tell-audit.ts";
 import {
   deleteWrongCodes,
   forgiveWrongCodes,
@@ -18,18 +19,17 @@ const TRIES = [
 /** TOTP codes are then refused until a right recovery code or a new password. */
 const MAX_IN_A_ROW = 100;
 
-interface Deps {
-  now: () => Date;
-  newId: () => string;
-}
-
 export interface CodeOrigin {
   userId: string;
   isKnownDevice: boolean;
 }
 
 /** Requires the user lock. Not for recovery codes. @throws {DomainError} `too_many_requests`. */
-export async function assertTriesLeft(tx: TransactionSql, deps: Deps, origin: CodeOrigin): Promise<void> {
+export async function assertTriesLeft(
+  tx: TransactionSql,
+  deps: TellAuditDeps,
+  origin: CodeOrigin,
+): Promise<void> {
   const nowMs = deps.now().getTime();
   const { inARow, failedAt } = await readWrongCodes(tx, { ...origin, since: new Date(nowMs - DAY_MS) });
   const waits = TRIES.map(({ count, windowMs }) => {
@@ -41,14 +41,14 @@ export async function assertTriesLeft(tx: TransactionSql, deps: Deps, origin: Co
 }
 
 /** The transaction must commit. Returns the number of wrong codes in a row. */
-export function noteWrongCode(tx: TransactionSql, deps: Deps, origin: CodeOrigin): Promise<number> {
+export function noteWrongCode(tx: TransactionSql, deps: TellAuditDeps, origin: CodeOrigin): Promise<number> {
   return insertWrongCode(tx, { ...origin, id: deps.newId(), failedAt: deps.now() });
 }
 
 /** At most once a day, so that access to the mailbox yields at most twice the daily attempts. */
 export async function forgiveWrongCodesFor(
   tx: TransactionSql,
-  deps: Pick<Deps, "now">,
+  deps: Pick<TellAuditDeps, "now">,
   userId: string,
 ): Promise<void> {
   const now = deps.now();

@@ -1,0 +1,27 @@
+import type { AfterAnswer } from "../mail/after-answer.ts";
+import type { MailBudgetDeps } from "../mail/mail-budget.ts";
+import type { MakeLinkDeps } from "../mail/make-link.ts";
+import type { HashNewPasswordDeps } from "../passwords/hash-new-password.ts";
+import type { PasswordPolicy } from "../passwords/password-policy.ts";
+import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
+import type { TokenService } from "../sessions/token-service-client.ts";
+import type { SpendCallDeps } from "../throttle/spend-call.ts";
+import type { Throttle } from "../throttle/throttle.ts";
+
+/** What the use cases of accounts need. */
+export interface AccountsDeps
+  extends MakeLinkDeps,
+    MailBudgetDeps,
+    SpendCallDeps,
+    EndSessionsDeps,
+    HashNewPasswordDeps {
+  tokenService: Pick<TokenService, "revokeUserSessions" | "isSessionLive">;
+  throttle: Throttle;
+  passwordPolicy: PasswordPolicy;
+  /** Whether registration tells that an address has an account. */
+  registrationDiscloses: boolean;
+  /** 0: unused accounts are kept. */
+  unusedAccountDays: number;
+  afterAnswer: AfterAnswer;
+  wakeMailWorker: () => void;
+}
