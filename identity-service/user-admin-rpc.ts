@@ -31,7 +31,7 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
 };
 
 export function createUserAdminRpc(
-  deps: AdminDeps & AdminDeps & AdminDeps,
+  deps: AdminDeps,
   recordReading: RecordReading,
 ): Implementation<UserAdminServiceServer> {
   return {
