@@ -1,10 +1,7 @@
 import { type Decision, type Limit, limitOf } from "../../rate-limit/gcra.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 
-/**
- * How failures on one thing slow down what comes next: none wait up to `freeFailures`, each further one doubles the
- * wait, and after `maxFailures` nothing goes on until a success or a reset.
- */
+/** Each failure after `freeFailures` doubles the wait. After `maxFailures` only a success or a reset opens it again. */
 export interface Ladder {
   freeFailures: number;
   maxFailures: number;
@@ -13,43 +10,36 @@ export interface Ladder {
 }
 
 export interface ThrottleLimits {
-  /** On one account, from anywhere. */
   account: Ladder;
-  /** On one account from one network. */
   accountAndNetwork: Ladder;
-  /** On one account from one of its known devices, in place of the two above. */
+  /** For a known device, in place of the two above. */
   accountAndDevice: Ladder;
-  /** From one network, on any accounts. Wider networks have a multiple of it. */
+  /** Failures. Wider networks have a multiple. */
   network: Limit;
-  /** From all networks where nobody has logged in lately; and as much again from all where somebody has. */
+  /** Failures from all networks without a recent login, and as many from all with one. */
   everything: Limit;
-  /** Calls of one kind from one network, whatever comes of them. Wider networks have a multiple of it. */
+  /** Calls of one kind. Wider networks have a multiple. */
   callsOfNetwork: Limit;
-  /** Calls of one kind, likewise. */
   calls: Limit;
-  /** Calls of one kind with one device's token. All devices of a user together have four times as many. */
+  /** All devices of a user together have four times as many. */
   callsOfDevice: Limit;
 }
 
 const LADDER: Ladder = { freeFailures: 4, maxFailures: 100, firstWaitMs: 30_000, maxWaitMs: 3_600_000 };
-/** Of one network or device: never shut for good, because the owner may be the one behind it. */
+/** A network or device is never locked for good: the owner may use it. */
 const NEVER_SHUT: Ladder = { ...LADDER, maxFailures: 1_000_000_000 };
 const WINDOW_MS = 15 * 60_000;
-/** Of one network two kinds ask for mails: together they must not fill the 200 places of the work after answers. */
+/** Two kinds of one network must not fill the 200 places for work after answers. */
 export const CALLS_OF_NETWORK = 60;
 export const CALLS = 20_000;
 /** Small, to limit what a botnet can do with a copied token. */
 const CALLS_OF_DEVICE = 5;
 
-/** Each in 15 minutes. */
+/** The numbers in `ThrottleLimits`, in 15 minutes. */
 export interface Budgets {
-  /** Failures from one network. */
   network: number;
-  /** Failures in all. */
   everything: number;
-  /** Calls of one kind from one network. */
   callsOfNetwork?: number;
-  /** Calls of one kind in all. */
   calls?: number;
 }
 
@@ -67,18 +57,15 @@ export function throttleLimits(budgets: Budgets): ThrottleLimits {
   };
 }
 
-/** What a replica's share never falls below: a typo or two must not lock an owner out, nor a day's typos shut the account. */
+/** The minimum of a replica's share: the typing errors of a day must not lock the owner out. */
 const LEAST = { freeFailures: 2, maxFailures: 25, network: 25, callsOfNetwork: 15, callsOfDevice: 2 };
 
-/**
- * A replica's part of the limits, for when replicas cannot count together. What protects owners from being kept out has
- * a floor: with more replicas than whole / floor, somebody who spreads guesses over all of them gets more than the whole.
- */
+/** A replica's part, for use without Redis. With very many replicas, the minimum lets distributed guesses exceed the whole. */
 export function shareOf(limits: ThrottleLimits, replicas: number): ThrottleLimits {
   const part = (count: number, least = 1) => Math.max(Math.min(count, least), Math.floor(count / replicas));
   const ladder = (whole: Ladder): Ladder => ({
     ...whole,
-    // The failure that begins the waiting counts as well.
+    // The failure that starts the wait counts too.
     freeFailures: part(whole.freeFailures + 1, LEAST.freeFailures + 1) - 1,
     maxFailures: part(whole.maxFailures, LEAST.maxFailures),
   });
@@ -95,120 +82,91 @@ export function shareOf(limits: ThrottleLimits, replicas: number): ThrottleLimit
   };
 }
 
-/** How long a ladder makes the next attempt wait. Without end after `maxFailures`. */
+/** Infinite after `maxFailures`. */
 export function ladderWaitMs(ladder: Ladder, failures: number): number {
   if (failures >= ladder.maxFailures) return Number.POSITIVE_INFINITY;
   if (failures <= ladder.freeFailures) return 0;
   return Math.min(ladder.firstWaitMs * 2 ** (failures - ladder.freeFailures - 1), ladder.maxWaitMs);
 }
 
-/** The longest that a ladder's count is kept after its last attempt: that of an account that is shut. */
+/** The count of a locked account. */
 export const LADDER_MEMORY_MS = 30 * 24 * 3_600_000;
 const DAY_MS = 24 * 3_600_000;
 
 /**
- * How long a ladder's count is kept after its last attempt: a day for each `freeFailures` of it, 30 days once it is
- * shut. So a guess costs the store a key for a day, and pausing until the count is forgotten never gives more than
- * `freeFailures` guesses a day. Always more than twice the wait.
+ * How long a count is kept after the last attempt: a day for each `freeFailures`, so that waiting until it is deleted never
+ * gives more than `freeFailures` guesses a day. At least twice the wait.
  */
 export function ladderMemoryMs(ladder: Ladder, failures: number): number {
   const days = Math.ceil(failures / Math.max(1, ladder.freeFailures));
   return Math.min(LADDER_MEMORY_MS, Math.max(days * DAY_MS, 2 * ladderWaitMs(ladder, failures)));
 }
 
-/** Who tries to log in as whom. */
 export interface Guess {
-  /** The address as typed, canonical where it can be; whether there is such an account does not matter. */
+  /** An address, canonical if possible. The account need not exist. */
   account: string;
-  /** The client's address; may be empty. */
   clientIp: string;
-  /** The device, if it is known to belong to the account. */
+  /** A known device of the account. */
   deviceId?: string | undefined;
-  /** What speaks for whoever guesses without a known device. Default: nothing. */
+  /** Only without a known device. */
   standing?: Standing | undefined;
 }
 
-/**
- * What speaks for a caller. Each has a share of its own, so that nobody can use up what is kept for the better known:
- *
- * - `session`: logged in as the user whose password is asked for;
- * - `own_network`: the account has logged in from the network lately;
- * - `used_network`: somebody has logged in from the network lately.
- */
+/** Each standing has its own share: the user's session; a network where the account, or where any account, logged in lately. */
 export type Standing = "session" | "own_network" | "used_network";
 
-/** A call without a login that costs a hash, a mail or a row. */
+/** An anonymous call that costs a hash, a mail or a row. */
 export interface CostlyCall {
   kind: "register" | "forgot_password" | "resend_verification" | "reset_password" | "oauth_login";
-  /** The client's address. Empty or absent (a gateway of an earlier version): counted only against everybody's budget. */
+  /** Without one, the call counts against the shared budget only. */
   clientIp?: string | undefined;
-  /** Whether somebody has logged in from the network lately, or holds a good link: counted apart from strangers. */
+  /** A recent login from the network, or a valid link: counted apart from strangers. */
   isKnown?: boolean;
-  /** The known device of the caller. Counted against the budgets of the device and its user, not of a network or everybody. */
+  /** Counted against the device and its user only. */
   device?: { id: string; userId: string } | undefined;
 }
 
-/** The network's budget, or one that is shared with others, is used up. */
 export interface Refusal {
   kind: "refused";
   retryAfterMs: number;
-  /** The network's budget, if it is the network's. */
+  /** Only for the budget of the caller's network. */
   limit?: number;
 }
 
 export type Admission =
-  /** Counted; go on, and tell the throttle if it turns out to be no guess. `locksIfWrong`: the next one has to wait. */
+  /** Counted. `locksIfWrong`: a failure locks the account. */
   | { kind: "admitted"; locksIfWrong?: boolean }
-  /** The account's counters refuse. Whether they do is told to nobody. */
+  /** Must not be disclosed. */
   | { kind: "locked" }
   | Refusal;
 
-/** Limits guesses. An attempt is counted before it is carried out, so that a thousand at once are a thousand. */
+/** Limits guesses. Each attempt is counted before it is made, so that parallel ones count too. Only `turn` throws. */
 export interface Throttle {
   /**
-   * Waits until no other attempt on the same account (or on the same device of it) is under way, on any replica: an
-   * attempt is counted as a failure while it is under way, and the next one must find what it came to. Whoever waits
-   * is not told by what count, nor whether there is such an account.
+   * Waits until no other attempt at the account, or at the same device of it, is in progress on any replica. Such an attempt
+   * counts as a failure until it ends.
    *
-   * @param waitMs how long, at most a second.
-   * @returns to be called when the attempt is over.
-   * @throws {DomainError} `busy` if the wait got too long, or too many wait.
+   * @param waitMs at most a second.
+   * @returns must be called at the end of the attempt.
+   * @throws {DomainError} `busy` after too long a wait, or if too many wait.
    */
   turn(guess: Guess, waitMs: number): Promise<() => void>;
-  /**
-   * Counts a call against the budgets of its kind: the networks' and everybody's, as one atomic step. What is refused
-   * is not counted. Never throws.
-   */
+  /** Counts a call in all its budgets, or in none if one is used up. */
   spend(call: CostlyCall): Promise<{ kind: "admitted" } | Refusal>;
-  /**
-   * Counts an attempt against the budgets that its caller shares with others, then against the account's counters, each
-   * as one atomic step: of any number at once no more than the limits allow are admitted. What is refused is not
-   * counted. Never throws.
-   */
+  /** Counts an attempt in the shared budgets, then in the account's counters. Both steps are atomic. */
   take(guess: Guess): Promise<Admission>;
-  /**
-   * The password was right: the account's own count, its network's and its device's are cleared, the budgets get the
-   * attempt back. What other networks and devices have failed stays: they have proven nothing. Never throws.
-   */
+  /** Clears the counts of the account, this network and this device. Counts of other networks and devices stay. */
   succeed(guess: Guess): Promise<void>;
-  /** It came to no verdict (busy, unavailable): every counter gets the attempt back. Never throws. */
+  /** The attempt had no verdict: it is removed from every count. */
   giveBack(guess: Guess): Promise<void>;
-  /**
-   * The account has a new password, or an administrator has unlocked it: all its counts are cleared, those of every
-   * network and device too, one of which is the owner's. Never throws.
-   *
-   * @param account canonical address.
-   */
+  /** Clears all counts of an account, after a new password or an unlock. */
   clear(account: string): Promise<void>;
-  /**
-   * The account is gone: deletes what is stored about its address. Counts by network and device cannot be listed; they
-   * are under keyed digests, do not hold any more, and end by themselves within days. Never throws.
-   */
+  /** Deletes the data of a deleted account. Counts by network and device are under keyed digests and expire within days. */
   forget(account: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The refusal that some decisions come to; undefined if all of them allow the call. */
+/** Undefined if all decisions allow the call. */
 export function refusalOf(
   buckets: readonly { limit: Limit; isNetwork?: boolean }[],
   decisions: readonly Pick<Decision, "retryInMs">[],
@@ -231,12 +189,11 @@ export function tooManyRequests({ retryAfterMs, limit }: Refusal): DomainError {
   });
 }
 
-/** What attempts to prove oneself again, within a session, are counted under. */
+/** The name under which reauthentication within a session is counted. */
 export function reauthenticationOf(userId: string): string {
   return `reauthentication ${userId}`;
 }
 
-/** Forgets the wrong guesses at an account: at its login, and within its sessions. */
 export async function clearGuesses(
   throttle: Pick<Throttle, "clear">,
   { userId, email }: { userId: string; email: string },
@@ -244,7 +201,6 @@ export async function clearGuesses(
   await Promise.all([throttle.clear(email), throttle.clear(reauthenticationOf(userId))]);
 }
 
-/** Deletes what is stored about the guesses at an account that is gone. */
 export async function forgetGuesses(
   throttle: Pick<Throttle, "forget">,
   { userId, email }: { userId: string; email: string },
