@@ -83,7 +83,7 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
   let damagedFiles = await directory.countDamaged().catch(() => Number.NaN);
   metrics.gauge(
     "gatehouse_audit_spool_damaged_files",
-    "Spool files with entries that cannot be read any more, set aside for people to look at.",
+    "Spool files with entries that can no longer be read, set aside for inspection.",
     [],
     (gauge) => gauge.set(damagedFiles),
   );

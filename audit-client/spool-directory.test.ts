@@ -305,7 +305,7 @@ test.each([
     await spool.close();
 
     expect(sent).toEqual(readable);
-    expect(told).toEqual(["audit entries in the spool cannot be read any more; their file is kept"]);
+    expect(told).toEqual(["audit entries in the spool can no longer be read; their file is kept"]);
     expect(await readFile(join(path, ".damaged", (await kept())[0] ?? ""))).toEqual(bytes);
   },
 );

@@ -5,7 +5,7 @@ import type { SpoolFileSystem } from "./spool-file-system.ts";
 import { isLocked, lockDirectory } from "./spool-lock.ts";
 import { recoverSegment, type SpoolSegment } from "./spool-segment.ts";
 
-export const UNREADABLE_ENTRIES = "audit entries in the spool cannot be read any more; their file is kept";
+export const UNREADABLE_ENTRIES = "audit entries in the spool can no longer be read; their file is kept";
 
 /** Files of one former process with consecutive sequences. */
 export type FormerRun = SpoolSegment[];

@@ -7,15 +7,15 @@ export const ERROR_CATALOGUE = {
   password_contains_email: "The password is or contains the name part of the e-mail address.",
   password_unchanged: "The password has to be changed, and the new one is the present one.",
   verification_token_invalid:
-    "The link is not good any more: wrong, used, expired, or followed by a newer one.",
+    "The link is invalid: wrong, used, expired, or replaced by a newer one.",
   reset_token_invalid:
-    "The link to a new password is not good any more: wrong, used, expired, or followed by a newer one.",
+    "The link to a new password is invalid: wrong, used, expired, or replaced by a newer one.",
   oauth_state_invalid:
     "No login of this browser is waiting for this answer of an identity provider: it is over, or began elsewhere.",
   oauth_code_invalid:
     "The one-time code is wrong, was used, is older than 60 seconds or belongs to another verifier.",
   token_missing: "The call needs an access token and has none.",
-  token_invalid: "The access token is not one of ours, is malformed or has been revoked.",
+  token_invalid: "The access token was not issued here, is malformed or has been revoked.",
   token_expired: "The access token has expired; refresh it.",
   invalid_credentials: "E-mail and password do not belong to an account that may log in.",
   mfa_code_invalid: "The code is not the second factor's: wrong, too old or used before.",
@@ -43,7 +43,7 @@ export const ERROR_CATALOGUE = {
   already_linked:
     "The account at the identity provider is linked to another user, or the user has one there already.",
   last_credential:
-    "Without it nobody could log in to the account: set a password or link another provider first.",
+    "Without it, the account would have no login left: set a password or link another provider first.",
   last_admin: "The only active administrator can be neither demoted, disabled nor deleted.",
   conflict: "The call contradicts the present state.",
   request_timeout: "The request did not arrive completely in time.",
@@ -55,7 +55,7 @@ export const ERROR_CATALOGUE = {
   too_many_requests: "The caller is over a rate limit; see `Retry-After`.",
   not_implemented: "The request has a method or a transfer coding that the gateway does not know.",
   http_version_not_supported: "The request is in another version of HTTP than 1.0 and 1.1.",
-  internal_error: "A defect of ours. The request id finds it in the logs.",
+  internal_error: "A defect in Gatehouse. The request id finds it in the logs.",
   upstream_unavailable: "The service behind this route could not be reached.",
   service_unavailable: "A part of Gatehouse is unavailable for the moment; try again.",
   audit_unavailable: "The call was not carried out, because it could not be recorded; try again.",

@@ -138,7 +138,7 @@ export function channelCredentials(certificate: ProcessCertificate, service: str
       const name = spiffeName(peer);
       return name === service
         ? undefined
-        : new Error(`expected ${service}, the peer is ${name ?? "nobody we know"}`);
+        : new Error(`expected ${service}, the peer is ${name ?? "unknown"}`);
     },
   });
 }

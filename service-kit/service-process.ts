@@ -43,7 +43,7 @@ export async function startProcess(
   });
   const metrics = createMetrics(name);
   describeBuild(metrics);
-  metrics.gauge("gatehouse_ready", "1 for each part that is ready, 0 else.", ["part"], async (gauge) => {
+  metrics.gauge("gatehouse_ready", "1 for each part that is ready, else 0.", ["part"], async (gauge) => {
     for (const [part, isReady] of await lifecycle.readiness()) gauge.set({ part }, Number(isReady));
   });
   const certificate = new ProcessCertificate(tlsFilesOf(config), (error) =>

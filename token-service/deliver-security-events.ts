@@ -51,7 +51,7 @@ export function createSecurityEventDelivery(
         isNotified || hasTaken("identity-service", notify, event),
       ]);
       if (deliveries[0] === isRecorded && deliveries[1] === isNotified)
-        throw new Error("nobody has taken it");
+        throw new Error("no receiver has taken it");
       return { isRecorded: deliveries[0], isNotified: deliveries[1] };
     },
     mark: ({ id }, deliveries) => markEventDelivered(sql, id, deliveries),

@@ -50,7 +50,7 @@ const cursorForm = /^(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/
 
 function decodeCursor(text: string): SweepPosition {
   const [, beganMs, sessionId] = cursorForm.exec(text) ?? [];
-  if (sessionId === undefined) throw new DomainError("validation_failed", "cursor is none of ours");
+  if (sessionId === undefined) throw new DomainError("validation_failed", "cursor is invalid");
   return { beganAt: new Date(Number(beganMs)), sessionId };
 }
 

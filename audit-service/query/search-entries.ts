@@ -66,7 +66,7 @@ function filterOf({ cursorKey }: Deps, search: EntrySearch): EntryFilter {
   check("limit", limit >= 1 && limit <= MAX_LIMIT, "out_of_range", `must be 1 to ${MAX_LIMIT}`);
   check("from", from === undefined || isTime(from), "out_of_range", "must be between 1970 and 9999");
   check("to", to === undefined || isTime(to), "out_of_range", "must be between 1970 and 9999");
-  check("cursor", search.cursor === "" || after !== undefined, "invalid_format", "is not one of ours");
+  check("cursor", search.cursor === "" || after !== undefined, "invalid_format", "is invalid");
   if (fields.length > 0) throw new DomainError("validation_failed", undefined, { fields });
   return {
     actorUserId: recorded(search.actorUserId, MAX_LENGTH.userId),

@@ -36,7 +36,7 @@ export const auditExport: Command = {
     "to-sequence": { type: "string", value: "number", description: "up to this entry" },
     output: { type: "string", value: "file", description: "write to this file" },
     force: { type: "boolean", description: "replace the file if it is there" },
-    progress: { type: "boolean", description: "say how far it is, also where nobody watches" },
+    progress: { type: "boolean", description: "print the progress also without a terminal" },
   },
   async run({ values, flags }, backend, terminal) {
     const format = values.get("format") ?? "jsonl";

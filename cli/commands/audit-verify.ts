@@ -52,7 +52,7 @@ export const auditVerify: Command = {
       type: "boolean",
       description: "the file is meant to be a part of the log: what is before and behind it is not missed",
     },
-    progress: { type: "boolean", description: "say how far it is, also where nobody watches" },
+    progress: { type: "boolean", description: "print the progress also without a terminal" },
   },
   async run({ positionals: [path], values, lists, flags }, backend, terminal) {
     if (flags.has("live") === (path !== undefined)) throw new UsageError("Give an export or --live");

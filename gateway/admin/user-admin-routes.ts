@@ -142,11 +142,11 @@ export function registerUserAdminRoutes(
     description: "The user's sessions end.",
     policy: { ...policy, action: "admin.users.reset_mfa" },
     schema: { params: UserParams },
-    answers: answersWith("The user has none any more."),
+    answers: answersWith("The user no longer has one."),
     codes: ["not_found"],
     handler: async (request) => {
       refuse(await users.resetUserMfa({ userId: request.params.id }, request.call));
-      return success({}, "The user has no second factor any more.");
+      return success({}, "The user no longer has a second factor.");
     },
   });
 }

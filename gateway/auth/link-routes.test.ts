@@ -120,7 +120,7 @@ test.each([
   const body = new URLSearchParams(fieldsOf(page)).toString();
   const html = await send(app, { ...call, body, headers: FORM });
   expect([html.statusCode, html.headers["content-type"]]).toEqual([400, "text/html; charset=utf-8"]);
-  expect(html.body).toContain("not good any more");
+  expect(html.body).toContain("no longer valid");
   expect(html.body).not.toContain(TOKEN);
 });
 

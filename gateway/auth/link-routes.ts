@@ -112,11 +112,11 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
         "Password, logins at identity providers, links and sessions of whoever made it are gone. A reset gives the account a " +
         "new password. Not for an account whose credentials were proven.",
       body: TokenBody,
-      answer: ["Nothing opens the account any more."],
+      answer: ["No login opens the account now."],
       codes: ["verification_token_invalid"],
       use: async ({ token }, request) => {
         const ended = await identity.disownAccount({ token, ...clientOf(request) }, request.call);
-        return refuse(ended, "Nothing opens the account any more.");
+        return refuse(ended, "No login opens the account now.");
       },
     });
 
@@ -171,7 +171,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
         "For seven days. Removes a second factor of the last 7 days and logins at providers of the last 30 days. Every session " +
         "of the user ends, the password is gone, and a link to set a new one is mailed.",
       body: TokenBody,
-      answer: ["Nobody is in the account any more."],
+      answer: ["All sessions of the account have ended."],
       codes: ["verification_token_invalid"],
       use: async ({ token }, request) => {
         const ended = await identity.undoAccessChange({ token }, request.call);

@@ -108,7 +108,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     summary: "Get new recovery codes",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.recovery_codes" },
     schema: { body: CodeBody },
-    answers: answersWith("The old ones are not good any more.", recoveryCodesAnswer),
+    answers: answersWith("The old ones are no longer valid.", recoveryCodesAnswer),
     codes: ["mfa_code_invalid"],
     handler: async (request) => {
       const { userId } = principalOf(request);

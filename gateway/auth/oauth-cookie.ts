@@ -26,7 +26,7 @@ export function browserTokenOf(
  */
 export function keepBrowserToken(reply: FastifyReply, departure: BeginOAuthLoginResponse): void {
   const { browserToken, expiresInS: maxAge, isSecure: secure } = departure;
-  if (!TOKEN.test(browserToken)) throw new Error("identity-service sent a token that is none");
+  if (!TOKEN.test(browserToken)) throw new Error("identity-service sent an invalid token");
   const options = { path: "/", maxAge, httpOnly: true, sameSite: "lax", secure } as const;
   reply.setCookie(secure ? SECURE_NAME : NAME, browserToken, options);
 }

@@ -25,7 +25,7 @@ export const LINK_PAGES = {
       "else that opens it are removed.",
     password: "none",
     button: "I did not make this account",
-    done: "Nobody can log in to the account any more",
+    done: "The account can no longer be used",
     next: "If you want to use it yourself, ask for a new password with your e-mail address.",
     other: undefined,
   },
@@ -71,7 +71,7 @@ export const LINK_PAGES = {
       "second factor of the last 7 days, logins at providers of the last 30 days.",
     password: "none",
     button: "It was not me",
-    done: "Nobody is in your account any more",
+    done: "All sessions of your account have ended",
     next: "A link to set a new password is on its way to your address.",
     other: undefined,
   },
@@ -156,7 +156,7 @@ export function failurePage(
   const isOver = error.code === "verification_token_invalid" || error.code === "reset_token_invalid";
   if (isOver)
     return frame(
-      "This link is not good any more",
+      "This link is no longer valid",
       "<p>It was used already, is too old, or a newer one was sent. Ask for a new one.</p>",
     );
   if (!hasToken)

@@ -52,7 +52,7 @@ export async function bootstrapAdmin(deps: BootstrapDeps, admin: FirstAdmin): Pr
   if (outcome === "created") logger.info({ userId: user.id }, "first administrator created");
   if (outcome === "address_taken") {
     logger.error(
-      "there is no administrator, and BOOTSTRAP_ADMIN_EMAIL belongs to an account that is none; it was not " +
+      "there is no administrator, and BOOTSTRAP_ADMIN_EMAIL belongs to an account that is not one; it was not " +
         "promoted: set BOOTSTRAP_ADMIN_EMAIL to an address without an account and restart",
     );
   }

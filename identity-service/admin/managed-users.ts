@@ -39,7 +39,7 @@ export async function getManagedUser(deps: { sql: Sql }, userId: string): Promis
 function problemsOf({ cursor, limit, query = "" }: ListUsersRequest): FieldProblem[] {
   const problem = (field: string, message: string) => ({ field, code: "invalid_format", message });
   return [
-    ...(cursor === undefined || isUuid(cursor) ? [] : [problem("cursor", "is not one of ours")]),
+    ...(cursor === undefined || isUuid(cursor) ? [] : [problem("cursor", "is invalid")]),
     ...(Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT
       ? []
       : [problem("limit", `must be 1 to ${MAX_LIMIT}`)]),

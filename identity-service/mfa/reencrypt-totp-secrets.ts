@@ -76,7 +76,7 @@ export function createReencryption(deps: ReencryptDeps, metrics: Metrics): () =>
   let toldUnreadable = 0;
   metrics.gauge(
     "gatehouse_totp_secrets_under_earlier_key",
-    "TOTP secrets that the key before the present one encrypts. At 0 that key is not needed any more.",
+    "TOTP secrets that the key before the present one encrypts. At 0 that key is no longer needed.",
     [],
     (gauge) => gauge.set(left),
   );

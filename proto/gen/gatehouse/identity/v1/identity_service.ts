@@ -305,7 +305,7 @@ export interface DisownAccountRequest {
   userAgent: string;
 }
 
-/** Nothing opens the account any more. */
+/** No login opens the account now. */
 export interface DisownAccountResponse {
   /** UUID of the user. */
   userId: string;
