@@ -85,7 +85,7 @@ export function toAuditEntry(message: EntryMessage | undefined): z.output<typeof
   };
   if (message.kind === EntryKind.INTENT) return { id, kind: "intent", ...call };
   const { errorCode, httpStatus, latencyUs, reason } = message;
-  // A later version's outcome is not ours to interpret.
+  // An outcome of a later version is unknown.
   const outcome = outcomeField.options.find((name) => OUTCOMES[name] === message.outcome) ?? "unknown";
   const result = { outcome, ...given({ errorCode }) };
   if (message.kind === EntryKind.EVENT)

@@ -18,7 +18,7 @@ const time = z.iso
   .datetime({ offset: true, message: "must be an RFC 3339 time" })
   .transform((value) => new Date(value));
 
-/** A user's id in its one spelling, or the name of a service or of a person's certificate. */
+/** A canonical user id, or the name of a service or of a person's certificate. */
 const actor = z.union([
   z.uuid().toLowerCase(),
   z
@@ -45,7 +45,7 @@ const size = z
   .regex(/^[1-9]\d{0,15}$/, "must be a whole number from 1")
   .transform(Number)
   .pipe(z.int())
-  // As a client sees it: a number, although a query is text.
+  // For clients it is a number, although a query is text.
   .meta({ type: "integer", pattern: undefined, minimum: 1, maximum: Number.MAX_SAFE_INTEGER });
 
 const HASH = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
@@ -71,7 +71,7 @@ const provenEntry = z.strictObject({
 
 const policy: RoutePolicy = { auth: { roles: ["ADMIN", "AUDITOR"] }, limitClass: "admin" };
 
-/** Reading the audit log, and what proves it. */
+/** Reads the audit log and its proofs. */
 export function registerAuditRoutes(
   app: GatewayApp,
   { auditQuery, noteReading }: Pick<Backends, "auditQuery"> & { noteReading: NoteReading },

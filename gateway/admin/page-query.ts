@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { optional, textField } from "../routing/fields.ts";
 
-/** The part of a query that asks for a page of a list: `limit` 1 to 100, `cursor` from the page before. */
+/** `limit` is 1 to 100, `cursor` comes from the previous page. */
 export const pageQuery = {
   cursor: optional(
     textField(1, 512, {
@@ -15,6 +15,6 @@ export const pageQuery = {
     .transform(Number)
     .pipe(z.number().max(100))
     .default(50)
-    // As a client sees it: a number, although a query is text.
+    // For clients it is a number, although a query is text.
     .meta({ type: "integer", pattern: undefined, minimum: 1, maximum: 100, default: 50 }),
 };

@@ -43,7 +43,7 @@ interface UserAdminDeps extends Pick<Backends, "users"> {
   verifier: Pick<TokenVerifier, "refuseSession">;
 }
 
-/** Administration of users. Sessions that a change ends are refused here at once, ahead of the stream. */
+/** User administration. The verifier refuses ended sessions at once, before the revocation stream does. */
 export function registerUserAdminRoutes(
   app: GatewayApp,
   { users, noteReading, verifier }: UserAdminDeps,
@@ -165,7 +165,7 @@ function toManagedUser(message: ManagedUser | undefined): z.output<typeof manage
   if (message === undefined || status === undefined) {
     throw new Error("identity-service sent a user or a status that is not known");
   }
-  // Absent from a version that asks nobody to.
+  // Absent in older versions.
   const { mustChangePassword = false } = message;
   return { ...toUser(message.user), status, mustChangePassword };
 }

@@ -22,7 +22,7 @@ const EmailBody = z.strictObject({ email: emailField });
 
 const mailAnswer = answersWith("Always the same answer, whether there is such an account or not.");
 
-/** What the owner of an account does with it. Sessions that a call ends are refused here at once. */
+/** The owner's own account. The verifier refuses ended sessions at once. */
 export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Accounts");
   const asking = (request: FastifyRequest) => ({

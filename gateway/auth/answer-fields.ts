@@ -3,7 +3,7 @@ import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { intLike, textLike } from "../routing/fields.ts";
 
-// What the answers of several routes have in common, as it is on the wire.
+// Schemas shared by several answers.
 
 const ID = "0199a000-0000-7000-8000-000000000001";
 
@@ -77,7 +77,7 @@ const mfaAnswer = z
   })
   .meta({ id: "MfaRequired", description: "Go on with `POST /auth/mfa/verify`." });
 
-/** What a password, a provider, a code and a new password come to. A later step asks for no earlier one. */
+/** The results of a password, a provider, a code and a new password. A later step never returns to an earlier one. */
 export const loginAnswers = {
   afterPassword: z.union([completedAnswer, mfaAnswer, passwordChangeAnswer]),
   afterProvider: z.union([completedAnswer, mfaAnswer]),
@@ -85,7 +85,7 @@ export const loginAnswers = {
   afterPasswordChange: completedAnswer,
 };
 
-/** What a login that ends with a session may set. */
+/** Headers of a login that ends with a session. */
 export const loginHeaders = {
   "Set-Cookie": "`gatehouse_device`: the device is known at the next login. It opens nothing.",
   "Gatehouse-Device": "The same in place of the cookie, for a client that sent this header.",

@@ -2,9 +2,9 @@ import type { TokenVerifier } from "../../token-client/principal.ts";
 import type { Backends } from "../backends/backends.ts";
 import type { TokenDelivery } from "./oauth-redirect.ts";
 
-/** What the routes of accounts and logins need. The sessions that a call ends are refused by the verifier at once. */
+/** The verifier refuses sessions at once that a call has ended. */
 export interface AuthDeps extends Pick<Backends, "identity" | "sessions"> {
   verifier: Pick<TokenVerifier, "verify" | "refuseSession">;
-  /** How tokens come back from a login at an identity provider. */
+  /** How a login at an identity provider delivers its tokens. */
   tokenDelivery: TokenDelivery;
 }

@@ -27,12 +27,12 @@ const RegisterBody = z.strictObject({
   firstName: nameField,
   lastName: nameField.meta({ examples: ["Lovelace"] }),
 });
-/** Longer than any refresh token of ours; what is not one of ours is `refresh_token_invalid`. */
+/** Longer than any refresh token. Another text is `refresh_token_invalid`, not `validation_failed`. */
 const RefreshBody = z.strictObject({
   refreshToken: textField(1, 4_096, { examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
 });
 
-/** Accounts and tokens: register, log in, refresh, and who one is. */
+/** Registration, login, refresh and the own account. */
 export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: AuthDeps): void {
   const accountRoute = routeIn(app, "Accounts");
   const loginRoute = routeIn(app, "Logins");
@@ -100,7 +100,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     handler: async (request) => {
       const { userId } = principalOf(request);
       const account = await identity.getUser({ userId }, request.call).catch((error: unknown) => {
-        // The account is gone; its sessions are about to be.
+        // The account is deleted; its sessions end next.
         const isGone = error instanceof DomainError && error.code === "not_found";
         throw isGone ? new DomainError("token_invalid", undefined, { cause: error }) : error;
       });

@@ -16,7 +16,7 @@ import { passwordField, returnToField } from "./body-fields.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
 import { ProviderParams } from "./oauth-routes.ts";
 
-/** Of an account that has a password. */
+/** For accounts with a password. */
 const password = passwordField.optional();
 const LinkBody = z.strictObject({ password, returnTo: returnToField.optional() });
 const UnlinkBody = z.strictObject({ password }).optional();
@@ -33,10 +33,10 @@ const identityAnswer = z
   });
 const departureAnswer = z.strictObject({ url: textLike("https://accounts.example.com/authorize?state=x") });
 
-/** What `proveOwner` of identity-service refuses. */
+/** Errors of `proveOwner` in identity-service. */
 const ownerCodes = ["reauthentication_required", "invalid_credentials", "busy"] as const;
 
-/** The accounts at identity providers that a user can log in with: see them, link one, take one away. */
+/** Lists, links and unlinks a user's accounts at identity providers. */
 export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Identity providers");
 

@@ -52,18 +52,18 @@ const LinkQuery = z.object({ token: linkTokenField });
 const PAGE = textLike("<!doctype html>");
 const pageAnswers = { 200: { description: "A page whose button posts.", content: { [HTML_TYPE]: PAGE } } };
 
-/** What using a link came to. */
+/** The result of using a link. */
 interface Used {
   userId: string;
-  /** Of the answer in JSON. */
+  /** For the answer in JSON. */
   data: object;
   message: string;
 }
 
-/** What the button of a page does, and what the document says about it. */
+/** The button of a page, and its documentation. */
 interface Link<B extends z.ZodType>
   extends Pick<Route<object>, "summary" | "description" | "codes" | "takesSession"> {
-  /** What `GET` is called in the document. */
+  /** The operation id of `GET`. */
   pageSummary: string;
   body: B;
   answer: Parameters<typeof answer>;
@@ -181,7 +181,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
   });
 }
 
-/** Adds the page of a link, and what its button posts to. */
+/** Adds the page of a link and the route of its button. */
 function addLink<B extends z.ZodType>(
   app: GatewayApp,
   operationId: string,

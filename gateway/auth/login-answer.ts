@@ -10,7 +10,7 @@ import { keepDeviceToken } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import { toUser } from "./answer-fields.ts";
 
-/** The answer of every step of a login: the session, or what is missing. Who it is goes into the audit log. */
+/** The answer of every step of a login. The audit log gets the user. */
 export function loginAnswer(request: FastifyRequest, reply: FastifyReply, result: LoginResult["result"]) {
   if (result?.$case === "mfaChallenge") {
     const { tempToken, methods, userId } = result.value;
@@ -28,7 +28,7 @@ export function loginAnswer(request: FastifyRequest, reply: FastifyReply, result
   return success({ ...tokenResponse(tokens), user }, "Logged in.");
 }
 
-/** What a later step of a login came to. An identity-service of the version before says it in fields of their own. */
+/** The result of a later step of a login. The previous version of identity-service uses other fields. */
 export function resultOf(
   answer: CompleteMfaLoginResponse | ChangePasswordAtLoginResponse,
 ): LoginResult["result"] {
@@ -38,7 +38,7 @@ export function resultOf(
   return answer.completed && { $case: "completed", value: answer.completed };
 }
 
-/** @throws if there is no session in it: a result that this version does not know does not log in. */
+/** @throws if there is no session in it, so that an unknown result does not log in. */
 export function toCompletedLogin(message: CompletedLogin | undefined) {
   if (message?.tokens === undefined) {
     throw new Error("identity-service sent a login result that this gateway cannot read");
@@ -49,7 +49,7 @@ export function toCompletedLogin(message: CompletedLogin | undefined) {
   return { tokens, user, actor, deviceToken };
 }
 
-/** The tokens of a session as clients get them (RFC 6749 §5.1, in camelCase). */
+/** As in RFC 6749 §5.1, in camelCase. */
 export function tokenResponse({ accessToken, refreshToken, expiresInS }: TokenPair) {
   return { accessToken, refreshToken, tokenType: "Bearer", expiresIn: expiresInS };
 }

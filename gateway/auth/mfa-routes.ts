@@ -11,7 +11,7 @@ import type { AuthDeps } from "./auth-deps.ts";
 import { passwordField, tempTokenField } from "./body-fields.ts";
 import { loginAnswer, resultOf } from "./login-answer.ts";
 
-/** Six digits, or a recovery code: 16 letters and digits, between which may be spaces and dashes. */
+/** Six digits, or a recovery code of 16 letters and digits with optional spaces and dashes. */
 const CODE = /^(?:[0-9]{6}|[A-Za-z2-7](?:[ \p{Pd}]{0,3}[A-Za-z2-7]){15})$/u;
 const codeField = z
   .string()
@@ -31,7 +31,7 @@ const recoveryCodesAnswer = z.strictObject({
     .meta({ description: "Ten, each good once, and shown only here." }),
 });
 
-/** The second factor: complete a login with it, set it up, turn it on and off, renew its recovery codes. */
+/** The second factor: login, enrolment, removal, recovery codes. */
 export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Second factor");
 

@@ -6,12 +6,12 @@ import type {
 import { cookieOf } from "../edge/cookies.ts";
 
 const NAME = "gatehouse_oauth";
-/** Browsers take a cookie of such a name from this origin only, over HTTPS (RFC 6265bis §4.1.3.2). */
+/** Browsers accept this prefix only from this origin over HTTPS (RFC 6265bis §4.1.3.2). */
 const SECURE_NAME = `__Host-${NAME}`;
-/** What our tokens are; nothing else gets into a header. */
+/** The form of a token. No other text is put into a header. */
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 
-/** What a browser has kept since it left for a provider. Empty if nothing. */
+/** The token that binds a flow to the browser. Empty if there is none. */
 export function browserTokenOf(
   request: FastifyRequest,
 ): Pick<BeginOAuthLoginRequest, "browserToken" | "isBrowserTokenSecure"> {

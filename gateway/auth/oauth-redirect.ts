@@ -3,11 +3,11 @@ import type { CompleteOAuthLoginResponse } from "../../proto/gen/gatehouse/ident
 import { type ErrorCode, isErrorCode } from "../../service-kit/errors.ts";
 import { toCompletedLogin, tokenResponse } from "./login-answer.ts";
 
-/** How a browser brings the tokens to the client: in the fragment, which goes to no server, or in the query, which does. */
+/** A fragment stays in the browser; a query is sent to servers. */
 export const TOKEN_DELIVERIES = ["fragment", "query"] as const;
 export type TokenDelivery = (typeof TOKEN_DELIVERIES)[number];
 
-/** Where the browser goes on, who it turned out to be, and why it was refused, if it was. */
+/** Where the browser is sent, and the result for the audit log. */
 interface OAuthEnd {
   location: string;
   actor: AuditActor | null;
@@ -44,7 +44,7 @@ export function oauthEnd(
       return { location: withFragment(returnTo, { linked: provider }), actor: { userId } };
     }
     default: {
-      // A result that this version does not know is refused too.
+      // An unknown result is refused too.
       const code = result?.$case === "errorCode" ? result.value : "";
       const refused = isErrorCode(code) ? code : "oauth_failed";
       return { location: withFragment(returnTo, { error: refused }), actor: null, refused };

@@ -20,12 +20,12 @@ import { loginAnswer } from "./login-answer.ts";
 import { browserTokenOf, keepBrowserToken } from "./oauth-cookie.ts";
 import { oauthEnd } from "./oauth-redirect.ts";
 
-/** Asking a provider takes 5 s at most; then there is a session to begin. */
+/** 5 s for the provider, and the rest for the session. */
 const CALLBACK_BUDGET_MS = 8_000;
 const MAX_PARAMETER_CHARACTERS = 4_096;
 const STATE_CHARACTERS = 43;
 
-/** Any text in its place is a name: what is none of ours is `provider_not_found`. The router takes no longer one. */
+/** An unknown name is `provider_not_found`. The router accepts no longer one. */
 export const ProviderParams = z.strictObject({
   provider: z
     .string()
@@ -44,23 +44,23 @@ const BeginQuery = z.strictObject({
     .optional()
     .meta({ description: "S256 of a verifier (RFC 7636, section 4.2)." }),
 });
-/** What is too long, or there twice, is as good as missing: it is refused where the flow's state is looked for. */
+/** A value that is too long or repeated counts as missing. Then the flow's state is not found. */
 const parameter = z
   .string()
   .max(MAX_PARAMETER_CHARACTERS)
   .catch("")
   .meta({ default: undefined, examples: [""] });
-/** The document asks for one of ours. What is none of ours is `oauth_state_invalid`, not `validation_failed`. */
+/** Documented as required. A missing one is `oauth_state_invalid`, not `validation_failed`. */
 const state = parameter.meta({
   minLength: STATE_CHARACTERS,
   maxLength: STATE_CHARACTERS,
   examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"],
 });
-/** Not strict: providers add parameters of their own. `error_description` is not read, so nothing can repeat it. */
+/** Providers may add parameters. `error_description` is not read, so that it cannot be reflected. */
 const Answer = z
   .object({ code: parameter, state, iss: parameter, error: parameter })
   .meta({ required: ["state"] });
-/** Longer than any of ours; what is none of ours is `oauth_code_invalid`. */
+/** Longer than any code. Another text is `oauth_code_invalid`. */
 const ExchangeBody = z.strictObject({
   code: textField(1, 200, { examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"] }),
   codeVerifier: textField(1, 200, {
@@ -77,7 +77,7 @@ const providersAnswer = z.strictObject({
   ),
 });
 
-/** Failures that go to `returnTo`, and are no status of the callback. identity-service chooses them. */
+/** Failures that are sent to `returnTo`. identity-service chooses them. */
 export const REDIRECTED_CODES = [
   "oauth_failed",
   "oauth_denied",
@@ -153,7 +153,7 @@ export function registerOAuthRoutes(
       "`returnTo`, unless the operator has them put into the query. A failure that the client can be told goes to " +
       "`returnTo` as well, as `#error=` with its code: " +
       `${REDIRECTED_CODES.map((code) => `\`${code}\``).join(", ")}. No \`HEAD\`: it has an effect.`,
-    // It makes users and sessions: the audit log has it, although it is a GET.
+    // A GET that creates users and sessions, so it is audited.
     policy: { auth: "public", limitClass: "provider", action: "auth.oauth_login", hasEffect: true },
     schema: { params: ProviderParams, querystring: Answer },
     cookies: {
@@ -194,7 +194,7 @@ export function registerOAuthRoutes(
 
   app.register(async (scope: GatewayApp) => {
     addFormParser(scope);
-    // `response_mode=form_post` (Apple): a POST from elsewhere brings no `Lax` cookie, the GET that it becomes does.
+    // For `response_mode=form_post` (Apple): a cross-site POST has no `Lax` cookie, but the GET after a redirect has.
     routeIn(scope, "Identity providers")("receiveOAuthForm", "POST", "/auth/:provider/callback", {
       summary: "Form: back from an identity provider",
       description: "For providers that answer by a form (`response_mode=form_post`).",
@@ -236,7 +236,7 @@ export function registerOAuthRoutes(
   });
 }
 
-/** Before anything is asked or written down: whoever brings no state, or no cookie, has no flow with us. */
+/** Refuses a callback without state or cookie before any other work. */
 async function refuseStrangers(request: FastifyRequest): Promise<void> {
   const { state } = (request.query ?? {}) as { state?: unknown };
   const { browserToken } = browserTokenOf(request);
@@ -249,7 +249,7 @@ function withLongBudget(call: CallContext): CallContext {
   return { ...call, deadlineMs: Date.now() + CALLBACK_BUDGET_MS };
 }
 
-/** For browsers, which are what comes here. */
+/** The callers are browsers. */
 const failurePage: FailurePage = (error, message) =>
   error.code === "oauth_state_invalid"
     ? messagePage(

@@ -35,7 +35,7 @@ const sessionAnswer = z
   })
   .meta({ id: "Session" });
 
-/** A user's sessions: log out, list, end one. What has ended is refused here at once, ahead of the stream. */
+/** Logout and a user's sessions. The verifier refuses ended sessions at once, before the revocation stream does. */
 export function registerSessionRoutes(app: GatewayApp, { identity, sessions, verifier }: AuthDeps): void {
   const route = routeIn(app, "Logins");
 
@@ -69,7 +69,7 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
         await sessions.revokeSession({ sessionId, userId, reason: "logout" }, request.call);
       } else {
         const exceptSessionId = scope === "others" ? sessionId : "";
-        // By identity-service: logins that are under way end with the sessions.
+        // identity-service also ends logins in progress.
         const { endedSessionIds } = await identity.endOwnSessions({ userId, exceptSessionId }, request.call);
         for (const id of endedSessionIds) verifier.refuseSession(id);
       }
@@ -109,7 +109,7 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
   });
 }
 
-/** Whom the access token names, or the refresh token. */
+/** The user of the access token or of the refresh token. */
 function callerOf(request: FastifyRequest): { userId: string; sessionId: string } {
   const { userId, sessionId } = request.provenActor ?? {};
   return userId === undefined || sessionId === undefined ? principalOf(request) : { userId, sessionId };

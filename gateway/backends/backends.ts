@@ -8,7 +8,7 @@ import { openRpcChannel, type RpcMethods } from "../../service-kit/rpc-methods.t
 import type { ProcessCertificate } from "../../service-kit/rpc-tls.ts";
 import { isRefreshTokenForm } from "../../token-client/token-rules.ts";
 
-/** The services behind the gateway. Each method throws what the service says, as a DomainError. */
+/** Each method throws the service's error as a DomainError. */
 export interface Backends {
   identity: RpcMethods<typeof IdentityServiceService>;
   users: RpcMethods<typeof UserAdminServiceService>;
@@ -72,7 +72,7 @@ export function openBackends(
   };
 }
 
-/** token-service is not asked about a text that cannot be a refresh token. */
+/** A text without the form of a refresh token is not sent to token-service. */
 function refusingMalformedTokens(sessions: Backends["sessions"]): Backends["sessions"] {
   const assertForm = ({ refreshToken }: { refreshToken: string }) => {
     if (!isRefreshTokenForm(refreshToken)) throw new DomainError("refresh_token_invalid");

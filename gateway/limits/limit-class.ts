@@ -3,11 +3,11 @@ import { type RateLimit, rateLimitSchema } from "../../routes-file/routes-file.t
 
 const perMinute = (calls: number): RateLimit => ({ calls, perSeconds: 60 });
 
-/** How much of a class may be. */
+/** The limits of a class. */
 export interface ClassLimits {
-  /** Of one client network: an IPv4 address or an IPv6 /64; a /56 has 4 times and a /48 16 times as much. */
+  /** For an IPv4 address or an IPv6 /64. A /56 has 4 times and a /48 16 times as much. */
   address: RateLimit;
-  /** Of one user. */
+  /** For a user. */
   user?: RateLimit;
   /** Calls of a known device on an unknown network. Further ones are counted with strangers. */
   device?: RateLimit;
@@ -16,32 +16,30 @@ export interface ClassLimits {
 }
 
 /**
- * What is counted together, and how much of it may be. Of logins, registrations and mails identity-service counts
- * accounts and failures besides, with budgets that are smaller; what stands here is counted before anything is recorded
- * or asked of a service.
+ * The classes of calls and their limits. They are counted before any other work. identity-service also counts accounts and
+ * failures, with smaller budgets.
  *
- * A limit that everybody shares is an off switch for whoever can fill it. So only strangers share one, where there is
- * work to do before they have proven anything; who is let in stays out of it. Everything else is shed where it is work:
- * hashes, calls in flight and connections to databases have limits of their own.
+ * Anyone who can fill a limit that all callers share can shut them out. So only strangers share one, where a call costs work
+ * before it is authenticated. Hashes, open calls and database connections have their own limits.
  */
 const DEFAULT_CLASSES = {
   /** With a password or a code, without a token. */
   login: { address: perMinute(300), device: perMinute(10), total: perMinute(12_000) },
-  /** With a token out of a mail. */
+  /** With a token of a mail. */
   link: { address: perMinute(120), device: perMinute(10), total: perMinute(12_000) },
-  /** On the way to an identity provider and back: three calls a login. */
+  /** At identity providers: three calls a login. */
   provider: { address: perMinute(300), device: perMinute(30), total: perMinute(36_000) },
   refresh: { address: perMinute(600) },
-  /** Apart from what else users do: nobody is kept from ending a session. */
+  /** Separate, so that a session can always be ended. */
   logout: { address: perMinute(1_200), user: perMinute(300) },
-  /** What users do once they are logged in. */
+  /** With an access token. */
   account: { address: perMinute(1_200), user: perMinute(300) },
   admin: { address: perMinute(600), user: perMinute(600) },
-  /** By services, perhaps for each of their own calls. */
+  /** By services, possibly for each of their own calls. */
   introspection: { address: perMinute(30_000) },
-  /** From memory, so counted there. */
+  /** Served from memory, counted in memory. */
   document: { address: perMinute(600) },
-  /** Paths, methods and hosts that do not exist, and browsers' preflights; likewise. */
+  /** Unknown paths, methods and hosts, and preflights; counted in memory. */
   unknown: { address: perMinute(3_000) },
 } satisfies Record<string, ClassLimits>;
 

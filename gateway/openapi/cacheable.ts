@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 
-/** Something that stays the same for a while, with the tag that says so. */
+/** Content with its ETag. */
 export interface Cacheable {
   content: Buffer;
   mediaType: string;
@@ -9,7 +9,7 @@ export interface Cacheable {
 }
 
 const HTTP_NOT_MODIFIED = 304;
-/** Then it is asked for again, and answered with 304 unless another version has started. */
+/** After this, clients revalidate it, and get 304 unless another version runs. */
 const MAX_AGE_S = 300;
 
 export function cacheable(content: string | Buffer, mediaType: string): Cacheable {
@@ -18,7 +18,7 @@ export function cacheable(content: string | Buffer, mediaType: string): Cacheabl
   return { content: bytes, mediaType, etag: `"${digest}"` };
 }
 
-/** Sends it, or that the client has it already. @see RFC 9110 §13.1.2. */
+/** Sends the content or 304. @see RFC 9110 §13.1.2. */
 export function sendCacheable(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -4,7 +4,7 @@ import { type Cacheable, cacheable } from "./cacheable.ts";
 
 const require = createRequire(import.meta.url);
 
-/** Everything from here, no script or style in the page itself, and no frame around it. */
+/** All from this origin, no inline scripts or styles, no frames. */
 export const DOCS_CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -32,10 +32,10 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-/** No validator of somebody else's gets to see the document. */
+/** No external validator gets the document. */
 const START = `SwaggerUIBundle({ url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null });\n`;
 
-/** The page, and what it loads, by file name. Swagger UI's other files are not served. */
+/** The page and its files, by name. Other files of Swagger UI are not served. */
 export async function loadDocsAssets(): Promise<{ page: Cacheable; files: ReadonlyMap<string, Cacheable> }> {
   const [style, script] = await Promise.all(
     ["swagger-ui.css", "swagger-ui-bundle.js"].map((name) =>

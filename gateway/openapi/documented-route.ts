@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { RouteAuth } from "../../token-client/route-auth.ts";
 import type { RouteDocs } from "../routing/route-docs.ts";
 
-/** A route as it was registered, with what the document says of it. */
+/** A registered route with its documentation. */
 export interface DocumentedRoute {
   method: string;
   /** As the router knows it: `/auth/sessions/:id`. */
@@ -12,14 +12,14 @@ export interface DocumentedRoute {
   schema: { body?: z.ZodType; querystring?: z.ZodType; params?: z.ZodType };
 }
 
-/** @throws if the route says nothing about itself. */
+/** @throws if the route has no documentation. */
 export function documentedRoute(route: RouteOptions): DocumentedRoute {
   const { config, schema = {} } = route;
   const name = `${route.method} ${route.url}`;
   if (config?.auth === undefined || config.docs === undefined)
     throw new Error(`${name} does not say what it answers (config.docs)`);
   const { auth, docs } = config;
-  // The validator takes nothing but zod schemas, so that they are.
+  // The validator accepts only zod schemas.
   return {
     method: [route.method].flat().join(),
     url: route.url,

@@ -7,7 +7,7 @@ import type { DocumentedRoute } from "./documented-route.ts";
 import { codeTable, failureAnswer, failuresOf, problemAnswer } from "./openapi-failures.ts";
 import { createSchemaWriter, type JsonSchema, type SchemaWriter } from "./openapi-schemas.ts";
 
-/** An OpenAPI document, as far as its readers here look into it. */
+/** The parts of an OpenAPI document that are read here. */
 export interface OpenApiDocument {
   openapi: string;
   paths: Record<string, Record<string, Operation>>;
@@ -92,7 +92,7 @@ const HEADERS = {
   "RateLimit-Remaining": { description: "How many are left.", ...headerNumber },
   "RateLimit-Reset": { description: "When the budget is full again, in seconds.", ...headerNumber },
 };
-/** Beside `X-Request-Id`, which every answer has. */
+/** In addition to `X-Request-Id`. */
 const HEADERS_OF_STATUS: Readonly<Record<number, readonly (keyof typeof HEADERS)[]>> = {
   401: ["WWW-Authenticate"],
   429: ["Retry-After", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"],
@@ -133,7 +133,7 @@ function cookieParameter([name, description]: [string, string]): object {
   return { name, in: "cookie", required: true, description, ...headerText };
 }
 
-/** Any one of them lets a call in. */
+/** Alternatives. */
 function securityOf({ auth, docs }: DocumentedRoute["config"]): object[] {
   if (docs.isForClients === true) return [{ client: [] }];
   if (docs.takesSession === true) return [{}, { accessToken: [] }];
@@ -166,7 +166,7 @@ function success({ description, content = {}, headers = {} }: Answer, schemas: S
   };
 }
 
-/** Each status with its codes. What many routes have in common is written once, in `responses`. */
+/** Each status with its codes. Equal ones are shared in `responses`. */
 function failures(
   route: DocumentedRoute,
   schemas: SchemaWriter,

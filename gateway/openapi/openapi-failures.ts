@@ -5,7 +5,7 @@ import { HTTP_STATUS, INTERNAL_ONLY } from "../edge/http-errors.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import type { DocumentedRoute } from "./documented-route.ts";
 
-/** What any request can meet. */
+/** Possible for any request. */
 const ANY_REQUEST = [
   "bad_request",
   "validation_failed",
@@ -25,7 +25,7 @@ const WITH_BODY = ["payload_too_large", "unsupported_media_type"] as const;
 /** Every code that a client can see, as `docs/errors.md` orders them. */
 const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter((code) => !INTERNAL_ONLY.has(code));
 
-/** The codes a route can answer, by status: those of its policy, and its own. */
+/** A route's codes by status: those of its policy, and its own. */
 export function failuresOf({ method, config }: DocumentedRoute): Map<number, ErrorCode[]> {
   const { auth, docs, hasEffect } = config;
   const possible = new Set<ErrorCode>([
@@ -97,12 +97,12 @@ export function problemAnswer(status: number, codes: readonly ErrorCode[]): z.Zo
     .meta({ examples: codes.slice(0, 1).map((code) => exampleFor(code, PROBLEM_TYPE)) });
 }
 
-/** The codes with their statuses and sentences, in Markdown. */
+/** In Markdown. */
 export function codeTable(codes: readonly ErrorCode[]): string {
   return codes.map((code) => `- \`${code}\` (${HTTP_STATUS[code]}): ${ERROR_CATALOGUE[code]}`).join("\n");
 }
 
-/** As the gateway writes it. */
+/** As the gateway sends it. */
 function exampleFor(code: ErrorCode, accept: string | undefined): object {
   const fields = [{ field: "email", code: "invalid_format", message: "Invalid email address" }];
   return failure(new DomainError(code, undefined, { fields }), EXAMPLE_ID, accept).body;

@@ -14,7 +14,7 @@ import { createOpenApiDocument } from "./openapi-document.ts";
 const policy: RoutePolicy = { auth: "public", limitClass: "document" };
 const DocumentAnswer = z.looseObject({ openapi: textLike("3.1.1") });
 
-/** Has the document name every route that is registered in `app` from here on. HEAD goes with GET. */
+/** Documents every route that is registered in `app` later. HEAD is part of GET. */
 export function noteRoutes(app: GatewayApp, routes: DocumentedRoute[]): void {
   app.addHook("onRoute", (route: RouteOptions) => {
     if (route.method !== "HEAD") routes.push(documentedRoute(route));
@@ -60,7 +60,7 @@ export async function registerOpenApiRoutes(app: GatewayApp, routes: DocumentedR
   });
 }
 
-/** The answers of something that a client may keep. */
+/** Answers of content that clients may cache. */
 function kept(description: string, mediaType: string, schema: z.ZodType): RouteDocs["answers"] {
   return { 200: { description, content: { [mediaType]: schema }, headers: CACHE_HEADERS }, 304: UNCHANGED };
 }

@@ -3,7 +3,7 @@ import { z } from "zod";
 
 export type JsonSchema = z.core.JSONSchema.BaseSchema;
 
-/** Whether a schema says what is read, or what is sent. */
+/** For requests or for answers. */
 type Side = "input" | "output";
 
 /** Writes zod schemas as JSON Schema 2020-12. Schemas with an `id` go to `components`, once. */
@@ -68,7 +68,7 @@ export function createSchemaWriter(): SchemaWriter {
   };
 }
 
-/** The same schema with references as an OpenAPI document has them. */
+/** With references as in OpenAPI documents. */
 function referring(schema: JsonSchema): JsonSchema {
   const text = JSON.stringify(schema, (key, value) =>
     key === "$ref" && typeof value === "string" ? value.replace(LOCAL_REFERENCE, REFERENCE) : value,
@@ -78,7 +78,7 @@ function referring(schema: JsonSchema): JsonSchema {
 
 /** Formats say enough of dates and ids; and an answer may have more members in a later version. */
 function simplify({ zodSchema, jsonSchema: schema }: Written, side: Side): void {
-  // Left out by zod where a value is transformed: what it is for a client is ours to say.
+  // zod has no schema for a transformed value, so its metadata has one.
   const { default: byDefault } = z.globalRegistry.get(zodSchema) ?? {};
   if (byDefault !== undefined) schema.default = byDefault;
   if (schema.format === "date-time" || schema.format === "uuid") delete schema.pattern;
@@ -90,7 +90,7 @@ const EXAMPLES_OF_FORMATS: Readonly<Record<string, string>> = {
   "date-time": "2026-01-02T03:04:05.678Z",
 };
 
-/** What the schema's own examples add up to: of alternatives the first, of lists one member. */
+/** Composed of the schema's examples: the first alternative, one member of a list. */
 function exampleOf(schema: JsonSchema, components: Record<string, JsonSchema>): unknown {
   const { $ref, examples, enum: values, anyOf, properties, items, format = "" } = schema;
   const referred = $ref === undefined ? undefined : components[$ref.slice(REFERENCE.length)];

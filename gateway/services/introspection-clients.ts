@@ -9,7 +9,7 @@ const clientsFile = z.strictObject({
   clients: z
     .array(
       z.strictObject({
-        /** Twice the same, while a client's secret is being changed: both secrets are good. */
+        /** May occur twice while a client's secret is replaced. */
         id: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/, "must be 1 to 64 of A-Z a-z 0-9 . _ -"),
         /** Of the secret's UTF-8. A plain hash, so the secret must be random: 32 bytes, not a password. */
         secretSha256: z.string().regex(/^[0-9a-f]{64}$/, "must be 64 hexadecimal digits in lower case"),
@@ -19,7 +19,7 @@ const clientsFile = z.strictObject({
     .max(MAX_CLIENTS),
 });
 
-/** Who may introspect tokens. */
+/** The clients that may introspect tokens. */
 export interface IntrospectionClients {
   /** @returns the client's id, or undefined if the header does not prove one. It takes as long for every secret. */
   authenticate(authorization: string | undefined): string | undefined;
@@ -46,7 +46,7 @@ export function parseIntrospectionClients(text: string): IntrospectionClients {
       const given = basicCredentials(authorization);
       if (given === undefined) return undefined;
       const digest = createHash("sha256").update(given.secret).digest();
-      // Every client's is compared, whoever it is: nothing is learned from the time.
+      // All are compared, so that the time discloses nothing.
       const proven = clients.filter(
         (client) => timingSafeEqual(client.digest, digest) && client.id === given.id,
       );

@@ -13,9 +13,9 @@ import type { IntrospectionClients } from "./introspection-clients.ts";
 
 /** Not strict: other parameters are ignored, as OAuth asks (RFC 6749 §3.2). The body limit bounds them. */
 const IntrospectionBody = z.object({
-  /** Longer than any token of ours: what is not one of ours is not active. */
+  /** Longer than any token. Another text is not active. */
   token: textField(1, 8_192, { examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
-  /** Only access tokens are introspected, so there is nothing to hint at. */
+  /** Ignored: only access tokens are introspected. */
   token_type_hint: optional(textField(0, 100, { examples: ["access_token"] })),
 });
 
@@ -37,7 +37,7 @@ const introspectionAnswer = z
   .meta({ id: "Introspection", description: "Of a token that is not active, nothing but that." });
 
 export interface IntrospectionDeps {
-  /** Absent: there is no introspection, and its path is 404. */
+  /** Without it, the path is 404. */
   introspectionClients?: IntrospectionClients | undefined;
   verifier: Pick<TokenVerifier, "verify">;
   logger: Logger;
@@ -61,7 +61,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
     routeIn(scope, "Services")("introspectToken", "POST", "/oauth/introspect", {
       summary: "Introspect an access token (RFC 7662)",
       description: "For services that can neither speak gRPC nor verify signatures. The answer is the RFC's.",
-      // Public to users: the callers are services, and prove themselves before their body is read.
+      // Not for users. Services authenticate before their body is read.
       policy: { auth: "public", limitClass: "introspection", action: "token.introspect" },
       isForClients: true,
       schema: { body: IntrospectionBody },
@@ -74,7 +74,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
       handler: async (request) => {
         const { token } = request.body;
         const verification = await verifier.verify(token);
-        // Why it is not is none of the client's business (RFC 7662 §2.2).
+        // The reason is not disclosed (RFC 7662 §2.2).
         if (verification.kind === "inactive") return { active: false };
         const { principal } = verification;
         return {
@@ -101,7 +101,7 @@ function secondsOf(date: Date): number {
 
 const Claims = z.object({ iss: z.string() });
 
-/** The `iss` of an access token that has just been verified: reading it needs no proof. @throws if the text is no JWT. */
+/** The `iss` of a verified access token. @throws if the text is not a JWT. */
 function issuerOf(verifiedToken: string): string {
   const payload = Buffer.from(verifiedToken.split(".")[1] ?? "", "base64url").toString("utf8");
   return Claims.parse(JSON.parse(payload)).iss;
