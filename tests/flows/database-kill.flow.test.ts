@@ -66,7 +66,7 @@ async function strike(way: (typeof WAYS)[number]): Promise<void> {
   await asAdmin(async (admin) => {
     const backends = await admin<{ pid: number }[]>`
       select pid from pg_stat_activity where application_name = 'transaction load' limit 20`;
-    if (way === "kill a backend") process.kill(backends[0]?.pid ?? 0, "SIGKILL");
+    if (way === "kill a backend") process.kill(backends[0]?.pid ?? Number.NaN, "SIGKILL");
     else for (const { pid } of backends) await admin`select pg_terminate_backend(${pid})`;
   });
 }

@@ -116,7 +116,7 @@ test("a launcher killed with -9 takes everything with it or clears up at the nex
 test("when a child dies the others stop, and the reason is the last thing printed", async () => {
   const pids = pidsIn(system.output());
   const ended = new Promise<number | null>((resolve) => system.launcher.once("close", resolve));
-  process.kill(pids.get("token-service") ?? 0, "SIGKILL");
+  process.kill(pids.get("token-service") ?? Number.NaN, "SIGKILL");
   expect(await ended).toBe(1);
   expect(livingOf(pids)).toEqual([]);
   expect(system.output().trimEnd().split("\n").at(-1)).toMatch(/token-service.*(SIGKILL|killed)/i);
