@@ -6,8 +6,7 @@ export const ERROR_CATALOGUE = {
   password_too_common: "The password is among the most common ones.",
   password_contains_email: "The password is or contains the name part of the e-mail address.",
   password_unchanged: "The password has to be changed, and the new one is the present one.",
-  verification_token_invalid:
-    "The link is invalid: wrong, used, expired, or replaced by a newer one.",
+  verification_token_invalid: "The link is invalid: wrong, used, expired, or replaced by a newer one.",
   reset_token_invalid:
     "The link to a new password is invalid: wrong, used, expired, or replaced by a newer one.",
   oauth_state_invalid:
