@@ -83,24 +83,35 @@ export function breakerCaller(request: FastifyRequest): string {
   return callersOf(request).at(-1)?.name ?? "";
 }
 
+type State =
+  | { kind: "new" }
+  /** For a connection. `wasSent`: an earlier connection was closed before its response. */
+  | { kind: "waiting"; upstream: Upstream; wasSent: boolean }
+  | { kind: "sent"; upstream: Upstream; controller: Dispatcher.DispatchController }
+  /** `left` counts bytes; NaN without a length. `last` is held back until the audit outcome is durable. */
+  | {
+      kind: "answering";
+      upstream: Upstream;
+      controller: Dispatcher.DispatchController;
+      left: number;
+      last: Buffer | undefined;
+    }
+  /** The upstream is done. The client may still read. */
+  | { kind: "ended"; isAnswered: boolean; last: Buffer | undefined };
+
 class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
   readonly #request: FastifyRequest;
   readonly #reply: FastifyReply;
   readonly #route: ProxyRoute;
   readonly #deps: ForwardDeps;
   readonly #options: Dispatcher.DispatchOptions;
-  #upstream: Upstream | undefined;
-  #controller: Dispatcher.DispatchController | undefined;
+  readonly #hasBody: boolean;
+  #state: State = { kind: "new" };
   #triesLeft: number;
   #mayRepeat: boolean;
-  readonly #hasBody: boolean;
+  /** Why the gateway ends the call. */
   #failure: Error | undefined;
   #total: NodeJS.Timeout | undefined;
-  #hasBegun = false;
-  /** Remaining bytes. NaN if the upstream sent no length. */
-  #left = Number.NaN;
-  /** Held back until the audit outcome is durable. */
-  #last: Buffer | undefined;
 
   constructor(request: FastifyRequest, reply: FastifyReply, target: ProxyTarget, deps: ForwardDeps) {
     const { route } = target;
@@ -127,7 +138,8 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     const callers = callersOf(this.#request);
     const free = freePlaces(this.#route);
     this.#deps.exchanges.enter(this, { kind: limitKinds.user, callers, max, free });
-    this.#upstream = enterUpstream(this.#route);
+    const upstream = enterUpstream(this.#route);
+    this.#state = { kind: "waiting", upstream, wasSent: false };
     this.#allowSilence();
     if (totalTimeoutMs !== undefined) {
       this.#total = setTimeout(() => this.fail(new DomainError("upstream_timeout")), totalTimeoutMs);
@@ -136,7 +148,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       this.#options.body = limitedBody(this.#request.raw, bodyLimitBytes);
       if (this.#request.headers.expect !== undefined) this.#reply.raw.writeContinue();
     }
-    this.#upstream.dispatch(this.#options, this);
+    upstream.dispatch(this.#options, this);
   }
 
   #allowSilence(): void {
@@ -165,7 +177,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
   }
 
   get isWaiting(): boolean {
-    return !this.#hasBegun;
+    return this.#state.kind === "ended" ? !this.#state.isAnswered : this.#state.kind !== "answering";
   }
 
   get isGone(): boolean {
@@ -181,16 +193,26 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     const { raw } = this.#reply;
     if (this.#upstream !== undefined) this.#stop(error);
     // The upstream has finished, but the client has not read everything.
-    else if (this.#hasBegun && !raw.writableFinished) raw.destroy();
+    else if (!this.isWaiting && !raw.writableFinished) raw.destroy();
+  }
+
+  get #wasSent(): boolean {
+    return this.#state.kind === "sent" || (this.#state.kind === "waiting" && this.#state.wasSent);
+  }
+
+  get #upstream(): Upstream | undefined {
+    return "upstream" in this.#state ? this.#state.upstream : undefined;
   }
 
   #stop(error: Error): void {
     this.#failure ??= error;
-    this.#controller?.abort(error);
+    if ("controller" in this.#state) this.#state.controller.abort(error);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller;
+    if (this.#state.kind === "waiting") {
+      this.#state = { kind: "sent", upstream: this.#state.upstream, controller };
+    }
     if (this.#failure !== undefined) controller.abort(this.#failure);
   }
 
@@ -211,18 +233,22 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     if (leavesUnread(request)) headers.push("connection", "close");
     raw.writeHead(status, headers);
     this.#reply.hijack();
-    this.#hasBegun = true;
-    this.#left = Number(length ?? Number.NaN);
-    this.#upstream?.answered();
+    if (this.#state.kind === "sent") {
+      const { upstream } = this.#state;
+      const left = Number(length ?? Number.NaN);
+      this.#state = { kind: "answering", upstream, controller, left, last: undefined };
+      upstream.answered();
+    }
     this.#deps.completion.decided(request, this.#reply);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     const { raw } = this.#reply;
-    this.#left -= chunk.length;
-    if (this.#left === 0) {
+    const state = this.#state;
+    if (state.kind === "answering") state.left -= chunk.length;
+    if (state.kind === "answering" && state.left === 0) {
       if (this.#request.audited === null) endWith(raw, chunk);
-      else this.#last = chunk;
+      else state.last = chunk;
       return;
     }
     if (raw.write(chunk)) return;
@@ -242,7 +268,8 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
 
   #end(trailers: IncomingHttpHeaders): void {
     const { raw } = this.#reply;
-    if (this.#last !== undefined) endWith(raw, this.#last);
+    const last = this.#state.kind === "ended" ? this.#state.last : undefined;
+    if (last !== undefined) endWith(raw, last);
     else if (!raw.writableEnded) {
       if (raw.chunkedEncoding) raw.addTrailers(passableTrailers(trailers));
       raw.end();
@@ -255,13 +282,13 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     const isOurs = this.#failure !== undefined || thrown instanceof DomainError;
     if (!isOurs && failure.isUnsent && this.#tryNext()) return;
     if (!isOurs && this.#mayRepeat && isClosedBeforeAnswer(thrown) && this.#repeat()) return;
+    const wasSent = this.#wasSent;
     this.#leave(isOurs ? "abandoned" : "failed", failure.isUnsent);
-    if (this.#hasBegun) {
+    if (!this.isWaiting) {
       // An ended response was complete.
       if (!this.#reply.raw.writableEnded) this.#breakOff();
       return;
     }
-    const wasSent = this.#controller !== undefined;
     this.#request.isEffectUncertain = this.#failure === undefined ? failure.isEffectUncertain : wasSent;
     this.#reply.send(this.#failure ?? failure.error);
   }
@@ -291,7 +318,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     try {
       const next = enterUpstream(this.#route, except);
       this.#upstream?.leave(end);
-      this.#upstream = next;
+      this.#state = { kind: "waiting", upstream: next, wasSent: this.#wasSent };
       next.dispatch(this.#options, this);
       return true;
     } catch {
@@ -301,7 +328,8 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
 
   #leave(end: CallEnd, isUnsent = false): void {
     this.#upstream?.leave(end, end === "failed" && !isUnsent ? breakerCaller(this.#request) : undefined);
-    this.#upstream = undefined;
+    const last = this.#state.kind === "answering" ? this.#state.last : undefined;
+    this.#state = { kind: "ended", isAnswered: !this.isWaiting, last };
     clearTimeout(this.#total);
     // Otherwise the client still reads the response.
     if (this.isGone) this.#deps.exchanges.leave(this);
