@@ -1,4 +1,5 @@
 import { defineConfig } from "vitest/config";
+import { isLostTypeQuery } from "./service-kit/database-failure.ts";
 
 export default defineConfig({
   test: {
@@ -20,5 +21,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Generous: the speed of the machine must not decide.
     expect: { poll: { timeout: 20_000 } },
+    // As in every process of Gatehouse; false ignores the error.
+    onUnhandledError: (error) => !isLostTypeQuery(error),
   },
 });

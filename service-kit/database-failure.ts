@@ -24,3 +24,17 @@ export function causeOfUnavailable(error: unknown): Error | undefined {
   if (!(error instanceof DomainError) || error.code !== "service_unavailable") return undefined;
   return error.cause instanceof Error ? error.cause : undefined;
 }
+
+/**
+ * Whether this is the driver's own query for array types, on a connection that ended meanwhile. The driver keeps no hold of its
+ * promise, so the failure is unhandled. The statement that opened the connection fails by itself.
+ */
+export function isLostTypeQuery(error: unknown): boolean {
+  const { code, query } = (error ?? {}) as { code?: unknown; query?: unknown };
+  return (
+    typeof code === "string" &&
+    UNAVAILABLE.test(code) &&
+    typeof query === "string" &&
+    query.includes("from pg_catalog.pg_type a")
+  );
+}

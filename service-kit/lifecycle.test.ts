@@ -139,6 +139,18 @@ test.each(["uncaughtException", "unhandledRejection"])(
   },
 );
 
+test("the driver's query for types on a connection that has ended does not end the process", () => {
+  start();
+  const query = "\n      select b.oid, b.typarray\n      from pg_catalog.pg_type a";
+  send("unhandledRejection", Object.assign(new Error("lost"), { code: "CONNECTION_DESTROYED", query }));
+  expect(exit).not.toHaveBeenCalled();
+  send(
+    "unhandledRejection",
+    Object.assign(new Error("lost"), { code: "CONNECTION_DESTROYED", query: "select 1" }),
+  );
+  expect(exit.mock.calls).toEqual([[1]]);
+});
+
 test("a part that stops knows how long it may take: what is left of the time for all", async () => {
   const lifecycle = start();
   const left: number[] = [];

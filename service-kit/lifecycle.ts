@@ -1,3 +1,4 @@
+import { isLostTypeQuery } from "./database-failure.ts";
 import type { Logger } from "./logger.ts";
 import { withinDeadline } from "./within-deadline.ts";
 
@@ -33,7 +34,9 @@ export class Lifecycle {
     // The parent process (npm start) has ended.
     if (process.connected) process.on("disconnect", () => void this.#stop("parent gone"));
     process.on("uncaughtException", (error) => this.#crash(error));
-    process.on("unhandledRejection", (error) => this.#crash(error));
+    process.on("unhandledRejection", (error) => {
+      if (!isLostTypeQuery(error)) this.#crash(error);
+    });
   }
 
   /** Stops run in reverse order. */
