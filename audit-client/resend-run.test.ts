@@ -181,6 +181,19 @@ test("it ends with its signal, at once", async () => {
   expect(failure).toMatchObject({ message: "stopping" });
 });
 
+test("it ends with its signal at once also when a try fails at that moment", async () => {
+  onMessage = (_count, _last, handlers) => {
+    handlers.onEnd(new DomainError("service_unavailable"));
+    abort.abort(new Error("stopping"));
+  };
+  let failure: unknown;
+  startResend(await runOf([1, 1])).catch((error: unknown) => {
+    failure = error;
+  });
+  await vi.advanceTimersByTimeAsync(10);
+  expect(failure).toMatchObject({ message: "stopping" });
+});
+
 test("it ends with its signal between two tries, at once, and tries nothing more", async () => {
   onMessage = (_count, _last, handlers) => handlers.onEnd(new DomainError("service_unavailable"));
   const run = await runOf([1, 1]);

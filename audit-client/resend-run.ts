@@ -94,6 +94,8 @@ function isPassing({ code }: DomainError): boolean {
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {
+  // No event follows. With nothing but an unreferenced timer left, a program would end here.
+  if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const end = () => {
       clearTimeout(timer);
