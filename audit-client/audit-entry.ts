@@ -71,3 +71,25 @@ export interface AuditEventRecorder extends AuditRecorder {
   /** Safe to repeat from any process. @throws {DomainError} `audit_unavailable` as `record` does. */
   recordEvent(event: AuditEvent, deadlineMs: number): Promise<void>;
 }
+
+/** Limits of an entry's texts in UTF-16 units. The recorder cuts to them, and audit-service again. */
+export const MAX_LENGTH = {
+  id: 36,
+  callId: 40,
+  // A UUID, or `client:` and an id of 64 characters.
+  userId: 80,
+  role: 16,
+  sessionId: 40,
+  claimedEmail: 254,
+  clientIp: 64,
+  userAgent: 512,
+  method: 16,
+  route: 200,
+  resource: 200,
+  action: 64,
+  requestId: 40,
+  traceId: 40,
+  errorCode: 64,
+  // Replaces method and route in events.
+  reason: 200,
+} as const;

@@ -81,6 +81,11 @@ test.each([
   expect(RecordRequest.decode(encode()).entries[0]?.entry).toEqual(entry);
 });
 
+test("the longest id of a client that may introspect tokens is recorded whole", () => {
+  const userId = `client:${"c".repeat(64)}`;
+  expect(toProto(sampleOutcome({ actor: { userId } }), MADE).actor?.userId).toBe(userId);
+});
+
 test("200 entries with the longest values, three bytes a character, stay under the service's 1 MiB", () => {
   const long = "€".repeat(100_000);
   const entry = toProto(

@@ -1,26 +1,7 @@
 import { type Entry, EntryKind, Outcome } from "../proto/gen/gatehouse/audit/v1/entry.ts";
-import type { AuditEntry, AuditEvent, AuditOutcome } from "./audit-entry.ts";
+import { type AuditEntry, type AuditEvent, type AuditOutcome, MAX_LENGTH } from "./audit-entry.ts";
 
-/** Limits in UTF-16 units. 200 × (1,700 units × 3 bytes) fit into a message of 1 MiB. */
-const MAX_LENGTH = {
-  id: 36,
-  callId: 40,
-  userId: 40,
-  role: 16,
-  sessionId: 40,
-  claimedEmail: 254,
-  clientIp: 64,
-  userAgent: 512,
-  method: 16,
-  route: 200,
-  resource: 200,
-  action: 64,
-  requestId: 40,
-  traceId: 40,
-  errorCode: 64,
-  reason: 200, // Replaces method and route in events.
-} as const;
-
+/** 200 entries of 1,700 units of 3 bytes fit into a message of 1 MiB. */
 export const MAX_ENTRY_BYTES = Math.floor((1024 * 1024) / 200);
 
 const MAX_HTTP_STATUS = 999;

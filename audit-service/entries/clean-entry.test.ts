@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { cleanEntry, cleanText, MAX_LENGTH, substituteId } from "./clean-entry.ts";
+import { MAX_LENGTH } from "../../audit-client/audit-entry.ts";
+import { cleanEntry, cleanText, substituteId } from "./clean-entry.ts";
 import { sampleEntry, sampleOrigin } from "./entry.fixture.ts";
 
 const RECEIVED_AT = new Date("2026-03-01T10:00:01Z");

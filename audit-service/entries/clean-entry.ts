@@ -1,25 +1,6 @@
 import { createHash } from "node:crypto";
+import { MAX_LENGTH } from "../../audit-client/audit-entry.ts";
 import type { Entry, EntryOrigin, ProducedEntry } from "./entry.ts";
-
-/** Limits in UTF-16 units. The recorder cuts too, so that 200 entries always fit into one message. */
-export const MAX_LENGTH = {
-  callId: 40,
-  // A UUID, or `client:` and a service name.
-  userId: 80,
-  role: 16,
-  sessionId: 40,
-  claimedEmail: 254,
-  clientIp: 64,
-  userAgent: 512,
-  method: 16,
-  route: 200,
-  resource: 200,
-  action: 64,
-  requestId: 40,
-  traceId: 40,
-  errorCode: 64,
-  reason: 200,
-} as const;
 
 /** Bidirectional marks falsify text, and PostgreSQL cannot store NUL. */
 const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;

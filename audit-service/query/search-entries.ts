@@ -1,5 +1,6 @@
+import { MAX_LENGTH } from "../../audit-client/audit-entry.ts";
 import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
-import { cleanText, MAX_LENGTH } from "../entries/clean-entry.ts";
+import { cleanText } from "../entries/clean-entry.ts";
 import type { LogEntry } from "../entries/entry.ts";
 import type { EntryFilter, StoredEntry } from "../entries/entry-store.ts";
 import { decodeCursor, encodeCursor } from "../entries/search-cursor.ts";
