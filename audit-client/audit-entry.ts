@@ -31,6 +31,8 @@ export interface AuditOutcome extends AuditedCall {
   errorCode?: string;
   httpStatus: number;
   latencyUs: number;
+  /** The approval that let the call through. */
+  reason?: string;
 }
 
 /** Never holds a body, password, token, code or secret. */
@@ -38,26 +40,23 @@ export type AuditEntry = AuditIntent | AuditOutcome;
 
 export interface AuditEvent {
   kind: "event";
-  /** UUID. Outboxes rely on it: repetitions are stored once. */
+  /** UUID. Repetitions are stored once. */
   id: string;
   occurredAt: Date;
   actor: AuditActor;
-  /** Empty without a client. */
   clientIp: string;
   userAgent: string;
   resource: string;
-  /** `session.refresh_reused`, `key.rotated`, …. */
   action: string;
   requestId: string;
   traceId: string;
   outcome: "success" | "failure" | "unknown";
   errorCode?: string;
-  /** At most 200 characters are kept. */
   reason?: string;
 }
 
 export interface AuditRecorder {
-  /** @throws {DomainError} `audit_unavailable` before the entry is durable. It may still be stored later. */
+  /** @throws {DomainError} `audit_unavailable`. The entry may still be stored later. */
   record(entry: AuditEntry, deadlineMs: number): Promise<void>;
   /** @throws {DomainError} `audit_unavailable` if the queue is full. */
   enqueue(entry: AuditEntry): void;
@@ -68,15 +67,15 @@ export interface AuditRecorder {
 }
 
 export interface AuditEventRecorder extends AuditRecorder {
-  /** Safe to repeat from any process. @throws {DomainError} `audit_unavailable` as `record` does. */
+  /** @throws as `record`. */
   recordEvent(event: AuditEvent, deadlineMs: number): Promise<void>;
 }
 
-/** Limits of an entry's texts in UTF-16 units. The recorder cuts to them, and audit-service again. */
+/** In UTF-16 units. */
 export const MAX_LENGTH = {
   id: 36,
   callId: 40,
-  // A UUID, or `client:` and an id of 64 characters.
+  // `client:` and an id of 64 characters.
   userId: 80,
   role: 16,
   sessionId: 40,
@@ -90,6 +89,5 @@ export const MAX_LENGTH = {
   requestId: 40,
   traceId: 40,
   errorCode: 64,
-  // Replaces method and route in events.
   reason: 200,
 } as const;

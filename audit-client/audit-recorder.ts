@@ -13,7 +13,6 @@ export interface AuditRecorderOptions extends Partial<RecorderLimits> {
   /** `host:port` of audit-service. */
   address: string;
   certificate: ProcessCertificate;
-  /** Closed by the recorder. */
   spool?: AuditSpool | undefined;
   logger: Logger;
   metrics: Metrics;
@@ -28,7 +27,7 @@ export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRe
   const recorder = new Recorder({
     openStream: (handlers) => openRecordStream(client, handlers),
     onStall() {
-      // A dead connection would be used until its keepalive fails.
+      // Otherwise a dead connection stays in use until its keepalive fails.
       client.close();
       client = connect();
     },
@@ -63,7 +62,7 @@ export function createAuditRecorder(options: AuditRecorderOptions): AuditEventRe
       const timer = setTimeout(() => end.abort(), graceMs);
       closing.abort();
       await resending;
-      // After a scale-down no later process may send the files of dead ones.
+      // After a scale-down there may be no later process to send them.
       await spool?.resendTaken({ ...resend, signal: end.signal });
       await flushed;
       clearTimeout(timer);

@@ -16,7 +16,6 @@ export interface AuditSpoolOptions {
   directory: string;
   /** Includes files of former processes. */
   maxBytes: number;
-  /** A new UUID for each process. */
   producerId: string;
   logger: Logger;
   metrics: Metrics;
@@ -26,18 +25,16 @@ export interface AuditSpoolOptions {
 export interface AuditSpool {
   producerId: string;
   spool: Spool;
-  /** Sends files of dead processes until the signal aborts. */
   resendFormer(deps: Omit<ResendDeps, "onDamage">): Promise<void>;
-  /** Sends the claimed files once. Call it after `resendFormer`. */
+  /** Must be called after `resendFormer`. */
   resendTaken(deps: Omit<ResendDeps, "onDamage">): Promise<void>;
-  /** Sends files of dead processes until none is left or the signal aborts. Excludes `resendFormer`. */
+  /** Must not run beside `resendFormer`. */
   drain(deps: Omit<ResendDeps, "onDamage">): Promise<SpoolRemains>;
   close(): Promise<void>;
 }
 
 export interface SpoolRemains {
   unsentFiles: number;
-  /** Quarantined files. */
   damagedFiles: number;
   sentEntries: number;
 }
@@ -45,7 +42,6 @@ export interface SpoolRemains {
 const MIB = 1024 * 1024;
 
 export const spoolConfig = {
-  /** A local disk, which processes of one host may share. */
   AUDIT_SPOOL_DIRECTORY: z.string().refine(isAbsolute, "must be an absolute path").optional(),
   /** At least the size of a full queue in memory. */
   AUDIT_SPOOL_MAX_BYTES: integerSchema(64 * MIB, 64 * 1024 * MIB).default(256 * MIB),
@@ -54,7 +50,7 @@ export const spoolConfig = {
 const LOOK_AGAIN_MS = 30_000;
 const DRAIN_AGAIN_MS = 1_000;
 
-/** Undefined without AUDIT_SPOOL_DIRECTORY. @throws as `openAuditSpool`. */
+/** @throws as `openAuditSpool`. */
 export async function openConfiguredSpool(
   config: { AUDIT_SPOOL_DIRECTORY?: string | undefined; AUDIT_SPOOL_MAX_BYTES: number },
   logger: Logger,
@@ -107,7 +103,7 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
       } catch (error) {
         if (deps.signal.aborted) throw error;
         const facts = { err: error, formerProducer: run[0]?.producerId };
-        logger.error(facts, "spool files of a former process cannot be sent; it is tried again");
+        logger.error(facts, "spool files of a former process cannot be sent; sending will be retried");
         continue;
       }
       recovered.inc(entries);
@@ -116,7 +112,7 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
         { entries, formerProducer: run[0]?.producerId },
         "audit entries of a former process were sent",
       );
-      // Comes first: a file that stays is sent again, and stored once.
+      // A failed removal then only causes a repetition, which is stored once.
       former = former.filter((other) => other !== run);
       await discard(run);
     }
@@ -128,7 +124,10 @@ export async function openAuditSpool(options: AuditSpoolOptions): Promise<AuditS
       damagedFiles = await directory.countDamaged();
     } catch (error) {
       if (deps.signal.aborted) return;
-      logger.error({ err: error }, "spool files of a former process cannot be removed; it is tried again");
+      logger.error(
+        { err: error },
+        "spool files of a former process cannot be removed; removal will be retried",
+      );
     }
   }
 

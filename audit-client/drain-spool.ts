@@ -11,13 +11,13 @@ export interface DrainOptions {
   /** The processes of this directory have ended. */
   directory: string;
   address: string;
-  /** The service that wrote the spool: audit-service deduplicates by producer name. */
+  /** Of the service that wrote the spool, because audit-service deduplicates by producer name. */
   certificate: ProcessCertificate;
   timeoutMs: number;
   logger: Logger;
 }
 
-/** Unsent entries stay for the next attempt. @throws if the directory cannot be used. */
+/** @throws if the directory cannot be used. */
 export async function drainSpool(options: DrainOptions): Promise<SpoolRemains> {
   const { directory, address, certificate, timeoutMs, logger } = options;
   const spool = await openAuditSpool({

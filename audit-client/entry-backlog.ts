@@ -9,7 +9,7 @@ import { UnacknowledgedQueue } from "./unacknowledged-queue.ts";
 
 export interface QueuedEntry {
   entry: Entry;
-  /** Encoded for the spool. Empty without one. */
+  /** Empty without a spool. */
   bytes: Uint8Array;
   /** Monotonic milliseconds. */
   addedMs: number;
@@ -82,7 +82,6 @@ export class EntryBacklog implements EntrySource {
     return group.map(({ sequence, item }) => ({ sequence, entry: item.bytes }));
   }
 
-  /** These entries are durable, here or in audit-service. */
   settle(upTo: number): void {
     for (const { waiter, bytes } of this.#queue.acknowledge(upTo)) {
       this.#queuedBytes -= recordBytes(bytes.length);

@@ -2,33 +2,26 @@ import { dirname } from "node:path";
 import type { SpoolFile, SpoolFileSystem } from "./spool-file-system.ts";
 
 interface Content {
-  /** What a reader sees. */
   bytes: Buffer;
-  /** What is on the platter. */
   durable: Buffer;
-  /** A failed fsync drops dirty pages: what was written before it and was not durable never will be. */
+  /** After a failed fsync, earlier writes never become durable. */
   isPoisoned: boolean;
 }
 
 type Operation = "create" | "write" | "datasync" | "syncDirectory" | "read" | "remove";
 
-/** A disk in memory that forgets, on a crash, what was not synced; and fails on demand. */
+/** A disk in memory that loses unsynced writes in a crash. */
 export interface FaultyDisk extends SpoolFileSystem {
   files: Map<string, Content>;
-  /** Bytes that fit; more is ENOSPC, after what fits was written. */
+  /** A larger write is truncated and fails with ENOSPC. */
   capacityBytes: number;
-  /** Operations that fail, with which error, until deleted. */
+  /** Error codes. */
   failing: Map<Operation, string>;
-  /** Offsets of bytes that cannot be read, by path. */
+  /** Offsets by path. */
   badBytes: Map<string, readonly number[]>;
   syncs: number;
-  /** Open file handles. */
   openFiles: number;
-  /**
-   * The power goes: of each file, what was durable stays, with the first part of what was not.
-   *
-   * @param torn gives, for a number of bytes that were not durable, how many of them are there all the same.
-   */
+  /** @param torn Returns how many of the unsynced bytes survive. */
   crash(torn?: (bytes: number) => number): void;
 }
 

@@ -4,7 +4,7 @@ const BLOCK_BYTES = 4_096;
 /** A failing disk needs seconds for each bad block. */
 const MAX_BAD_BLOCKS = 16;
 
-/** Replaces bad blocks by zeros, which are no record. @throws the file system's error after 16 bad blocks. */
+/** Replaces bad blocks by zeros. @throws the file system's error after 16 bad blocks. */
 export async function readAround(
   file: SpoolFile,
   position: number,

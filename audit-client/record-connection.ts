@@ -5,20 +5,18 @@ import type { RecordStream, RecordStreamHandlers } from "./record-stream.ts";
 import { retryDelayMs } from "./retry-delay.ts";
 
 export interface EntrySource {
-  /** Equals `next` without entries. */
   readonly first: number;
   readonly next: number;
   /** Undefined if the entry is on the disk. */
   fromMemory(sequence: number): SequencedEntry[] | undefined;
-  /** Starts at a later entry after damage. Undefined if the disk fails. */
+  /** Starts later after damage. Undefined if the disk fails. */
   fromDisk(sequence: number): Promise<SequencedEntry[] | undefined>;
-  /** Omits damaged entries. @param to The next readable entry. */
+  /** @param to The next readable entry. */
   skip(to: number | undefined): void;
 }
 
 export interface RecordConnectionDeps {
   openStream: (handlers: RecordStreamHandlers) => RecordStream;
-  /** The connection may be dead. */
   onStall: () => void;
   onAcknowledged: (upTo: number) => void;
   source: EntrySource;
@@ -31,20 +29,19 @@ export interface RecordConnectionDeps {
 
 type State =
   | { kind: "waiting"; retryTimer: NodeJS.Timeout }
-  /** The first message is a test of the stream. */
+  /** Only one message is sent before the first answer. */
   | { kind: "connecting"; stream: RecordStream; hasSent: boolean; isBackedUp: boolean }
   | { kind: "streaming"; stream: RecordStream }
   | { kind: "backed_up"; stream: RecordStream }
   | { kind: "closed" };
 
-/** A new stream starts with the oldest entry, because audit-service stores each once. */
+/** A new stream repeats all unacknowledged entries. audit-service stores each once. */
 export class RecordConnection {
   readonly #deps: RecordConnectionDeps;
   #state: State = { kind: "closed" };
-  /** The first sequence that this stream was not given. */
   #unsent = 1;
   #isReadingDisk = false;
-  /** Last sign of the stream, or last time without a due answer. Monotonic milliseconds. */
+  /** Monotonic milliseconds of the last answer, or of the last time when none was due. */
   #lastSignMs = 0;
   #downSinceMs = Number.NEGATIVE_INFINITY;
   #failures = 0;
@@ -85,7 +82,7 @@ export class RecordConnection {
       onEnd: (error) => this.#onLost(error),
     });
     this.#state = { kind: "connecting", stream, hasSent: false, isBackedUp: false };
-    // The answer to an empty message shows that the peer listens.
+    // An empty message is answered too, which tests the stream.
     if (this.#unsent === source.next) this.#give(stream, []);
     this.send();
   }
@@ -109,7 +106,7 @@ export class RecordConnection {
     if (!this.#isAnswerDue || performance.now() - this.#lastSignMs < stallTimeoutMs) return;
     this.#stream?.cancel();
     onStall();
-    this.#onLost(new DomainError("audit_unavailable", "The stream gave no answer"));
+    this.#onLost(new DomainError("audit_unavailable", "The stream did not answer"));
   }
 
   close(): void {
@@ -139,7 +136,7 @@ export class RecordConnection {
     const isStill = stream === this.#stream && from === this.#unsent && from >= source.first;
     if (!isStill) return this.send();
     if (entries === undefined || entries[0]?.sequence !== from) {
-      // Sequences of a stream are consecutive, so damage needs a new one.
+      // Sequences of a stream are consecutive.
       if (entries !== undefined) source.skip(entries[0]?.sequence);
       stream.cancel();
       return this.#onLost(undefined);
@@ -159,7 +156,6 @@ export class RecordConnection {
       this.#failures = 0;
       this.#loggedFailure = undefined;
     }
-    // Only entries of this stream can have been committed.
     onAcknowledged(Math.min(sequence, this.#unsent - 1));
     this.send();
   }
@@ -175,11 +171,10 @@ export class RecordConnection {
     if (this.#isAnswered) this.#downSinceMs = performance.now();
     this.#failures += 1;
     reconnects.inc();
-    // Logged at the first failure and when the reason changes.
     const reason = error?.code ?? "ended";
     if (reason !== this.#loggedFailure && error !== undefined) {
       const queued = source.next - source.first;
-      logger.warn({ err: error, queued }, "the audit stream failed; it is opened again");
+      logger.warn({ err: error, queued }, "the audit stream failed and will be reopened");
     }
     this.#loggedFailure = reason;
     const retryTimer = setTimeout(() => this.open(), retryDelayMs(this.#failures, random())).unref();

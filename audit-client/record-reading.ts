@@ -7,16 +7,16 @@ import { personActor } from "./person-actor.ts";
 export interface Reading {
   action: string;
   resource?: string;
-  /** Ids and fixed words, nothing personal. */
+  /** Must not contain personal data. */
   filter?: string;
-  /** Erasable like claimed addresses. */
+  /** Can be erased from the log. */
   address?: string;
 }
 
-/** @throws {DomainError} `audit_unavailable`. The reading must not be answered then. */
+/** @throws {DomainError} `audit_unavailable`. The call must then fail. */
 export type RecordReading = (context: CallContext, reading: Reading) => Promise<void>;
 
-/** Records what operators and auditors read. Services record their own calls. */
+/** Records only calls of operators and auditors. */
 export function createReadingRecorder(
   recorder: Pick<AuditEventRecorder, "recordEvent">,
   now: () => Date,
@@ -51,7 +51,7 @@ export function filterText(fields: Readonly<Record<string, string | number | Dat
     .join(" ");
 }
 
-/** Returns a canonical address, which can be erased from the log, or the length of another query. */
+/** Returns a canonical address, or the length of any other query. */
 export function lookedFor(query: string): { address?: string; queryCharacters?: number } {
   if (query === "") return {};
   if (!/^[^@\s]+@[^@\s]+$/.test(query)) return { queryCharacters: query.length };

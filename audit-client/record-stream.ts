@@ -5,16 +5,15 @@ import { openBidiStream } from "../service-kit/rpc-client.ts";
 import { fromRpcError } from "../service-kit/rpc-errors.ts";
 
 export interface RecordStream {
-  /** Returns false if the caller should wait for `onDrain`. */
+  /** Returns false if the stream is backed up. */
   send(request: RecordRequest): boolean;
-  /** No handler is called afterwards. */
   cancel(): void;
 }
 
 export interface RecordStreamHandlers {
   onAcknowledged(sequence: number): void;
   onDrain(): void;
-  /** Called once. Without an error the peer has ended the stream. */
+  /** Undefined if the peer ended the stream. */
   onEnd(error: DomainError | undefined): void;
 }
 

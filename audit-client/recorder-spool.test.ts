@@ -55,14 +55,14 @@ afterEach(async () => {
   vi.useRealTimers();
 });
 
-test("while the service acknowledges in time the disk is not touched", async () => {
+test("the disk is not used while the service acknowledges in time", async () => {
   await start();
   for (let index = 0; index < 20; index += 1) await durable(record());
   await vi.advanceTimersByTimeAsync(5_000);
   expect([disk.syncs, service.stored.length]).toEqual([0, 20]);
 });
 
-test("an entry that was sent and is not acknowledged in time becomes durable on the disk, and is stored once", async () => {
+test("a sent entry without a timely acknowledgement becomes durable on the disk, and is stored once", async () => {
   await start();
   service.state = "silent";
   const settled = outcomeOf(record());
@@ -76,7 +76,7 @@ test("an entry that was sent and is not acknowledged in time becomes durable on 
   expect(disk.files.size).toBe(0);
 });
 
-test("before its first answer the service is given as long as later", async () => {
+test("the service has the same time for its first answer as for later ones", async () => {
   service.state = "silent";
   await start();
   const settled = outcomeOf(record());
@@ -84,7 +84,7 @@ test("before its first answer the service is given as long as later", async () =
   expect([settled.state, disk.syncs]).toEqual(["waiting", 0]);
 });
 
-test("once the service is known to be away, an entry waits for the disk only", async () => {
+test("while the service is known to be away, entries wait for the disk only", async () => {
   await startAway();
   const startedMs = performance.now();
   await durable(record());
@@ -92,14 +92,14 @@ test("once the service is known to be away, an entry waits for the disk only", a
   recorder.assertReady();
 });
 
-test("entries of one turn share one fdatasync", async () => {
+test("entries of one event loop turn share one fdatasync", async () => {
   await startAway();
   const before = disk.syncs;
   await Promise.all(Array.from({ length: 100 }, () => durable(record())));
   expect(disk.syncs - before).toBeLessThanOrEqual(2);
 });
 
-test("on return everything goes out in order, once, what is new behind what waited; then the disk is empty", async () => {
+test("when the service returns, spooled and then new entries are sent once and in order, and the disk is emptied", async () => {
   await startAway();
   for (let index = 0; index < 3_000; index += 1) recorder.enqueue(sampleOutcome());
   await vi.advanceTimersByTimeAsync(10);
@@ -118,7 +118,7 @@ test("on return everything goes out in order, once, what is new behind what wait
   expect(disk.syncs).toBe(syncs); // direct again
 });
 
-test("a service that comes and goes loses nothing, doubles nothing, and keeps the order", async () => {
+test("no entry is lost, duplicated or reordered by a service with interruptions", async () => {
   await start();
   for (let round = 0; round < 60; round += 1) {
     const state = (["there", "silent", "away"] as const)[(round * 7) % 3] ?? "there";
@@ -135,7 +135,7 @@ test("a service that comes and goes loses nothing, doubles nothing, and keeps th
   expect(disk.files.size).toBe(0);
 });
 
-test("a second absence is like the first", async () => {
+test("a second interruption is handled like the first", async () => {
   await startAway();
   service.state = "there";
   await vi.advanceTimersByTimeAsync(2_000);
@@ -151,13 +151,13 @@ test("a second absence is like the first", async () => {
   await vi.advanceTimersByTimeAsync(2_000);
   expect([service.stored, disk.files.size]).toEqual([[1, 2, 3, 4, 5, 6, 7, 8], 0]);
   const episode = [
-    [40, expect.stringContaining("entries go to the spool")],
+    [40, expect.stringContaining("entries are written to the spool")],
     [30, "the spool is drained"],
   ];
   expect(spoolLines).toEqual([...episode, ...episode]);
 });
 
-test("of the disk a stream gets one message until it has answered; what is new meanwhile waits for the disk only", async () => {
+test("a stream gets one message from the disk before its first answer; new entries wait for the disk only", async () => {
   await startAway();
   for (let index = 0; index < 999; index += 1) recorder.enqueue(sampleOutcome());
   await vi.advanceTimersByTimeAsync(10);
@@ -177,7 +177,7 @@ test.each([
   ["before", 0],
   ["after", 600],
 ])(
-  "a stream that is lost while the disk is read gets nothing of it (read %s the next is open), the next one gets all",
+  "a stream that fails during a disk read gets nothing, and the next one gets everything (read %s the next is open)",
   async (_when, delayMs) => {
     await startAway();
     for (let index = 0; index < 30; index += 1) await durable(record());
@@ -199,7 +199,7 @@ test.each([
   },
 );
 
-test("a spool that cannot be read is counted and told, and read again over another stream", async () => {
+test("a failed read of the spool is counted, logged, and repeated on another stream", async () => {
   await startAway();
   vi.spyOn(spool, "read").mockRejectedValueOnce(new Error("EIO"));
   service.state = "there";
@@ -210,7 +210,7 @@ test("a spool that cannot be read is counted and told, and read again over anoth
   expect(await metrics.render()).toMatch(/^gatehouse_audit_spool_errors_total\{.*\} 1$/m);
 });
 
-test("a spool file that cannot be removed is counted and told, and holds up nothing", async () => {
+test("a failed removal of a spool file is counted and logged, and does not delay other entries", async () => {
   await startAway();
   disk.failing.set("remove", "EIO");
   service.state = "there";
@@ -221,7 +221,7 @@ test("a spool file that cannot be removed is counted and told, and holds up noth
   expect(await metrics.render()).toMatch(/^gatehouse_audit_spool_errors_total\{.*\} 1$/m);
 });
 
-test("what comes while a group is written goes with the next, each entry once", async () => {
+test("entries added during a write go into the next group, each once", async () => {
   await startAway();
   const held = Promise.withResolvers<void>();
   const write = spool.append.bind(spool);
@@ -239,7 +239,7 @@ test("what comes while a group is written goes with the next, each entry once", 
   expect(settled.map(({ state }) => state)).toEqual(["resolved", "resolved", "resolved", "resolved"]);
 });
 
-test("what is acknowledged while it is written to the disk is removed from there at once", async () => {
+test("entries acknowledged during their write are removed from the disk at once", async () => {
   await start();
   const held = Promise.withResolvers<void>();
   const write = spool.append.bind(spool);
@@ -257,14 +257,14 @@ test("what is acknowledged while it is written to the disk is removed from there
   expect([disk.syncs, disk.files.size, streams.length]).toEqual([1, 0, 1]);
 });
 
-test("what is on the disk does not fill the queue in memory", async () => {
+test("entries on the disk do not count against the queue in memory", async () => {
   await startAway({ maxQueuedEntries: 50, reservedForOutcomes: 10 });
   for (let index = 0; index < 500; index += 1) await durable(record());
   recorder.assertReady();
   expect(await metrics.render()).toMatch(/^gatehouse_audit_queued_entries\{.*\} 501$/m);
 });
 
-test("at the cap nothing new begins, the process is unready, and what has begun can be told", async () => {
+test("a full spool refuses intents and makes the process unready, but still accepts owed outcomes", async () => {
   await startAway({ maxBytes: 20 * MAX_ENTRY_BYTES });
   let begun = 0;
   for (; begun < 1_000; begun += 1) {
@@ -286,7 +286,7 @@ test("at the cap nothing new begins, the process is unready, and what has begun 
   expect(service.stored).toHaveLength(2 * begun + 1);
 });
 
-test("outcomes that a full queue refused keep no room in the spool", async () => {
+test("outcomes refused by a full queue release their reserve in the spool", async () => {
   service.state = "there";
   await start({ maxBytes: 20 * MAX_ENTRY_BYTES, maxQueuedEntries: 12, reservedForOutcomes: 2 });
   for (let index = 0; index < 30; index += 1) await durable(record());
@@ -307,7 +307,7 @@ test("outcomes that a full queue refused keep no room in the spool", async () =>
   await durable(record());
 });
 
-test("intents that failed keep no room in the spool", async () => {
+test("failed intents release their reserve in the spool", async () => {
   await start({ maxBytes: 8 * MAX_SPOOLED_BYTES });
   service.state = "silent";
   const failed = Array.from({ length: 20 }, () =>
@@ -318,7 +318,7 @@ test("intents that failed keep no room in the spool", async () => {
   recorder.assertReady();
 });
 
-test("an intent keeps room for its outcome until that comes, an event for nothing", async () => {
+test("an intent reserves room for its outcome, an event reserves nothing", async () => {
   await start({ maxBytes: Math.floor(6.6 * MAX_SPOOLED_BYTES) });
   for (let index = 0; index < 5; index += 1) await durable(record());
   service.state = "silent";
@@ -334,7 +334,7 @@ test("an intent keeps room for its outcome until that comes, an event for nothin
   expect(() => recorder.assertReady()).toThrow("The spool is full");
 });
 
-test("what is in memory has its room on the disk, to the byte", async () => {
+test("the spool reserves the exact size of the entries in memory", async () => {
   await startAway();
   const spooledBytes = [...disk.files.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
   othersBytes = MAX_BYTES - spooledBytes - FILE_HEADER_BYTES - 2 * MAX_SPOOLED_BYTES;
@@ -346,13 +346,13 @@ test("what is in memory has its room on the disk, to the byte", async () => {
   expect(() => recorder.assertReady()).toThrow("The spool is full");
 });
 
-test("while the service is there, the room on the disk does not matter", async () => {
+test("a full disk does not matter while the service answers", async () => {
   await start({ maxBytes: 100 });
   await durable(record());
   recorder.assertReady();
 });
 
-test("a disk that fails is tried again each second; that it fails, and that it works again, is told once", async () => {
+test("a failed disk is retried every second; its failure and its recovery are logged once", async () => {
   await start();
   await vi.advanceTimersByTimeAsync(40); // at a look
   disk.failing.set("create", "EIO");
@@ -374,7 +374,7 @@ test("a disk that fails is tried again each second; that it fails, and that it w
   expect(spoolLines).toEqual([
     [50, expect.stringContaining("cannot be written")],
     [30, "the spool can be written again"],
-    [40, expect.stringContaining("entries go to the spool")],
+    [40, expect.stringContaining("entries are written to the spool")],
   ]);
 });
 
@@ -383,7 +383,7 @@ test.each([
   ["a failed fsync", "datasync", "EIO"],
   ["a read-only file system", "create", "EROFS"],
 ] as const)(
-  "%s: who waits is refused at once, the process is unready; it recovers by itself",
+  "%s: waiting calls are refused at once and the process is unready, until it recovers by itself",
   async (_, operation, code) => {
     await start();
     disk.failing.set(operation, code);
@@ -408,14 +408,14 @@ test.each([
   },
 );
 
-test("with the service there, a broken disk stops nothing", async () => {
+test("a broken disk has no effect while the service answers", async () => {
   await start();
   for (const operation of ["create", "write", "datasync"] as const) disk.failing.set(operation, "EIO");
   await durable(record());
   recorder.assertReady();
 });
 
-test("what was acknowledged by the disk is there after a loss of power", async () => {
+test("entries acknowledged by the disk survive a power loss", async () => {
   await startAway();
   for (let index = 0; index < 10; index += 1) await durable(record());
   disk.crash();
@@ -423,7 +423,7 @@ test("what was acknowledged by the disk is there after a loss of power", async (
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThan(10 * 100);
 });
 
-test("entries that became unreadable on the disk do not hold up those behind them", async () => {
+test("unreadable entries on the disk do not block later ones", async () => {
   await startAway();
   for (let index = 0; index < 5; index += 1) await durable(record());
   const [content] = disk.files.values();
@@ -435,7 +435,7 @@ test("entries that became unreadable on the disk do not hold up those behind the
   expect(service.stored).toEqual([1, 2, 3, 4, 5, 7]);
 });
 
-test("a disk that fails to read costs what lies on its bad blocks, and holds up nothing else", async () => {
+test("read errors cost only the entries on bad blocks", async () => {
   await startAway();
   for (let index = 0; index < 120; index += 1) await durable(record());
   expect(disk.files.size).toBeGreaterThan(1);
@@ -453,13 +453,13 @@ test("a disk that fails to read costs what lies on its bad blocks, and holds up 
   await expect(metrics.render()).resolves.toMatch(/^gatehouse_audit_queued_entries\{.*\} 0$/m);
 });
 
-test("an intent is taken with room for its own outcome, not without", async () => {
+test("an intent is accepted only with room for its outcome", async () => {
   const outcomeBytes = FILE_HEADER_BYTES + 600; // of the first outcome, which startAway has written
   await startAway({ maxBytes: FILE_HEADER_BYTES + outcomeBytes + recordBytes(MAX_ENTRY_BYTES) / 2 });
   await expect(record()).rejects.toMatchObject({ code: "audit_unavailable" });
 });
 
-test("close waits for what is on the disk too, while audit-service takes it", async () => {
+test("close also waits for entries on the disk while audit-service accepts them", async () => {
   await startAway();
   for (let index = 0; index < 300; index += 1) await durable(record());
   service.state = "there";
@@ -470,7 +470,7 @@ test("close waits for what is on the disk too, while audit-service takes it", as
   expect(disk.files.size).toBe(0);
 });
 
-test("close leaves on the disk what nobody has acknowledged", async () => {
+test("close leaves unacknowledged entries on the disk", async () => {
   await start();
   service.state = "silent";
   const settled = outcomeOf(record());
@@ -481,7 +481,7 @@ test("close leaves on the disk what nobody has acknowledged", async () => {
   expect(disk.files.size).toBe(1);
 });
 
-test("close tries a disk again that has just failed", async () => {
+test("close retries a disk that has just failed", async () => {
   await start();
   disk.failing.set("create", "EIO");
   service.state = "silent";
@@ -494,7 +494,7 @@ test("close tries a disk again that has just failed", async () => {
   expect([closed.state, disk.files.size]).toEqual(["resolved", 1]);
 });
 
-test("what goes through the spool is counted", async () => {
+test("spooled and drained entries are counted", async () => {
   await startAway();
   await durable(record());
   service.state = "there";

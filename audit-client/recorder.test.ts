@@ -51,7 +51,7 @@ afterEach(async () => {
   vi.useRealTimers();
 });
 
-test("entries are numbered from 1 and sent in order; a record ends with its acknowledgement", async () => {
+test("entries are numbered from 1 and sent in order; record() resolves with the acknowledgement", async () => {
   startAnswered();
   const settled = [outcomeOf(record()), outcomeOf(record())];
   await turn();
@@ -64,7 +64,7 @@ test("entries are numbered from 1 and sent in order; a record ends with its ackn
   expect(settled.map((each) => each.state)).toEqual(["resolved", "resolved"]);
 });
 
-test("of a stream that has not answered yet, the empty message is all that it is given", async () => {
+test("a stream gets only the empty message before its first answer", async () => {
   start();
   recorder.enqueue(sampleOutcome());
   await turn();
@@ -73,14 +73,14 @@ test("of a stream that has not answered yet, the empty message is all that it is
   expect(latest().requests.map(({ entries }) => entries.length)).toEqual([0, 1]);
 });
 
-test("entries of one turn go out in one message, of 200 at most", async () => {
+test("entries of one event loop turn are sent in messages of at most 200", async () => {
   startAnswered({ maxQueuedEntries: 1_000 });
   for (let index = 0; index < 450; index += 1) recorder.enqueue(sampleOutcome());
   await turn();
   expect(latest().requests.map(({ entries }) => entries.length)).toEqual([0, 200, 200, 50]);
 });
 
-test("after a reconnect everything unacknowledged goes out again, in order, with the same ids", async () => {
+test("after a reconnect all unacknowledged entries are sent again, in order and with the same ids", async () => {
   startAnswered();
   for (let index = 0; index < 4; index += 1) recorder.enqueue(sampleOutcome());
   await turn();
@@ -93,7 +93,7 @@ test("after a reconnect everything unacknowledged goes out again, in order, with
   expect(entryIds(latest())).toEqual(before.slice(2));
 });
 
-test("a stream gets one message until it has answered: one that is going to fail costs no more", async () => {
+test("a stream gets only one message before its first answer", async () => {
   startAnswered({ maxQueuedEntries: 1_000 });
   for (let index = 0; index < 450; index += 1) recorder.enqueue(sampleOutcome());
   latest().end(new DomainError("service_unavailable"));
@@ -113,7 +113,7 @@ test("the producer stays the same across reconnects", async () => {
   );
 });
 
-test("a record that is not acknowledged in time fails, and its entry is still sent", async () => {
+test("record() without a timely acknowledgement rejects, and its entry is still sent", async () => {
   start();
   latest().end(new DomainError("service_unavailable"));
   const settled = outcomeOf(recorder.record(sampleIntent(), Date.now() + 10));
@@ -130,7 +130,7 @@ test("a record that is not acknowledged in time fails, and its entry is still se
   expect(latest().sent()).toEqual([1]);
 });
 
-test("a record whose deadline has passed fails at once and leaves nothing behind", async () => {
+test("record() after its deadline rejects at once, and its entry is not sent", async () => {
   start();
   const settled = outcomeOf(recorder.record(sampleIntent(), Date.now()));
   await turn();
@@ -141,7 +141,7 @@ test("a record whose deadline has passed fails at once and leaves nothing behind
   expect(latest().sent()).toEqual([]);
 });
 
-test("a full queue takes no intent; outcomes of what was begun have a reserve", async () => {
+test("a full queue refuses intents, but has a reserve for outcomes", async () => {
   startAnswered();
   const waiting = Array.from({ length: 8 }, () => outcomeOf(record()));
   await expect(record()).rejects.toMatchObject({ code: "audit_unavailable" });
@@ -161,7 +161,7 @@ test("a full queue takes no intent; outcomes of what was begun have a reserve", 
   recorder.enqueue(sampleOutcome());
 });
 
-test("an acknowledgement of more than was sent acknowledges what was sent", async () => {
+test("an acknowledgement beyond the last sent entry acknowledges only sent entries", async () => {
   startAnswered();
   latest().accepts = false;
   recorder.enqueue(sampleOutcome());
@@ -174,7 +174,7 @@ test("an acknowledgement of more than was sent acknowledges what was sent", asyn
   expect(settled.state).toBe("waiting");
 });
 
-test("nothing more is sent while the stream is backed up", async () => {
+test("nothing is sent while the stream is backed up", async () => {
   startAnswered();
   latest().accepts = false;
   recorder.enqueue(sampleOutcome());
@@ -187,7 +187,7 @@ test("nothing more is sent while the stream is backed up", async () => {
   expect(latest().sent()).toEqual([1, 2]);
 });
 
-test("a stream that its first message backs up gets more once it has answered and drained, in either order", async () => {
+test("a stream backed up by its first message gets more after an answer and a drain, in either order", async () => {
   newStreamsAccept = false;
   start();
   recorder.enqueue(sampleOutcome());
@@ -206,7 +206,7 @@ test("a stream that its first message backs up gets more once it has answered an
   expect(latest().sent()).toEqual([1, 2]);
 });
 
-test("a stream that owes an answer for 2 s is given up, its connection replaced, the entries sent again", async () => {
+test("after 2 s without a due answer, the connection is replaced and the entries are sent again", async () => {
   startAnswered();
   await vi.advanceTimersByTimeAsync(60_000); // nothing owed, nothing wrong
   expect(streams).toHaveLength(1);
@@ -221,7 +221,7 @@ test("a stream that owes an answer for 2 s is given up, its connection replaced,
   expect(latest().sent()).toEqual([1]);
 });
 
-test("what is sent meanwhile does not put that off", async () => {
+test("entries sent meanwhile do not extend that time", async () => {
   startAnswered();
   for (let index = 0; index < 5; index += 1) {
     recorder.enqueue(sampleOutcome());
@@ -230,13 +230,13 @@ test("what is sent meanwhile does not put that off", async () => {
   expect(stalls).toBe(1);
 });
 
-test("a stream that never answers is given up too", async () => {
+test("a stream that never answered is also replaced", async () => {
   start();
   await vi.advanceTimersByTimeAsync(2_000);
   expect(stalls).toBe(1);
 });
 
-test("an idle stream that ends is opened again, and nothing was silent", async () => {
+test("an idle stream that ends is reopened, and its connection is kept", async () => {
   startAnswered();
   await vi.advanceTimersByTimeAsync(60_040);
   latest().end();
@@ -246,7 +246,7 @@ test("an idle stream that ends is opened again, and nothing was silent", async (
   expect(streams).toHaveLength(2);
 });
 
-test("a slow service that still acknowledges is not given up", async () => {
+test("a slow service that still acknowledges keeps its connection", async () => {
   startAnswered();
   for (let index = 0; index < 5; index += 1) recorder.enqueue(sampleOutcome());
   await turn();
@@ -257,7 +257,7 @@ test("a slow service that still acknowledges is not given up", async () => {
   expect(stalls).toBe(0);
 });
 
-test("retries go on for ever, at most every half second", async () => {
+test("retries continue without end, at most every half second", async () => {
   start();
   for (let failure = 0; failure < 100; failure += 1) {
     latest().end(new DomainError("service_unavailable"));
@@ -269,7 +269,7 @@ test("retries go on for ever, at most every half second", async () => {
   expect(streams).toHaveLength(101);
 });
 
-test("it is ready once the service has answered, unready when it is gone for a second or the queue is full", async () => {
+test("the recorder is unready after a second without the service, or with a full queue", async () => {
   start();
   expect(() => recorder.assertReady()).toThrow();
   latest().acknowledge(0);
@@ -287,7 +287,7 @@ test("it is ready once the service has answered, unready when it is gone for a s
   expect(() => recorder.assertReady()).toThrow("The queue is full");
 });
 
-test("a service that fails again and again is gone since its last answer", async () => {
+test("repeated failures count as one outage since the last answer", async () => {
   startAnswered();
   for (let failure = 0; failure < 5; failure += 1) {
     latest().end(new DomainError("service_unavailable"));
@@ -296,7 +296,7 @@ test("a service that fails again and again is gone since its last answer", async
   expect(() => recorder.assertReady()).toThrow("audit-service does not answer");
 });
 
-test("close waits for all that is queued, and leaves no timer", async () => {
+test("close waits for all queued entries, and leaves no timer", async () => {
   startAnswered();
   const settled = [outcomeOf(record()), outcomeOf(record())];
   const closed = outcomeOf(recorder.close(1_000));
@@ -312,7 +312,7 @@ test("close waits for all that is queued, and leaves no timer", async () => {
   expect(lines).toEqual([]);
 });
 
-test("close ends at once when nothing is queued, also between two streams", async () => {
+test("close ends at once without queued entries, also between two streams", async () => {
   startAnswered();
   latest().end();
   const closed = outcomeOf(recorder.close(1_000));
@@ -322,7 +322,7 @@ test("close ends at once when nothing is queued, also between two streams", asyn
   expect(streams).toHaveLength(1);
 });
 
-test("close gives up after its grace, and says so to who waits", async () => {
+test("close gives up after its grace period and rejects waiting calls", async () => {
   start();
   const settled = outcomeOf(record());
   const closed = outcomeOf(recorder.close(500));
@@ -335,7 +335,7 @@ test("close gives up after its grace, and says so to who waits", async () => {
   expect(lines).toMatchObject([{ level: 50, entries: 1 }]);
 });
 
-test("a loss is told once for each reason and a return once; an orderly end is nothing to tell", async () => {
+test("a lost stream is logged once per reason and its return once; an orderly end is not logged", async () => {
   startAnswered();
   latest().end();
   await vi.advanceTimersByTimeAsync(500);
@@ -355,7 +355,7 @@ test("a loss is told once for each reason and a return once; an orderly end is n
   ]);
 });
 
-test("an entry that is refused for good stays queued: it is for people to look at, not to be dropped", async () => {
+test("a permanently refused entry stays queued for inspection", async () => {
   start();
   recorder.enqueue(sampleOutcome());
   for (let failure = 0; failure < 10; failure += 1) {
@@ -377,7 +377,7 @@ test("queue, acknowledgements and reconnects are counted", async () => {
   expect(text).toMatch(/^gatehouse_audit_reconnects_total\{.*\} 1$/m);
 });
 
-test("how long one has waited for an entry is measured", async () => {
+test("the time until an entry is durable is measured", async () => {
   startAnswered();
   await vi.advanceTimersByTimeAsync(1_000);
   recorder.enqueue(sampleOutcome());

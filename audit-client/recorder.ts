@@ -12,21 +12,16 @@ import { recordBytes } from "./spool-record.ts";
 import { MAX_ENTRY_BYTES, toProto } from "./to-proto.ts";
 
 export interface RecorderLimits {
-  /** Entries kept in memory until acknowledged. */
   maxQueuedEntries: number;
-  /** Of these, kept free for outcomes, so that what has begun can be recorded when nothing more may begin. */
+  /** Part of `maxQueuedEntries`. Calls that have begun can then still be recorded. */
   reservedForOutcomes: number;
-  /** A stream that has not answered for so long, while an answer is due, is given up. */
   stallTimeoutMs: number;
-  /** How long a lost stream may take to come back before the process is unready. */
   unreadyAfterMs: number;
-  /** With a spool: how long an entry may wait for its acknowledgement before it goes to the disk. */
   spoolAfterMs: number;
 }
 
 export interface RecorderDeps
   extends Pick<RecordConnectionDeps, "openStream" | "onStall" | "producerId" | "random"> {
-  /** Takes entries over while audit-service does not answer. Without one, calls wait for it. */
   spool?: Spool | undefined;
   newEntryId: () => string;
   limits: RecorderLimits;
@@ -34,10 +29,7 @@ export interface RecorderDeps
   metrics: Metrics;
 }
 
-/**
- * `streaming`: new entries stay in memory until they are acknowledged. `spooling`: they go to the disk too, until all that is
- * there has been sent. `closed`: no entry is taken any more.
- */
+/** `spooling`: new entries go to the disk too, until everything there has been sent. */
 type Mode = "streaming" | "spooling" | "closed";
 
 const RETRY_AFTER_MS = 1_000;
@@ -47,9 +39,8 @@ const MAX_SPOOLED_BYTES = recordBytes(MAX_ENTRY_BYTES);
 const NO_BYTES = new Uint8Array();
 
 /**
- * Keeps each entry until audit-service has acknowledged it. With a spool, what is not acknowledged in time moves to the disk and
- * counts as recorded from then on. The unacknowledged entries are then an older part on the disk and a newer one in memory, and
- * are sent in that order.
+ * Keeps entries in memory until audit-service acknowledges them. With a spool, late entries move to the disk and then count as
+ * recorded.
  */
 export class Recorder implements AuditEventRecorder {
   readonly #deps: RecorderDeps;
@@ -61,7 +52,7 @@ export class Recorder implements AuditEventRecorder {
   #mode: Mode = "streaming";
   #isSendScheduled = false;
   #spooling: Promise<void> | undefined;
-  /** Outcomes still to come, of intents that were taken. */
+  /** Accepted intents without an outcome. */
   #owedOutcomes = 0;
   #closing: Promise<void> | undefined;
   #onEmpty: (() => void) | undefined;
@@ -131,7 +122,7 @@ export class Recorder implements AuditEventRecorder {
 
   #add(entry: AuditEntry | AuditEvent): QueuedEntry {
     const { newEntryId, spool } = this.#deps;
-    // Also if it cannot be taken: it will not come again, and its room in the spool is free.
+    // Comes before the checks: a refused outcome is not repeated.
     if (entry.kind === "outcome") this.#owedOutcomes = Math.max(0, this.#owedOutcomes - 1);
     this.#assertTakes(entry.kind);
     const wire = toProto(entry, { id: newEntryId(), occurredAt: new Date() });
@@ -151,7 +142,7 @@ export class Recorder implements AuditEventRecorder {
     if (this.#backlog.lengthInMemory >= capacity) throw unavailable("The queue is full");
   }
 
-  /** While entries go to the disk: whether there is room after all of the memory and every outcome still to come. */
+  /** The spool must also hold the entries in memory and every owed outcome. */
   #assertSpoolTakes(bytes: number): void {
     if (this.#mode !== "spooling" || this.#disk === undefined) return;
     if (this.#disk.hasFailed) throw unavailable("The spool cannot be written");
@@ -159,7 +150,7 @@ export class Recorder implements AuditEventRecorder {
     if (this.#disk.freeBytes - reserved < bytes) throw unavailable("The spool is full");
   }
 
-  /** Entries of one turn of the event loop go out together. */
+  /** Batches the entries of one turn of the event loop. */
   #scheduleSend(): void {
     if (this.#isSendScheduled) return;
     this.#isSendScheduled = true;
@@ -184,7 +175,7 @@ export class Recorder implements AuditEventRecorder {
     if (!this.#isOwing) this.#onEmpty?.();
   }
 
-  /** Whether entries are not acknowledged yet, also on the disk: no later process may come to send them. */
+  /** Includes the disk, because there may be no later process to send its entries. */
   get #isOwing(): boolean {
     return this.#backlog.first < this.#backlog.next;
   }
@@ -197,7 +188,6 @@ export class Recorder implements AuditEventRecorder {
     this.#spool();
   }
 
-  /** Moves the entries to the disk, one group at a time: what comes while one is written goes into the next. */
   #spool(): void {
     const disk = this.#disk;
     if (disk === undefined || this.#spooling !== undefined || !disk.mayWrite) return;
@@ -209,7 +199,7 @@ export class Recorder implements AuditEventRecorder {
       }
     };
     this.#spooling = move()
-      // Neither the disk nor audit-service takes them. They stay queued.
+      // The entries stay queued.
       .catch(() => this.#backlog.rejectWaiters(unavailable("The spool cannot be written")))
       .finally(() => {
         this.#spooling = undefined;
@@ -228,7 +218,7 @@ export class Recorder implements AuditEventRecorder {
     }
     clearInterval(this.#watch);
     this.#connection.close();
-    // What is not acknowledged is left on the disk for the next process.
+    // The next process sends the entries on the disk.
     this.#mode = "closed";
     this.#disk?.forgetFailure();
     await this.#spooling;

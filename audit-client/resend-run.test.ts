@@ -33,7 +33,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("everything goes out under the former producer's id and numbers, in messages of 200 at most, one at a time", async () => {
+test("entries keep the former producer's id and sequences, and are sent in messages of at most 200, one at a time", async () => {
   await resend(await runOf([1, 450]));
   const { requests = [] } = streams[0] ?? {};
   expect(requests.map(({ entries }) => entries.length)).toEqual([200, 200, 50]);
@@ -43,20 +43,20 @@ test("everything goes out under the former producer's id and numbers, in message
   expect(streams[0]?.isCancelled).toBe(true);
 });
 
-test("files that overlap, after a write that failed half-way, are sent as one count", async () => {
+test("files that overlap after a partial write are sent as one sequence", async () => {
   await resend(await runOf([5, 9], [8, 12]));
   expect(sent(streams[0]?.requests ?? [])).toEqual(numbers(5, 12));
   expect(damages).toEqual([]);
 });
 
-test("of a file whose entries were all in the one before nothing is sent", async () => {
+test("nothing is sent of a file whose entries were all in the previous one", async () => {
   await resend(await runOf([1, 9], [5, 8], [10, 12]));
   expect(streams.map(({ requests }) => requests.map((request) => sent([request])))).toEqual([
     [numbers(1, 9), numbers(10, 12)],
   ]);
 });
 
-test("a stream that ends without an error is opened again too", async () => {
+test("a stream that ends without an error is reopened", async () => {
   onMessage = (count, last, handlers) => {
     if (count === 0) handlers.onEnd(undefined);
     else handlers.onAcknowledged(last);
@@ -65,13 +65,13 @@ test("a stream that ends without an error is opened again too", async () => {
   expect(streams).toHaveLength(2);
 });
 
-test("what is refused for good is thrown, and not sent again", async () => {
+test("a permanent refusal is thrown, and the entries are not sent again", async () => {
   onMessage = (_count, _last, handlers) => handlers.onEnd(new DomainError("validation_failed"));
   await expect(resend(await runOf([1, 3]))).rejects.toMatchObject({ code: "validation_failed" });
   expect(streams.map(({ isCancelled }) => isCancelled)).toEqual([true]);
 });
 
-test("the pause between tries grows to half a second", async () => {
+test("the delay between attempts grows to half a second", async () => {
   onMessage = (_count, _last, handlers) => handlers.onEnd(new DomainError("service_unavailable"));
   const resent = startResend(await runOf([1, 1])).catch(() => undefined);
   await vi.advanceTimersByTimeAsync(20_000);
@@ -82,13 +82,13 @@ test("the pause between tries grows to half a second", async () => {
   await resent;
 });
 
-test("a service that takes 3 s for each message is waited for: each has 5 s of its own", async () => {
+test("each message has its own timeout of 5 s", async () => {
   onMessage = (_count, last, handlers) => void setTimeout(() => handlers.onAcknowledged(last), 3_000);
   expect(await resend(await runOf([1, 800]))).toBe(800);
   expect(streams).toHaveLength(1);
 });
 
-test("a stream that fails or is silent is opened again, and all of it sent again", async () => {
+test("after a failed or silent stream, everything is sent again on a new one", async () => {
   onMessage = (count, last, handlers) => {
     if (count === 1) handlers.onEnd(new DomainError("service_unavailable"));
     else if (count !== 3) handlers.onAcknowledged(last);
@@ -98,13 +98,13 @@ test("a stream that fails or is silent is opened again, and all of it sent again
   expect(sent(streams[2]?.requests ?? [])).toEqual(numbers(1, 450));
 });
 
-test("a part of a message that is acknowledged is not all of it", async () => {
+test("the acknowledgement of a part of a message is not enough", async () => {
   onMessage = (count, last, handlers) => {
     if (count === 0) handlers.onAcknowledged(last - 1);
     else handlers.onAcknowledged(last);
   };
   await resend(await runOf([1, 3]));
-  // The rest of the first message's answer never came: it was sent again over another stream.
+  // The first message was sent again on another stream.
   expect(streams.map(({ requests }) => sent(requests))).toEqual([
     [1, 2, 3],
     [1, 2, 3],
@@ -123,7 +123,7 @@ test.each([
   ["the first record", 1, [[2, 3, 4, 5, 6, 7, 8, 9]]],
   ["the last record", 9, [[1, 2, 3, 4, 5, 6, 7, 8]]],
 ])(
-  "%s rots after the file was taken over: it is told of, the others are sent, the file is kept",
+  "damage to %s after the takeover is reported, other entries are sent, and the file is kept",
   async (_which, rotten, expected) => {
     const run = await runOf([1, 9]);
     rot("/spool/0.spool", rotten);
@@ -136,7 +136,7 @@ test.each([
   },
 );
 
-test("what is lost is told of once, though the rest is sent again", async () => {
+test("lost entries are reported once, although the rest is sent again", async () => {
   const run = await runOf([1, 3]);
   rot("/spool/0.spool", 2);
   onMessage = (count, last, handlers) => {
@@ -148,7 +148,7 @@ test("what is lost is told of once, though the rest is sent again", async () => 
   expect(damages).toEqual([{ fromSequence: 2, toSequence: 2 }]);
 });
 
-test("of files that cannot be read at all nothing is sent, and nobody waits for them", async () => {
+test("unreadable files are skipped without a delay", async () => {
   const run = await runOf([1, 3]);
   disk.failing.set("read", "EIO");
   // A single block: bad blocks are skipped, so the run is empty.
@@ -157,7 +157,7 @@ test("of files that cannot be read at all nothing is sent, and nobody waits for 
   expect(damages).toEqual([{ fromSequence: 1, toSequence: 3 }]);
 });
 
-test("a file that cannot be read any more keeps back none of the next one", async () => {
+test("a file that became unreadable does not block the next one", async () => {
   const run = await runOf([1, 400], [401, 402]);
   const { length } = disk.files.get("/spool/0.spool")?.bytes ?? [];
   disk.badBytes.set(
@@ -169,7 +169,7 @@ test("a file that cannot be read any more keeps back none of the next one", asyn
   expect(damages).toEqual([{ fromSequence: 1, toSequence: 400 }]);
 });
 
-test("it ends with its signal, at once", async () => {
+test("an abort ends it at once", async () => {
   onMessage = () => undefined;
   let failure: unknown;
   startResend(await runOf([1, 3])).catch((error: unknown) => {
@@ -181,7 +181,7 @@ test("it ends with its signal, at once", async () => {
   expect(failure).toMatchObject({ message: "stopping" });
 });
 
-test("it ends with its signal at once also when a try fails at that moment", async () => {
+test("an abort ends it at once, also while an attempt fails", async () => {
   onMessage = (_count, _last, handlers) => {
     handlers.onEnd(new DomainError("service_unavailable"));
     abort.abort(new Error("stopping"));
@@ -194,7 +194,7 @@ test("it ends with its signal at once also when a try fails at that moment", asy
   expect(failure).toMatchObject({ message: "stopping" });
 });
 
-test("it ends with its signal between two tries, at once, and tries nothing more", async () => {
+test("an abort between two attempts ends it at once, without another attempt", async () => {
   onMessage = (_count, _last, handlers) => handlers.onEnd(new DomainError("service_unavailable"));
   const run = await runOf([1, 1]);
   abort.abort(new Error("stopping"));

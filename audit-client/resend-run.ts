@@ -18,7 +18,7 @@ export interface ResendDeps {
 const MAX_BATCH_ENTRIES = 200;
 const ANSWER_TIMEOUT_MS = 5_000;
 
-/** Keeps the producer id and sequences, so that audit-service stores each entry once. @throws a permanent refusal. */
+/** Keeps the producer id and sequences for deduplication. @throws a permanent refusal. */
 export async function resendRun(deps: ResendDeps, run: FormerRun): Promise<number> {
   for (let failures = 1; ; failures += 1) {
     deps.signal.throwIfAborted();
@@ -37,7 +37,7 @@ async function sendOnce(deps: ResendDeps, run: FormerRun): Promise<number> {
   let next: number | undefined;
   try {
     for await (const batch of batchesOf(run, deps.onDamage)) {
-      // Sequences of a stream are consecutive, so a gap needs a new one.
+      // Sequences of a stream are consecutive.
       if (batch.entries[0]?.sequence !== next) sender?.close();
       if (batch.entries[0]?.sequence !== next || sender === undefined) sender = openSender(deps);
       await sender.send(batch);
@@ -74,7 +74,7 @@ function openSender({ openStream, signal }: ResendDeps): Sender {
   return {
     async send(batch) {
       const last = batch.entries.at(-1)?.sequence ?? 0;
-      const late = setTimeout(() => over.reject(unavailable("The stream gave no answer")), ANSWER_TIMEOUT_MS);
+      const late = setTimeout(() => over.reject(unavailable("The stream did not answer")), ANSWER_TIMEOUT_MS);
       const answered = new Promise<void>((resolve) => {
         onAnswer = () => acknowledged >= last && resolve();
       });
@@ -88,13 +88,12 @@ function openSender({ openStream, signal }: ResendDeps): Sender {
   };
 }
 
-/** Other refusals are permanent. */
 function isPassing({ code }: DomainError): boolean {
   return code === "service_unavailable" || code === "audit_unavailable";
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {
-  // No event follows. With nothing but an unreferenced timer left, a program would end here.
+  // No abort event would follow, and the unreferenced timer would not keep the process alive.
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
     const end = () => {
@@ -111,7 +110,7 @@ function unavailable(message: string): DomainError {
   return new DomainError("audit_unavailable", message);
 }
 
-/** Files may overlap after a failed write. Messages have no gaps. */
+/** Files may overlap after a failed write. */
 async function* batchesOf(run: FormerRun, onDamage: ResendDeps["onDamage"]): AsyncGenerator<RecordRequest> {
   let next = run[0]?.firstSequence ?? 1;
   for (const segment of run) {
@@ -132,7 +131,6 @@ async function* batchesOf(run: FormerRun, onDamage: ResendDeps["onDamage"]): Asy
 async function* recordsOf(segment: SpoolSegment): AsyncGenerator<SpoolRecord[]> {
   let from = FILE_HEADER_BYTES;
   for (;;) {
-    // Later files may be intact.
     const read = await readRecords(segment, { from, to: segment.bytes }, MAX_BATCH_ENTRIES).catch(
       () => undefined,
     );

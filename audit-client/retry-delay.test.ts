@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { retryDelayMs } from "./retry-delay.ts";
 
-// The first retry is quick; then the delay doubles from 50 ms to half a second, with half of it left to chance.
+// After a quick first retry the delay doubles from 50 ms to half a second. Half of it is random.
 test.each([
   { failures: 1, leastMs: 0, mostMs: 20 },
   { failures: 2, leastMs: 25, mostMs: 50 },

@@ -21,7 +21,7 @@ let child: ChildProcess | undefined;
 
 beforeEach(async () => {
   lines = [];
-  // Deeper than the path of a socket may be long.
+  // Longer than a socket path may be.
   path = join(await mkdtemp(join(tmpdir(), "gatehouse-spool-")), "d".repeat(100));
 });
 
@@ -30,7 +30,7 @@ afterEach(async () => {
   await rm(join(path, ".."), { recursive: true, force: true });
 });
 
-test("what a killed process has left is taken over, in order, as runs without gaps; its torn end is cut", async () => {
+test("files of a killed process are taken over in order, as runs without gaps, and a torn tail is cut off", async () => {
   const killed = await processWithEntries([
     [1, 4],
     [5, 6],
@@ -55,7 +55,7 @@ test("what a killed process has left is taken over, in order, as runs without ga
   await closeAll(runs.flat());
 });
 
-test("what a process that lives has written stays its own, also while it is stopped", async () => {
+test("files of a running process are not taken over, even while it is stopped", async () => {
   await processWithEntries([[1, 4]]);
   const ours = await open();
   expect(await ours.takeOver()).toEqual([]);
@@ -63,7 +63,7 @@ test("what a process that lives has written stays its own, also while it is stop
   expect(await ours.takeOver()).toEqual([]);
 });
 
-test("of several processes one takes it over", async () => {
+test("only one of several processes takes a directory over", async () => {
   await processWithEntries([[1, 4]]);
   child?.kill("SIGKILL");
   await once(child as ChildProcess, "exit");
@@ -73,7 +73,7 @@ test("of several processes one takes it over", async () => {
   await closeAll(runs.flat());
 });
 
-test("what was taken over and not sent is taken over again", async () => {
+test("files that were taken over and not sent are taken over again", async () => {
   await processWithEntries([[1, 4]]);
   child?.kill("SIGKILL");
   await once(child as ChildProcess, "exit");
@@ -86,7 +86,7 @@ test("what was taken over and not sent is taken over again", async () => {
   await closeAll(runs.flat());
 });
 
-test("on a disk that is really full nothing is vouched for, and it goes on when there is room", async ({
+test("on a real full disk nothing counts as durable, and writing continues when there is room", async ({
   skip,
 }) => {
   await mkdir(path, { recursive: true });
@@ -133,14 +133,14 @@ test("on a disk that is really full nothing is vouched for, and it goes on when 
   }
 });
 
-test("a directory with nothing in it goes with its process", async () => {
+test("a process removes its empty directory", async () => {
   const ours = await open();
   expect(await readdir(path)).toHaveLength(1);
   await ours.close();
   expect(await readdir(path)).toEqual([]);
 });
 
-test("files that are no spool files, or hold no whole record, are nothing to send", async () => {
+test("other files, and files without a whole record, are not sent", async () => {
   await processWithEntries([[1, 4]]);
   const [name = ""] = await readdir(path);
   await writeFile(join(path, name, "x-000009.spool"), "GHSPOOL1 and then something else entirely");
@@ -157,7 +157,7 @@ test("files that are no spool files, or hold no whole record, are nothing to sen
   await closeAll(runs.flat());
 });
 
-test("runs are in the order of their files' numbers, and each is one producer's", async () => {
+test("runs follow the order of the file numbers, and each belongs to one producer", async () => {
   const [first, second] = ["11111111-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"];
   for (const producerId of [second, first]) {
     await formerWith(producerId, [
@@ -180,14 +180,14 @@ test("runs are in the order of their files' numbers, and each is one producer's"
   await closeAll(runs.flat());
 });
 
-test("what we have written ourselves is ours", async () => {
+test("a process does not take over its own files", async () => {
   const ours = await open();
   await writeFile(join(ours.own, "x-000001.spool"), fileWith(uuidv4(), 1, 4));
   expect(await ours.takeOver()).toEqual([]);
   expect(await ours.countUnsent()).toBe(1);
 });
 
-test("a directory that is being made, and has no lock yet, is left to its process", async () => {
+test("a directory in preparation, without a lock yet, is not taken over", async () => {
   const ours = await open();
   const unfinished = `.${uuidv4()}`;
   await mkdir(join(path, unfinished));
@@ -195,7 +195,7 @@ test("a directory that is being made, and has no lock yet, is left to its proces
   expect(await readdir(path)).toContain(unfinished);
 });
 
-test("of a directory without anything to send nothing stays, whatever else is in it", async () => {
+test("a directory without entries to send is removed with all its other files", async () => {
   const producerId = uuidv4();
   await mkdir(join(path, producerId), { recursive: true });
   await writeFile(join(path, producerId, "a.spool.damaged"), "for people to look at");
@@ -212,7 +212,7 @@ test("of a directory without anything to send nothing stays, whatever else is in
 test.each([
   ["EACCES", [50]],
   ["ENOENT", []], // another process was faster
-])("a directory that cannot be moved (%s) is logged so: %j", async (code, levels) => {
+])("log levels for a directory that cannot be moved (%s): %j", async (code, levels) => {
   await formerWith(uuidv4(), [[1, 4]]);
   const rename = (from: string, to: string) =>
     basename(from).startsWith(".") ? files.rename(from, to) : Promise.reject(errorOf(code));
@@ -221,14 +221,14 @@ test.each([
   expect(lines.map(({ level }) => level)).toEqual(levels);
 });
 
-test("while the directories cannot be listed nothing is taken over, and it is logged", async () => {
+test("a failure to list the directories is logged, and nothing is taken over", async () => {
   const list = () => Promise.reject(errorOf("EIO"));
   const ours = await openSpoolDirectory({ files: { ...files, list }, path, producerId: uuidv4(), logger });
   expect(await ours.takeOver()).toEqual([]);
   expect(lines).toMatchObject([{ level: 50, err: { code: "EIO" } }]);
 });
 
-test("a file whose beginning cannot be read is closed and set aside; one that cannot even be moved is left alone, and counted", async () => {
+test("a file with an unreadable start is closed and set aside; one that cannot be moved is left and counted", async () => {
   const producerId = uuidv4();
   await formerWith(producerId, [
     [1, 4],
@@ -271,7 +271,7 @@ test.each([
   ["the first record", "entry 1", [2, 3, 4, 5, 6, 7, 8, 9]],
   ["the file's header", "GHSPOOL1", [1, 2, 3, 4, 5, 6, 7, 8, 9]],
 ])(
-  "what lies behind damage of %s was promised to somebody: it is sent, and the file kept",
+  "entries behind damage to %s are durable: they are sent, and the file is kept",
   async (_part, text, readable) => {
     await processWithEntries([[1, 9]]);
     const [name = ""] = await readdir(path);
@@ -310,7 +310,7 @@ test.each([
   },
 );
 
-test("restarts do not nest what was taken over, damaged files in it or not", async () => {
+test("restarts do not nest directories that were taken over, with or without damaged files", async () => {
   const depthOf = (name: string) => name.split("/").length;
   for (let restart = 0; restart < 5; restart += 1) {
     await processWithEntries([[1, 4]]);
@@ -329,10 +329,10 @@ test("restarts do not nest what was taken over, damaged files in it or not", asy
   expect((await readdir(join(path, ".damaged"))).length).toBeGreaterThanOrEqual(4);
 });
 
-test("what older versions have nested is brought up, deeper than a path may be long", async () => {
+test("directories nested by older versions are flattened, even deeper than the limit of a path", async () => {
   let deepest = "";
   for (let level = 0; level < 120; level += 1) {
-    // From the inside out, as restarts did: each directory moves into a newer one.
+    // Older versions moved each directory into a newer one at a restart.
     const newer = join(path, uuidv4());
     await mkdir(newer, { recursive: true });
     if (deepest !== "") await rename(deepest, join(newer, basename(deepest)));
@@ -346,7 +346,7 @@ test("what older versions have nested is brought up, deeper than a path may be l
   expect(await readdir(path)).toEqual([".damaged"]);
 });
 
-test("a file that cannot be opened keeps no process from starting: it is set aside, and counted until people took it", async () => {
+test("a file that cannot be opened does not prevent a start: it is set aside, and counted until it is removed", async () => {
   await processWithEntries([
     [1, 4],
     [5, 6],
@@ -381,7 +381,7 @@ test("a file that cannot be opened keeps no process from starting: it is set asi
   expect(await readdir(join(path, ".damaged"))).toHaveLength(1);
 });
 
-test("a directory that can be neither listed nor moved keeps no process from starting", {
+test("a directory that can be neither listed nor moved does not prevent a start", {
   tags: "exhaustive",
 }, async () => {
   await mkdir(path, { recursive: true });
@@ -465,7 +465,7 @@ async function closeAll(segments: readonly { file: { close(): Promise<void> } }[
   for (const { file } of segments) await file.close();
 }
 
-test("a spool on a real disk keeps and gives back what it was given", async () => {
+test("a spool on a real disk returns the stored entries", async () => {
   const producerId = uuidv4();
   const directory = await openSpoolDirectory({ files, path, producerId, logger });
   const spool = new Spool({

@@ -10,16 +10,14 @@ export const UNREADABLE_ENTRIES = "audit entries in the spool can no longer be r
 /** Files of one former process with consecutive sequences. */
 export type FormerRun = SpoolSegment[];
 
-/** Shared by the processes of a host. Each has its own locked directory inside. */
+/** Shared by processes of a host, each with its own locked directory inside. */
 export interface SpoolDirectory {
   own: string;
   /** Quarantine for damaged files. */
   damaged: string;
-  /** Claims files of dead processes, cuts off torn tails and quarantines unreadable files. */
   takeOver(): Promise<FormerRun[]>;
   countDamaged(): Promise<number>;
   countUnsent(): Promise<number>;
-  /** Removes an empty own directory. */
   close(): Promise<void>;
 }
 
@@ -34,7 +32,7 @@ const SPOOL_FILE = /\.spool$/;
 /** A directory in preparation has no lock yet. */
 const UNFINISHED = /^\./;
 
-/** @throws the file system's error. The process must not start then. */
+/** @throws the file system's error. */
 export async function openSpoolDirectory({ files, path, producerId, logger }: Deps): Promise<SpoolDirectory> {
   const own = join(path, producerId);
   const unfinished = join(path, `.${producerId}`);
@@ -43,7 +41,6 @@ export async function openSpoolDirectory({ files, path, producerId, logger }: De
   await files.rename(unfinished, own);
   await files.syncDirectory(path);
   const damaged = join(path, DAMAGED_DIRECTORY);
-  /** Neither readable nor movable. */
   const stuck = new Set<string>();
   const taken = new Set<string>();
 

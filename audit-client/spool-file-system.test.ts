@@ -15,7 +15,7 @@ afterEach(async () => {
   await rm(path, { recursive: true, force: true });
 });
 
-test("what was written is read, cut and measured, in a new file or in one that was there", async () => {
+test("new and existing files can be written, read, truncated and measured", async () => {
   const created = await files.create(join(path, "a"));
   await created.write(Buffer.from("hello"), 0);
   await created.write(Buffer.from("world"), 5);
@@ -28,13 +28,13 @@ test("what was written is read, cut and measured, in a new file or in one that w
   expect(await readFile(join(path, "a"), "utf8")).toBe("hellowo");
 });
 
-test("a new file is new, and one to open is there", async () => {
+test("create() fails for an existing file, open() for a missing one", async () => {
   await writeFile(join(path, "a"), "");
   await expect(files.create(join(path, "a"))).rejects.toMatchObject({ code: "EEXIST" });
   await expect(files.open(join(path, "b"))).rejects.toMatchObject({ code: "ENOENT" });
 });
 
-test("files and directories are their owner's only", async () => {
+test("only the owner may use files and directories", async () => {
   await files.makeDirectory(join(path, "outer", "inner"));
   await (await files.create(join(path, "a"))).close();
   const modeOf = async (name: string) => (await stat(join(path, name))).mode & 0o777;
@@ -44,7 +44,7 @@ test("files and directories are their owner's only", async () => {
   await files.makeDirectory(join(path, "outer")); // being there is no error
 });
 
-test("files are listed with their paths below a directory, directories by their names", async () => {
+test("files are listed with relative paths, directories by their names", async () => {
   await mkdir(join(path, "x", "y"), { recursive: true });
   await writeFile(join(path, "a"), "");
   await writeFile(join(path, "x", "y", "b"), "");
@@ -52,7 +52,7 @@ test("files are listed with their paths below a directory, directories by their 
   expect(await files.listDirectories(path)).toEqual(["x"]);
 });
 
-test("what is removed goes with all in it, and not being there is no error", async () => {
+test("removal is recursive, and a missing path is no error", async () => {
   await mkdir(join(path, "x"));
   await writeFile(join(path, "x", "b"), "");
   await files.remove(join(path, "x"));
@@ -60,7 +60,7 @@ test("what is removed goes with all in it, and not being there is no error", asy
   expect(await readdir(path)).toEqual([]);
 });
 
-test("the system is asked to make a file's bytes, and a directory's names, durable", async () => {
+test("file contents and directory entries are synced to the disk", async () => {
   const handle = await open(path);
   const prototype = Object.getPrototypeOf(handle) as typeof handle;
   await handle.close();

@@ -4,7 +4,6 @@ export interface SpoolFile {
   /** Writes everything, but not durably. */
   write(bytes: Uint8Array, position: number): Promise<void>;
   read(position: number, length: number): Promise<Buffer>;
-  /** The writes then survive a power loss. */
   datasync(): Promise<void>;
   truncate(length: number): Promise<void>;
   size(): Promise<number>;
@@ -16,13 +15,12 @@ export interface SpoolFileSystem {
   create(path: string): Promise<SpoolFile>;
   open(path: string): Promise<SpoolFile>;
   makeDirectory(path: string): Promise<void>;
-  /** Makes the entries of a directory durable. */
   syncDirectory(path: string): Promise<void>;
   /** Recursive and relative. */
   list(path: string): Promise<string[]>;
   listDirectories(path: string): Promise<string[]>;
   rename(from: string, to: string): Promise<void>;
-  /** Recursive. A missing path is no error. */
+  /** Recursive. The path may be missing. */
   remove(path: string): Promise<void>;
 }
 

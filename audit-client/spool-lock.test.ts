@@ -16,7 +16,7 @@ afterEach(async () => {
   await rm(path, { recursive: true, force: true });
 });
 
-test("a directory is locked from the lock to its release", async () => {
+test("a directory stays locked until the release", async () => {
   expect(await isLocked(path)).toBe(false);
   const lock = await lockDirectory(path);
   expect(await isLocked(path)).toBe(true);
@@ -24,11 +24,11 @@ test("a directory is locked from the lock to its release", async () => {
   expect(await isLocked(path)).toBe(false);
 });
 
-test("a directory that is gone is nobody's", async () => {
+test("a missing directory is not locked", async () => {
   expect(await isLocked(join(path, "gone"))).toBe(false);
 });
 
-test("in doubt a directory is locked, and one that cannot be opened is an error", async () => {
+test("a directory counts as locked in doubt; one that cannot be opened is an error", async () => {
   await symlink("lock", join(path, "lock"));
   expect(await isLocked(path)).toBe(true);
   await symlink("loop", join(path, "loop"));
@@ -47,7 +47,7 @@ test.runIf(platform === "linux")("looking at a lock, and making one, leaves no d
   expect(await openHere()).toBe(0);
 });
 
-test("where a directory cannot stand for its path, the path must fit into a socket's", async () => {
+test("without /proc the path must not exceed the limit of a socket path", async () => {
   Object.defineProperty(process, "platform", { value: "darwin" });
   const pathOf = (bytes: number) => join(path, "d".repeat(bytes - join(path, "", "lock").length - 1));
   await mkdir(pathOf(103));

@@ -8,15 +8,12 @@ const CONNECT_TIMEOUT_MS = 1_000;
 /** Limit of `sun_path` on macOS. */
 const MAX_SOCKET_PATH_BYTES = 103;
 
-/**
- * A listening UNIX socket, because Node has no `flock`. It ends with the process, and works between containers that
- * share a volume, not between machines.
- */
+/** A listening UNIX socket, because Node has no `flock`. Works between containers that share a volume, not between machines. */
 export interface SpoolLock {
   release(): Promise<void>;
 }
 
-/** @param directory Must not be known to other processes yet. */
+/** @param directory Must not be visible to other processes yet. */
 export async function lockDirectory(directory: string): Promise<SpoolLock> {
   const server = createServer((socket) => socket.on("error", () => socket.destroy()).end());
   server.unref();

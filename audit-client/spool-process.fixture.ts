@@ -5,7 +5,7 @@ import { Spool } from "./spool.ts";
 import { openSpoolDirectory } from "./spool-directory.ts";
 import { nodeFileSystem as files } from "./spool-file-system.ts";
 
-/** A process of its own: writes groups of entries, a file each, begins another that it never ends, and waits. */
+/** Writes each group of entries to a file, then a torn record, and waits. */
 const [path = "", producerId = "", groups = "[]"] = process.argv.slice(2);
 const directory = await openSpoolDirectory({ files, path, producerId, logger: pino({ level: "silent" }) });
 const spool = new Spool({

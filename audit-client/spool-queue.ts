@@ -5,7 +5,7 @@ import type { SpoolRecord } from "./spool-record.ts";
 
 const RETRY_MS = 1_000;
 
-/** The entries are consecutive, and older than those in memory. */
+/** Its entries are consecutive. */
 export class SpoolQueue {
   readonly #spool: Spool;
   readonly #metrics: RecorderMetrics;
@@ -45,7 +45,7 @@ export class SpoolQueue {
     this.#failedMs = undefined;
   }
 
-  /** The entries must follow the last ones. @throws the error of the disk. */
+  /** Sequences must continue the last append. @throws the file system's error. */
   async append(records: readonly SpoolRecord[]): Promise<void> {
     try {
       await this.#spool.append(records);
@@ -57,29 +57,27 @@ export class SpoolQueue {
     this.#failedMs = undefined;
     if (this.#isEmpty) {
       this.#range.first = records[0]?.sequence ?? 0;
-      this.#logger.warn("audit-service does not answer in time; entries go to the spool");
+      this.#logger.warn("audit-service does not answer in time; entries are written to the spool");
     }
     this.#range.last = records.at(-1)?.sequence ?? 0;
     this.#metrics.spooled.inc(records.length);
     this.#release();
   }
 
-  /** Also removes entries that are being written. */
+  /** Also covers entries that are being written. */
   acknowledge(upTo: number): void {
     this.#acknowledgedUpTo = Math.max(this.#acknowledgedUpTo, upTo);
     this.#release();
   }
 
-  /** Starts at a later entry after damage. Undefined if the disk fails. */
   async read(from: number, limit: number): Promise<SpoolRecord[] | undefined> {
     return this.#spool.read(from, limit).catch((error: unknown) => {
       this.#metrics.spoolErrors.inc();
-      this.#logger.error({ err: error }, "the spool cannot be read; it is tried again");
+      this.#logger.error({ err: error }, "the spool cannot be read; the read will be retried");
       return undefined;
     });
   }
 
-  /** Omits damaged entries. @param to The next readable entry. */
   skip(to: number | undefined): void {
     this.#range.first = to ?? this.#range.last + 1;
   }
@@ -91,7 +89,6 @@ export class SpoolQueue {
     this.#range.first = upTo + 1;
     if (this.#isEmpty) this.#logger.info("the spool is drained");
     this.#spool.release(upTo).catch((error: unknown) => {
-      // A file that stays is sent again, and stored once.
       this.#metrics.spoolErrors.inc();
       this.#logger.error({ err: error }, "a spool file cannot be removed");
     });

@@ -13,7 +13,7 @@ import {
 const PRODUCER = "7d8f4f0e-6f0a-4c56-9a0e-0d6a3f5d2b11";
 
 // Versions must read each other's files.
-test("the bytes of a file's header and of a record stay what they are", () => {
+test("the encoding of the file header and of a record does not change", () => {
   const header = encodeFileHeader(PRODUCER);
   const named = Buffer.concat([Buffer.from("GHSPOOL1"), Buffer.from(PRODUCER.replaceAll("-", ""), "hex")]);
   expect(header).toEqual(Buffer.concat([named, uint32(crc32c(named))]));
@@ -26,7 +26,7 @@ test("the bytes of a file's header and of a record stay what they are", () => {
   expect(record).toHaveLength(recordBytes(5));
 });
 
-test("a header names its producer, also with records behind it, and none that is damaged or cut off does", () => {
+test("a header contains its producer id; a damaged or truncated one is refused", () => {
   const header = encodeFileHeader(PRODUCER);
   expect(decodeFileHeader(header)).toBe(PRODUCER);
   expect(decodeFileHeader(Buffer.concat([header, Buffer.from("more")]))).toBe(PRODUCER);
@@ -42,7 +42,7 @@ test("a header names its producer, also with records behind it, and none that is
   expect(decodeFileHeader(other)).toBeUndefined();
 });
 
-test("a record is read with whatever lies behind it, and none that is cut off", () => {
+test("a record is read with other bytes behind it; a truncated one is refused", () => {
   const record = encodeRecord({ sequence: 9, entry: Buffer.from("e") });
   const read = decodeRecord(Buffer.concat([record, Buffer.from("more")]));
   expect(read?.sequence).toBe(9);
@@ -51,7 +51,7 @@ test("a record is read with whatever lies behind it, and none that is cut off", 
     expect(decodeRecord(record.subarray(0, length))).toBeUndefined();
 });
 
-test("no record is empty, or longer than the longest", () => {
+test("empty and oversized records are refused", () => {
   const ofLength = (bytes: number) =>
     decodeRecord(encodeRecord({ sequence: 1, entry: Buffer.alloc(bytes, 1) }))?.entry.length;
   expect(ofLength(0)).toBeUndefined();

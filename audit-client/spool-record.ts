@@ -9,7 +9,7 @@ import { parse as parseUuid, stringify as stringifyUuid } from "uuid";
  * record  length of the entry: 4 | checksum of the rest: 4 | sequence: 8 | entry, as protobuf
  * ```
  *
- * An entry is never empty, so that zeros, which a crash may leave at the end, are no record.
+ * An entry is never empty, so zeros at the end after a crash are no record.
  */
 export interface SpoolRecord {
   sequence: number;
@@ -34,7 +34,6 @@ export function encodeFileHeader(producerId: string): Buffer {
   return header;
 }
 
-/** Returns the producer id, or undefined for any other file. */
 export function decodeFileHeader(header: Buffer): string | undefined {
   if (header.length < FILE_HEADER_BYTES || !header.subarray(0, MAGIC.length).equals(MAGIC)) return undefined;
   const checksum = header.readUInt32BE(FILE_HEADER_BYTES - 4);
@@ -55,7 +54,7 @@ export function encodeRecord({ sequence, entry }: SpoolRecord): Buffer {
   return record;
 }
 
-/** Returns undefined without an intact record at the start. `entry` shares memory with `bytes`. */
+/** The result shares memory with `bytes`. */
 export function decodeRecord(bytes: Buffer): SpoolRecord | undefined {
   if (bytes.length < RECORD_HEADER_BYTES) return undefined;
   const length = bytes.readUInt32BE(LENGTH_AT);

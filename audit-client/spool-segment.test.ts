@@ -24,7 +24,7 @@ function records(first: number, last: number, entryBytes = 10): Buffer {
 const sizeOf = (disk: FaultyDisk) => disk.files.get(PATH)?.bytes.length ?? 0;
 const recover = async (disk: FaultyDisk, path = PATH) => recoverSegment(path, await disk.open(PATH));
 
-test("a whole file is taken as it is, however many records it has", async () => {
+test("an intact file is accepted with any number of records", async () => {
   const disk = await diskWith(records(5, 2_005));
   const found = await recover(disk);
   expect(found).toMatchObject({ cutBytes: 0, isDamaged: false, lost: [] });
@@ -38,7 +38,7 @@ test("a whole file is taken as it is, however many records it has", async () => 
   });
 });
 
-test("a torn end is cut off, and its length told", async () => {
+test("a torn tail is cut off, and its length reported", async () => {
   const disk = await diskWith(records(1, 3), Buffer.alloc(7, 1));
   expect(await recover(disk)).toMatchObject({
     segment: { lastSequence: 3 },
@@ -49,7 +49,7 @@ test("a torn end is cut off, and its length told", async () => {
   expect(sizeOf(disk)).toBe(FILE_HEADER_BYTES + 3 * recordBytes(10));
 });
 
-test("what is lost between records is told by its numbers, and nothing is cut off", async () => {
+test("lost sequences between records are reported, and nothing is cut off", async () => {
   const disk = await diskWith(records(1, 2), Buffer.alloc(40, 1), records(5, 6), Buffer.alloc(7, 1));
   const size = sizeOf(disk);
   const lost = [{ fromSequence: 3, toSequence: 4 }];
@@ -65,7 +65,7 @@ test("what is lost between records is told by its numbers, and nothing is cut of
 test.each([
   ["longer than what is read at once", 2 * READ_BYTES + 100],
   ["up to a record that begins just before the end of what is read at once", READ_BYTES - 10],
-])("damage %s is passed", async (_which, bytes) => {
+])("damage %s is skipped", async (_which, bytes) => {
   const disk = await diskWith(records(1, 1), Buffer.alloc(bytes), records(5, 6, 30_000));
   expect(await recover(disk)).toMatchObject({
     segment: { firstSequence: 1, lastSequence: 6 },
@@ -74,7 +74,7 @@ test.each([
   });
 });
 
-test("a file that is shorter than a header holds nothing, and stays as long as it is", async () => {
+test("a file shorter than a header has no records and keeps its length", async () => {
   const disk = faultyDisk();
   await (await disk.create(PATH)).write(Buffer.from("GHS"), 0);
   expect(await recover(disk)).toEqual({ segment: undefined, cutBytes: 0, isDamaged: false, lost: [] });
@@ -91,7 +91,7 @@ test.each([
   [`/spool/${PRODUCER.slice(1)}-1.spool`, undefined],
   [`/spool/${PRODUCER.replaceAll("-", "")}-1.spool`, undefined],
   [`/spool/${PRODUCER.toUpperCase()}-1.spool`, undefined],
-])("without its header the file %s is of %s", async (path, producerId) => {
+])("without its header, the file %s belongs to %s", async (path, producerId) => {
   const disk = await diskWith(records(1, 3));
   disk.files.get(PATH)?.bytes.write("X");
   const found = await recover(disk, path);
@@ -100,20 +100,17 @@ test.each([
   expect(found.segment === undefined).toBe(producerId === undefined);
 });
 
-test.each([5_000, 290_000])(
-  "nothing is cut off an end that cannot be read: a bad block at %i",
-  async (at) => {
-    const disk = await diskWith(records(1, 3), Buffer.alloc(300_000));
-    disk.badBytes.set(PATH, [at]);
-    const size = sizeOf(disk);
-    expect(await recover(disk)).toMatchObject({ segment: { lastSequence: 3 }, cutBytes: 0, isDamaged: true });
-    expect(sizeOf(disk)).toBe(size);
-  },
-);
+test.each([5_000, 290_000])("an unreadable tail is not cut off: a bad block at %i", async (at) => {
+  const disk = await diskWith(records(1, 3), Buffer.alloc(300_000));
+  disk.badBytes.set(PATH, [at]);
+  const size = sizeOf(disk);
+  expect(await recover(disk)).toMatchObject({ segment: { lastSequence: 3 }, cutBytes: 0, isDamaged: true });
+  expect(sizeOf(disk)).toBe(size);
+});
 
-test("where most of a file cannot be read, what lies before that is taken", async () => {
+test("records before a large unreadable part are accepted", async () => {
   const disk = await diskWith(records(1, 6, 60_000));
-  // From behind the first read on: part of the fifth record, and the sixth.
+  // After the first read: part of the fifth record, and the sixth.
   const bad = Array.from({ length: 24 }, (_, block) => 262_500 + 4_096 * block);
   disk.badBytes.set(PATH, bad);
   expect(await recover(disk)).toMatchObject({
@@ -123,7 +120,7 @@ test("where most of a file cannot be read, what lies before that is taken", asyn
   });
 });
 
-test("behind damage nothing is read that lies beyond what is asked for", async () => {
+test("no record outside the range is read after damage", async () => {
   const disk = await diskWith(Buffer.alloc(100, 1), records(1, 2));
   const range = { from: FILE_HEADER_BYTES, to: FILE_HEADER_BYTES + 100 };
   expect(await readRecords({ file: await disk.open(PATH) }, range, 10)).toEqual({
@@ -133,7 +130,7 @@ test("behind damage nothing is read that lies beyond what is asked for", async (
   });
 });
 
-test("a run is read to its end or to the limit, though it is longer than what is read at once", async () => {
+test("a run longer than one read is read to its end or to the limit", async () => {
   const disk = await diskWith(records(1, 12, 30_000));
   const file = await disk.open(PATH);
   const range = { from: FILE_HEADER_BYTES, to: sizeOf(disk) };

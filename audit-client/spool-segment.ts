@@ -13,7 +13,7 @@ import {
 const READ_BYTES = 256 * 1024;
 const READ_RECORDS = 1_000;
 
-/** Sequences count up. Damage leaves gaps. */
+/** Sequences increase. Damage leaves gaps. */
 export interface SpoolSegment {
   path: string;
   file: SpoolFile;
@@ -28,7 +28,6 @@ export interface SpoolSegment {
 export interface RecordsRead {
   records: SpoolRecord[];
   nextPosition: number;
-  /** Some bytes were unreadable or no record. */
   isDamaged: boolean;
 }
 
@@ -51,7 +50,7 @@ export async function readRecords(
     const taken = takeRecords(read.bytes, records, limit);
     nextPosition += taken;
     if (taken > 0) continue;
-    // Records are shorter than a read, so this is damage or the end.
+    // A record is shorter than a read, so this is damage or the end.
     if (records.length > 0) break;
     const found = await findRecord(file, { from: nextPosition + 1, to: range.to });
     isDamaged ||= found.hasBadBlocks || found.position !== undefined;
@@ -72,25 +71,23 @@ function takeRecords(bytes: Buffer, records: SpoolRecord[], limit: number): numb
   return at;
 }
 
-/** Durable entries that are now unreadable. */
 export interface LostEntries {
   fromSequence: number;
   toSequence: number;
 }
 
 export interface FoundSegment {
-  /** Undefined without an intact record. */
   segment: SpoolSegment | undefined;
   /** Length of the removed torn tail. */
   cutBytes: number;
   isDamaged: boolean;
-  /** Gaps between intact records. Other sequences are unknown. */
+  /** Gaps between intact records. */
   lost: LostEntries[];
 }
 
 const PRODUCER_OF_FILE = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-\d+\.spool$/;
 
-/** Reads past damage. Cuts off a torn tail, but nothing of a damaged file. */
+/** Cuts off a torn tail, but nothing of a damaged file. */
 export async function recoverSegment(path: string, file: SpoolFile): Promise<FoundSegment> {
   const size = await file.size();
   const header = await readAround(file, 0, FILE_HEADER_BYTES);
@@ -128,14 +125,14 @@ export async function recoverSegment(path: string, file: SpoolFile): Promise<Fou
   return { segment, cutBytes, isDamaged, lost };
 }
 
-/** Random bytes match in one file of 100 million. */
+/** Random bytes match in one of 100 million files. */
 async function findRecord(
   file: SpoolFile,
   { from, to }: { from: number; to: number },
 ): Promise<{ position: number | undefined; hasBadBlocks: boolean }> {
   let hasBadBlocks = false;
   for (let start = from; start < to; start += READ_BYTES) {
-    // Includes the rest of a record that starts in the last byte.
+    // The overlap completes a record that starts in the last byte.
     const read = await readAround(file, start, Math.min(READ_BYTES + MAX_RECORD_BYTES, to - start));
     hasBadBlocks ||= read.hasBadBlocks;
     const end = Math.min(READ_BYTES, read.bytes.length);

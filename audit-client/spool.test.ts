@@ -17,10 +17,10 @@ beforeEach(() => {
   spool = newSpool();
 });
 
-test("what was appended survives a loss of power, whatever part of the next group made it to the disk", async () => {
+test("appended records survive a power loss with any part of the next group on the disk", async () => {
   await spool.append(records(1, 3));
   await spool.append(records(4, 5));
-  // The third group is cut off by the crash: written, not synced, and so never acknowledged.
+  // The third group is written but not synced, so it was never acknowledged.
   for (let torn = 0; torn < 2 * recordBytes(ENTRY_BYTES); torn += 1) {
     const crashed = faultyDisk();
     const dying = newSpool({ files: crashed });
@@ -49,7 +49,7 @@ test("a tail of zeros or of old bytes is not a record", async () => {
   }
 });
 
-test("no byte of a record can change unseen", async () => {
+test("every changed byte of a record is detected", async () => {
   await spool.append(records(1, 2));
   const [content] = disk.files.values();
   if (content === undefined) throw new Error("no file");
@@ -80,7 +80,7 @@ test("records are read in order from any sequence, across files, in runs of at m
   expect((await spool.read(17, 1)).map(({ sequence }) => sequence)).toEqual([17]);
 });
 
-test("what lies before an entry that was never stored is no damage, and what is not vouched for is not read", async () => {
+test("a gap of entries that were never stored is no damage, and records that are not durable are not read", async () => {
   await spool.append(records(50, 51));
   await spool.append(records(60, 61)); // as if the count had gone on elsewhere
   const [content] = disk.files.values();
@@ -92,7 +92,7 @@ test("what lies before an entry that was never stored is no damage, and what is 
   expect(damages).toEqual([]);
 });
 
-test("the same is read again, from within what was read before too", async () => {
+test("reading can be repeated, also from the middle of an earlier read", async () => {
   await spool.append(records(1, 6));
   for (let round = 0; round < 2; round += 1) {
     expect(sequencesOf(await spool.read(1, 2))).toEqual([1, 2]);
@@ -102,7 +102,7 @@ test("the same is read again, from within what was read before too", async () =>
   expect(damages).toEqual([]);
 });
 
-test("files are named by producer and number, and are full at their size, to the byte", async () => {
+test("files are named by producer and number, and end exactly at their size limit", async () => {
   spool = newSpool({ segmentBytes: FILE_HEADER_BYTES + 4 * recordBytes(ENTRY_BYTES) });
   await spool.append([]);
   expect(disk.files.size).toBe(0);
@@ -117,7 +117,7 @@ test("files are named by producer and number, and are full at their size, to the
   expect([...disk.files.keys()]).toEqual([second]); // not begun anew
 });
 
-test("by itself a file is full at 8 MiB", async () => {
+test("a file ends at 8 MiB by default", async () => {
   spool = newSpool({ maxBytes: 100_000_000 });
   const large = (sequence: number, bytes: number) => ({ sequence, entry: Buffer.alloc(bytes, 1) });
   await spool.append([large(1, 8 * 1024 * 1024 - FILE_HEADER_BYTES - recordBytes(0) - 1)]);
@@ -127,7 +127,7 @@ test("by itself a file is full at 8 MiB", async () => {
   expect(disk.files.size).toBe(2);
 });
 
-test("a file goes when all in it is released, not before; an empty spool begins a new one", async () => {
+test("a file is removed when all its records are released; an empty spool starts a new one", async () => {
   spool = newSpool({ segmentBytes: 100 });
   for (let first = 1; first <= 7; first += 3) await spool.append(records(first, first + 2));
   const before = spool.bytes;
@@ -142,14 +142,14 @@ test("a file goes when all in it is released, not before; an empty spool begins 
   expect(await recovered(disk)).toEqual([50, 51]);
 });
 
-test("after a file that was not full was released, the next one holds what is appended", async () => {
+test("after the release of a file that was not full, records go into the next one", async () => {
   await spool.append(records(1, 2));
   await spool.release(2);
   await spool.append(records(3, 3));
   expect(await recovered(disk)).toEqual([3]);
 });
 
-test("files are closed when they are released, could not be begun, or the spool is closed", async () => {
+test("files are closed on release, on a failed creation, and when the spool closes", async () => {
   spool = newSpool({ segmentBytes: 1 });
   disk.failing.set("write", "EIO");
   await expect(spool.append(records(1, 1))).rejects.toMatchObject({ code: "EIO" });
@@ -163,7 +163,7 @@ test("files are closed when they are released, could not be begun, or the spool 
   expect(disk.openFiles).toBe(0);
 });
 
-test("what is being appended is not lost to a release of all before it", async () => {
+test("a release of all earlier records does not remove records that are being appended", async () => {
   await spool.append(records(1, 2));
   const appended = spool.append(records(3, 4));
   await spool.release(2);
@@ -172,12 +172,12 @@ test("what is being appended is not lost to a release of all before it", async (
   expect(await recovered(disk)).toEqual([1, 2, 3, 4]);
 });
 
-test("to append nothing begins no file", async () => {
+test("an empty append creates no file", async () => {
   await spool.append([]);
   expect(disk.files.size).toBe(0);
 });
 
-test("nothing is appended beyond the cap", async () => {
+test("nothing is appended beyond the size limit", async () => {
   const cap = 2 * FILE_HEADER_BYTES + 4 * recordBytes(ENTRY_BYTES);
   spool = newSpool({ maxBytes: cap });
   await spool.append(records(1, 4));
@@ -188,7 +188,7 @@ test("nothing is appended beyond the cap", async () => {
   await spool.append(records(1, 4));
 });
 
-test("a full disk stores nothing of a group, and the next group that fits follows without a hole", async () => {
+test("a full disk stores nothing of a group, and the next group that fits follows without a gap", async () => {
   await spool.append(records(1, 2));
   disk.capacityBytes = FILE_HEADER_BYTES + 3 * recordBytes(ENTRY_BYTES) + 5;
   await expect(spool.append(records(3, 6))).rejects.toMatchObject({ code: "ENOSPC" });
@@ -202,7 +202,7 @@ test("a full disk stores nothing of a group, and the next group that fits follow
   expect(await recovered(disk)).toEqual([1, 2, 3, 4, 5, 6]);
 });
 
-test("after a failed fsync the file takes no more: a later success there would say nothing", async () => {
+test("after a failed fsync the file gets no more records, because a later success proves nothing", async () => {
   await spool.append(records(1, 2));
   disk.failing.set("datasync", "EIO");
   await expect(spool.append(records(3, 4))).rejects.toMatchObject({ code: "EIO" });
@@ -213,13 +213,13 @@ test("after a failed fsync the file takes no more: a later success there would s
   expect(await recovered(disk)).toEqual([1, 2, 3, 4]);
 });
 
-test("a new file whose name is not durable holds nothing", async () => {
+test("a new file without a durable name is not used", async () => {
   disk.failing.set("syncDirectory", "EIO");
   await expect(spool.append(records(1, 1))).rejects.toMatchObject({ code: "EIO" });
   expect(disk.files.size).toBe(0);
 });
 
-test("records that cannot be read any more are told of and skipped, those behind them are read; their file is kept", async () => {
+test("unreadable records are reported and skipped, later ones are read, and the file is kept", async () => {
   spool = newSpool({ segmentBytes: 100 });
   await spool.append(records(1, 4));
   await spool.append(records(5, 6));
@@ -235,7 +235,7 @@ test("records that cannot be read any more are told of and skipped, those behind
   expect([...disk.files.keys()]).toEqual([`/spool/.damaged/${path.slice("/spool/".length)}.damaged`]);
 });
 
-test("a last record that cannot be read any more is told of, and nothing is read in its place", async () => {
+test("an unreadable last record is reported, and nothing is read instead", async () => {
   await spool.append(records(1, 3));
   const [content] = disk.files.values();
   if (content === undefined) throw new Error("no file");
@@ -245,7 +245,7 @@ test("a last record that cannot be read any more is told of, and nothing is read
   expect(damages).toEqual([[3, 3]]);
 });
 
-test("a bad block costs the records in it, not those of its file or of the next", async () => {
+test("a bad block costs only the records in it", async () => {
   spool = newSpool({ segmentBytes: 12_000 });
   const large = (sequence: number) => ({ sequence, entry: Buffer.alloc(3_000, sequence) });
   await spool.append([1, 2, 3, 4, 5].map(large));
@@ -260,7 +260,7 @@ test("a bad block costs the records in it, not those of its file or of the next"
   expect(damages).toEqual([[2, 3]]);
 });
 
-test("a file that cannot be read at all is passed over", async () => {
+test("an unreadable file is skipped", async () => {
   spool = newSpool({ segmentBytes: 1 });
   await spool.append([{ sequence: 1, entry: Buffer.alloc(60_000, 1) }]);
   await spool.append([{ sequence: 2, entry: Buffer.alloc(60_000, 1) }]);
@@ -281,7 +281,7 @@ test("a file that cannot be read at all is passed over", async () => {
   ]);
 });
 
-test("a file of which more is bad than is worth trying keeps back none of the next one", async () => {
+test("a file with too many bad blocks does not block the next one", async () => {
   spool = newSpool({ segmentBytes: 1 });
   const entry = Buffer.alloc(60_000, 1);
   await spool.append([

@@ -13,7 +13,6 @@ export interface SpoolDeps {
   /** Includes files of former processes. */
   maxBytes: number;
   bytesOfOthers: () => number;
-  /** Called when durable records become unreadable. */
   onDamage: (path: string, fromSequence: number, toSequence: number) => void;
   segmentBytes?: number;
 }
@@ -27,7 +26,6 @@ export class Spool {
   /** Oldest first. */
   #segments: SpoolSegment[] = [];
   #open: SpoolSegment | undefined;
-  /** Must not be released during a write. */
   #appending: SpoolSegment | undefined;
   #files = 0;
   /** Serializes reads and removals. */
@@ -48,9 +46,9 @@ export class Spool {
   }
 
   /**
-   * Records are durable afterwards. Sequences must continue the last append.
-   * @throws the file system's error. The file then gets no more records, because its state is unknown after a failed
-   * fsync (https://wiki.postgresql.org/wiki/Fsync_Errors).
+   * Sequences must continue the last append.
+   * @throws the file system's error. The file gets no more records: its state is unknown after a failed fsync
+   * (https://wiki.postgresql.org/wiki/Fsync_Errors).
    */
   async append(records: readonly SpoolRecord[]): Promise<void> {
     const first = records[0]?.sequence;
@@ -76,7 +74,7 @@ export class Spool {
     this.#open = segment.bytes < this.#segmentBytes ? segment : undefined;
   }
 
-  /** Returns consecutive records. They start later after damage. */
+  /** The records are consecutive, and start later after damage. */
   read(sequence: number, limit: number): Promise<SpoolRecord[]> {
     return this.#inTurn(async () => {
       for (let from = sequence; ; ) {
@@ -165,7 +163,6 @@ export class Spool {
     };
   }
 
-  /** Remaining records are sent again after a crash, and stored once. */
   async #cut(segment: SpoolSegment): Promise<void> {
     const { files } = this.#deps;
     try {

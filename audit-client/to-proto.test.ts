@@ -8,7 +8,7 @@ const ID = "0190b6a0-0000-7000-8000-0000000000ff";
 const AT = new Date("2026-03-01T10:00:00.123Z");
 const MADE = { id: ID, occurredAt: AT };
 
-test("an outcome says what came of the call", () => {
+test("an outcome contains the result of the call", () => {
   expect(
     toProto(sampleOutcome({ outcome: "failure", errorCode: "forbidden", httpStatus: 403 }), MADE),
   ).toEqual({
@@ -40,7 +40,7 @@ test("an outcome says what came of the call", () => {
   });
 });
 
-test("an intent says nothing of an outcome", () => {
+test("an intent contains no outcome", () => {
   expect(toProto(sampleIntent(), MADE)).toMatchObject({
     kind: EntryKind.INTENT,
     outcome: Outcome.UNSPECIFIED,
@@ -50,7 +50,7 @@ test("an intent says nothing of an outcome", () => {
   });
 });
 
-test("an event keeps its own id and time, and has no call", () => {
+test("an event keeps its id and time, and contains no call", () => {
   expect(toProto(sampleEvent(), MADE)).toMatchObject({
     id: "0190b6a0-0000-7000-8000-0000000000ee",
     kind: EntryKind.EVENT,
@@ -64,7 +64,7 @@ test("an event keeps its own id and time, and has no call", () => {
   });
 });
 
-test("an event without a possible time holds nothing up", () => {
+test("an event with an invalid time does not block the queue", () => {
   const entry = toProto(sampleEvent({ occurredAt: new Date(Number.NaN) }), MADE);
   expect(() => RecordRequest.encode({ producerId: ID, entries: [{ sequence: 1, entry }] })).not.toThrow();
 });
@@ -75,18 +75,18 @@ test.each([
   { latencyUs: Number.NaN, httpStatus: Number.NaN },
   { latencyUs: Number.POSITIVE_INFINITY, httpStatus: 1e12 },
   { latencyUs: Number.MAX_VALUE, httpStatus: 5e9 },
-])("numbers that the wire cannot carry hold nothing up: %j", (numbers) => {
+])("numbers that cannot be encoded do not block the queue: %j", (numbers) => {
   const entry = toProto(sampleOutcome(numbers), MADE);
   const encode = () => RecordRequest.encode({ producerId: ID, entries: [{ sequence: 1, entry }] }).finish();
   expect(RecordRequest.decode(encode()).entries[0]?.entry).toEqual(entry);
 });
 
-test("the longest id of a client that may introspect tokens is recorded whole", () => {
+test("the longest id of an introspection client is not cut", () => {
   const userId = `client:${"c".repeat(64)}`;
   expect(toProto(sampleOutcome({ actor: { userId } }), MADE).actor?.userId).toBe(userId);
 });
 
-test("200 entries with the longest values, three bytes a character, stay under the service's 1 MiB", () => {
+test("200 entries of maximum length, with three bytes per character, fit into 1 MiB", () => {
   const long = "€".repeat(100_000);
   const entry = toProto(
     sampleOutcome({

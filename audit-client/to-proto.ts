@@ -18,7 +18,7 @@ const OUTCOMES: Record<AuditOutcome["outcome"], Outcome> = {
   unknown: Outcome.UNKNOWN,
 };
 
-/** Never throws, because one entry would block all later ones. @param made Not used for events. */
+/** Never throws, because one entry would block all later ones. */
 export function toProto(entry: AuditEntry | AuditEvent, made: { id: string; occurredAt: Date }): Entry {
   const { id, occurredAt } = entry.kind === "event" ? entry : made;
   const { callId, method, route } = entry.kind === "event" ? NO_CALL : entry;
@@ -44,7 +44,7 @@ export function toProto(entry: AuditEntry | AuditEvent, made: { id: string; occu
     action: cut(entry.action, MAX_LENGTH.action),
     requestId: cut(entry.requestId, MAX_LENGTH.requestId),
     traceId: cut(entry.traceId, MAX_LENGTH.traceId),
-    reason: cut(entry.kind === "event" ? entry.reason : undefined, MAX_LENGTH.reason),
+    reason: cut(entry.kind === "intent" ? undefined : entry.reason, MAX_LENGTH.reason),
     ...(entry.kind === "intent" ? NO_OUTCOME : outcomeOf(entry)),
     ...GIVEN_BY_THE_LOG,
   };

@@ -16,7 +16,7 @@ test("items are numbered from 1 and stay until acknowledged", () => {
   expect([queue.length, queue.first, queue.next]).toEqual([3, 1, 4]);
 });
 
-test("an acknowledgement takes out everything up to it, once", () => {
+test("an acknowledgement removes everything up to it once", () => {
   const queue = queueOf("a", "b", "c");
   expect(queue.acknowledge(2)).toEqual(["a", "b"]);
   expect(queue.acknowledge(2)).toEqual([]);
@@ -24,7 +24,7 @@ test("an acknowledgement takes out everything up to it, once", () => {
   expect([queue.length, queue.first, queue.next]).toEqual([1, 3, 4]);
 });
 
-test("numbers go on after everything was acknowledged", () => {
+test("numbering continues after everything was acknowledged", () => {
   const queue = queueOf("a");
   queue.acknowledge(1);
   expect([queue.length, queue.first]).toEqual([0, 2]);
@@ -32,6 +32,6 @@ test("numbers go on after everything was acknowledged", () => {
   expect(queue.from(queue.first, 1)).toEqual([{ sequence: 2, item: "b" }]);
 });
 
-test("no more than the limit are handed out", () => {
+test("at most the limit is returned", () => {
   expect(queueOf("a", "b", "c").from(1, 2)).toHaveLength(2);
 });

@@ -6,7 +6,7 @@ import { parseCheckpointKey } from "./log/checkpoint.ts";
 const pem = (key: ReturnType<typeof generateKeyPairSync>["privateKey"]) =>
   key.export({ type: "pkcs8", format: "pem" }).toString();
 
-test("a checkpoint key is an Ed25519 private key as PEM (PKCS#8) and nothing else", () => {
+test("a checkpoint key must be an Ed25519 private key as PEM (PKCS#8)", () => {
   const { privateKey, publicKey } = generateKeyPairSync("ed25519");
   expect(parseCheckpointKey(pem(privateKey))?.asymmetricKeyType).toBe("ed25519");
   const others = [

@@ -18,17 +18,16 @@ const checkpointKeyFileSchema = secretFileSchema.transform((pem, context) => {
 export const configSchema = z.object({
   ...serviceConfig,
   ...databaseConfig,
-  /** The same for every replica. Keep it away from the database. */
+  /** The same for every replica. Must not be stored beside the database. */
   CHECKPOINT_KEY_FILE: checkpointKeyFileSchema,
-  /** The permanent name of the log. */
   CHECKPOINT_ORIGIN: z
     .string()
     .max(128)
     .regex(/^[a-z0-9.-]+(\/[A-Za-z0-9._-]+)+$/, "must be like gatehouse.example/audit"),
-  /** Checkpoints are appended here, preferably on another system. */
+  /** Preferably on another system. */
   CHECKPOINT_FILE: z.string().min(1).optional(),
   /** Full months besides the current one. 0 keeps everything. */
   AUDIT_RETENTION_MONTHS: integerSchema(0, 1_200).default(0),
-  /** Intents without outcome become `unknown` after their producer was gone for this time. */
+  /** Producers must be gone this long before their open intents are closed. */
   AUDIT_CLOSE_INTENTS_AFTER_S: integerSchema(10, 86_400).default(60),
 });

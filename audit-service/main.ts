@@ -40,7 +40,7 @@ const MAX_RECEIVE_BYTES = 1024 * 1024;
 const READINESS_TIMEOUT_MS = 1_000;
 const ROOM_INTERVAL_MS = 60_000;
 const DATABASE_CLOSE_TIMEOUT_S = 1;
-/** One insert runs at a time. The others serve maintenance. */
+/** Inserts use one connection at a time. */
 const INTAKE_POOL_SIZE = 3;
 /** Rare and common search values need different plans. */
 const READ_SESSION = { plan_cache_mode: "force_custom_plan", jit: "off" };
@@ -120,7 +120,7 @@ const recorder = createEntryRecorder({
   logger,
   onCommit: countCommits(metrics),
 });
-metrics.gauge("gatehouse_audit_waiting_entries", "Entries received and not yet being stored.", [], (gauge) =>
+metrics.gauge("gatehouse_audit_waiting_entries", "Entries received and waiting to be stored.", [], (gauge) =>
   gauge.set(recorder.waitingEntries),
 );
 

@@ -19,7 +19,7 @@ afterEach(async () => {
   await database.drop();
 });
 
-test("what a replica of the version before stores is in the log at once, and numbered", async () => {
+test("entries stored by a replica of the previous version are in the log at once, and numbered", async () => {
   await oldInsert([old(1), old(2, { claimed_email: "ada@example.com" })]);
   await sequencer.catchUp();
   const entries = await selectEntries(database.sql, {}, 10);
@@ -30,7 +30,7 @@ test("what a replica of the version before stores is in the log at once, and num
   expect((await recomputedLog(database.ownerSql)).every(({ isIntact }) => isIntact)).toBe(true);
 });
 
-test("what is sent to both versions, in either order, is in the log once", async () => {
+test("entries sent to both versions, in either order, are in the log once", async () => {
   const producerId = crypto.randomUUID();
   const origin = (sequence: number) => ({ producerId, producerName: "gateway", sequence });
   await oldInsert([old(1, { producer_id: producerId })]);
@@ -40,7 +40,7 @@ test("what is sent to both versions, in either order, is in the log once", async
   expect(await selectEntries(database.sql, {}, 10)).toHaveLength(3);
 });
 
-test("an id that the log holds already costs an entry of the version before nothing but the id", async () => {
+test("an entry of the previous version with a taken id is stored under another id", async () => {
   const id = crypto.randomUUID();
   const origin = { producerId: crypto.randomUUID(), producerName: "gateway", sequence: 1 };
   await store(database.sql, [{ origin, entry: sampleEntry({ id }) }]);
@@ -48,7 +48,7 @@ test("an id that the log holds already costs an entry of the version before noth
   expect(await selectEntries(database.sql, {}, 10)).toHaveLength(2);
 });
 
-test("an intent of the version before can be closed, and its outcome closes it", async () => {
+test("an intent of the previous version can be closed, and its outcome closes it", async () => {
   await oldInsert([
     old(1, { kind: "intent", call_id: "open" }),
     old(2, { kind: "intent", call_id: "ended" }),
@@ -59,7 +59,7 @@ test("an intent of the version before can be closed, and its outcome closes it",
   expect(await database.sql`select call_id from open_intents`).toEqual([{ call_id: "open" }]);
 });
 
-test("entries from before the upgrade are carried over once, in their order and months, however often it runs", async () => {
+test("entries from before the upgrade are copied once, in their order and months, even if the migration is repeated", async () => {
   await database.ownerSql`alter table entries disable trigger entries_carried_over`;
   await oldInsert([
     old(1, { received_at: "2024-02-29T23:59:59.999999Z", kind: "intent", call_id: "open" }),

@@ -50,11 +50,11 @@ const ofHome = () => {
   return { certFile: certificate, keyFile: key, caFile: authority };
 };
 
-test("what npm start has made is used if it is there and nothing else was said", () => {
+test("the default home is used if it exists and nothing else is configured", () => {
   expect(settings({ defaultHome: home })).toEqual({ address: "127.0.0.1:4711", tls: ofHome() });
 });
 
-test("a home's ports are its own, whatever the environment's are, or the usual ones", async () => {
+test("the ports of a home come from its file, not from the environment or the defaults", async () => {
   const other = join(root, "other");
   cpSync(home, other, { recursive: true });
   await startedWith(other, { TOKEN_PORT: "4712" });
@@ -63,7 +63,7 @@ test("a home's ports are its own, whatever the environment's are, or the usual o
   expect(settings({ defaultHome: home, environment }).address).toBe("127.0.0.1:4711");
 });
 
-test("a home that does not say its ports is not asked on the usual ones", () => {
+test("a home without its ports file is not called on the default ports", () => {
   const silent = join(root, "silent");
   cpSync(home, silent, { recursive: true });
   rmSync(join(silent, "ports.json"));
@@ -75,11 +75,13 @@ test("a home that does not say its ports is not asked on the usual ones", () => 
   expect(settings({ values: { home: silent, "token-service-address": address } }).address).toBe(address);
   for (const text of ["{", "[]", '{"TOKEN_PORT":"4711"}', '{"TOKEN_PORT":0}']) {
     writeFileSync(join(silent, "ports.json"), text);
-    expect(() => settings({ values: { home: silent } })).toThrow(refusal(/silent.ports\.json does not say/));
+    expect(() => settings({ values: { home: silent } })).toThrow(
+      refusal(/silent.ports\.json contains no valid ports/),
+    );
   }
 });
 
-test("the environment goes before the default home, --home before the environment", () => {
+test("the environment precedes the default home, and --home the environment", () => {
   expect(settings({ environment: environment(), defaultHome: home })).toEqual({
     address: "token.test:443",
     tls: { certFile: file, keyFile: file, caFile: file },
@@ -87,7 +89,7 @@ test("the environment goes before the default home, --home before the environmen
   expect(settings({ environment: environment(), values: { home } }).tls).toEqual(ofHome());
 });
 
-test("single options go before everything", () => {
+test("single options override everything", () => {
   const values = { home, "token-service-address": "[::1]:1", "tls-ca-file": file };
   expect(settings({ values, environment: environment() })).toEqual({
     address: "[::1]:1",
@@ -95,14 +97,14 @@ test("single options go before everything", () => {
   });
 });
 
-test("a half-set environment is not filled from the default home", () => {
+test("an incomplete environment is not completed from the default home", () => {
   const { TLS_KEY_FILE: _missing, ...rest } = environment();
   expect(() => settings({ environment: rest, defaultHome: home })).toThrow(
     expect.objectContaining({ exitCode: 78, message: expect.stringContaining("TLS_KEY_FILE: is required") }),
   );
 });
 
-test("everything that is missing or wrong is named at once", () => {
+test("all missing and invalid values are reported at once", () => {
   const values = { "token-service-address": "nonsense", "tls-cert-file": join(root, "missing.pem") };
   expect(() => settings({ values })).toThrow(
     expect.objectContaining({
@@ -114,6 +116,6 @@ test("everything that is missing or wrong is named at once", () => {
   );
 });
 
-test("a home without certificates is named, with what makes them", () => {
+test("a home without certificates is reported with the command that creates them", () => {
   expect(() => settings({ values: { home: join(root, "elsewhere") } })).toThrow(/elsewhere: has `npm start`/);
 });

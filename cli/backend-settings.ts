@@ -25,10 +25,8 @@ export interface BackendSettings {
 }
 
 export interface SettingsSources {
-  /** Command line options by name. */
   values: ReadonlyMap<string, string>;
   environment: Readonly<Record<string, string | undefined>>;
-  /** Used if it exists and nothing else is configured. */
   defaultHome: string;
 }
 
@@ -38,8 +36,8 @@ export function optionOf(variable: string): string {
 }
 
 /**
- * Options override single values. The rest comes from exactly one of `--home`, the environment or the default home, so
- * that a certificate is not sent to another Gatehouse. @throws {CliError} 78, naming every problem.
+ * Options override single values. The rest has one source (`--home`, environment or default home), so that a certificate is
+ * not sent to another Gatehouse. @throws {CliError} 78 with all problems.
  */
 export function backendSettings(service: BackendService, sources: SettingsSources): BackendSettings {
   const schema = z.object({ [SERVICES[service].address]: addressSchema, ...tlsConfig });

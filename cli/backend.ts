@@ -14,7 +14,7 @@ import { EXIT } from "./exit-code.ts";
 import { type OperationsAddress, operationsAddresses } from "./operations-addresses.ts";
 
 export interface Backend {
-  /** Connects, runs the work and closes. The context has one deadline for all calls. @throws {CliError} */
+  /** The context has one deadline for all calls. @throws {CliError} */
   call<C extends Client, R>(
     service: BackendService,
     clientClass: ClientClass<C>,

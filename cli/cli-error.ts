@@ -2,7 +2,7 @@ import type { ExitCode } from "./exit-code.ts";
 
 export interface CliErrorOptions {
   exitCode: ExitCode;
-  /** Stable, lower_snake_case: an error code of the catalogue, `usage` or `configuration`. */
+  /** Stable: of the error catalogue, or `usage`, `configuration`, …. */
   code: string;
   requestId?: string;
   cause?: unknown;

@@ -7,31 +7,27 @@ export interface CommandOption {
   value?: string;
   description: string;
   required?: true;
-  /** The option may be repeated. Its values are in `lists`. */
+  /** Repeatable. Values are in `lists`. */
   multiple?: true;
 }
 
-/** Validated input. */
 export interface CommandInput {
-  /** Arguments in the order of the command's `positionals`. */
   positionals: readonly string[];
   flags: ReadonlySet<string>;
   values: ReadonlyMap<string, string>;
-  /** Values of repeatable options. */
   lists: ReadonlyMap<string, readonly string[]>;
 }
 
 interface CommandOutput {
-  /** Text without the final line break. */
+  /** Without the final line break. */
   text: string;
-  /** The result for `--json`. Members are only added. */
+  /** For `--json`. Members may only be added. */
   json: object;
-  /** Defaults to 0. */
   exitCode?: ExitCode;
 }
 
 export interface Terminal {
-  /** Applies backpressure. Rejects when the reader has gone. */
+  /** Applies backpressure. Rejects after the reader has closed. */
   writeOut(text: string): Promise<void>;
   writeError(text: string): void;
   isWatched: boolean;
@@ -44,7 +40,7 @@ export interface Command {
   positionals: readonly string[];
   optionalPositional?: string;
   options: Readonly<Record<string, CommandOption>>;
-  /** How to check the result after a lost answer. Absent for reading commands. */
+  /** Command that shows the result after a lost answer. */
   checkWith?: string;
   /** @returns undefined if the command has written its own output. */
   run(input: CommandInput, backend: Backend, terminal: Terminal): Promise<CommandOutput | undefined>;

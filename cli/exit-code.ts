@@ -2,7 +2,6 @@
 export const EXIT = {
   ok: 0,
   failed: 1,
-  /** EX_USAGE: invalid command line. */
   usage: 64,
   /** EX_DATAERR: the audit log was changed. */
   tampered: 65,

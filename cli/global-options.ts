@@ -13,12 +13,12 @@ export const GLOBAL_OPTIONS: Readonly<Record<string, CommandOption>> = {
   home: {
     type: "string",
     value: "folder",
-    description: "take certificates and addresses of the local Gatehouse (npm start) there",
+    description: "use certificates and addresses of the local Gatehouse (npm start) in this folder",
   },
   ...Object.fromEntries(
     Object.entries(SERVICES).map(([service, { address }]) => [
       optionOf(address),
-      { type: "string", value: "host:port", description: `where ${service} is (${address})` } as const,
+      { type: "string", value: "host:port", description: `address of ${service} (${address})` } as const,
     ]),
   ),
   ...Object.fromEntries(

@@ -1,8 +1,8 @@
 import type { Command, CommandOption } from "./command.ts";
 import { GLOBAL_OPTIONS } from "./global-options.ts";
 
-const SOURCES = `Address and certificate come from these options; else, all together, from --home, from the environment (the
-names in parentheses), or from the local Gatehouse's home: GATEHOUSE_HOME, or .gatehouse beside the program.`;
+const SOURCES = `Each of these options overrides one value. All others come from --home, else from the environment (the names in
+parentheses), else from the local Gatehouse's home: GATEHOUSE_HOME, or .gatehouse beside the program.`;
 const EXIT_CODES =
   "Exit codes: 0 done, 1 refused or failed, 64 usage, 65 the audit log was tampered with, 66 and 73\nfiles, 69 unavailable, 78 configuration.";
 

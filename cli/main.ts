@@ -7,14 +7,14 @@ import { run } from "./run.ts";
 
 const HOME = resolve(import.meta.dirname, "..", ".gatehouse");
 
-// `| head` closes the output early, which is not a failure.
+// Closed output, as by `| head`, is not a failure.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 // `process.exit` would lose output that is still in the pipe.
 process.exitCode = await run(process.argv.slice(2), COMMANDS, {
   environment: process.env,
   defaultHome: process.env.GATEHOUSE_HOME || HOME,
-  // Applies backpressure, to bound memory.
+  // Backpressure bounds memory.
   writeOut: (text) =>
     new Promise<void>((resolve, reject) => {
       process.stdout.write(text, (error) =>

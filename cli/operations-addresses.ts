@@ -27,13 +27,11 @@ export const OPERATIONS = {
 } as const;
 
 export interface OperationsAddress {
-  /** `token-service`. */
   process: string;
-  /** `host:port`. */
   address: string;
 }
 
-/** Follows the precedence of `backendSettings`. Processes without an address are skipped. @throws {CliError} 78. */
+/** Has the precedence of `backendSettings`. @throws {CliError} 78. */
 export function operationsAddresses(sources: SettingsSources): OperationsAddress[] {
   const { values, environment, defaultHome } = sources;
   const isLocal =

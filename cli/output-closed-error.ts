@@ -1,4 +1,4 @@
-/** The reader closed the output, as `| head` does. The command ends without a failure. */
+/** The reader closed the output, as `| head` does. */
 export class OutputClosedError extends Error {
   override readonly name = "OutputClosedError";
 }

@@ -10,7 +10,7 @@ test.each([
   "--json --home h keys revoke --reason=leaked abc",
   "--reason leaked keys --json revoke --home=h abc",
   "--home h --json --reason leaked keys revoke -- abc",
-])("options may stand anywhere: %s", (text) => {
+])("options may have any position: %s", (text) => {
   const request = parse(text);
   if (request.kind !== "run") throw new Error("not run");
   expect(request.command.name).toBe("keys revoke");
@@ -25,14 +25,14 @@ test.each([
   });
 });
 
-test("an option may be given several times where it says so, and an argument be left out", () => {
+test("repeatable options and optional arguments are accepted", () => {
   const request = parse("audit verify --key k --checkpoints a --checkpoints b --live");
   expect(request).toMatchObject({
     input: { positionals: [], lists: new Map([["checkpoints", ["a", "b"]]]), flags: new Set(["live"]) },
   });
 });
 
-test("a key id that begins with a dash is taken after two", () => {
+test("a key id that begins with a dash is accepted after two dashes", () => {
   const request = parse("keys revoke --reason leaked -- -abc");
   expect(request).toMatchObject({ kind: "run", input: { positionals: ["-abc"] } });
 });
@@ -41,8 +41,8 @@ test.each([
   ["", "A command is missing"],
   ["--json", "A command is missing"],
   ["nonsense", "Unknown command: nonsense"],
-  ["keys", "there is: keys list, keys rotate, keys revoke"],
-  ["keys nonsense", "there is: keys list, keys rotate, keys revoke"],
+  ["keys", "known: keys list, keys rotate, keys revoke"],
+  ["keys nonsense", "known: keys list, keys rotate, keys revoke"],
   ["keys list --force", "'--force'"],
   ["keys list -x", "'-x'"],
   ["keys list extra", "Too many arguments: extra"],
@@ -68,7 +68,7 @@ test.each([
   ["keys --help", ["keys list", "keys rotate", "keys revoke"]],
   ["--help keys", ["keys list", "keys rotate", "keys revoke"]],
   ["keys revoke --help", ["keys revoke"]],
-])("%j shows the help of %j, whatever else is missing", (text, names) => {
+])("%j shows the help of %j, even if arguments are missing", (text, names) => {
   const request = parse(text);
   expect(request.kind === "help" && request.about.map(({ name }) => name)).toEqual(names);
 });
@@ -85,7 +85,7 @@ test("the help names every command, argument and option", () => {
   }
 });
 
-test("options of one name mean the same in every command, so that they may stand before it", () => {
+test("an option has the same type in every command, so that it may precede the command", () => {
   const types = new Map<string, string>();
   for (const { options } of COMMANDS) {
     for (const [name, { type }] of Object.entries(options)) {

@@ -9,7 +9,7 @@ export type Request =
 
 type Options = Readonly<Record<string, CommandOption>>;
 
-/** @throws {UsageError} naming the problem and the help command. */
+/** @throws {UsageError} */
 export function parseCommandLine(argv: readonly string[], commands: readonly Command[]): Request {
   const { words, wantsHelp } = readLeniently(argv, commands);
   const command = commands.find(({ name }) => startsWith(words, name.split(" ")));
@@ -18,7 +18,7 @@ export function parseCommandLine(argv: readonly string[], commands: readonly Com
   return { kind: "run", command, input: readStrictly(argv, command) };
 }
 
-/** Finds the command wherever its options stand. */
+/** Options may precede the command. */
 function readLeniently(argv: readonly string[], commands: readonly Command[]) {
   const options = Object.assign({}, ...commands.map((command) => command.options), GLOBAL_OPTIONS) as Options;
   const { values, positionals } = parseArgs({
@@ -39,7 +39,7 @@ function group(words: readonly string[], wantsHelp: boolean, commands: readonly 
   if (siblings.length === 0) throw new UsageError(`Unknown command: ${words.join(" ")}`);
   const known = siblings.map(({ name }) => name).join(", ");
   throw new UsageError(
-    `Unknown or incomplete command: ${words.join(" ")} (there is: ${known})`,
+    `Unknown or incomplete command: ${words.join(" ")} (known: ${known})`,
     `gatehouse ${first} --help`,
   );
 }

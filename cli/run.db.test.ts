@@ -9,6 +9,7 @@ import { type KeyServiceServer, KeyServiceService } from "../proto/gen/gatehouse
 import { DomainError } from "../service-kit/errors.ts";
 import { createMetrics } from "../service-kit/metrics.ts";
 import { createRpcServer, type Implementation, type RpcServer } from "../service-kit/rpc-server.ts";
+import { BARE_ENVIRONMENT } from "../tests/support/bare-environment.ts";
 import { createTestCertificates, type TestCertificates } from "../tests/support/certificates.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
@@ -95,7 +96,7 @@ async function keys(): Promise<KeyList["keys"]> {
 
 const keyIn = async (state: string) => (await keys()).find((key) => key.state === state)?.keyId ?? "";
 
-test("keys list shows every key, to people and to programs", async () => {
+test("keys list shows every key, as text and as JSON", async () => {
   const active = replica.deps.keys.active();
   expect(await keys()).toContainEqual({
     keyId: active.id,
@@ -113,7 +114,7 @@ test("keys list shows every key, to people and to programs", async () => {
   expect(rows).toHaveLength(2);
 });
 
-test("keys rotate is refused while the next key is young, unless forced", async () => {
+test("keys rotate is refused while the next key is new, unless forced", async () => {
   const [before, next] = [await keyIn("active"), await keyIn("next")];
   const refused = await gatehouse(["keys", "rotate"]);
   expect(refused).toMatchObject({ code: 1, out: "", error: expect.stringMatching(/wait, or force/) });
@@ -125,7 +126,7 @@ test("keys rotate is refused while the next key is young, unless forced", async 
   expect(await keyIn("retired")).toBe(before);
 });
 
-test("keys revoke bans the key, says why, and another signs", async () => {
+test("keys revoke bans the key with its reason, and another key becomes active", async () => {
   const [active, next] = [await keyIn("active"), await keyIn("next")];
   const { code, out } = await gatehouse(["keys", "revoke", "--reason", " leaked in a log ", "--", active]);
   expect({ code, out }).toEqual({ code: 0, out: `${active} is revoked (revocation 1)\n` });
@@ -133,7 +134,7 @@ test("keys revoke bans the key, says why, and another signs", async () => {
   expect([await keyIn("revoked"), await keyIn("active")]).toEqual([active, next]);
 });
 
-test("what an operator does with keys is told to the audit log under their name", async () => {
+test("changes of keys are in the audit log with the operator's name", async () => {
   await gatehouse(["keys", "list"]);
   expect(readings.noted).toMatchObject([
     { action: "key.listed", actor: { userId: "operator:tester", role: "OPERATOR" }, outcome: "success" },
@@ -147,7 +148,7 @@ test("what an operator does with keys is told to the audit log under their name"
   ]);
 });
 
-test("an auditor's certificate changes no key, and lists none", async () => {
+test("an auditor may neither change nor list keys", async () => {
   for (const argv of [
     ["keys", "list"],
     ["keys", "rotate", "--force"],
@@ -157,7 +158,7 @@ test("an auditor's certificate changes no key, and lists none", async () => {
   }
 });
 
-test("keys revoke of a key that never was is refused", async () => {
+test("keys revoke of an unknown key is refused", async () => {
   const { code, error } = await gatehouse(["keys", "revoke", "nobody", "--reason", "x", "--json"]);
   expect(code).toBe(1);
   expect(JSON.parse(error)).toMatchObject({
@@ -165,23 +166,20 @@ test("keys revoke of a key that never was is refused", async () => {
   });
 });
 
-test.each([" ", "x".repeat(201)])("keys revoke for the reason %j asks nobody", async (reason) => {
+test.each([" ", "x".repeat(201)])("keys revoke with the reason %j calls no service", async (reason) => {
   expect(await gatehouse(["keys", "revoke", "kid", "--reason", reason])).toMatchObject({ code: 64, out: "" });
   expect(revokedFor).toEqual([]);
 });
 
-test.each(["gateway", "identity-service"] as const)(
-  "the certificate of %s is not an operator's",
-  async (caller) => {
-    const before = await keyIn("active");
-    const { code, error } = await gatehouse(["keys", "rotate", "--force", "--json"], environmentOf(caller));
-    expect(code).toBe(1);
-    expect(JSON.parse(error)).toMatchObject({ error: { code: "caller_not_allowed" } });
-    expect(await keyIn("active")).toBe(before);
-  },
-);
+test.each(["gateway", "identity-service"] as const)("the certificate of %s is refused", async (caller) => {
+  const before = await keyIn("active");
+  const { code, error } = await gatehouse(["keys", "rotate", "--force", "--json"], environmentOf(caller));
+  expect(code).toBe(1);
+  expect(JSON.parse(error)).toMatchObject({ error: { code: "caller_not_allowed" } });
+  expect(await keyIn("active")).toBe(before);
+});
 
-test("nobody listening: 69, and why", async () => {
+test("an unreachable service: 69, and why", async () => {
   await server.close(0);
   const { code, error } = await gatehouse(["keys", "list"]);
   expect({ code, error }).toEqual({
@@ -191,7 +189,7 @@ test("nobody listening: 69, and why", async () => {
   expect(error).not.toMatch(/carried out/); // a list changes nothing
 });
 
-test("another service in its place, or one of another authority: 69, and nothing is asked of it", async () => {
+test("another service at the address, or one of another authority: 69, and no call is sent", async () => {
   const strangers = await createTestCertificates();
   try {
     const { TLS_CA_FILE } = strangers.environmentOf("operator");
@@ -207,7 +205,7 @@ test.each([
   ["service_unavailable", 69, () => new DomainError("service_unavailable", "The database is away")],
   ["internal_error", 1, () => new Error("select secret")],
 ] as const)(
-  "a change that ends in %s may have been made: it says how to see",
+  "after %s a change may have been executed: the error says how to check",
   async (code, exitCode, failure) => {
     broken.rotateSigningKey = async () => {
       throw failure();
@@ -223,20 +221,20 @@ test.each([
   },
 );
 
-test("the database away: unavailable, not failed", async () => {
+test("a missing database: unavailable, not failed", async () => {
   await database.ownerSql`alter table signing_keys rename to gone`;
   expect((await gatehouse(["keys", "list"])).code).toBe(1); // a missing table is a defect
   await database.sql.end({ timeout: 0 });
   expect(await gatehouse(["keys", "list"])).toMatchObject({ code: 69 });
 });
 
-test("a key that is not the certificate's: 78", async () => {
+test("a key that does not match the certificate: 78", async () => {
   const { TLS_KEY_FILE } = certificates.environmentOf("gateway");
   const { code, error } = await gatehouse(["keys", "list"], { ...environmentOf(), TLS_KEY_FILE });
   expect({ code, error }).toEqual({ code: 78, error: expect.stringMatching(/is not the key of/) });
 });
 
-test("a certificate that is none: 78", async () => {
+test("an invalid certificate: 78", async () => {
   const folder = mkdtempSync(join(tmpdir(), "gatehouse-cli-"));
   try {
     const TLS_CERT_FILE = join(folder, "bad.pem");
@@ -252,14 +250,14 @@ test("a certificate that is none: 78", async () => {
 function program(argv: string[], environment: Record<string, string>) {
   return new Promise<{ code: number; out: string; error: string }>((done) => {
     const entry = resolve(import.meta.dirname, "main.ts");
-    const env = { PATH: process.env.PATH ?? "", ...environment };
+    const env = { ...BARE_ENVIRONMENT, ...environment };
     execFile(process.execPath, [entry, ...argv], { env }, (failure, out, error) => {
       done({ code: failure === null ? 0 : Number(failure.code), out, error });
     });
   });
 }
 
-test("the program takes a local home, prints, ends by itself and with its code", async () => {
+test("the program uses a local home, prints, and exits with its code", async () => {
   const home = mkdtempSync(join(tmpdir(), "gatehouse-cli-home-"));
   try {
     const files = certificates.environmentOf("operator");

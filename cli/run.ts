@@ -8,10 +8,8 @@ import { OutputClosedError } from "./output-closed-error.ts";
 import { parseCommandLine } from "./parse-command-line.ts";
 
 export interface Surroundings extends Pick<SettingsSources, "environment" | "defaultHome"> {
-  /** Takes whole lines with their line breaks. */
   writeOut(text: string): unknown;
   writeError(text: string): void;
-  /** Defaults to false. */
   isWatched?: boolean;
 }
 
@@ -57,7 +55,7 @@ function terminalOf({ writeOut, writeError, isWatched = false }: Surroundings): 
 function asCliError(error: unknown): CliError {
   if (error instanceof CliError) return error;
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return new CliError(`A defect of this program: ${text}`, {
+  return new CliError(`A bug in this program: ${text}`, {
     exitCode: EXIT.failed,
     code: "internal_error",
     cause: error,
@@ -70,12 +68,15 @@ function withDoubt(failure: CliError, command: Command | undefined): CliError {
     failure.requestId !== undefined && ["service_unavailable", "internal_error"].includes(failure.code);
   if (!isOpen || command?.checkWith === undefined) return failure;
   const { message, exitCode, code, requestId, cause } = failure;
-  return new CliError(`${message}\nIt may have been carried out all the same. See: ${command.checkWith}`, {
-    exitCode,
-    code,
-    ...(requestId !== undefined && { requestId }),
-    cause,
-  });
+  return new CliError(
+    `${message}\nIt may have been executed nevertheless. Check with: ${command.checkWith}`,
+    {
+      exitCode,
+      code,
+      ...(requestId !== undefined && { requestId }),
+      cause,
+    },
+  );
 }
 
 function asText({ message, requestId }: CliError): string {

@@ -1,7 +1,7 @@
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 
-/** @param help the help command: `gatehouse keys --help`. */
+/** @param help Such as `gatehouse keys --help`. */
 export class UsageError extends CliError {
   constructor(message: string, help = "gatehouse --help") {
     super(`${message}\nTry: ${help}`, { exitCode: EXIT.usage, code: "usage" });

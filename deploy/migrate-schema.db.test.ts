@@ -23,7 +23,7 @@ afterEach(async () => {
   await database.drop();
 });
 
-test("a migration that four replicas run at once runs once", async () => {
+test("a migration run by four replicas concurrently runs once", async () => {
   writeFileSync(join(directory, "9999_new.sql"), "create table new_things (id int); select pg_sleep(0.2);");
   const goal = { owner: database.ownerSql, wanted, root };
   const ran = await Promise.all(Array.from({ length: 4 }, () => migrateSchema(goal)));
@@ -31,7 +31,7 @@ test("a migration that four replicas run at once runs once", async () => {
   expect(await database.sql`select * from new_things`).toEqual([]);
 });
 
-test("the service's own role sees which migrations have not run yet, and cannot say that they have", async () => {
+test("the service's role can read the pending migrations, and cannot mark them as run", async () => {
   const { sql } = database;
   expect(await pendingMigrations({ sql, directory })).toEqual([]);
   writeFileSync(join(directory, "9999_new.sql"), "select 1;");
@@ -42,7 +42,7 @@ test("the service's own role sees which migrations have not run yet, and cannot 
   await expect(sql`delete from schema_migrations`).rejects.toMatchObject({ code: "42501" });
 });
 
-test("a migration that was changed after it ran is refused, by who migrates and by who waits", async () => {
+test("a migration that was changed after it ran is refused by migration and by waiting", async () => {
   writeFileSync(join(directory, "0001_changed.sql"), "select 1;");
   await migrateSchema({ owner: database.ownerSql, wanted, root });
   writeFileSync(join(directory, "0001_changed.sql"), "select 2;");

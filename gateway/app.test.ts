@@ -4,15 +4,15 @@ import { ada, completedLogin, HOST, send, testGateway } from "./testing/test-gat
 
 const login = { email: ada.email, password: "correct horse" };
 
-test("every route says who may call it, and every mutating one what it does: else there is no start", async () => {
+test("a route without auth or limitClass, or a mutating one without action, stops the start", async () => {
   const { app } = testGateway();
-  expect(() => app.get("/x", async () => "")).toThrow(/GET \/x does not say who may call it/);
-  expect(() => app.get("/x", { config: { auth: { roles: [] } } }, async () => "")).toThrow(/lets no role in/);
+  expect(() => app.get("/x", async () => "")).toThrow(/GET \/x has no config.auth/);
+  expect(() => app.get("/x", { config: { auth: { roles: [] } } }, async () => "")).toThrow(/allows no role/);
   expect(() =>
     app.delete("/x", { config: { auth: "public", limitClass: "account" } }, async () => ""),
   ).toThrow(/no audit action/);
   expect(() => app.get("/x", { config: { auth: "public" } }, async () => "")).toThrow(
-    /GET \/x does not say what its calls are counted with/,
+    /GET \/x has no config.limitClass/,
   );
 });
 
@@ -143,7 +143,7 @@ test("a caller without permission learns nothing from validation: 403 comes befo
   expect(response.json().error.code).toBe("forbidden");
 });
 
-test("a defect is 500 without a word about it, and logged whole", async () => {
+test("a defect is 500 without details, and logged completely", async () => {
   const { app, log } = testGateway({
     identity: {
       login: () => Promise.reject(new Error("select secret_column from users")),
@@ -180,7 +180,7 @@ test("what a service says about itself stays inside; what it says to the client 
   expect(wrong.headers["www-authenticate"]).toMatch(/^Bearer error=/);
 });
 
-test("problem details are for who asks for them", async () => {
+test("problem details are sent on request", async () => {
   const { app } = testGateway();
   const ask = (accept: string) =>
     send(app, { method: "POST", url: "/auth/login", body: { email: "x" }, headers: { accept } });
@@ -256,7 +256,7 @@ test("one request is one log line, without address, headers or body of it", asyn
   expect(log()).not.toMatch(/canary|correct horse|ada@|access\.jwt/);
 });
 
-test("a host that is not ours is misdirected, before anything else", async () => {
+test("an unknown host is misdirected, before any other check", async () => {
   const { app } = testGateway();
   const response = await send(app, { url: "/auth/me", headers: { host: `x.${HOST}` } });
   expect([response.statusCode, response.json().error.code]).toEqual([421, "misdirected_request"]);

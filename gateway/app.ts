@@ -1,19 +1,24 @@
 import { fastifyCookie } from "@fastify/cookie";
 import fastify, { LogController } from "fastify";
+import type { AuditRecorder } from "../audit-client/audit-entry.ts";
 import type { Logger } from "../service-kit/logger.ts";
+import type { AssuranceDemand } from "../token-client/assurance.ts";
 import type { TokenVerifier } from "../token-client/principal.ts";
 import { registerAuditRoutes } from "./admin/audit-routes.ts";
 import { registerUserAdminRoutes } from "./admin/user-admin-routes.ts";
 import { registerAccountRoutes } from "./auth/account-routes.ts";
+import { registerApprovalRoutes } from "./auth/approval-routes.ts";
 import type { AuthDeps } from "./auth/auth-deps.ts";
 import { registerAuthRoutes } from "./auth/auth-routes.ts";
 import { registerIdentityLinkRoutes } from "./auth/identity-link-routes.ts";
 import { registerLinkRoutes } from "./auth/link-routes.ts";
 import { registerMfaRoutes } from "./auth/mfa-routes.ts";
 import { registerOAuthRoutes } from "./auth/oauth-routes.ts";
+import { registerPasskeyRoutes } from "./auth/passkey-routes.ts";
 import { registerSessionRoutes } from "./auth/session-routes.ts";
+import { registerStepUpRoutes } from "./auth/step-up-routes.ts";
 import type { Backends } from "./backends/backends.ts";
-import { createRecordOutcome } from "./edge/audit.ts";
+import { createAuditTrail } from "./edge/audit.ts";
 import { answerClientError } from "./edge/client-error.ts";
 import { createCompletion } from "./edge/completion.ts";
 import { createErrorHandler } from "./edge/error-handler.ts";
@@ -44,13 +49,15 @@ export interface GatewayDeps
   extends Omit<Backends, "tokens">,
     Pick<IntrospectionDeps, "introspectionClients">,
     Pick<AuthDeps, "tokenDelivery">,
-    Pick<HookDeps, "recorder" | "proxies" | "allowedHosts" | "allowedOrigins">,
+    Pick<HookDeps, "proxies" | "allowedHosts" | "allowedOrigins">,
     RateLimitDeps {
+  recorder: AuditRecorder;
   jwks: Pick<JwksCache, "get">;
   verifier: TokenVerifier;
   noteReading: NoteReading;
+  /** Of calls under `/admin`. */
+  adminAssurance?: AssuranceDemand | undefined;
   maxWebSockets: number;
-  /** Whether the process is in its drain delay. */
   isDraining: () => boolean;
   isTrustedProxy: IsTrustedProxy;
   logger: Logger;
@@ -58,8 +65,8 @@ export interface GatewayDeps
 
 const BODY_LIMIT_BYTES = 16 * 1024;
 /**
- * Builds the gateway's HTTP app. Order: guard, rate limits, authentication, validation, audit intent, handler.
- * @throws if a route lacks `auth` or `limitClass`, or mutates without `action`.
+ * Order: guard, rate limits, authentication, validation, audit intent, handler.
+ * @throws as `assertRoutePolicy`.
  */
 export function buildApp(deps: GatewayDeps): GatewayApp {
   const handleError = createErrorHandler(deps.logger);
@@ -72,7 +79,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     bodyLimit: BODY_LIMIT_BYTES,
     // A child logger would only repeat the request id.
     childLoggerFactory: (logger) => logger,
-    // While closing, requests on open connections are still served with `Connection: close`.
+    // While closing, open connections are still served, with `Connection: close`.
     return503OnClosing: false,
     serverFactory: (serve) =>
       createHttpServer(
@@ -82,7 +89,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
         () => deps.isDraining(),
       ),
     frameworkErrors: (error, request, reply) => {
-      // The request has passed no guard, so its connection is not trusted.
+      // The request has passed no guard.
       ending.add(request.raw.socket);
       handleError(error, request, reply.header("connection", "close"));
     },
@@ -101,12 +108,12 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     if (!route.config?.isProxy) paths.add(route.url, [route.method].flat());
   });
   const stalls = new StallWatch();
-  const completion = createCompletion(createOnCompleted(deps));
-  const recordOutcome = createRecordOutcome(deps.recorder, deps.logger);
+  const audit = createAuditTrail(deps.recorder, deps.logger);
+  const completion = createCompletion(createOnCompleted({ ...deps, audit }));
   const exchanges = new OpenExchanges(deps);
   const webSockets = new WebSockets({ ...deps, exchanges, completion });
   const upgradeOf = acceptUpgrades(app);
-  addRequestHooks(app, { ...deps, stalls, completion, recordOutcome, upgradeOf, ending, notFound });
+  addRequestHooks(app, { ...deps, stalls, completion, audit, upgradeOf, ending, notFound });
   app.addHook("preClose", async () => webSockets.close());
   app.addHook("onClose", async () => {
     stalls.close();
@@ -126,7 +133,7 @@ export function buildApp(deps: GatewayDeps): GatewayApp {
     );
   }
   app.register(async (scope: GatewayApp) =>
-    registerProxyRoutes(scope, { stalls, exchanges, completion, recordOutcome, webSockets }),
+    registerProxyRoutes(scope, { ...deps, stalls, exchanges, completion, audit, webSockets }),
   );
   return app;
 }
@@ -140,6 +147,9 @@ function registerOwnRoutes(app: GatewayApp, deps: GatewayDeps, paths: KnownPaths
   registerAuthRoutes(app, deps);
   registerSessionRoutes(app, deps);
   registerMfaRoutes(app, deps);
+  registerPasskeyRoutes(app, deps);
+  registerApprovalRoutes(app, deps);
+  registerStepUpRoutes(app, deps);
   registerLinkRoutes(app, deps);
   registerAccountRoutes(app, deps);
   registerOAuthRoutes(app, deps, paths);

@@ -25,7 +25,7 @@ test("only addresses within the configured networks are trusted", () => {
   }
 });
 
-test("nobody is trusted unless told", () => {
+test("no proxy is trusted by default", () => {
   expect(trustedProxies(TRUSTED_PROXIES.parse(undefined) ?? new BlockList())("127.0.0.1")).toBe(false);
 });
 
@@ -41,7 +41,7 @@ test.each([
   "::ffff:0:0/96",
   "::ffff:0.0.0.0/103",
   "10.0.0.0/8, ::/0",
-])("%s is too much of the internet to be believed", (text) => {
+])("%s is too wide a network to trust", (text) => {
   expect(TRUSTED_PROXIES.safeParse(text).success).toBe(false);
 });
 
@@ -64,5 +64,20 @@ test.each(["10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/", "10.0.0/8", "host", "::/12
   "%s is no network",
   (text) => {
     expect(TRUSTED_PROXIES.safeParse(text).success).toBe(false);
+  },
+);
+
+test.each([
+  ["2", { acr: 2 }],
+  ["2:900", { acr: 2, maxAgeSeconds: 900 }],
+  ["1:60", { acr: 1, maxAgeSeconds: 60 }],
+])("the administration may demand the assurance %s", (text, expected) => {
+  expect(configSchema.shape.ADMIN_ASSURANCE.parse(text)).toEqual(expected);
+});
+
+test.each(["", "0", "4", "1", "2:", "2:29", "2:9999999", "2:60.5", "2:-1", "acr2"])(
+  "%j is no assurance",
+  (text) => {
+    expect(configSchema.shape.ADMIN_ASSURANCE.safeParse(text).success).toBe(false);
   },
 );

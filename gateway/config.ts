@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
 import { spoolConfig } from "../audit-client/audit-spool.ts";
-import { isWebOrigin, parseRoutesFile } from "../routes-file/routes-file.ts";
+import { assuranceSchema, isWebOrigin, parseRoutesFile } from "../routes-file/routes-file.ts";
 import {
   addressSchema,
   ConfigError,
@@ -89,7 +89,16 @@ const originListSchema = z.string().transform((text, context) => {
   return new Set(origins);
 });
 
-/** Parse errors are reported for the variable. */
+/** `2` or `2:900`: a level of assurance, and the greatest age of its proof in seconds. */
+const assuranceTextSchema = z
+  .string()
+  .regex(/^[123](?::\d{1,9})?$/, "must be like 2 or 2:900")
+  .transform((text): unknown => {
+    const [acr, maxAgeSeconds] = text.split(":").map(Number);
+    return { acr, maxAgeSeconds };
+  })
+  .pipe(assuranceSchema);
+
 function fileSchema<T>(read: (text: string, path: string) => T) {
   return readableFileSchema.transform((path, context) => {
     try {
@@ -107,37 +116,39 @@ export const configSchema = z
     ...processConfig,
     ...tlsConfig,
     ...spoolConfig,
-    /** HTTP for clients. The balancer in front terminates TLS. */
+    /** HTTP for clients. The load balancer terminates TLS. */
     LISTEN_ADDRESS: addressSchema,
     IDENTITY_SERVICE_ADDRESS: addressSchema,
     TOKEN_SERVICE_ADDRESS: addressSchema,
     AUDIT_SERVICE_ADDRESS: addressSchema,
     /** YAML: upstream APIs and their access rules. */
-    // The path is kept, because the file is read again when it changes.
+    // The file is read again when it changes.
     ROUTES_FILE: fileSchema((text, path) => ({ path, text, routes: parseRoutesFile(text) })),
     /** YAML or JSON: services that may introspect tokens (RFC 7662). Without it the path is 404. */
     INTROSPECTION_CLIENTS_FILE: fileSchema(parseIntrospectionClients).optional(),
-    /** How tokens return from a provider login. `query` is unsafe, see docs/providers.md. */
+    /** `query` is unsafe, see docs/providers.md. */
     OAUTH_TOKEN_DELIVERY: z.enum(TOKEN_DELIVERIES).default("fragment"),
+    /** Of calls under `/admin`. */
+    ADMIN_ASSURANCE: assuranceTextSchema.optional(),
     /** Requests with another `Host` are refused. */
     ALLOWED_HOSTS: hostListSchema,
-    /** Proxies whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are trusted. Defaults to none. */
+    /** Their `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are trusted. */
     TRUSTED_PROXIES: networkListSchema.default(() => new BlockList()),
-    /** Further client connections are closed at once. */
+    /** Further ones are closed at once. */
     MAX_CONNECTIONS: integerSchema(1, 100_000).default(10_000),
-    /** Limit per IPv4 address or IPv6 /64. Trusted proxies are exempt. */
+    /** Per IPv4 address or IPv6 /64. Trusted proxies are exempt. */
     MAX_CONNECTIONS_PER_ADDRESS: integerSchema(1, 100_000).default(1_000),
-    /** Further WebSockets are answered with 503. */
+    /** Further ones are answered with 503. */
     MAX_WEBSOCKETS: integerSchema(0, 100_000).default(1_000),
-    /** Size of the token cache, about 1 KiB each. A miss calls token-service. */
+    /** Size of the token cache, about 1 KiB each. */
     VERIFIED_TOKENS_MAX: integerSchema(1, 5_000_000).default(50_000),
-    /** Origins whose scripts may call own paths. The routes file covers proxied paths. */
+    /** Origins for own paths. The routes file covers proxied paths. */
     ALLOWED_ORIGINS: originListSchema.optional(),
-    /** REDIS_URL enables shared rate limits. Without it each gateway applies its share. */
+    /** Enables shared rate limits. Without it each gateway applies its share. */
     ...redisConfig,
-    /** Number of gateways, for the share of each without Redis. */
+    /** Number of gateways, for the share of each. */
     RATE_LIMIT_REPLICAS: integerSchema(1, 1_000).default(1),
-    /** Overrides for own paths. The routes file covers proxied paths. */
+    /** For own paths. */
     RATE_LIMITS: limitClassesSchema.optional(),
   })
   .superRefine((config, context) => {

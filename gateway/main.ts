@@ -20,7 +20,7 @@ import { ProxyTable } from "./routing/proxy-table.ts";
 import { watchRoutesFile } from "./routing/watch-routes-file.ts";
 import { createJwksCache } from "./services/jwks-cache.ts";
 
-/** Reserved after the audit recorder, which gets all other time: its spool may have no other sender. */
+/** Reserved after the audit recorder, which gets all other time, because its spool may have no other sender. */
 const CLOSE_RESERVE_MS = 1_000;
 
 const config = loadConfig(configSchema, process.env);
@@ -30,11 +30,11 @@ const { logger, metrics, lifecycle, certificate } = await startProcess("gateway"
 });
 const { IDENTITY_SERVICE_ADDRESS, TOKEN_SERVICE_ADDRESS, AUDIT_SERVICE_ADDRESS } = config;
 
-// Started first and stopped last, because it records the other parts' requests.
+// Started first and stopped last: it records the other parts' requests.
 const spool = await openConfiguredSpool(config, logger, metrics);
 const recorder = createAuditRecorder({ address: AUDIT_SERVICE_ADDRESS, certificate, spool, logger, metrics });
 lifecycle.onStop("audit recorder", () => recorder.close(lifecycle.remainingStopMs - CLOSE_RESERVE_MS));
-// Each replica has its own spool. Without one, calls report an unavailable audit-service.
+// A replica's own spool. Without one, calls report an unavailable audit-service.
 if (spool !== undefined) lifecycle.addReadinessCheck("audit spool", () => recorder.assertReady());
 const { backends, close: closeBackends } = openBackends(
   { identity: IDENTITY_SERVICE_ADDRESS, token: TOKEN_SERVICE_ADDRESS, audit: AUDIT_SERVICE_ADDRESS },
@@ -64,9 +64,7 @@ lifecycle.addReadinessCheck(
 lifecycle.onStop("service clients", closeBackends);
 
 if (config.OAUTH_TOKEN_DELIVERY === "query") {
-  logger.warn(
-    "OAUTH_TOKEN_DELIVERY=query is unsafe: tokens get into the logs and the history of whoever is on the way",
-  );
+  logger.warn("OAUTH_TOKEN_DELIVERY=query is unsafe: tokens appear in server logs and browser histories");
 }
 const { REDIS_URL: redisUrl, RATE_LIMIT_REPLICAS: replicas } = config;
 const redis =
@@ -81,8 +79,11 @@ const redis =
         logger,
       });
 if (redis !== undefined) {
-  metrics.gauge("gatehouse_rate_limits_shared", "1 while all gateways limit calls together.", [], (gauge) =>
-    gauge.set(redis.isConnected ? 1 : 0),
+  metrics.gauge(
+    "gatehouse_rate_limits_shared",
+    "1 while all gateways share their rate limits.",
+    [],
+    (gauge) => gauge.set(redis.isConnected ? 1 : 0),
   );
 }
 const now = () => performance.now();
@@ -104,6 +105,7 @@ const app = buildApp({
   recorder,
   noteReading: createNoteReading(recorder, () => new Date()),
   proxies,
+  adminAssurance: config.ADMIN_ASSURANCE,
   introspectionClients: config.INTROSPECTION_CLIENTS_FILE,
   allowedHosts: config.ALLOWED_HOSTS,
   allowedOrigins: config.ALLOWED_ORIGINS ?? new Set(),

@@ -1,7 +1,4 @@
-/**
- * Passes for good after its first success. A shared dependency must not make all replicas unready at once. Their calls
- * answer 503.
- */
+/** Passes forever after its first success: a shared dependency must not make all replicas unready. */
 export function oncePassed(check: () => void): () => void {
   let hasPassed = false;
   return () => {

@@ -14,7 +14,7 @@ import { undoAccessChange } from "./accounts/undo-access-change.ts";
 import { undoEmailChange } from "./accounts/undo-email-change.ts";
 import { verifyEmail } from "./accounts/verify-email.ts";
 import { endOwnSessions } from "./sessions/end-sessions.ts";
-import type { User } from "./users/user.ts";
+import type { Account } from "./users/account.ts";
 
 type AccountMethod =
   | "verifyEmail"
@@ -31,7 +31,6 @@ type AccountMethod =
   | "undoEmailChange"
   | "undoAccessChange";
 
-/** Only the gateway acts for end users. */
 export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod> = {
   verifyEmail: ["gateway"],
   disownAccount: ["gateway"],
@@ -50,7 +49,7 @@ export const ACCOUNT_CALLERS: Pick<Callers<IdentityServiceServer>, AccountMethod
 
 export function createAccountRpc(
   deps: AccountsDeps,
-  encodeUser: (user: User) => ProtoUser | Promise<ProtoUser>,
+  encodeUser: (account: Account) => ProtoUser | Promise<ProtoUser>,
 ): Pick<Implementation<IdentityServiceServer>, AccountMethod> {
   return {
     verifyEmail: async (request, context) => ({

@@ -3,16 +3,17 @@ import { DomainError } from "../service-kit/errors.ts";
 import type { Implementation, RpcContext } from "../service-kit/rpc-server.ts";
 
 const uuid = z.uuid();
-/** Request fields that contain a UUID. */
 const named = z.looseObject({
   userId: uuid.optional(),
+  sessionId: z.union([uuid, z.literal("")]).optional(),
   eventId: uuid.optional(),
+  passkeyId: uuid.optional(),
   owner: z.looseObject({ userId: uuid.optional() }).optional(),
 });
 
 type Method = (request: unknown, context: RpcContext) => Promise<unknown>;
 
-/** Rejects invalid ids with `validation_failed`; the database would report an internal error. */
+/** Rejects invalid ids, for which the database would report an internal error. */
 export function withCheckedIds<S>(methods: Implementation<S>): Implementation<S> {
   const checked = Object.entries(methods as Record<string, Method>).map(
     ([name, method]): [string, Method] => [

@@ -3,6 +3,7 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { encodeHeader, HEADER_BYTES } from "../breach-list/list-format.ts";
 import { ConfigError, parseConfig } from "../service-kit/config.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
 import { BUILT_IN_MAIL_TEMPLATES } from "./mail/mail-templates.ts";
@@ -74,6 +75,9 @@ test.each([
   ["UV_THREADPOOL_SIZE", "2"],
   ["TOKEN_SERVICE_ADDRESS", "token-service"],
   ["AUDIT_SERVICE_ADDRESS", "audit-service"],
+  ["MFA_REQUIRED_ROLES", "ADMIN,SUPPORTER"],
+  ["MFA_REQUIRED_ROLES", "admin"],
+  ["MFA_REQUIRED_ROLES", "ADMIN,"],
   ["SMTP_REQUIRE_TLS", "yes"],
   ["SMTP_CA_FILE", "/nowhere"],
   ["MAIL_TEMPLATES_DIR", "/nowhere"],
@@ -100,7 +104,14 @@ test("the first administrator's address is canonical and the password is no text
   expect(JSON.stringify(config)).not.toContain("a good password");
 });
 
-test("a registration that does not tell needs a login that does not either", () => {
+test("the roles that need a second factor are a list, and may be none", () => {
+  const rolesOf = (MFA_REQUIRED_ROLES: string) =>
+    parseConfig(configSchema, { ...MINIMAL, MFA_REQUIRED_ROLES }).MFA_REQUIRED_ROLES;
+  expect(rolesOf("AUDITOR, ADMIN")).toEqual(["ADMIN", "AUDITOR"]);
+  expect(parseConfig(configSchema, MINIMAL).MFA_REQUIRED_ROLES).toBeUndefined();
+});
+
+test("a registration without disclosure needs a login without disclosure", () => {
   expect(problemsOf({ REGISTRATION_DISCLOSES: "false" })).toContain("LOGIN_REQUIRES_VERIFIED_EMAIL=true");
   expect(problemsOf({ REGISTRATION_DISCLOSES: "false", LOGIN_REQUIRES_VERIFIED_EMAIL: "false" })).not.toBe(
     "",
@@ -226,3 +237,22 @@ test.each([
 ])("breaches are asked for at %s", (url) => {
   expect(parseConfig(configSchema, { ...MINIMAL, BREACH_LOOKUP_URL: url }).BREACH_LOOKUP_URL).toBe(url);
 });
+
+test("a breach list is a file that says what it is, and its problem is named", () => {
+  const list = join(folder, "breached.list");
+  expect(problemsOf({ BREACH_LIST_FILE: list })).toContain(
+    `BREACH_LIST_FILE: ${list} cannot be read (ENOENT)`,
+  );
+  writeFileSync(list, "x".repeat(200));
+  expect(problemsOf({ BREACH_LIST_FILE: list })).toContain(
+    `BREACH_LIST_FILE: ${list} cannot be used: it is no breach list`,
+  );
+  writeFileSync(list, encodedList());
+  expect(problemsOf({ BREACH_LIST_FILE: list })).toBe("");
+});
+
+/** The header of a list with one entry, and as many bytes as it says. The checksum is not verified here. */
+function encodedList(): Buffer {
+  const header = { entries: 1, bucketBits: 0, largestBucket: 1, builtAt: new Date(), label: "" };
+  return Buffer.concat([encodeHeader(header)], HEADER_BYTES + 12);
+}

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { BreachListError } from "../breach-list/list-format.ts";
+import { readListHeader } from "../breach-list/open-breach-list.ts";
 import { canonicalEmail } from "../service-kit/canonical-email.ts";
 import {
   addressSchema,
@@ -13,15 +15,26 @@ import {
 } from "../service-kit/config.ts";
 import { mailConfig, mailConfigProblems } from "./mail/mail-config.ts";
 import { oauthConfig, oauthConfigProblems } from "./oauth/oauth-config.ts";
+import { passkeyConfig, passkeyConfigProblems } from "./passkeys/passkey-config.ts";
 import { ARGON2_CEILING } from "./passwords/stored-hash.ts";
 import { CALLS, CALLS_OF_NETWORK } from "./throttle/throttle.ts";
+import { ROLES, type Role } from "./users/account.ts";
 
-/** Threads of the libuv pool reserved for DNS lookups and files. */
+/** Threads of libuv for DNS lookups and files. */
 const SPARE_THREADS = 2;
 
 const originSchema = z.url({ protocol: /^https?$/ }).refine((text) => new URL(text).origin === text, {
   message: "must be scheme://host[:port] and nothing else, in lower case",
   when: ({ value }) => typeof value === "string" && URL.canParse(value),
+});
+
+const rolesSchema = z.string().transform((text, context): Role[] => {
+  const names = text === "" ? [] : text.split(",").map((name) => name.trim());
+  const roles = ROLES.filter((role) => names.includes(role));
+  if (roles.length < new Set(names).size) {
+    context.addIssue({ code: "custom", message: `must be a comma list of ${ROLES.join(", ")}` });
+  }
+  return roles;
 });
 
 /** Plain HTTP would expose the start of a password's hash. */
@@ -30,33 +43,38 @@ function isPrivateOnTheWay(text: string): boolean {
   return protocol === "https:" || ["127.0.0.1", "[::1]", "localhost"].includes(hostname);
 }
 
+/** Returns the path. The service verifies the checksum when it opens the list. */
+const breachListFileSchema = z.string().transform((path, context) => {
+  try {
+    readListHeader(path);
+  } catch (error) {
+    if (!(error instanceof BreachListError)) throw error;
+    context.addIssue({ code: "custom", message: error.message });
+  }
+  return path;
+});
+
 export const configSchema = z
   .object({
     ...serviceConfig,
     ...databaseConfig,
     ...mailConfig,
     ...oauthConfig,
-    /** Without REDIS_URL, each replica counts failed logins alone with its share of the limits. */
+    ...passkeyConfig,
     ...redisConfig,
     TOKEN_SERVICE_ADDRESS: addressSchema,
     AUDIT_SERVICE_ADDRESS: addressSchema,
-    /** `scheme://host[:port]` of the gateway for users. Links in mails begin with it. */
     PUBLIC_ORIGIN: originSchema,
-    /** Derives link tokens. 32 random bytes, base64. */
     LINK_KEY_FILE: encryptionKeyFileSchema,
-    /** False hides whether an address has an account. Needs LOGIN_REQUIRES_VERIFIED_EMAIL. */
     REGISTRATION_DISCLOSES: booleanSchema.default(true),
     LOGIN_REQUIRES_VERIFIED_EMAIL: booleanSchema.default(false),
-    /** Created at startup if there is no administrator. Needs the password file. */
     BOOTSTRAP_ADMIN_EMAIL: z
       .string()
       .transform((typed) => canonicalEmail(typed))
       .pipe(z.string("must be an e-mail address"))
       .optional(),
     BOOTSTRAP_ADMIN_PASSWORD_FILE: secretFileSchema.optional(),
-    /** Encrypts TOTP secrets. 32 random bytes, base64. */
     MFA_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,
-    /** The earlier key, during rotation. Secrets are re-encrypted in the background. */
     MFA_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
     MFA_ISSUER: z
       .string()
@@ -65,41 +83,41 @@ export const configSchema = z
         "must be 1 to 64 letters, digits, spaces, dots and dashes",
       )
       .default("Gatehouse"),
+    /** Comma-separated. */
+    MFA_REQUIRED_ROLES: rolesSchema.optional(),
     MFA_CHALLENGE_TTL_S: integerSchema(60, 900).default(300),
-    /** Argon2id `m`, in KiB. Cheaper stored hashes are renewed at login. */
     ARGON2_MEMORY_KIB: integerSchema(19_456, ARGON2_CEILING.memoryKib).default(19_456),
     ARGON2_ITERATIONS: integerSchema(2, ARGON2_CEILING.iterations).default(2),
     ARGON2_PARALLELISM: integerSchema(1, ARGON2_CEILING.parallelism).default(1),
-    /** Read by libuv; checked here against HASH_CONCURRENCY. */
+    /** Read by libuv. */
     UV_THREADPOOL_SIZE: integerSchema(SPARE_THREADS + 1, 1_024).default(4),
-    /** Default: one per core, with two threads of UV_THREADPOOL_SIZE left free. */
     HASH_CONCURRENCY: integerSchema(1, 1_024 - SPARE_THREADS).optional(),
     HASH_QUEUE_MAX: integerSchema(0, 1_024).default(32),
     HASH_QUEUE_WAIT_MS: integerSchema(0, 1_000).default(1_000),
     /** Code points. */
     PASSWORD_MIN_LENGTH: integerSchema(8, 64).default(8),
-    /** Key of new password hashes, 32 random bytes, base64. A lost pepper makes the hashes useless. Optional. */
     PASSWORD_PEPPER_FILE: encryptionKeyFileSchema.optional(),
-    /** The earlier pepper, during rotation. Hashes are renewed at login. */
     PASSWORD_PEPPER_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
-    /** Range API of known breaches. Receives five characters of the SHA-1. */
+    /** Receives five characters of the SHA-1. */
     BREACH_LOOKUP_URL: z
       .url({ protocol: /^https?$/ })
       .refine(isPrivateOnTheWay, {
-        message: "must be https, or http to this machine",
+        message: "must be https, or http to a loopback address",
         when: ({ value }) => typeof value === "string" && URL.canParse(value),
       })
       .optional(),
-    /** Unverified, unused accounts of this age are deleted. Zero disables the deletion. */
+    BREACH_LIST_FILE: breachListFileSchema.optional(),
+    BREACH_LIST_MAX_AGE_DAYS: integerSchema(1, 3_650).default(180),
+    /** Zero keeps them. */
+    APPROVAL_RETENTION_MONTHS: integerSchema(0, 1_200).default(0),
     UNUSED_ACCOUNT_DAYS: integerSchema(0, 3_650).default(90),
-    /** Signs device tokens. 32 random bytes, base64, the same in every replica. */
+    /** The same in every replica. */
     DEVICE_KEY_FILE: encryptionKeyFileSchema,
-    /** Divides the limits while replicas cannot count together. */
     THROTTLE_REPLICAS: integerSchema(1, 1_000).default(1),
-    /** Failed logins in 15 minutes. A network is an IPv4 address or an IPv6 /64. */
+    /** Failures in 15 minutes. */
     THROTTLE_NETWORK_BUDGET: integerSchema(1, 1_000_000).default(100),
     THROTTLE_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(50_000),
-    /** Calls of one kind (registration, requested mail, reset) in 15 minutes. */
+    /** Calls of one kind in 15 minutes. */
     THROTTLE_CALL_NETWORK_BUDGET: integerSchema(1, 1_000_000).default(CALLS_OF_NETWORK),
     THROTTLE_CALL_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(CALLS),
   })
@@ -108,7 +126,12 @@ export const configSchema = z
     if (redisProblem !== undefined) {
       context.addIssue({ code: "custom", path: ["REDIS_URL"], message: redisProblem });
     }
-    for (const { key, message } of [...mailConfigProblems(config), ...oauthConfigProblems(config)]) {
+    const problems = [
+      ...mailConfigProblems(config),
+      ...oauthConfigProblems(config),
+      ...passkeyConfigProblems(config),
+    ];
+    for (const { key, message } of problems) {
       context.addIssue({ code: "custom", path: [key], message });
     }
     if (
@@ -126,7 +149,7 @@ export const configSchema = z
         code: "custom",
         path: ["REGISTRATION_DISCLOSES"],
         message:
-          "false needs LOGIN_REQUIRES_VERIFIED_EMAIL=true: a login with the password just registered would tell whether the address was free",
+          "false needs LOGIN_REQUIRES_VERIFIED_EMAIL=true: a login with the password just registered would reveal whether the address was free",
       });
     }
     if ((config.HASH_CONCURRENCY ?? 1) > config.UV_THREADPOOL_SIZE - SPARE_THREADS) {

@@ -31,7 +31,7 @@ const REGISTRATION = {
   clientIp: "192.0.2.1",
 };
 
-test("who registers can log in and be looked up, and is the same user each time", async () => {
+test("a registered user can log in and be looked up, and is the same each time", async () => {
   const deps = await testDeps(database.sql);
   const rpc = createIdentityRpc(deps);
   const { user } = await rpc.register(REGISTRATION, context());
@@ -85,7 +85,7 @@ test("without its database every call is unavailable, never wrong", async () => 
   await nowhere.end();
 });
 
-test("a refresh reuse told by token-service puts a mail into the outbox", async () => {
+test("a refresh reuse reported by token-service puts a mail into the outbox", async () => {
   const deps = await testDeps(database.sql);
   const { user } = await createIdentityRpc(deps).register(
     { ...REGISTRATION, email: "ben@example.com" },
@@ -132,8 +132,11 @@ test("a refresh reuse told by token-service puts a mail into the outbox", async 
   }
 });
 
-test("only the gateway may act for end users, only token-service tell of their refresh tokens", () => {
+test("only the gateway may act for end users, and only token-service may report refresh tokens", () => {
   expect(IDENTITY_CALLERS).toEqual({
+    askApproval: ["gateway"],
+    verifyApproval: ["gateway"],
+    useApproval: ["gateway"],
     register: ["gateway"],
     login: ["gateway"],
     getUser: ["gateway"],
@@ -141,9 +144,20 @@ test("only the gateway may act for end users, only token-service tell of their r
     completeMfaLogin: ["gateway"],
     changePasswordAtLogin: ["gateway"],
     beginTotpEnrollment: ["gateway"],
+    beginTotpEnrollmentAtLogin: ["gateway"],
+    completeTotpEnrollmentAtLogin: ["gateway"],
+    beginPasskeyRegistration: ["gateway"],
+    registerPasskey: ["gateway"],
+    listPasskeys: ["gateway"],
+    renamePasskey: ["gateway"],
+    deletePasskey: ["gateway"],
+    beginPasskeyLogin: ["gateway"],
+    completePasskeyLogin: ["gateway"],
     confirmTotpEnrollment: ["gateway"],
     disableTotp: ["gateway"],
     regenerateRecoveryCodes: ["gateway"],
+    beginStepUp: ["gateway"],
+    completeStepUp: ["gateway"],
     ...ACCOUNT_CALLERS,
     listProviders: ["gateway"],
     beginOAuthLogin: ["gateway"],

@@ -4,45 +4,66 @@ import { ACCOUNT_CALLERS, createAccountRpc } from "./account-rpc.ts";
 import type { AccountsDeps } from "./accounts/accounts-deps.ts";
 import { getOwnAccount } from "./accounts/own-account.ts";
 import { register } from "./accounts/register.ts";
+import { APPROVAL_CALLERS, createApprovalRpc } from "./approval-rpc.ts";
 import type { LogInDeps } from "./login/log-in.ts";
+import type { PasskeyLoginDeps } from "./login/log-in-with-passkey.ts";
 import { createLoginRpc, LOGIN_CALLERS } from "./login-rpc.ts";
 import type { MfaChangeDeps } from "./mfa/mfa-deps.ts";
 import { createMfaRpc, MFA_CALLERS } from "./mfa-rpc.ts";
 import type { OAuthDeps } from "./oauth/oauth-deps.ts";
 import { createOAuthRpc, OAUTH_CALLERS } from "./oauth-rpc.ts";
+import { createPasskeyRpc, PASSKEY_CALLERS } from "./passkey-rpc.ts";
+import type { PasskeyChangeDeps } from "./passkeys/passkeys-deps.ts";
 import { type NotifyDeps, notifyRefreshReuse } from "./sessions/notify-refresh-reuse.ts";
+import type { StepUpDeps } from "./step-up/step-up-deps.ts";
+import { createStepUpRpc, STEP_UP_CALLERS } from "./step-up-rpc.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
-/** Only the gateway acts for end users; only token-service handles refresh tokens. */
 export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   register: ["gateway"],
   getUser: ["gateway"],
   notifyRefreshReuse: ["token-service"],
   ...LOGIN_CALLERS,
   ...MFA_CALLERS,
+  ...STEP_UP_CALLERS,
   ...ACCOUNT_CALLERS,
   ...OAUTH_CALLERS,
+  ...PASSKEY_CALLERS,
+  ...APPROVAL_CALLERS,
 };
 
-/** Any method may throw `busy`, `too_many_requests` or `service_unavailable`; use cases document only other errors. */
+/** Any method may also throw `busy`, `too_many_requests` or `service_unavailable`. */
 export function createIdentityRpc(
-  deps: AccountsDeps & NotifyDeps & LogInDeps & MfaChangeDeps & OAuthDeps,
+  deps: AccountsDeps &
+    NotifyDeps &
+    LogInDeps &
+    MfaChangeDeps &
+    StepUpDeps &
+    OAuthDeps &
+    PasskeyChangeDeps &
+    PasskeyLoginDeps,
 ): Implementation<IdentityServiceServer> {
   return {
     register: async (request, context) => ({
-      user: encodeUser(await register(deps, request, context.deadlineMs, context)),
+      user: encodeUser({
+        ...(await register(deps, request, context.deadlineMs, context)),
+        mfaEnabled: false,
+      }),
     }),
     getUser: async ({ userId }) => {
-      const { recoveryCodesLeft, ...user } = await getOwnAccount(deps, userId);
-      return { user: encodeUser(user), recoveryCodesLeft };
+      const { account, recoveryCodesLeft } = await getOwnAccount(deps, userId);
+      return { user: encodeUser(account), recoveryCodesLeft };
     },
-    notifyRefreshReuse: async (request) => {
-      await notifyRefreshReuse(deps, request);
+    notifyRefreshReuse: async ({ ip: clientIp, ...event }) => {
+      await notifyRefreshReuse(deps, { ...event, clientIp });
       return {};
     },
     ...createAccountRpc(deps, encodeUser),
     ...createLoginRpc(deps),
     ...createMfaRpc(deps),
+    ...createStepUpRpc(deps),
     ...createOAuthRpc(deps),
+    ...createPasskeyRpc(deps),
+    ...createApprovalRpc(deps),
   };
 }

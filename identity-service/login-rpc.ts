@@ -2,38 +2,58 @@ import type {
   CompletedLogin,
   IdentityServiceServer,
   MfaChallenge,
+  MfaEnrollmentChallenge,
   PasswordChangeChallenge,
 } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { changePasswordAtLogin } from "./login/change-password-at-login.ts";
 import type { LoginResult } from "./login/complete-login.ts";
 import { completeMfaLogin } from "./login/complete-mfa-login.ts";
-import { type LogInDeps, logIn } from "./login/log-in.ts";
+import {
+  beginTotpEnrollmentAtLogin,
+  completeTotpEnrollmentAtLogin,
+  type EnrollAtLoginDeps,
+} from "./login/enroll-at-login.ts";
+import { logIn } from "./login/log-in.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
-type LoginMethods = "login" | "completeMfaLogin" | "changePasswordAtLogin";
+type LoginMethods =
+  | "login"
+  | "completeMfaLogin"
+  | "changePasswordAtLogin"
+  | "beginTotpEnrollmentAtLogin"
+  | "completeTotpEnrollmentAtLogin";
 
-/** Only the gateway acts for end users. */
 export const LOGIN_CALLERS: Pick<Callers<IdentityServiceServer>, LoginMethods> = {
   login: ["gateway"],
   completeMfaLogin: ["gateway"],
   changePasswordAtLogin: ["gateway"],
+  beginTotpEnrollmentAtLogin: ["gateway"],
+  completeTotpEnrollmentAtLogin: ["gateway"],
 };
 
-export function createLoginRpc(deps: LogInDeps): Pick<Implementation<IdentityServiceServer>, LoginMethods> {
+export function createLoginRpc(
+  deps: EnrollAtLoginDeps,
+): Pick<Implementation<IdentityServiceServer>, LoginMethods> {
   return {
     login: async (request, context) => ({ result: encodeLoginResult(await logIn(deps, request, context)) }),
     completeMfaLogin: async (request, context) =>
       encodeForOlderCallers(await completeMfaLogin(deps, request, context)),
     changePasswordAtLogin: async (request, context) =>
       encodeForOlderCallers(await changePasswordAtLogin(deps, request, context)),
+    beginTotpEnrollmentAtLogin: ({ tempToken }) => beginTotpEnrollmentAtLogin(deps, tempToken),
+    completeTotpEnrollmentAtLogin: async (request, context) => {
+      const { recoveryCodes, ...login } = await completeTotpEnrollmentAtLogin(deps, request, context);
+      return { result: { result: encodeLoginResult(login) }, recoveryCodes };
+    },
   };
 }
 
 type EncodedResult =
   | { $case: "completed"; value: CompletedLogin }
   | { $case: "mfaChallenge"; value: MfaChallenge }
-  | { $case: "passwordChange"; value: PasswordChangeChallenge };
+  | { $case: "passwordChange"; value: PasswordChangeChallenge }
+  | { $case: "mfaEnrollment"; value: MfaEnrollmentChallenge };
 
 export function encodeLoginResult(result: LoginResult): EncodedResult {
   switch (result.kind) {
@@ -41,7 +61,8 @@ export function encodeLoginResult(result: LoginResult): EncodedResult {
       const { kind, user, ...value } = result;
       return { $case: kind, value: { ...value, user: encodeUser(user) } };
     }
-    case "mfaChallenge": {
+    case "mfaChallenge":
+    case "mfaEnrollment": {
       const { kind, methods, ...value } = result;
       return { $case: kind, value: { ...value, methods: [...methods] } };
     }
@@ -52,7 +73,6 @@ export function encodeLoginResult(result: LoginResult): EncodedResult {
   }
 }
 
-/** Repeats the result in the fields that precede LoginResult, for gateways of the previous version. */
 function encodeForOlderCallers(result: LoginResult) {
   const encoded = encodeLoginResult(result);
   return {

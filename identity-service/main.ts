@@ -18,6 +18,7 @@ import { watchDatabase } from "../service-kit/watch-database.ts";
 import { deleteUnusedAccounts } from "./accounts/delete-unused-accounts.ts";
 import { createGuessNotices } from "./accounts/guess-notices.ts";
 import { bootstrapAdmin } from "./admin/bootstrap-admin.ts";
+import { deleteOldApprovals } from "./approvals/delete-old-approvals.ts";
 import { toAuditEvent } from "./audit/security-event-audit.ts";
 import type { SecurityEvent } from "./audit/security-event-store.ts";
 import { createSecurityEventWorker } from "./audit/security-event-worker.ts";
@@ -37,15 +38,19 @@ import { createReencryption } from "./mfa/reencrypt-totp-secrets.ts";
 import { deleteExpiredOAuth } from "./oauth/delete-expired-oauth.ts";
 import { createFlowSecrets } from "./oauth/oauth-flow-secrets.ts";
 import { createRelyingParties } from "./oauth/relying-parties.ts";
-import { createBreachLookup } from "./passwords/breach-lookup.ts";
+import { deleteOldChallenges } from "./passkeys/delete-old-challenges.ts";
+import { passkeyPartyOf } from "./passkeys/passkey-config.ts";
+import { type BreachLookup, createBreachLookup } from "./passwords/breach-lookup.ts";
 import { commonPasswords } from "./passwords/common-passwords.ts";
 import { createHashQueue } from "./passwords/hash-queue.ts";
 import { createHashShare, hashSharesOf } from "./passwords/hash-share.ts";
 import { createPasswordHasher } from "./passwords/password-hasher.ts";
 import { createPepper } from "./passwords/pepper.ts";
 import { sampleUsedCosts } from "./passwords/used-cost-store.ts";
+import { watchBreachList } from "./passwords/watch-breach-list.ts";
 import { createSessionEndWorker } from "./sessions/session-end-worker.ts";
 import { createTokenServiceClient } from "./sessions/token-service-client.ts";
+import { deleteOldStepUps } from "./step-up/delete-ended-step-ups.ts";
 import { createDeviceTokens } from "./throttle/device-token.ts";
 import { forgetOldNetworks } from "./throttle/known-network.ts";
 import { createMemoryThrottle } from "./throttle/memory-throttle.ts";
@@ -63,7 +68,7 @@ const EVENT_RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
 const COST_SAMPLING_INTERVAL_MS = 10 * 60_000;
 const CLEAN_UP_INTERVAL_MS = 10 * 60_000;
-/** For secrets of replicas with the old key order. A shorter interval would make both re-encrypt in turn. */
+/** A shorter one would make replicas with the old and the new key order re-encrypt in turn. */
 const REENCRYPTION_INTERVAL_MS = 15 * 60_000;
 const DISCOVERY_INTERVAL_MS = 10 * 60_000;
 
@@ -180,7 +185,7 @@ lifecycle.onStop("throttle", () => throttle.close());
 const { OAUTH_PROVIDERS_FILE: providers = [], OAUTH_RETURN_TO: returnTo = [] } = config;
 for (const { name, network } of providers) {
   if (network === "loopback")
-    logger.warn({ provider: name }, "an identity provider is asked over plain HTTP");
+    logger.warn({ provider: name }, "an identity provider is called over plain HTTP");
 }
 const { parties, refreshAll, close } = createRelyingParties(providers, {
   publicOrigin: config.PUBLIC_ORIGIN,
@@ -190,10 +195,20 @@ const { parties, refreshAll, close } = createRelyingParties(providers, {
 lifecycle.onStop("identity providers", close);
 const discovery = repeat("discovery", DISCOVERY_INTERVAL_MS, refreshAll, logger);
 lifecycle.onStop("discovery", () => discovery.stop());
-// Not awaited, so that an unavailable provider does not delay the startup.
+// Not awaited: an absent provider must not delay the start.
 discovery.runSoon();
 
-const { BREACH_LOOKUP_URL: breachLookupUrl } = config;
+const { BREACH_LIST_FILE: breachListFile, BREACH_LOOKUP_URL: breachLookupUrl } = config;
+const breaches: BreachLookup[] = [];
+if (breachListFile !== undefined) {
+  const maxAgeDays = config.BREACH_LIST_MAX_AGE_DAYS;
+  const list = await watchBreachList({ path: breachListFile, maxAgeDays, now, logger, metrics });
+  lifecycle.onStop("breach list", () => list.close());
+  breaches.push(list);
+}
+// After the list, which is nearer.
+if (breachLookupUrl !== undefined)
+  breaches.push(createBreachLookup({ url: breachLookupUrl, logger, metrics }));
 const newId = () => uuidv7();
 const deps = {
   sql,
@@ -205,17 +220,15 @@ const deps = {
   passwordPolicy: {
     minLength: config.PASSWORD_MIN_LENGTH,
     common: commonPasswords(config.PASSWORD_MIN_LENGTH),
-    breaches:
-      breachLookupUrl === undefined
-        ? undefined
-        : createBreachLookup({ url: breachLookupUrl, logger, metrics }),
+    breaches,
   },
   tokenService: createTokenServiceClient(sessions),
   loginRequiresVerifiedEmail: config.LOGIN_REQUIRES_VERIFIED_EMAIL,
   registrationDiscloses: config.REGISTRATION_DISCLOSES,
-  // A quarter of the concurrent requests to a provider, so that one network cannot take all.
+  // So that one network cannot take all of a provider's connections.
   providerShare: createHashShare({ maxOfNetwork: 8, maxOfStrangers: Number.POSITIVE_INFINITY }),
   unusedAccountDays: config.UNUSED_ACCOUNT_DAYS,
+  approvalRetentionMonths: config.APPROVAL_RETENTION_MONTHS,
   linkTokens,
   mailLimits: {
     strangersPerHour: config.MAIL_STRANGERS_HOURLY_MAX,
@@ -243,6 +256,8 @@ const deps = {
   randomBytes: (count: number) => randomBytes(count),
   mfaKeys: [config.MFA_ENCRYPTION_KEY_FILE, ...(previousMfaKey ? [previousMfaKey] : [])] as const,
   mfaIssuer: config.MFA_ISSUER,
+  mfaRequiredRoles: new Set(config.MFA_REQUIRED_ROLES ?? []),
+  passkeyParty: passkeyPartyOf(config),
   mfaChallengeTtlS: config.MFA_CHALLENGE_TTL_S,
   logger,
 };
@@ -264,11 +279,14 @@ lifecycle.onStop("security events", () => securityEventWorker.stop());
 const cleanUps = {
   links: () => deleteOldLinks(deps),
   "ended logins": () => deleteEndedLogins(deps),
+  approvals: () => deleteOldApprovals(deps),
+  "step-ups": () => deleteOldStepUps(deps),
   "wrong codes": () => deleteOldWrongCodes(deps),
   networks: () => forgetOldNetworks(deps),
   "mail counts": () => deleteOldMailCounts(deps),
   "unused accounts": () => deleteUnusedAccounts(deps),
   flows: () => deleteExpiredOAuth(deps),
+  "passkey challenges": () => deleteOldChallenges(deps),
 };
 for (const [what, cleanUp] of Object.entries(cleanUps)) {
   lifecycle.onStop(`clean-up of ${what}`, repeat(what, CLEAN_UP_INTERVAL_MS, cleanUp, logger).stop);
@@ -297,7 +315,7 @@ if (email !== undefined && password !== undefined) {
 }
 lifecycle.ready();
 const reencryption = repeat(
-  "TOTP secrets under the present key",
+  "re-encryption of TOTP secrets",
   REENCRYPTION_INTERVAL_MS,
   createReencryption(deps, metrics),
   logger,

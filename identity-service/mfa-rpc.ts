@@ -8,7 +8,6 @@ import { regenerateRecoveryCodes } from "./mfa/regenerate-recovery-codes.ts";
 
 type MfaMethods = "beginTotpEnrollment" | "confirmTotpEnrollment" | "disableTotp" | "regenerateRecoveryCodes";
 
-/** Only the gateway acts for end users. */
 export const MFA_CALLERS: Pick<Callers<IdentityServiceServer>, MfaMethods> = {
   beginTotpEnrollment: ["gateway"],
   confirmTotpEnrollment: ["gateway"],

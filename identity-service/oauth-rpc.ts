@@ -24,7 +24,6 @@ type OAuthMethods =
   | "listLinkedIdentities"
   | "unlinkIdentity";
 
-/** Only the gateway acts for end users. */
 export const OAUTH_CALLERS: Pick<Callers<IdentityServiceServer>, OAuthMethods> = {
   listProviders: ["gateway"],
   beginOAuthLogin: ["gateway"],
@@ -75,7 +74,7 @@ function decodeBeginning({ linkTo, ...request }: BeginOAuthLoginRequest) {
   return { ...request, linkTo: linkTo === undefined ? undefined : decodeOwner(linkTo) };
 }
 
-/** Without the time of the login, it proves nothing. */
+/** Without the time of the login, an owner proves nothing. */
 function decodeOwner(owner: ProtoOwner | undefined): IdentityOwner {
   if (owner?.authTime === undefined)
     throw new DomainError("validation_failed", "owner and its auth_time are required");

@@ -1,6 +1,6 @@
 import { filterText, lookedFor, type RecordReading } from "../audit-client/record-reading.ts";
 import {
-  type ManagedUser as ProtoManagedUser,
+  type ManagedUser,
   UserStatus as ProtoStatus,
   type UserAdminServiceServer,
 } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
@@ -10,12 +10,13 @@ import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import type { AdminDeps } from "./admin/admin-deps.ts";
 import { deleteUser } from "./admin/delete-user.ts";
 import { endUserSessions } from "./admin/end-user-sessions.ts";
-import { getManagedUser, listUsers } from "./admin/managed-users.ts";
+import { listUsers } from "./admin/managed-users.ts";
 import { resetUserMfa } from "./admin/reset-user-mfa.ts";
 import { setUserAccess } from "./admin/set-user-access.ts";
 import { unlockUser } from "./admin/unlock-user.ts";
+import { type Account, ROLES, type Role, type UserStatus } from "./users/account.ts";
+import { getAccount } from "./users/get-account.ts";
 import { toProtoRole } from "./users/role-rpc.ts";
-import { type ManagedUser, ROLES, type Role, type UserStatus } from "./users/user.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
 const administrators = ["gateway", "operator"] as const;
@@ -54,7 +55,7 @@ export function createUserAdminRpc(
     },
     getManagedUser: async ({ userId }, context) => {
       await recordReading(context, { action: "user.read", resource: userId });
-      return { user: encodeManaged(await getManagedUser(deps, userId)) };
+      return { user: encodeManaged(await getAccount(deps, userId)) };
     },
     setUserAccess: async (request, context) => {
       const access = {
@@ -87,15 +88,20 @@ const PROTO_STATUS: Record<UserStatus, ProtoStatus> = {
   disabled: ProtoStatus.DISABLED,
 };
 
-function encodeManaged({ user, status, firstLoginAt, mustChangePassword }: ManagedUser): ProtoManagedUser {
-  return { user: encodeUser(user), status: PROTO_STATUS[status], firstLoginAt, mustChangePassword };
+function encodeManaged(account: Omit<Account, "passwordHash">): ManagedUser {
+  return {
+    user: encodeUser(account),
+    status: PROTO_STATUS[account.status],
+    firstLoginAt: account.firstLoginAt ?? undefined,
+    mustChangePassword: account.mustChangePassword,
+  };
 }
 
 /** Rejects values of newer versions instead of ignoring them. */
 function decodeRole(message: ProtoRole): Role | undefined {
   if (message === ProtoRole.UNSPECIFIED) return undefined;
   const role = ROLES.find((candidate) => toProtoRole(candidate) === message);
-  if (role === undefined) throw new DomainError("validation_failed", "role is not one we know");
+  if (role === undefined) throw new DomainError("validation_failed", "the role is unknown");
   return role;
 }
 
@@ -103,5 +109,5 @@ function decodeStatus(message: ProtoStatus): UserStatus | undefined {
   if (message === ProtoStatus.UNSPECIFIED) return undefined;
   if (message === ProtoStatus.ACTIVE) return "active";
   if (message === ProtoStatus.DISABLED) return "disabled";
-  throw new DomainError("validation_failed", "status is not one we know");
+  throw new DomainError("validation_failed", "the status is unknown");
 }

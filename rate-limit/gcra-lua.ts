@@ -1,9 +1,6 @@
 import { ROUNDING_MS } from "./gcra.ts";
 
-/**
- * Begins a script: `now` in milliseconds. It is the first argument, or Redis's own time if that is empty: the same for
- * every replica.
- */
+/** Defines `now` in milliseconds: the first argument, or Redis's time if it is empty. */
 export const LUA_NOW = `
 local now = tonumber(ARGV[1])
 if not now then
@@ -13,8 +10,7 @@ end
 `;
 
 /**
- * GCRA for scripts, after `LUA_NOW`: the arithmetic of `decide`, operation by operation, so that both come to the same
- * numbers. A bucket is a key whose value is its TAT, in milliseconds since the epoch; it expires when it is empty.
+ * `decide` for scripts, with the same operations for equal results. A key holds its TAT and expires with it.
  */
 export const LUA_GCRA = `
 -- A double without loss.

@@ -58,7 +58,7 @@ test("in the long run there is one call in each emission interval, whenever call
   expect(allowed).toBe(10 + 600 - 1);
 });
 
-test("a call that is taken back moves the TAT back by its interval", () => {
+test("a refund moves the TAT back by one interval", () => {
   const { resetInMs } = decide(tenAMinute, NOW_MS + 20_000, NOW_MS);
   expect(refund(tenAMinute, NOW_MS + resetInMs)).toBe(NOW_MS + 20_000);
 });

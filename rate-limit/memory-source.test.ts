@@ -34,7 +34,7 @@ function fullTable(maxEntries: number) {
   return { source, overflowing };
 }
 
-test("a million addresses: memory is bounded, who was refused stays refused, and newcomers are limited together", {
+test("a million addresses: memory is bounded, refused callers stay refused, and new ones are limited together", {
   tags: "exhaustive",
 }, () => {
   const source = new MemorySource(10_000);
@@ -51,7 +51,7 @@ test("a million addresses: memory is bounded, who was refused stays refused, and
   expect(admitted).toBeGreaterThan(10_000);
 });
 
-test("whoever comes when what filled the table has run empty has a bucket of its own again", () => {
+test("after the full table has emptied, new callers have their own buckets again", () => {
   const source = new MemorySource(1_000);
   for (let index = 0; index < 100_000; index += 1) takes(source, `n${index}`, 0);
   const laterMs = 120_000;
@@ -61,7 +61,7 @@ test("whoever comes when what filled the table has run empty has a bucket of its
   expect(takes(source, "late7", laterMs)).toBe(false);
 });
 
-test("a sweep drops what has run empty and nothing else", () => {
+test("a sweep drops only empty buckets", () => {
   const source = new MemorySource(1_000);
   for (let index = 0; index < 1_000; index += 1) takes(source, `n${index}`, 0);
   while (takes(source, "n1", 11_000));
@@ -70,7 +70,7 @@ test("a sweep drops what has run empty and nothing else", () => {
   expect(takes(source, "n1", 11_000)).toBe(false);
 });
 
-test("a full table holds no more, and who comes then shares a bucket", () => {
+test("a full table does not grow, and new callers share buckets", () => {
   const { source } = fullTable(3);
   expect(source.size).toBe(3);
   for (let call = 0; call < 5; call += 1) expect(takes(source, "late", 0)).toBe(true);
@@ -87,7 +87,7 @@ test("in the shared buckets, calls of one kind are not counted as those of anoth
   expect(takes(source, "late", 0, "own refresh address")).toBe(true);
 });
 
-test("newcomers are spread over 256 buckets, which name nobody", () => {
+test("new callers are spread over 256 buckets whose names identify no caller", () => {
   const { source, overflowing } = fullTable(1);
   const names = new Set<string>();
   for (let index = 0; index < 2_000; index += 1) {
@@ -99,7 +99,7 @@ test("newcomers are spread over 256 buckets, which name nobody", () => {
   expect(names.size).toBeGreaterThan(200);
 });
 
-test("a sweep drops those shared buckets that have run empty, to the millisecond, and of nothing else", () => {
+test("a sweep drops a shared bucket only once it is empty, to the millisecond", () => {
   const { source, overflowing } = fullTable(1);
   overflowing("one");
   for (let call = 0; call < 2; call += 1) overflowing("other");
@@ -128,7 +128,7 @@ test("a bucket with something unreported is kept until it is reported", () => {
   expect(source.size).toBe(0);
 });
 
-test("a dropped bucket begins anew, and one of the same name and another kind stays", () => {
+test("a dropped bucket starts empty, and one of another kind with the same name stays", () => {
   const source = new MemorySource(10);
   takes(source, "a", 0);
   while (takes(source, "a", 0, "own refresh address"));
@@ -140,7 +140,7 @@ test("a dropped bucket begins anew, and one of the same name and another kind st
   expect(takes(source, "a", 12_000)).toBe(false);
 });
 
-test("who is told of the counted buckets is told of none that a refused call names", () => {
+test("onCounted is not called for the buckets of a refused call", () => {
   const source = new MemorySource();
   const told: string[] = [];
   const spend = (...names: string[]) =>
@@ -166,7 +166,7 @@ test("a call of a shared bucket is taken back from it", () => {
   expect(takes(source, "late", 0)).toBe(false);
 });
 
-test("once it is cleared nothing is left, and everybody begins anew", () => {
+test("clear() empties all buckets", () => {
   const { source } = fullTable(1);
   takes(source, "late", 0);
   while (takes(source, "early0", 0));

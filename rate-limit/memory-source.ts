@@ -2,27 +2,25 @@ import { type Decision, decide, type LimitedBucket, refund } from "./gcra.ts";
 
 /** About 25 MB when full. */
 const MAX_ENTRIES = 100_000;
-/** Shared buckets of each kind for the names that find the table full. */
+/** For each kind, shared by new names while the table is full. */
 const OVERFLOW_BUCKETS = 256;
-/** Entries that are checked for each new one while the table is full, and at each sweep. */
 const CHECKS_WHEN_FULL = 8;
 const CHECKS_OF_A_SWEEP = 2_000;
 
-/** The state of a bucket in this process. */
 export interface Entry {
   readonly kind: string;
   readonly name: string;
   tatMs: number;
-  /** What was added to the TAT and is still to be added elsewhere. An entry with some is never dropped. */
+  /** Still to be added to the TAT in Redis. Entries with some are never dropped. */
   unreportedMs: number;
 }
 
 /**
- * Buckets in memory, a bounded number of them. Only empty ones are dropped, so no flood of new names makes the count of an
- * old one forgotten. New names that find the table full share a few buckets: they are limited together.
+ * A bounded table of buckets. Only empty ones are dropped, so a flood of new names resets no count. New names
+ * share buckets while the table is full.
  */
 export class MemorySource {
-  /** By kind and name. Nested, so that a look-up builds no key. There are few kinds, so an empty map may stay. */
+  /** By kind and name, so that a look-up builds no key. */
   readonly #kinds = new Map<string, Map<string, Entry>>();
   readonly #entries = new Set<Entry>();
   readonly #overflow = new Map<string, Entry>();
@@ -33,16 +31,11 @@ export class MemorySource {
     this.#maxEntries = maxEntries;
   }
 
-  /** Buckets in memory. */
   get size(): number {
     return this.#entries.size + this.#overflow.size;
   }
 
-  /**
-   * Counts a call in all of the buckets, or in none if one has no room.
-   *
-   * @param onCounted called for each bucket that the call was counted in. Optional.
-   */
+  /** Counts a call in all buckets, or in none if one has no room. */
   spend<B extends LimitedBucket>(
     buckets: readonly B[],
     nowMs: number,
@@ -68,7 +61,7 @@ export class MemorySource {
     return decisions;
   }
 
-  /** Takes back a call that was counted in all of the buckets. Those that were dropped meanwhile are empty anyway. */
+  /** Dropped buckets are empty anyway. */
   refund(buckets: readonly LimitedBucket[]): void {
     for (const bucket of buckets) {
       const entry = this.#find(bucket);
@@ -76,7 +69,6 @@ export class MemorySource {
     }
   }
 
-  /** Drops some of the empty buckets. Called now and then, it makes room again in a table that was full once. */
   sweep(nowMs: number): void {
     this.#dropEmpty(CHECKS_OF_A_SWEEP, nowMs);
     for (const [key, entry] of this.#overflow) {
@@ -119,7 +111,6 @@ export class MemorySource {
     return this.#entries.size >= this.#maxEntries;
   }
 
-  /** Goes round the table, a few entries at a time. */
   #dropEmpty(checks: number, nowMs: number): void {
     for (let left = Math.min(checks, this.#entries.size); left > 0; left -= 1) {
       const next = this.#cursor.next();

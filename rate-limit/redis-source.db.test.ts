@@ -74,7 +74,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
     { minLength: 20, maxLength: 60 },
   );
 
-  test("the Lua and the TypeScript decide alike, whatever calls come in whatever order", async () => {
+  test("Lua and TypeScript decide alike for random calls in random order", async () => {
     let nowMs = 1.8e12;
     const shared = await open(() => nowMs);
     const seen = { allowed: 0, refused: 0 };
@@ -114,7 +114,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
     };
   }
 
-  test("without a clock of its own it goes by the time of Redis", async () => {
+  test("without a clock option it uses the time of Redis", async () => {
     const source = await open();
     const bucket = { kind: "own login address", name: "a", limit: limitOf(2, 600_000) };
     const answers = await Promise.all([1, 2, 3].map(() => source.spend([bucket])));
@@ -141,7 +141,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
     expect(await stored.dbsize()).toBe(0);
   });
 
-  test("costs of other replicas are added although there is no room, and the sum is returned", async () => {
+  test("costs of other replicas are added beyond the limit, and the sum is returned", async () => {
     const nowMs = 1.8e12;
     const source = await open(() => nowMs);
     const bucket = { kind: "proxied", name: "a", limit: limitOf(2, 600_000) };

@@ -4,16 +4,14 @@ import { LUA_GCRA, LUA_NOW } from "./gcra-lua.ts";
 
 export interface RedisSourceOptions<B extends LimitedBucket> {
   redis: SharedRedis;
-  /** The key of a bucket in Redis. */
   keyOf: (bucket: B) => string;
-  /** Milliseconds since the epoch. Default: the time of Redis. */
+  /** Milliseconds since the epoch. Defaults to the time of Redis. */
   now?: (() => number) | undefined;
 }
 
-/** What to add to a TAT. */
 export interface Cost {
   key: string;
-  /** Negative: a refund. */
+  /** Added to the TAT. Negative for a refund. */
   ms: number;
 }
 
@@ -21,7 +19,6 @@ const spendScript = redisScript(`${LUA_NOW}${LUA_GCRA}
 return (gcra_spend(#KEYS, 2))
 `);
 
-/** One cost for each key. Returns how far each TAT is ahead of now afterwards. */
 const addScript = redisScript(`${LUA_NOW}${LUA_GCRA}
 local answer = {}
 for i = 1, #KEYS do
@@ -32,7 +29,7 @@ end
 return answer
 `);
 
-/** Buckets in Redis, shared by all replicas. Each method is one atomic step, and returns undefined if Redis gives no answer in time. */
+/** Buckets shared by all replicas. Methods are atomic, and return undefined without an answer in time. */
 export class RedisSource<B extends LimitedBucket> {
   readonly #redis: SharedRedis;
   readonly #keyOf: (bucket: B) => string;
@@ -44,7 +41,7 @@ export class RedisSource<B extends LimitedBucket> {
     this.#now = now;
   }
 
-  /** Counts a call in all of the buckets, or in none if one has no room. */
+  /** Counts a call in all buckets, or in none if one has no room. */
   async spend(buckets: readonly B[]): Promise<Decision[] | undefined> {
     const keys = buckets.map(this.#keyOf);
     const answer = await this.#redis.ask((client) =>
@@ -53,18 +50,13 @@ export class RedisSource<B extends LimitedBucket> {
     return answer === undefined ? undefined : decisionsOf(buckets, answer as string[]);
   }
 
-  /** Takes back a call that was counted in all of the buckets. */
   async refund(buckets: readonly B[]): Promise<void> {
     await this.add(
       buckets.map((bucket) => ({ key: this.#keyOf(bucket), ms: -bucket.limit.emissionIntervalMs })),
     );
   }
 
-  /**
-   * Adds costs, whether there is room or not: of calls that were counted elsewhere.
-   *
-   * @returns how far each TAT is ahead of now afterwards, in milliseconds.
-   */
+  /** Has no limit. @returns how far each TAT is ahead of now afterwards, in milliseconds. */
   async add(costs: readonly Cost[]): Promise<number[] | undefined> {
     if (costs.length === 0) return [];
     const answer = await this.#redis.ask((client) =>
@@ -78,16 +70,11 @@ export class RedisSource<B extends LimitedBucket> {
   }
 }
 
-/** What `gcra_spend` needs to know of the buckets. */
 export function limitArguments(buckets: readonly LimitedBucket[]): number[] {
   return buckets.flatMap(({ limit }) => [limit.emissionIntervalMs, limit.burstOffsetMs]);
 }
 
-/**
- * What a script has decided.
- *
- * @param aheadsMs how far the TAT of each bucket was ahead of now before the call.
- */
+/** @param aheadsMs how far each TAT was ahead of now before the call. */
 export function decisionsOf(buckets: readonly LimitedBucket[], aheadsMs: readonly string[]): Decision[] {
   return buckets.map(({ limit }, index) => decide(limit, Number(aheadsMs[index]), 0));
 }

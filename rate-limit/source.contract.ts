@@ -4,7 +4,7 @@ import { type Decision, type LimitedBucket, limitOf } from "./gcra.ts";
 export interface SourceUnderTest {
   spend(buckets: readonly LimitedBucket[]): Promise<Decision[] | undefined>;
   refund(buckets: readonly LimitedBucket[]): Promise<void>;
-  /** Moves its clock on. */
+  /** Advances the clock. */
   pass(ms: number): void;
 }
 
@@ -15,7 +15,7 @@ const bucket = (name: string, calls: number, windowMs = MINUTE_MS): LimitedBucke
   limit: limitOf(calls, windowMs),
 });
 
-/** What every source promises. @param open gives one without any counts, whose clock stands. */
+/** @param open returns an empty source with a stopped clock. */
 export function testSourceContract(name: string, open: () => Promise<SourceUnderTest>): void {
   describe(`${name}, as every source`, () => {
     let source: SourceUnderTest;
@@ -38,7 +38,7 @@ export function testSourceContract(name: string, open: () => Promise<SourceUnder
       expect(await allowed(200, bucket("a", 7, 50_000))).toBe(7);
     });
 
-    test("room comes back call by call, to the millisecond, and is never more than the burst", async () => {
+    test("room returns call by call, to the millisecond, and never exceeds the burst", async () => {
       await allowed(5, bucket("a", 5));
       source.pass(11_999);
       expect(await allowed(2, bucket("a", 5))).toBe(0);

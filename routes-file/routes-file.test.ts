@@ -128,13 +128,13 @@ test("two routes that could both take a path are refused", () => {
 });
 
 test.each(["routes: [", "routes: []\nroutes: []", "a: &x [*x]", ""])(
-  "what is no routes file is refused: %j",
+  "an invalid routes file is refused: %j",
   (text) => {
     expect(problemsOf(text).length).toBeGreaterThan(0);
   },
 );
 
-test("a rate limit says what it says, and leaves the others as they are", () => {
+test("a rate limit overrides only its own default", () => {
   const limits = "rateLimit: { perUser: { calls: 5, perSeconds: 1 } }";
   const [route] = parseRoutesFile(
     `routes: [{ prefix: /a, upstream: 'http://a', ${limits}, methods: { GET: { auth: public } } }]`,
@@ -144,7 +144,7 @@ test("a rate limit says what it says, and leaves the others as they are", () => 
   expect(route?.rateLimit.total).toBeUndefined();
 });
 
-test("a rate limit that is none is refused with its line and key", () => {
+test("an invalid rate limit is refused with its line and key", () => {
   const text = `
 routes:
   - prefix: /a
@@ -177,9 +177,13 @@ test.each([
   "X-User-Id",
   "x-user-role",
   "X-Session-Id",
+  "X-Auth-Context",
+  "x-auth-time",
   "X-Forwarded-For",
   "X-Forwarded-User",
   "X-Actor-User-Id",
+  "X-Approval-Id",
+  "Gatehouse-Approval",
   "Forwarded",
   "X-Request-Id",
   "traceparent",
@@ -192,4 +196,101 @@ test.each([
   "''",
 ])("no route can let a client's %s pass", (name) => {
   expect(problemsOf(withHeader(name))).toHaveLength(1);
+});
+
+const withApproval = (approval: string, access = "roles: [USER]") => `routes:
+  - prefix: /a
+    upstream: http://a
+    methods:
+      POST: { ${access}, action: a.create, approval: ${approval} }
+`;
+
+test("an approval names the fields, the threshold, the level and the time", () => {
+  const demand =
+    "{ fields: [/amount, /a~1b/0/c], when: { field: /amount, above: 100.5 }, acr: 3, ttlSeconds: 60 }";
+  expect(parseRoutesFile(withApproval(demand))[0]?.methods.POST?.approval).toEqual({
+    fields: ["/amount", "/a~1b/0/c"],
+    when: { field: "/amount", above: 100.5 },
+    acr: 3,
+    ttlSeconds: 60,
+  });
+  expect(parseRoutesFile(withApproval("{ fields: [/amount] }"))[0]?.methods.POST?.approval).toEqual({
+    fields: ["/amount"],
+    when: undefined,
+    acr: 2,
+    ttlSeconds: 300,
+  });
+});
+
+test.each([
+  ["no field", "{ fields: [] }", "fields: must name a field"],
+  ["no pointer", "{ fields: [amount] }", "fields.0: must be a JSON pointer"],
+  ["the whole body", "{ fields: [''] }", "fields.0: must be a JSON pointer"],
+  ["a broken escape", "{ fields: [/a~2] }", "fields.0: must be a JSON pointer"],
+  ["a field twice", "{ fields: [/a, /b, /a] }", "fields.2: appears more than once"],
+  ["a field in a field", "{ fields: [/a/b, /a] }", "fields.1: overlaps with /a/b"],
+  [
+    "too many fields",
+    `{ fields: [${Array.from({ length: 17 }, (_, i) => `/f${i}`).join(", ")}] }`,
+    "fields: ",
+  ],
+  ["a long pointer", `{ fields: [/${"a".repeat(200)}] }`, "fields.0: "],
+  [
+    "a field that is not approved",
+    "{ fields: [/a], when: { field: /b, above: 1 } }",
+    "when.field: must be one",
+  ],
+  ["a text as threshold", "{ fields: [/a], when: { field: /a, above: '1' } }", "when.above: "],
+  ["no finite threshold", "{ fields: [/a], when: { field: /a, above: .inf } }", "when.above: "],
+  ["one factor", "{ fields: [/a], acr: 1 }", "acr: "],
+  ["a short time", "{ fields: [/a], ttlSeconds: 29 }", "ttlSeconds: "],
+  ["a long time", "{ fields: [/a], ttlSeconds: 901 }", "ttlSeconds: "],
+  ["an unknown key", "{ fields: [/a], unless: 1 }", "unless: is not known"],
+])("an approval with %s is refused by name", (_name, demand, expected) => {
+  const [problem, ...others] = problemsOf(withApproval(demand));
+  expect(others).toEqual([]);
+  expect(problem).toMatch(/^line 5, routes\.0\.methods\.POST\.approval\./);
+  expect(problem).toContain(`approval.${expected}`);
+});
+
+test("only a changing method with a user can demand an approval", () => {
+  expect(problemsOf(withApproval("{ fields: [/a] }", "auth: public"))).toEqual([
+    "line 5, routes.0.methods.POST.approval: needs a user: the method must not be public",
+  ]);
+  const reading = withApproval("{ fields: [/a] }").replace("POST", "GET");
+  expect(problemsOf(reading)).toEqual(["line 5, routes.0.methods.GET.approval: is not known"]);
+});
+
+const withAssurance = (assurance: string, access = "roles: [USER]") =>
+  `routes: [{ prefix: /a, upstream: 'http://a:8080/', methods: { GET: { ${access}, assurance: ${assurance} } } }]`;
+
+test.each([
+  ["{ acr: 2 }", { acr: 2 }],
+  ["{ acr: 3, maxAgeSeconds: 30 }", { acr: 3, maxAgeSeconds: 30 }],
+  ["{ acr: 1, maxAgeSeconds: 2592000 }", { acr: 1, maxAgeSeconds: 2_592_000 }],
+])("a method may demand the assurance %s", (text, expected) => {
+  expect(parseRoutesFile(withAssurance(text))[0]?.methods.GET?.assurance).toEqual(expected);
+});
+
+test.each([
+  ["{ acr: 4 }", "routes.0.methods.GET.assurance.acr: must be 1, 2 or 3"],
+  ["{ acr: '2' }", "routes.0.methods.GET.assurance.acr: must be 1, 2 or 3"],
+  ["{ maxAgeSeconds: 300 }", "routes.0.methods.GET.assurance.acr: is required"],
+  [
+    "{ acr: 1 }",
+    "routes.0.methods.GET.assurance.maxAgeSeconds: is required with acr 1, which every token has",
+  ],
+  ["{ acr: 2, maxAgeSeconds: 29 }", "routes.0.methods.GET.assurance.maxAgeSeconds"],
+  ["{ acr: 2, maxAgeSeconds: 2592001 }", "routes.0.methods.GET.assurance.maxAgeSeconds"],
+  ["{ acr: 2, maxAgeSeconds: 60.5 }", "routes.0.methods.GET.assurance.maxAgeSeconds"],
+  ["{ acr: 2, maxAge: 60 }", "maxAge"],
+  ["2", "routes.0.methods.GET.assurance"],
+])("the assurance %s is refused", (text, problem) => {
+  expect(() => parseRoutesFile(withAssurance(text))).toThrow(problem);
+});
+
+test("a public method cannot demand an assurance", () => {
+  expect(() => parseRoutesFile(withAssurance("{ acr: 2 }", "auth: public"))).toThrow(
+    "routes.0.methods.GET.assurance: needs a caller: not with auth: public",
+  );
 });

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isJsonPointer } from "../service-kit/json-pointer.ts";
 import { parseYamlFile } from "../service-kit/yaml-file.ts";
 
 /** Paths of the gateway, and of later versions. */
@@ -16,10 +17,10 @@ const MAX_UPSTREAMS = 64;
 const MAX_TIMEOUT_MS = 3_600_000;
 const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 
-/** These headers never pass from a client. The gateway sets them, or they end at each hop. */
+/** The gateway sets these, or they end at each hop. */
 const GATEWAY_HEADERS =
-  /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|traceparent|tracestate|baggage|x-request-id|x-(?:user|session|forwarded|actor)(?:-.*)?)$/;
-/** Names are converted to lower case. `_` is excluded, because many servers treat it as `-`. */
+  /^(?:host|authorization|proxy-.*|connection|keep-alive|te|trailer|transfer-encoding|upgrade|http2-settings|expect|content-length|forwarded|traceparent|tracestate|baggage|x-request-id|gatehouse-approval|x-auth-(?:context|time)|x-(?:user|session|forwarded|actor|approval)(?:-.*)?)$/;
+/** Excludes `_`, because many servers treat it as `-`. */
 const requestHeader = z
   .string()
   .max(100)
@@ -27,37 +28,116 @@ const requestHeader = z
   .regex(/^[a-z0-9-]+$/, "must be a header's name of letters, digits and -")
   .refine((name) => !GATEWAY_HEADERS.test(name), "is set by the gateway, or ends at each hop");
 
-const roles = z.array(z.enum(["USER", "ADMIN", "AUDITOR"])).min(1, "must let a role in");
-/** Audit action, for example `payments.create`. Required for mutating methods. */
+const roles = z.array(z.enum(["USER", "ADMIN", "AUDITOR"])).min(1, "must allow at least one role");
+/** Audit action: `payments.create`. Required for mutating methods. */
 const action = z
   .string()
   .max(100)
   .regex(/^[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)+$/, "must be like payments.create");
-/** Exactly one of the two is required. */
-const access = { roles: roles.optional(), auth: z.enum(["public", "authenticated"]).optional() };
+const MIN_PROOF_AGE_S = 30;
+const MAX_PROOF_AGE_S = 30 * 86_400;
+/** What the caller's session must have proven. The age counts from the last proof of its level. */
+export const assuranceSchema = z
+  .strictObject({
+    acr: z.union([z.literal(1), z.literal(2), z.literal(3)], { error: "must be 1, 2 or 3" }),
+    maxAgeSeconds: z.int().min(MIN_PROOF_AGE_S).max(MAX_PROOF_AGE_S).optional(),
+  })
+  .refine(({ acr, maxAgeSeconds }) => acr > 1 || maxAgeSeconds !== undefined, {
+    path: ["maxAgeSeconds"],
+    error: "is required with acr 1, which every token has",
+  });
+
+type RouteAssurance = z.output<typeof assuranceSchema>;
+
+const access = {
+  assurance: assuranceSchema.optional(),
+  roles: roles.optional(),
+  auth: z.enum(["public", "authenticated"]).optional(),
+};
 
 type Access = z.infer<z.ZodObject<typeof access>>;
+const knowsItsCaller = ({ assurance, auth }: Access) => assurance === undefined || auth !== "public";
+const KNOWN_CALLER = { path: ["assurance"], error: "needs a caller: not with auth: public" };
 const hasOneAccess = ({ roles, auth }: Access) => (roles === undefined) !== (auth === undefined);
 const ONE_ACCESS = "must have either roles, or auth: authenticated, or auth: public";
 
 const reading = z
   .strictObject({ ...access, action: action.optional() })
   .refine(hasOneAccess, ONE_ACCESS)
+  .refine(knowsItsCaller, KNOWN_CALLER)
   .transform(toPolicy)
   .optional();
+
+const MAX_APPROVED_FIELDS = 16;
+const MAX_POINTER_CHARACTERS = 200;
+const pointer = z
+  .string()
+  .max(MAX_POINTER_CHARACTERS)
+  .refine(isJsonPointer, "must be a JSON pointer such as /amount (RFC 6901) to a part of the body");
+const approvalDemand = z
+  .strictObject({
+    /** What the user is shown and approves. */
+    fields: z.array(pointer).min(1, "must name a field").max(MAX_APPROVED_FIELDS),
+    /** Default: always. */
+    when: z.strictObject({ field: pointer, above: z.number() }).optional(),
+    acr: z.literal([2, 3]).default(2),
+    ttlSeconds: z.int().min(30).max(900).default(300),
+  })
+  .superRefine(({ fields, when }, context) => {
+    for (const [index, field] of fields.entries()) {
+      const before = fields.slice(0, index).find((other) => isWithin(field, other) || isWithin(other, field));
+      if (before === undefined) continue;
+      const message = before === field ? "appears more than once" : `overlaps with ${before}`;
+      context.addIssue({ code: "custom", path: ["fields", index], message });
+    }
+    if (when === undefined || fields.includes(when.field)) return;
+    context.addIssue({ code: "custom", path: ["when", "field"], message: "must be one of fields" });
+  });
+
+/** A call passes only with the user's approval of these fields. */
+export interface ApprovalDemand {
+  /** JSON pointers into the body. */
+  fields: readonly string[];
+  /** Other calls need no approval. A value that is absent or not a number needs one. */
+  when: { field: string; above: number } | undefined;
+  acr: 2 | 3;
+  ttlSeconds: number;
+}
+
 const changing = z
-  .strictObject({ ...access, action })
+  .strictObject({ ...access, action, approval: approvalDemand.optional() })
   .refine(hasOneAccess, ONE_ACCESS)
+  .refine(({ auth, approval }) => auth !== "public" || approval === undefined, {
+    path: ["approval"],
+    error: "needs a user: the method must not be public",
+  })
+  .refine(knowsItsCaller, KNOWN_CALLER)
   .transform(toPolicy)
   .optional();
 
 export interface MethodPolicy {
   auth: "public" | "authenticated" | { roles: readonly z.infer<typeof roles>[number][] };
   action?: string;
+  approval?: ApprovalDemand;
+  assurance?: RouteAssurance;
 }
 
-function toPolicy({ roles, auth, action }: Access & { action?: string | undefined }): MethodPolicy {
-  return { auth: roles === undefined ? (auth ?? { roles: [] }) : { roles }, ...(action && { action }) };
+type WrittenMethod = Access & {
+  action?: string | undefined;
+  approval?: z.infer<typeof approvalDemand> | undefined;
+};
+
+function toPolicy({ roles, auth, action, assurance, approval }: WrittenMethod): MethodPolicy {
+  return {
+    auth: roles === undefined ? (auth ?? { roles: [] }) : { roles },
+    ...(action && { action }),
+    ...(assurance && { assurance }),
+    ...(approval && { approval: { ...approval, when: approval.when } }),
+  };
+}
+
+function isWithin(pointer: string, other: string): boolean {
+  return pointer === other || pointer.startsWith(`${other}/`);
 }
 
 /** A burst of `calls`, refilled over `perSeconds`. */
@@ -69,7 +149,7 @@ export interface RateLimit {
 interface RouteRateLimits {
   /** Anonymous calls are not counted. */
   perUser: RateLimit;
-  /** Limit per IPv4 address or IPv6 /64, 4 times for a /56 and 16 times for a /48. */
+  /** For an IPv4 address or IPv6 /64, 4 times for a /56 and 16 times for a /48. */
   perAddress: RateLimit;
   /** On public methods it counts only networks without a recent success. */
   total: RateLimit | undefined;
@@ -108,7 +188,7 @@ const webOrigin = z
 
 const upstreamRoute = z
   .strictObject({
-    /** The prefix matches itself and all paths below it. */
+    /** Matches itself and all paths below. */
     prefix: z
       .string()
       .max(200)
@@ -120,7 +200,7 @@ const upstreamRoute = z
     upstream: upstreamUrl.optional(),
     upstreams: z.array(upstreamUrl).min(1, "must name an upstream").max(MAX_UPSTREAMS).optional(),
     stripPrefix: z.boolean().default(false),
-    /** Default for the more specific time-outs. */
+    /** Default for the other time-outs. */
     timeoutMs: timeoutMs.default(DEFAULT_TIMEOUT_MS),
     connectTimeoutMs: timeoutMs.optional(),
     headersTimeoutMs: timeoutMs.optional(),
@@ -130,7 +210,7 @@ const upstreamRoute = z
     streaming: z.boolean().default(false),
     /** Minimum average rate of request and response. 0 disables it. */
     minBodyBytesPerS: z.int().min(0).max(MAX_BYTES_PER_S).default(DEFAULT_MIN_BODY_BYTES_PER_S),
-    /** Limit per user, or per network on public methods, at one gateway. */
+    /** Per user, or per network on public methods, at one gateway. */
     maxOpenPerCaller: z.int().min(1).max(MAX_OPEN).default(DEFAULT_MAX_OPEN_PER_CALLER),
     maxWebSocketsPerCaller: z.int().min(1).max(MAX_OPEN).default(DEFAULT_MAX_WEBSOCKETS_PER_CALLER),
     bodyLimitBytes: z.int().min(0).default(DEFAULT_BODY_LIMIT_BYTES),
@@ -140,11 +220,11 @@ const upstreamRoute = z
       .refine((origins) => origins.length === 1 || !origins.includes("*"), "* must stand alone")
       .default([]),
     allowRequestHeaders: z.array(requestHeader).max(100).default([]),
-    /** Refuses paths that an upstream might decode twice, or into delimiters. */
+    /** An upstream might decode the path twice, or into delimiters. */
     strictPaths: z.boolean().default(true),
     websocket: z.boolean().default(false),
     rateLimit: rateLimits,
-    /** Other methods are answered with 405. GET includes HEAD. */
+    /** Others are answered with 405. GET includes HEAD. */
     methods: z
       .strictObject({ GET: reading, POST: changing, PUT: changing, PATCH: changing, DELETE: changing })
       .refine((methods) => Object.keys(methods).length > 0, "must have a method"),
@@ -155,11 +235,10 @@ const upstreamRoute = z
     }
   })
   .check(
-    // Runs despite other problems, so that all are reported at once.
     z.refine(hasOneUpstreamKey, {
       path: ["upstream"],
       error: ({ input }) =>
-        hasKey(input, "upstream") ? "must not stand beside upstreams" : "is required (or upstreams)",
+        hasKey(input, "upstream") ? "must not be combined with upstreams" : "is required (or upstreams)",
       when: () => true,
     }),
   )
@@ -213,7 +292,6 @@ function toRoute({ upstream, upstreams, timeoutMs, methods, ...route }: WrittenR
   };
 }
 
-/** The default is at least as long as the other time-outs allow. */
 function defaultTotalMs(
   { headersTimeoutMs, idleTimeoutMs }: Pick<WrittenRoute, "headersTimeoutMs" | "idleTimeoutMs">,
   timeoutMs: number,
@@ -232,7 +310,7 @@ const routesFile = z.strictObject({
   }),
 });
 
-/** Parses YAML 1.2. @throws {ConfigError} naming every problem with its line and key. */
+/** @throws {ConfigError} naming every problem with its line and key. */
 export function parseRoutesFile(text: string): UpstreamRoute[] {
   return parseYamlFile(text, routesFile, "the routes file").routes;
 }
@@ -243,7 +321,7 @@ function isOrigin(text: string): boolean {
   return pathname === "/" && search + hash + username + password === "";
 }
 
-/** The form of the header `Origin` (RFC 6454 §6.2). */
+/** RFC 6454 §6.2. */
 export function isWebOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }

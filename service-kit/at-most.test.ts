@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { atMost } from "./at-most.ts";
 
-test("so many calls pass in each period, and no more", () => {
+test("only the given number of calls passes in each period", () => {
   let now = 0;
   const passed: number[] = [];
   const limited = atMost(

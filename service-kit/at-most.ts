@@ -1,4 +1,4 @@
-/** Drops calls beyond `times` per period. It bounds log lines that outside input can cause. */
+/** Bounds log lines that clients can cause. */
 export function atMost<A extends unknown[]>(
   times: number,
   periodMs: number,

@@ -37,7 +37,7 @@ test("a context crosses the wire with its actor", () => {
   expect(fromMetadata(toMetadata(context).toJSON(), context.deadlineMs, true)).toEqual(context);
 });
 
-test("metadata that a caller made up gives a context of our own making", () => {
+test("malformed metadata is replaced by a new context", () => {
   const metadata = new Metadata();
   metadata.set("x-request-id", "r".repeat(65));
   metadata.set("traceparent", "nonsense");
@@ -56,7 +56,7 @@ test.each([
   expect(isTraceparent(text)).toBe(false);
 });
 
-test("a call has a second, or what its caller gives it, and a request id of its own or the one that it was given", () => {
+test("a call has one second or its caller's budget, and a new or the given request id", () => {
   const now = vi.spyOn(Date, "now").mockReturnValue(5_000);
   const [usual, given] = [newCallContext(), newCallContext({ budgetMs: 200, requestId: "r" })];
   now.mockRestore();
@@ -66,7 +66,7 @@ test("a call has a second, or what its caller gives it, and a request id of its 
 
 const actor = { userId: "u", role: "ADMIN", sessionId: "s" };
 
-test("an actor is believed only from a peer that may name one, and travels as it is", () => {
+test("an actor is accepted only from a peer that may name one, and is passed on unchanged", () => {
   const context = { ...newCallContext({ traceparent: TRACEPARENT }), actor };
   const values = toMetadata(context).toJSON();
   expect(Object.keys(values).sort()).toEqual([
@@ -113,7 +113,7 @@ test.each(["x-actor-user-id", "x-actor-role", "x-actor-session-id"])(
   },
 );
 
-test("without a user there is no actor, and a value in bytes is none", () => {
+test("without a user there is no actor, and a binary value is ignored", () => {
   expect(fromMetadata({ "x-actor-role": ["ADMIN"] }, 0, true).actor).toBeUndefined();
   expect(fromMetadata({ "x-actor-user-id": [Buffer.from("u")] }, 0, true).actor).toBeUndefined();
   expect(fromMetadata({ "x-actor-user-id": ["u"] }, 0, true).actor).toEqual({

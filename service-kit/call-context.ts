@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { v7 as uuidv7 } from "uuid";
 
-/** The user of the verified access token. */
 export interface Actor {
   userId: string;
   /** `USER`, `ADMIN` or `AUDITOR`. */
@@ -9,15 +8,15 @@ export interface Actor {
   sessionId: string;
 }
 
-/** Context that travels with a call through every service. It holds no unchecked client input. */
+/** Holds no unchecked client input. */
 export interface CallContext {
   /** UUIDv7. */
   requestId: string;
   /** W3C Trace Context: `00-<trace id>-<span id>-<flags>`. */
   traceparent: string;
-  /** Absent for anonymous calls and a service's own work. */
+  /** Absent for anonymous calls and internal work. */
   actor?: Actor;
-  /** The operator or auditor in the certificate: `operator:ada`. It is never sent on. */
+  /** The operator or auditor in the certificate: `operator:ada`. Not forwarded. */
   person?: string;
   /** Milliseconds of `Date.now()`. */
   deadlineMs: number;
@@ -27,7 +26,7 @@ export const CALL_BUDGET_MS = 1_000;
 
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** A missing or malformed `traceparent` is replaced (W3C Trace Context §3.2). */
+/** @see W3C Trace Context §3.2 */
 export function newCallContext(
   options: { requestId?: string; traceparent?: string | undefined; budgetMs?: number } = {},
 ): CallContext {
@@ -46,7 +45,7 @@ export function isTraceparent(text: string): boolean {
   return TRACEPARENT.test(text);
 }
 
-/** Node caches random UUIDs, while random bytes cost a system call. */
+/** Node caches random UUIDs; random bytes cost a system call. */
 function randomHex(): string {
   return randomUUID().replaceAll("-", "");
 }

@@ -8,7 +8,7 @@ interface OpenCall {
 
 const calls = new AsyncLocalStorage<OpenCall>();
 
-/** Sets the deadline for `callTimeLeftMs` until the call settles. Work that outlives the call has none. */
+/** Work that outlives the call has no deadline. */
 export function withCallDeadline<T>(deadlineMs: number, serve: () => Promise<T>): Promise<T> {
   const call = { deadlineMs, isOpen: true };
   const close = () => {
@@ -21,7 +21,7 @@ export function withCallDeadline<T>(deadlineMs: number, serve: () => Promise<T>)
   });
 }
 
-/** Milliseconds until the deadline. Negative after it, undefined outside of a call. */
+/** Negative after the deadline, undefined outside of a call. */
 export function callTimeLeftMs(): number | undefined {
   const call = calls.getStore();
   return call?.isOpen === true ? call.deadlineMs - Date.now() : undefined;

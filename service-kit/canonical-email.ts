@@ -6,18 +6,18 @@ const MAX_LOCAL_PART_BYTES = 64;
 /** RFC 5321 Dot-string. Beyond ASCII (RFC 6531) only letters, digits and marks. */
 const LOCAL_PART = /^[\p{L}\p{N}\p{M}!#$%&'*+/=?^_`{|}~-]+(?:\.[\p{L}\p{N}\p{M}!#$%&'*+/=?^_`{|}~-]+)*$/u;
 
-/** Checked before IDNA, because `domainToASCII` also accepts escapes, ports and paths. */
+/** `domainToASCII` also accepts escapes, ports and paths. */
 const TYPED_DOMAIN = /^[\p{L}\p{N}\p{M}.-]+$/u;
 
-/** The last label begins with a letter, which excludes IP addresses. */
+/** The letter in the last label excludes IP addresses. */
 const ASCII_DOMAIN = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])$/;
 
 /**
- * The stored form: NFC, local part in lower case, domain as ASCII (UTS #46).
- * @returns undefined for an invalid address. @see RFC 5321 §4.1.2 and §4.5.3.1, RFC 6531 §3.3.
+ * NFC, local part in lower case, domain as ASCII (UTS #46). Undefined for an invalid address.
+ * @see RFC 5321 §4.1.2 and §4.5.3.1, RFC 6531 §3.3.
  */
 export function canonicalEmail(typed: string): string | undefined {
-  // The canonical form is never less than a third as long as the input.
+  // The canonical form is at least a third as long.
   if (typed.length > 3 * MAX_EMAIL_BYTES || !typed.isWellFormed()) return undefined;
   const [typedLocalPart, typedDomain, ...rest] = typed.normalize("NFC").split("@");
   if (typedLocalPart === undefined || typedDomain === undefined || rest.length > 0) return undefined;
@@ -31,9 +31,7 @@ export function canonicalEmail(typed: string): string | undefined {
   return fits ? email : undefined;
 }
 
-/**
- * Whether an address has compatibility characters, which can imitate another address (UAX #15). @param email canonical.
- */
+/** Compatibility characters can imitate another address (UAX #15). @param email canonical. */
 export function isLookAlike(email: string): boolean {
   return email.normalize("NFKC").toLowerCase() !== email;
 }

@@ -6,12 +6,11 @@ import { type FileContent, readAnyFile, readPrivateFile, secretProblem } from ".
 /** BSD `EX_CONFIG`: a restart does not help. */
 const EXIT_CONFIG = 78;
 
-/** The message lists every problem and contains no values. */
+/** Lists every problem, without values. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }
 
-/** A value whose string, JSON and inspect forms are `[redacted]`. */
 export class Secret<T> {
   readonly #value: T;
 
@@ -36,12 +35,12 @@ export class Secret<T> {
   }
 }
 
-/** Parses environment variables. @throws {ConfigError} naming every missing or invalid variable. */
+/** @throws {ConfigError} naming every invalid variable. */
 export function parseConfig<S extends z.ZodObject>(
   schema: S,
   environment: Record<string, string | undefined>,
 ): z.output<S> {
-  // An empty variable counts as unset, because compose files and manifests cannot express absence.
+  // Compose files and manifests cannot express absence.
   const given = Object.keys(schema.shape).flatMap((key) =>
     environment[key] === undefined || environment[key] === "" ? [] : [[key, environment[key]]],
   );
@@ -53,7 +52,7 @@ export function parseConfig<S extends z.ZodObject>(
   throw new ConfigError(`The configuration cannot be used:\n${lines.join("\n")}`);
 }
 
-/** A leak of a shared secret would disclose both. */
+/** A leak would disclose both. */
 function sharedSecrets(config: Record<string, unknown>): string[] {
   const seen = new Map<string, string>();
   return Object.entries(config).flatMap(([key, value]) => {
@@ -61,13 +60,11 @@ function sharedSecrets(config: Record<string, unknown>): string[] {
     if (secret === undefined) return [];
     const other = seen.get(secret);
     seen.set(secret, key);
-    // A key and its predecessor may be equal.
     const isSamePurpose = other?.replace("_PREVIOUS", "") === key.replace("_PREVIOUS", "");
     return other === undefined || isSamePurpose ? [] : [`  ${key}: holds the same secret as ${other}`];
   });
 }
 
-/** Reports remote servers without TLS, unless the configuration allows plaintext. */
 function unencryptedConnections(config: Record<string, unknown>): string[] {
   const lines: string[] = [];
   if (
@@ -76,12 +73,12 @@ function unencryptedConnections(config: Record<string, unknown>): string[] {
     config.DATABASE_PLAINTEXT !== true
   )
     lines.push(
-      "  DATABASE_URL: is another host: set DATABASE_CA_FILE, or DATABASE_PLAINTEXT=true to do without TLS",
+      "  DATABASE_URL: names another host: set DATABASE_CA_FILE, or DATABASE_PLAINTEXT=true to allow plaintext",
     );
   const isRedisPlain = typeof config.REDIS_URL === "string" && config.REDIS_URL.startsWith("redis:");
   if (isRedisPlain && isElsewhere(config.REDIS_URL) && config.REDIS_PLAINTEXT !== true)
     lines.push(
-      "  REDIS_URL: is another host: make it rediss://, or set REDIS_PLAINTEXT=true to do without TLS",
+      "  REDIS_URL: names another host: use rediss://, or set REDIS_PLAINTEXT=true to allow plaintext",
     );
   return lines;
 }
@@ -104,7 +101,7 @@ function secretOf(value: unknown): string | undefined {
 
 const CHECK_OPTION = "--check-config";
 
-/** Returns the configuration, or prints its problems and exits 78. With `--check-config` it always exits. */
+/** With `--check-config` it always exits. */
 export function loadConfig<S extends z.ZodObject>(
   schema: S,
   environment: Record<string, string | undefined>,
@@ -121,10 +118,10 @@ export function loadConfig<S extends z.ZodObject>(
   }
 }
 
-/** Earlier versions cannot refuse single upgrades: they ignore the body of every upgrade request. */
+/** Earlier versions ignore the body of every upgrade request. */
 const MIN_NODE = [24, 9] as const;
 
-/** @throws {ConfigError} if Node.js is too old, or its certificate verification is off. */
+/** @throws {ConfigError} for an old Node.js or disabled certificate verification. */
 export function assertRuntime(version: string, environment: Record<string, string | undefined>): void {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   if (major < MIN_NODE[0] || (major === MIN_NODE[0] && minor < MIN_NODE[1])) {
@@ -164,7 +161,7 @@ export const booleanSchema = z
   .enum(["true", "false"], "must be true or false")
   .transform((text) => text === "true");
 
-/** The result is the path, because the file is read again when it changes. */
+/** Returns the path, because the file is read again. */
 export const readableFileSchema = z.string().transform((path, context) => {
   return bytesOf(readAnyFile(path), context) === undefined ? z.NEVER : path;
 });
@@ -173,7 +170,6 @@ export const privateFileSchema = z.string().transform((path, context) => {
   return bytesOf(readPrivateFile(path), context) === undefined ? z.NEVER : path;
 });
 
-/** Refused if other users can read it, if it is empty or an example. The final line break is removed. */
 export const secretFileSchema = z.string().transform((path, context) => {
   const text = bytesOf(readPrivateFile(path), context)?.toString("utf8").trimEnd();
   if (text === undefined) return z.NEVER;
@@ -202,13 +198,13 @@ export const processConfig = {
   LOG_LEVEL: z.enum(LOG_LEVELS).default("info"),
   /** Plain HTTP. Never exposed to clients. */
   OPERATIONS_ADDRESS: addressSchema,
-  /** Time for open calls after SIGTERM. */
+  /** For open calls after SIGTERM. */
   SHUTDOWN_GRACE_MS: integerSchema(0, 60_000).default(5_000),
-  /** Time to serve as unready after SIGTERM, until load balancers react. */
+  /** Time to serve as unready, until load balancers react. */
   DRAIN_DELAY_MS: integerSchema(0, 60_000).default(0),
-  /** Base URL of an OpenTelemetry collector (OTLP over HTTP). `/v1/traces` is appended. */
+  /** An OpenTelemetry collector (OTLP over HTTP). `/v1/traces` is appended. */
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
-  /** Share of sampled traces, 0 to 1. The gateway decides for the services. */
+  /** Share of sampled traces, 0 to 1, which the gateway decides. */
   OTEL_TRACES_SAMPLER_ARG: z
     .string()
     .regex(/^(?:0|1|0?\.\d+|1\.0+)$/, "must be a number from 0 to 1")
@@ -227,7 +223,7 @@ export const serviceConfig = {
   ...processConfig,
   ...tlsConfig,
   LISTEN_ADDRESS: addressSchema,
-  /** `grpc.health.v1` in plaintext, because Kubernetes' gRPC probe cannot use TLS. */
+  /** Serves `grpc.health.v1` in plaintext. */
   HEALTH_ADDRESS: addressSchema,
 };
 
@@ -240,9 +236,9 @@ export const databaseConfig = {
       "put the password into DATABASE_PASSWORD_FILE",
     ),
   DATABASE_PASSWORD_FILE: secretFileSchema,
-  /** PEM. It turns on TLS with full verification. */
+  /** PEM. Enables TLS with full verification. */
   DATABASE_CA_FILE: readableFileSchema.optional(),
-  /** Allows a remote database without TLS. The network must be trusted. */
+  /** Only for a trusted network. */
   DATABASE_PLAINTEXT: booleanSchema.default(false),
   DATABASE_POOL_SIZE: integerSchema(1, 100).default(10),
 };

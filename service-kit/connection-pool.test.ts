@@ -98,9 +98,9 @@ function hold() {
 
 const unavailable = (cause: { code: string; message?: string }) => ({ code: "service_unavailable", cause });
 const CLOSED = { code: "CONNECTION_CLOSED", message: "the database closed the connection" };
-const TOO_LATE = { code: "CONNECTION_TOO_LATE", message: "no connection to the database in time" };
+const TOO_LATE = { code: "CONNECTION_TOO_LATE", message: "connecting to the database took too long" };
 
-test("a server that lets nobody in is asked again after 50 ms, then after twice as long each time, at most a second", async () => {
+test("a server that refuses connections is retried after 50 ms, doubling to at most a second", async () => {
   let letsIn = false;
   await start({ maxWaiting: 0 }, ({ text, socket }) => {
     if (text !== "start" || letsIn) return undefined;
@@ -125,7 +125,7 @@ test("a server that lets nobody in is asked again after 50 ms, then after twice 
   expect(await ask()).toBe("CONNECTION_CLOSED");
 });
 
-test("who waits during such a pause is served after it, before who came later", async () => {
+test("callers that wait during the pause are served after it, in order", async () => {
   let starts = 0;
   await start({}, ({ text, socket }) => {
     if (text !== "start" || ++starts > 1) return undefined;
@@ -145,7 +145,7 @@ test("who waits during such a pause is served after it, before who came later", 
   expect(order).toEqual(["select early", "select late"]);
 });
 
-test("who waits when a connection is lost gets the next one", async () => {
+test("a caller that waits when a connection is lost gets the next one", async () => {
   await start();
   const { over, connection } = hold();
   const waiting = watch(sql.unsafe("select waits"));
@@ -172,7 +172,7 @@ test.each([
   expect(connectionOf("select next")).toBe(1);
 });
 
-test("one that is lost takes no other with it, and one that was lost while nobody used it is not used again", async () => {
+test("a lost connection affects no other, and one lost while idle is not used again", async () => {
   await start({ maxConnections: 2, maxWaiting: 0 });
   const [first, second] = [hold(), hold()];
   await soon(Promise.all([first, second].map(({ connection }) => connection().driver`select 1`)));
@@ -188,7 +188,7 @@ test("one that is lost takes no other with it, and one that was lost while nobod
   expect([await ask("select again"), connectionOf("select again")]).toEqual(["answered", 2]);
 });
 
-test("one that is lost while nobody uses it takes no other with it at the time at which it would have been closed", async () => {
+test("the idle time-out of a connection that was lost while idle closes no other", async () => {
   await start({ maxConnections: 2, idleTimeoutMs: 1_000 });
   const [first, second] = [hold(), hold()];
   await soon(Promise.all([first, second].map(({ connection }) => connection().driver`select 1`)));
@@ -203,7 +203,7 @@ test("one that is lost while nobody uses it takes no other with it at the time a
   expect([await ask("select still"), connectionOf("select still")]).toEqual(["answered", 1]);
 });
 
-test("a failed attempt to connect leaves no connection behind: the next is a new one", async () => {
+test("a failed attempt to connect leaves no connection behind; the next attempt opens a new one", async () => {
   await start({ ca: Buffer.from("never looked at") });
   const asked = watch(sql`select 1`);
   await until(() => server.sockets.size === 1);
@@ -221,7 +221,7 @@ test("a connection goes back when the work with it fails", async () => {
   expect(await ask()).toBe("answered");
 });
 
-test("one waits as long as the pool says, and in a call no longer than its caller", async () => {
+test("a caller waits as long as the pool allows, and never past its call's deadline", async () => {
   await start({ maxWaitMs: 1_000 });
   hold();
   const waiting = [
@@ -242,7 +242,7 @@ test("one waits as long as the pool says, and in a call no longer than its calle
   expect(sql.pool.waitingCount).toBe(0);
 });
 
-test("a connection that comes free in the moment in which a wait is over is not used for it", async () => {
+test("a connection freed at the moment of a wait's time-out is not used for that caller", async () => {
   await start({ maxWaitMs: 1_000 });
   const { letGo } = hold();
   setTimeout(letGo, 1_000); // before the wait's own timer
@@ -264,12 +264,12 @@ test.each([
   await expect(soon(late)).rejects.toMatchObject(unavailable(TOO_LATE));
 });
 
-test("of more than may wait, the next is told so", async () => {
+test("a caller beyond the queue's limit fails as busy", async () => {
   await start({ maxWaiting: 1 });
   hold();
   watch(sql`select waits`);
   await turns();
-  const busy = { code: "CONNECTION_BUSY", message: "too many wait for a connection" };
+  const busy = { code: "CONNECTION_BUSY", message: "too many callers wait for a connection" };
   await expect(soon(sql`select surplus`)).rejects.toMatchObject(unavailable(busy));
 });
 
@@ -325,7 +325,7 @@ test("a connection is replaced once it has its age, not before", async () => {
   expect(used).toEqual([0, 0, 0, 1]);
 });
 
-test("a connection that nobody uses is closed after a time, one that is used again is not", async () => {
+test("an idle connection is closed after the time-out; one that is used again is not", async () => {
   await start({ maxConnections: 2, idleTimeoutMs: 1_000 });
   const held = [hold(), hold()];
   for (const { letGo, over } of held) {
@@ -348,7 +348,7 @@ test("a connection that nobody uses is closed after a time, one that is used aga
   expect(await ask()).toBe("answered");
 });
 
-test("a connection that is being closed because nobody uses it is not given out any more", async () => {
+test("an idle connection that is being closed is not used again", async () => {
   await start({ idleTimeoutMs: 1_000 });
   await ask("select first");
   vi.advanceTimersByTime(1_000);
@@ -364,7 +364,7 @@ test("without such a time connections stay open", async () => {
   expect(connectionOf("select 2")).toBe(0);
 });
 
-test("a server that says nothing at the start of a session is given up in time", async () => {
+test("a server that sends nothing at the start of a session is abandoned in time", async () => {
   await start({ connectTimeoutMs: 1_000 }, ({ text }) => (text === "start" ? "nothing" : undefined));
   const asked = watch(sql`select 1`);
   await until(() => server.received.length > 0);
@@ -375,7 +375,7 @@ test("a server that says nothing at the start of a session is given up in time",
   expect(asked.error).toMatchObject(unavailable({ code: "CONNECT_TIMEOUT" }));
 });
 
-test("an end waits for nobody if nothing is under way, and else until the last work is done", async () => {
+test("end() returns at once without running work, otherwise when the last work is done", async () => {
   await start({ maxConnections: 2 });
   const [first, second] = [hold(), hold()];
   await soon(Promise.all([first, second].map(({ connection }) => connection().driver`select 1`)));
@@ -396,14 +396,14 @@ test("an end waits for nobody if nothing is under way, and else until the last w
   await soon(sql.end({ timeout: 600 }));
 });
 
-test("an end closes the connections that nobody uses, and does not wait for its time", async () => {
+test("end() closes idle connections without waiting for its time-out", async () => {
   await start();
   await ask();
   await soon(sql.end({ timeout: 600 }));
   expect(server.received.at(-1)?.text).toBe("terminate");
 });
 
-test("an end that waits no longer tells the work under way that its connection was given up", async () => {
+test("after its time-out, end() fails running work as abandoned", async () => {
   await start();
   const begun = Promise.withResolvers<void>();
   const goOn = Promise.withResolvers<void>();
@@ -422,11 +422,11 @@ test("an end that waits no longer tells the work under way that its connection w
   await soon(sql.end({ timeout: 0 }));
   goOn.resolve();
   await until(() => failure !== undefined && work.state === "rejected");
-  expect(failure).toMatchObject({ code: "CONNECTION_ENDED", message: "the connection was given up" });
+  expect(failure).toMatchObject({ code: "CONNECTION_ENDED", message: "the connection was abandoned" });
   expect(connectionOf("select second")).toBeUndefined();
 });
 
-test("an end gives up a connection that is still being made", async () => {
+test("end() abandons a connection that is still being opened", async () => {
   await start({ ca: Buffer.from("never looked at") }, () => "nothing");
   const asked = watch(sql`select 1`);
   await until(() => server.received.length > 0); // it has been asked for TLS, and says nothing

@@ -4,17 +4,16 @@ import { callTimeLeftMs } from "./call-deadline.ts";
 import { openDatabaseSocket } from "./database-socket.ts";
 
 export interface ConnectionPoolOptions {
-  /** `postgres://role@host:port/database`, without a password. */
   url: string;
-  /** PEM. Without it connections are not encrypted. */
+  /** PEM. Enables TLS. */
   ca?: Buffer | undefined;
   maxConnections: number;
-  /** Applies to the socket with TLS, and again to the start of the session. */
+  /** For the socket with TLS, and again for the start of the session. */
   connectTimeoutMs: number;
-  /** Limit for a server that sends nothing. Optional. */
+  /** Limit for a server that sends nothing. */
   maxSilenceMs?: number;
   idleTimeoutMs?: number;
-  /** Old connections are replaced, so that a pool spreads over added servers. Optional. */
+  /** Replaces old connections, so that a pool spreads over added servers. */
   lifetimeMs?: number;
   /** The call's deadline may shorten it. */
   maxWaitMs: number;
@@ -27,7 +26,6 @@ const MIN_RECONNECT_PAUSE_MS = 50;
 const MAX_RECONNECT_PAUSE_MS = 1_000;
 const CLOSE_TIMEOUT_S = 1;
 
-/** Each failure is temporary. */
 type PoolFailure = "CONNECTION_BUSY" | "CONNECTION_TOO_LATE" | "CONNECTION_CLOSED" | "CONNECTION_ENDED";
 
 export interface DriverQuery extends Promise<unknown> {
@@ -37,21 +35,21 @@ export interface DriverQuery extends Promise<unknown> {
 }
 export type Handler = (query: DriverQuery) => void;
 
-/** The handler is undocumented, so the driver's version is pinned. */
+/** An undocumented property. The driver's version is pinned. */
 export function handlerOf(driver: postgres.ISql): Handler {
   return (driver.unsafe("") as unknown as DriverQuery).handler;
 }
 
 /**
- * Each connection has its own driver: one that reconnects answers a statement that it never sent with an empty result.
+ * Each connection has its own driver, because a driver that reconnects answers an unsent statement with an
+ * empty result.
  */
 export class PooledConnection {
   readonly driver: postgres.Sql;
   readonly run: Handler;
   readonly openedAtMs = performance.now();
-  /** Why the connection is unusable. Set before the driver is notified. */
+  /** Set before the driver is notified. */
   lost: Error | undefined;
-  /** The server has accepted the login. */
   isAdmitted = false;
   idleTimer: NodeJS.Timeout | undefined;
   readonly #options: ConnectionPoolOptions;
@@ -77,7 +75,7 @@ export class PooledConnection {
     this.run = handlerOf(this.driver);
   }
 
-  /** Works once, because the driver must not reconnect. */
+  /** The driver must not reconnect. */
   async #openSocket(): Promise<Socket> {
     if (this.#hasSocket) throw poolFailure("CONNECTION_CLOSED", "the database closed the connection");
     this.#hasSocket = true;
@@ -119,7 +117,7 @@ export class PooledConnection {
 
   /** Running statements fail. */
   abandon(): void {
-    this.#lose(poolFailure("CONNECTION_ENDED", "the connection was given up"));
+    this.#lose(poolFailure("CONNECTION_ENDED", "the connection was abandoned"));
     const drop = () => this.#abandoned.abort();
     this.driver.end({ timeout: 0 }).then(drop, drop);
   }
@@ -131,11 +129,11 @@ interface Waiter {
   isInTime: () => boolean;
 }
 
-/** Callers wait in a bounded queue. Nothing is sent for a caller whose time is over. */
+/** The queue is bounded. Nothing is sent for a caller past its deadline. */
 export class ConnectionPool {
   readonly #options: ConnectionPoolOptions;
   readonly #open = new Set<PooledConnection>();
-  /** A stack, so that surplus connections become idle and are closed. */
+  /** A stack: surplus connections become idle and are closed. */
   readonly #idle: PooledConnection[] = [];
   readonly #waiting = new Set<Waiter>();
   #failedConnects = 0;
@@ -155,7 +153,7 @@ export class ConnectionPool {
     return this.#waiting.size;
   }
 
-  /** @throws errors of the work, or an error with a `PoolFailure` code before it begins. */
+  /** @throws errors of the work, or a `PoolFailure` before it begins. */
   async hold<T>(work: (connection: PooledConnection) => Promise<T>): Promise<T> {
     const connection = this.#take() ?? (await this.#turn());
     try {
@@ -165,7 +163,6 @@ export class ConnectionPool {
     }
   }
 
-  /** Waits `timeoutMs` for running work. */
   async end(timeoutMs: number): Promise<void> {
     this.#isEnded = true;
     for (const waiter of this.#waiting) waiter.fail(poolFailure("CONNECTION_ENDED", "the pool is closing"));
@@ -211,7 +208,7 @@ export class ConnectionPool {
   #turn(): Promise<PooledConnection> {
     const { maxWaiting, maxWaitMs } = this.#options;
     if (this.#waiting.size >= maxWaiting)
-      throw poolFailure("CONNECTION_BUSY", "too many wait for a connection");
+      throw poolFailure("CONNECTION_BUSY", "too many callers wait for a connection");
     const untilMs = performance.now() + Math.min(maxWaitMs, callTimeLeftMs() ?? maxWaitMs);
     return new Promise((resolve, reject) => {
       const end = (settle: () => void) => {
@@ -292,7 +289,7 @@ export function createDriver(options: ConnectionPoolOptions, extra: object = {})
 }
 
 function tooLate(): Error {
-  return poolFailure("CONNECTION_TOO_LATE", "no connection to the database in time");
+  return poolFailure("CONNECTION_TOO_LATE", "connecting to the database took too long");
 }
 
 function poolFailure(code: PoolFailure, message: string): Error {

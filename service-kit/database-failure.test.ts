@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { causeOfUnavailable, nameFailures } from "./database-failure.ts";
 import { DomainError } from "./errors.ts";
 
-test("what says 'not now' is unavailable, to be tried again in a second; anything else stays what it is", async () => {
+test("temporary failures become unavailable with a retry after a second; other errors are unchanged", async () => {
   const cause = { code: "57014" };
   await expect(nameFailures(Promise.reject(cause), undefined)).rejects.toMatchObject({
     name: "DomainError",
@@ -19,7 +19,7 @@ test("work that has not ended in time is unavailable", async () => {
   await expect(nameFailures(new Promise(() => {}), 1)).rejects.toMatchObject({ code: "service_unavailable" });
 });
 
-test("the cause of an unavailable database is found, that of any other error is not looked for", () => {
+test("the cause is searched only in errors of an unavailable database", () => {
   const cause = new Error("connect ECONNREFUSED");
   expect(causeOfUnavailable(new DomainError("service_unavailable", undefined, { cause }))).toBe(cause);
   expect(causeOfUnavailable(new DomainError("service_unavailable"))).toBeUndefined();
@@ -27,7 +27,7 @@ test("the cause of an unavailable database is found, that of any other error is 
   expect(causeOfUnavailable(new Error("other", { cause }))).toBeUndefined();
 });
 
-test("SQLSTATEs and driver codes that say 'not now'", async () => {
+test("SQLSTATEs and driver codes of temporary failures", async () => {
   const unavailable = [
     "08000",
     "08006",

@@ -1,11 +1,11 @@
 import { DomainError } from "./errors.ts";
 import { withinDeadline } from "./within-deadline.ts";
 
-/** Temporary failures: SQLSTATE classes, and codes of the pool, the driver and the system. */
+/** SQLSTATE classes, and codes of the pool, the driver and the system. */
 const UNAVAILABLE =
   /^(08...|28000|28P01|3D000|53...|57P0.|57014|55P03|40001|40P01|25006|CONNECTION_.*|CONNECT_TIMEOUT|E(CONNREFUSED|CONNRESET|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH|NOTFOUND|AI_AGAIN))$/;
 
-/** Temporary failures become {DomainError} `service_unavailable`. Without `timeoutMs` there is no limit. */
+/** Temporary failures become {DomainError} `service_unavailable`. */
 export async function nameFailures<T>(work: Promise<T>, timeoutMs: number | undefined): Promise<T> {
   try {
     return await (timeoutMs === undefined ? work : withinDeadline(work, timeoutMs));
@@ -26,8 +26,8 @@ export function causeOfUnavailable(error: unknown): Error | undefined {
 }
 
 /**
- * Whether this is the driver's own query for array types, on a connection that ended meanwhile. The driver keeps no hold of its
- * promise, so the failure is unhandled. The statement that opened the connection fails by itself.
+ * The driver queries array types itself and leaves a failure of that promise unhandled. The statement that
+ * opened the connection also fails.
  */
 export function isLostTypeQuery(error: unknown): boolean {
   const { code, query } = (error ?? {}) as { code?: unknown; query?: unknown };

@@ -99,28 +99,25 @@ test.each(["N", "Sx", "E"])(
 test.each([
   ["without TLS", { ca: undefined }],
   ["with TLS", {}],
-])(
-  "an error that comes before anybody listens for it does not end the process: %s",
-  async (_how, options) => {
-    const socket = await open(await listen("S"), options);
-    expect(() => socket.emit("error", new Error("early"))).not.toThrow();
-  },
-);
+])("an error before a listener is added does not end the process: %s", async (_how, options) => {
+  const socket = await open(await listen("S"), options);
+  expect(() => socket.emit("error", new Error("early"))).not.toThrow();
+});
 
-test("without a CA nothing is asked for", async () => {
+test("without a CA no TLS is requested", async () => {
   const socket = await open(await listen("S"), { ca: undefined });
   expect(socket).not.toBeInstanceOf(TLSSocket);
   expect(heard).toHaveLength(0);
 });
 
-test("a server that says nothing is given up in time", async () => {
+test("a server that sends nothing is abandoned in time", async () => {
   await expect(open(await listen(""), { timeoutMs: 200 })).rejects.toMatchObject({
     code: "CONNECT_TIMEOUT",
-    message: "no connection in time",
+    message: "connecting took too long",
   });
 });
 
-test("an attempt that is given up ends, and leaves no socket", async () => {
+test("an aborted attempt ends and leaves no socket", async () => {
   const giveUp = new AbortController();
   const opening = open(await listen(""), { signal: giveUp.signal });
   setTimeout(() => giveUp.abort(), 50);
@@ -128,7 +125,7 @@ test("an attempt that is given up ends, and leaves no socket", async () => {
   await expect.poll(openCount).toBe(0);
 });
 
-test("a server that says nothing for as long as it may is gone; one that says something is not", async () => {
+test("a server that is silent for the limit is disconnected; one that sends something is not", async () => {
   const port = await listen("N");
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
   try {
@@ -141,7 +138,7 @@ test("a server that says nothing for as long as it may is gone; one that says so
     vi.advanceTimersByTime(5_000);
     expect(socket.destroyed).toBe(false);
     vi.advanceTimersByTime(2_500);
-    expect(await failed).toMatchObject({ code: "ETIMEDOUT", message: "the database is silent" });
+    expect(await failed).toMatchObject({ code: "ETIMEDOUT", message: "the database sends nothing" });
     await closed;
     expect(vi.getTimerCount()).toBe(0);
   } finally {
@@ -149,7 +146,7 @@ test("a server that says nothing for as long as it may is gone; one that says so
   }
 });
 
-test("without a limit to the silence nothing is watched, and an attempt that succeeded leaves no timer", async () => {
+test("without a silence limit nothing is watched, and a successful attempt leaves no timer", async () => {
   const port = await listen("N");
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "setTimeout", "clearTimeout"] });
   try {
@@ -160,7 +157,7 @@ test("without a limit to the silence nothing is watched, and an attempt that suc
   }
 });
 
-test("a server that hangs up before it answers has closed the connection", async () => {
+test("a server that disconnects before it answers has closed the connection", async () => {
   const closing = createServer((raw) => raw.once("data", () => raw.end()));
   server = closing;
   await new Promise<void>((resolve) => closing.listen(0, "127.0.0.1", resolve));

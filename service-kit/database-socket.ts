@@ -4,10 +4,10 @@ import { connect as connectTls } from "node:tls";
 export interface DatabaseSocketOptions {
   host: string;
   port: number;
-  /** PEM. Without it the connection is not encrypted. */
+  /** PEM. Enables TLS. */
   ca?: Buffer | undefined;
   timeoutMs: number;
-  /** Limit for a server that sends nothing. Optional. */
+  /** Limit for a server that sends nothing. */
   maxSilenceMs?: number | undefined;
   signal: AbortSignal;
 }
@@ -18,15 +18,14 @@ const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 const ACCEPTED = "S";
 
 /**
- * Replaces the driver's connect, which removes listeners for TLS, allows silence, and accepts bytes before the
- * handshake.
+ * The driver's own connect removes listeners for TLS, allows silence, and accepts bytes before the handshake.
  */
 export async function openDatabaseSocket(options: DatabaseSocketOptions): Promise<Socket> {
   const { host, port, ca, signal } = options;
   const raw = connect({ host, port, signal });
   if (options.maxSilenceMs !== undefined) endWhenSilent(raw, options.maxSilenceMs);
   const timer = setTimeout(
-    () => raw.destroy(failure("no connection in time", "CONNECT_TIMEOUT")),
+    () => raw.destroy(failure("connecting took too long", "CONNECT_TIMEOUT")),
     options.timeoutMs,
   );
   try {
@@ -43,7 +42,7 @@ export async function openDatabaseSocket(options: DatabaseSocketOptions): Promis
 async function startTls(raw: Socket, host: string, ca: Buffer): Promise<Socket> {
   raw.write(SSL_REQUEST);
   const answer = (await happened(raw, "data")) as Buffer;
-  // More bytes are an injection before TLS, to be read as encrypted data.
+  // More bytes would be an injection, to be read as encrypted data.
   if (answer.toString("latin1") !== ACCEPTED)
     throw failure("the database does not offer TLS", "CONNECTION_NOT_ENCRYPTED");
   const secured = connectTls({
@@ -57,7 +56,7 @@ async function startTls(raw: Socket, host: string, ca: Buffer): Promise<Socket> 
   return secured;
 }
 
-/** Resolves with the event's value. Rejects if the socket fails or closes first. */
+/** Rejects if the socket fails or closes first. */
 function happened(socket: Socket, event: string): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const listeners = {
@@ -67,14 +66,14 @@ function happened(socket: Socket, event: string): Promise<unknown> {
     };
     const settle = (end: () => void) => {
       for (const [name, listener] of Object.entries(listeners)) socket.off(name, listener);
-      socket.on("error", () => undefined); // Prevents an unhandled error. "close" reports it.
+      socket.on("error", () => undefined); // "close" reports it.
       end();
     };
     for (const [name, listener] of Object.entries(listeners)) socket.on(name, listener);
   });
 }
 
-/** Checks `bytesRead`, because writes also reset a socket's own time-out. */
+/** Checks `bytesRead`, because writes reset a socket's own time-out. */
 function endWhenSilent(socket: Socket, maxSilenceMs: number): void {
   let bytesRead = 0;
   let silentSinceMs = performance.now();
@@ -83,7 +82,7 @@ function endWhenSilent(socket: Socket, maxSilenceMs: number): void {
       bytesRead = socket.bytesRead;
       silentSinceMs = performance.now();
     } else if (performance.now() - silentSinceMs >= maxSilenceMs) {
-      socket.destroy(failure("the database is silent", "ETIMEDOUT"));
+      socket.destroy(failure("the database sends nothing", "ETIMEDOUT"));
     }
   }, SILENCE_CHECK_INTERVAL_MS);
   timer.unref();

@@ -1,4 +1,4 @@
-/** Codes are part of the API: add, never rename. A test compares `docs/errors.md`. */
+/** Codes are part of the API: add, never rename. */
 export const ERROR_CATALOGUE = {
   validation_failed: "The request does not fit its schema; `details` lists every failing field.",
   bad_request: "The request is not well-formed HTTP, JSON or URL, or is ambiguous.",
@@ -16,12 +16,17 @@ export const ERROR_CATALOGUE = {
   token_missing: "The call needs an access token and has none.",
   token_invalid: "The access token was not issued here, is malformed or has been revoked.",
   token_expired: "The access token has expired; refresh it.",
+  step_up_required:
+    "The call needs a stronger or more recent proof of who the user is; `details` says which. See `POST /auth/step-up`.",
   invalid_credentials: "E-mail and password do not belong to an account that may log in.",
   mfa_code_invalid: "The code is not the second factor's: wrong, too old or used before.",
   mfa_token_invalid:
     "The login that this code was for is unknown, over, or has been tried too often; log in again.",
+  step_up_token_invalid:
+    "The step-up is unknown, of another session, over, or has been tried too often; begin it again.",
   password_change_token_invalid:
     "The login that this new password was for is unknown, over, or has been tried too often; log in again.",
+  passkey_invalid: "The passkey's answer is not valid: wrong, too old, used before, or for another call.",
   invalid_client: "The calling service's id and secret do not belong to a client that may introspect tokens.",
   refresh_token_invalid: "The refresh token is unknown, malformed, expired, or its session has ended.",
   refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",
@@ -32,17 +37,28 @@ export const ERROR_CATALOGUE = {
   oauth_denied: "The user, or the identity provider, has declined the login.",
   reauthentication_required:
     "The call needs the account's password, or of an account without one a login in the last 10 minutes.",
+  mfa_enrollment_required:
+    "The account has no second factor that reaches the level that the call demands: set one up first.",
+  approval_required: "The call needs the user's approval of this transaction; `details` holds it.",
+  approval_mismatch:
+    "The approval is unknown, or was given for another transaction, by another user or in another session.",
+  approval_expired:
+    "The approval is too old, or was tried too often; ask for a new one by the same call without it.",
+  approval_used: "The approval was used already; ask for a new one by the same call without it.",
   provider_not_found: "There is no identity provider of this name.",
   not_found: "There is nothing here, or nothing that the caller may see.",
   method_not_allowed: "The path exists, but not with this method; see `Allow`.",
   email_already_registered: "An account with this e-mail address exists.",
   mfa_already_enabled: "The account has a second factor already.",
+  mfa_required: "The role of the account requires a second factor, and this is its last one.",
   link_required:
     "An account with this address exists: log in to it, prove its address, and link the identity provider there.",
   already_linked:
     "The account at the identity provider is linked to another user, or the user has one there already.",
   last_credential:
     "Without it, the account would have no login left: set a password or link another provider first.",
+  last_factor:
+    "Without this passkey, the account would have no login left: set a password or add another one first.",
   last_admin: "The only active administrator can be neither demoted, disabled nor deleted.",
   conflict: "The call contradicts the present state.",
   request_timeout: "The request did not arrive completely in time.",
@@ -71,9 +87,9 @@ export function isErrorCode(text: string): text is ErrorCode {
 }
 
 export interface FieldProblem {
-  /** Dotted path in the request: `email`, `address.city`. */
+  /** Dotted path: `email`, `address.city`. */
   field: string;
-  /** Stable, lower_snake_case: `required`, `invalid_format`, `unknown_key`, …. */
+  /** Stable: `required`, `invalid_format`, `unknown_key`, …. */
   code: string;
   message: string;
 }
@@ -81,10 +97,22 @@ export interface FieldProblem {
 export interface DomainErrorOptions {
   cause?: unknown;
   retryAfterMs?: number;
-  /** The caller's own budget, set for `too_many_requests` only. */
+  /** The caller's budget, for `too_many_requests` only. */
   limit?: number;
-  /** Set for `validation_failed` only. */
+  /** For `validation_failed` only. */
   fields?: readonly FieldProblem[];
+  /** JSON for the client. Not sent between services. */
+  details?: Readonly<Record<string, unknown>>;
+  /** For `step_up_required` only. */
+  stepUp?: StepUpDemand;
+}
+
+/** The level of assurance that a call demands, and its greatest age. */
+export interface StepUpDemand {
+  acr: 1 | 2 | 3;
+  maxAgeSeconds?: number | undefined;
+  /** Those that may reach it. */
+  methods: readonly string[];
 }
 
 /** An expected failure. Any other error is a bug. */
@@ -94,6 +122,8 @@ export class DomainError extends Error {
   readonly retryAfterMs: number | undefined;
   readonly limit: number | undefined;
   readonly fields: readonly FieldProblem[];
+  readonly details: Readonly<Record<string, unknown>> | undefined;
+  readonly stepUp: StepUpDemand | undefined;
 
   constructor(code: ErrorCode, message: string = ERROR_CATALOGUE[code], options: DomainErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -101,5 +131,7 @@ export class DomainError extends Error {
     this.retryAfterMs = options.retryAfterMs;
     this.limit = options.limit;
     this.fields = options.fields ?? [];
+    this.details = options.details;
+    this.stepUp = options.stepUp;
   }
 }

@@ -4,7 +4,7 @@ import type { FieldProblem } from "./errors.ts";
 const MAX_PROBLEMS = 100;
 const MAX_FIELD_CHARACTERS = 200;
 
-/** Parse with `reportInput: true`, otherwise a missing field becomes `invalid_type`. */
+/** Needs `reportInput: true`, otherwise a missing field becomes `invalid_type`. */
 export function fieldProblems(issues: readonly z.core.$ZodIssue[], root: string): FieldProblem[] {
   return issues
     .flatMap((issue) => problemsOf(issue, root))
@@ -29,7 +29,7 @@ function codeOf(issue: z.core.$ZodIssue): string {
   switch (issue.code) {
     case "invalid_type":
     case "invalid_value":
-      // JSON and query strings have no `undefined`, so it means absent.
+      // JSON and query strings have no `undefined`.
       return issue.input === undefined ? "required" : issue.code;
     case "too_small":
       return issue.origin === "string" ? "too_short" : "too_small";

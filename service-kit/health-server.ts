@@ -4,7 +4,7 @@ import type { Lifecycle } from "./lifecycle.ts";
 
 const POLL_INTERVAL_MS = 1_000;
 
-/** Serves plaintext, because Kubernetes' gRPC probe cannot use TLS. @param onLook called once a second. */
+/** Plaintext, because Kubernetes' gRPC probe cannot use TLS. @param onLook called once a second. */
 export async function startHealthServer(
   address: string,
   lifecycle: Pick<Lifecycle, "unreadyReasons">,

@@ -1,4 +1,4 @@
-/** A process that serves until its parent has gone. */
+/** A process that serves until its parent has ended. */
 import { pino } from "pino";
 import { Lifecycle } from "./lifecycle.ts";
 

@@ -49,7 +49,7 @@ const send = (event: string, ...values: unknown[]) => {
   for (const one of listeners.filter((candidate) => candidate.event === event)) one.listener(...values);
 };
 
-test("what was started last is stopped first, each once the one before it has stopped", async () => {
+test("parts stop one after the other, in the reverse order of their start", async () => {
   const lifecycle = start();
   const order: string[] = [];
   for (const name of ["database", "recorder", "server"]) {
@@ -127,17 +127,14 @@ test("a stop that takes too long ends the process with 1", async () => {
   expect(exit.mock.calls).toEqual([[1]]);
 });
 
-test.each(["uncaughtException", "unhandledRejection"])(
-  "an error that nobody caught (%s) ends the process with 1",
-  (event) => {
-    start();
-    send(event, new Error("a defect"));
-    expect(exit.mock.calls).toEqual([[1]]);
-    expect(logged).toEqual([
-      expect.objectContaining({ level: 60, err: expect.objectContaining({ message: "a defect" }) }),
-    ]);
-  },
-);
+test.each(["uncaughtException", "unhandledRejection"])("an uncaught error (%s) exits 1", (event) => {
+  start();
+  send(event, new Error("a defect"));
+  expect(exit.mock.calls).toEqual([[1]]);
+  expect(logged).toEqual([
+    expect.objectContaining({ level: 60, err: expect.objectContaining({ message: "a defect" }) }),
+  ]);
+});
 
 test("the driver's query for types on a connection that has ended does not end the process", () => {
   start();
@@ -151,7 +148,7 @@ test("the driver's query for types on a connection that has ended does not end t
   expect(exit.mock.calls).toEqual([[1]]);
 });
 
-test("a part that stops knows how long it may take: what is left of the time for all", async () => {
+test("a stopping part can read the time that is left for all", async () => {
   const lifecycle = start();
   const left: number[] = [];
   lifecycle.onStop("recorder", () => void left.push(lifecycle.remainingStopMs));
@@ -161,7 +158,7 @@ test("a part that stops knows how long it may take: what is left of the time for
   expect(left).toEqual([1_800]);
 });
 
-test("a process is unready until it says that it is ready, and names what it waits for", async () => {
+test("a process is unready until ready() is called, and names what it waits for", async () => {
   const lifecycle = start();
   expect(await lifecycle.unreadyReasons()).toEqual(["starting"]);
   expect(Object.fromEntries(await lifecycle.readiness())).toEqual({ process: false });
@@ -205,7 +202,7 @@ test("a process without a parent's channel does not wait for one to close", () =
   expect(listeners.map(({ event }) => event)).not.toContain("disconnect");
 });
 
-test("a parent that goes is a reason to drain, as a signal is", async () => {
+test("the end of the parent drains the process, as a signal does", async () => {
   const lifecycle = startConnected(true);
   lifecycle.ready();
   send("disconnect");
@@ -214,7 +211,7 @@ test("a parent that goes is a reason to drain, as a signal is", async () => {
   expect(exit.mock.calls).toEqual([[0]]);
 });
 
-test("a process whose parent has gone stops", async () => {
+test("a process stops when its parent has ended", async () => {
   vi.useRealTimers();
   vi.restoreAllMocks();
   const child = fork(fileURLToPath(new URL("lifecycle.fixture.ts", import.meta.url)), { stdio: "ignore" });

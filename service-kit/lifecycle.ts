@@ -9,21 +9,20 @@ export interface Stoppable {
 
 export interface LifecycleOptions {
   logger: Logger;
-  /** Time to serve as unready before the stop. */
   drainDelayMs: number;
-  /** Limits all stops together. After it the process exits 1. */
+  /** For all stops together. Afterwards the process exits 1. */
   shutdownTimeoutMs: number;
 }
 
 const CHECK_TIMEOUT_MS = 2_000;
 
-/** SIGTERM and SIGINT exit 0. An uncaught error exits 1, because the state is no longer reliable. */
+/** Signals exit 0, an uncaught error 1, because the state is unreliable. */
 export class Lifecycle {
   readonly #options: LifecycleOptions;
   readonly #started: Stoppable[] = [];
   readonly #checks = new Map<string, () => Promise<void> | void>();
   #state: "starting" | "ready" | "draining" = "starting";
-  /** Milliseconds of `performance.now()`. Undefined before the stop begins. */
+  /** Milliseconds of `performance.now()`. */
   #endOfStopMs: number | undefined;
 
   constructor(options: LifecycleOptions) {
@@ -31,7 +30,7 @@ export class Lifecycle {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {
       process.on(signal, () => void this.#stop(signal));
     }
-    // The parent process (npm start) has ended.
+    // The parent (npm start) has ended.
     if (process.connected) process.on("disconnect", () => void this.#stop("parent gone"));
     process.on("uncaughtException", (error) => this.#crash(error));
     process.on("unhandledRejection", (error) => {

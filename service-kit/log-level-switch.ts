@@ -5,7 +5,7 @@ const DEFAULT_MINUTES = 15;
 const MAX_MINUTES = 24 * 60;
 
 export interface LogLevelSwitch {
-  /** @param minutes 1 to 1,440. Defaults to 15. */
+  /** @param minutes 1 to 1,440, by default 15. */
   set(level: string | null, minutes: string | null): { isChanged: boolean; message: string };
   /** `info`, or `debug until 2026-11-21T09:30:00.000Z, then info`. */
   describe(): string;

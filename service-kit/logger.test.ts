@@ -29,7 +29,7 @@ test("a secret one level below is not shown either", () => {
   );
 });
 
-test("an error keeps its code and its causes, and loses what libraries hang on it", () => {
+test("an error keeps its code and causes, and loses properties that libraries add", () => {
   const cause = Object.assign(new Error("refused"), { code: "ECONNREFUSED", parameters: ["canary"] });
   const event = logged((logger) =>
     logger.error({ err: new DomainError("service_unavailable", "away", { cause }) }),

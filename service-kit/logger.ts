@@ -2,7 +2,7 @@ import { type DestinationStream, type Logger, type LoggerOptions, pino } from "p
 
 export type { DestinationStream, Logger };
 
-/** Fields redacted at the top level and one below. This is a second defence: callers choose what they log. */
+/** A second defence, also one level below: callers choose what they log. */
 const REDACTED = [
   "password",
   "newPassword",
@@ -11,6 +11,7 @@ const REDACTED = [
   "accessToken",
   "refreshToken",
   "tempToken",
+  "stepUpToken",
   "codeVerifier",
   "secret",
   "authorization",
@@ -24,7 +25,6 @@ const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 const FLUSH_EVERY_MS = 100;
 const BYTES = { contentMode: "buffer" };
 
-/** Writes JSON lines in UTC. */
 export function createLogger(name: string, level: string, destination?: DestinationStream): Logger {
   const options: LoggerOptions = {
     name,
@@ -40,7 +40,7 @@ export function createLogger(name: string, level: string, destination?: Destinat
   return destination === undefined ? pino(options) : pino(options, destination);
 }
 
-/** Buffers lines. When the reader stalls, lines are dropped to bound memory. */
+/** Drops lines when the reader stalls, to bound memory. */
 export function bufferedOutput(): DestinationStream {
   const output = pino.destination({
     dest: 1,
@@ -49,7 +49,7 @@ export function bufferedOutput(): DestinationStream {
     maxWrite: 2 * BUFFERED_BYTES,
     maxLength: MAX_WAITING_BYTES,
     periodicFlush: FLUSH_EVERY_MS,
-    // Buffers, because pino measures text again as a whole for each added line.
+    // pino would measure all buffered text for each added line.
     ...BYTES,
   });
   const bytes = output as unknown as { write(line: Buffer): boolean };
@@ -59,7 +59,7 @@ export function bufferedOutput(): DestinationStream {
   );
 }
 
-/** Caches the text, because many lines share a millisecond. */
+/** Many lines share a millisecond. */
 function createTimestamp(): () => string {
   let lastMs = Number.NaN;
   let text = "";
@@ -73,7 +73,7 @@ function createTimestamp(): () => string {
   };
 }
 
-/** Copies safe properties only: libraries attach query parameters and requests to errors. */
+/** Copies safe properties only: libraries attach query parameters and requests. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { message: String(error) };
   return {

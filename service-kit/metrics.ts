@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 
 export interface Metrics {
-  /** Prometheus text format, version 0.0.4. */
+  /** Prometheus text format 0.0.4. */
   render(): Promise<string>;
   counter<L extends string>(name: string, help: string, labels?: readonly L[]): Counter<L>;
   /** @param collect called at each scrape. */

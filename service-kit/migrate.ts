@@ -3,14 +3,14 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { onOneConnection, type Session, type Sql } from "./postgres.ts";
 
-/** This key must never change: it serializes the migrations of a database. */
+/** Never change this key: it serializes migrations. */
 const ADVISORY_LOCK = 7_031_001;
 
 const FILE_NAME = /^\d{4}_[a-z0-9_]+\.sql$/;
 
 /**
- * Runs pending `NNNN_name.sql` files, each in a transaction of its own. Records without a file are ignored, so that a
- * rolled-back version starts. @returns the names of the files that ran. @throws if a file that ran was changed.
+ * One transaction a file. Records without a file are ignored, so that a rolled-back version starts.
+ * @returns the files that ran. @throws if a file that ran was changed.
  */
 export async function migrate(options: {
   sql: Sql;
@@ -49,7 +49,7 @@ async function runMigration(session: Session, file: MigrationFile): Promise<void
   }
 }
 
-/** @throws if a file that ran was changed, or if `schema_migrations` is missing. */
+/** @throws if a file that ran was changed, or `schema_migrations` is missing. */
 export async function pendingMigrations(options: { sql: Sql; directory: string }): Promise<string[]> {
   const pending = await findPending(options.sql, await readMigrations(options.directory));
   return pending.map((file) => file.name);

@@ -2,10 +2,10 @@ import { isIP } from "node:net";
 
 const MAPPED_IPV4 = /^(?:0*:){1,5}(?::|0+:)?ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 const GROUPS = 8;
-/** A /64, the smallest assignment (RFC 6177). Its addresses are free for the subscriber. */
+/** The smallest assignment to a subscriber is a /64 (RFC 6177). */
 const NETWORK_GROUPS = 4;
 
-/** @returns `192.0.2.1`, `2001:db8:0:7::/64`, or `unknown` for an invalid address. */
+/** `192.0.2.1`, `2001:db8:0:7::/64`, or `unknown` for an invalid address. */
 export function networkOf(ip: string): string {
   if (isIP(ip) === 4) return ip;
   const [address = ""] = ip.split("%");
@@ -21,15 +21,13 @@ export interface Network {
   times: number;
 }
 
-/** A home or small site (RFC 6177 §2), and a large site. */
+/** A small and a large site (RFC 6177 §2). */
 const WIDER_PREFIXES = [
   { bits: 56, times: 4 },
   { bits: 48, times: 16 },
 ];
 
-/**
- * The smallest network comes first. A /48 has 65,536 networks of size /64, so a limit on these alone bounds nothing.
- */
+/** Smallest first. Its limit alone bounds nothing: a /48 has 65,536 networks of size /64. */
 export function networksOf(ip: string): [Network, ...Network[]] {
   const smallest: Network = { name: networkOf(ip), times: 1 };
   const [address = ""] = ip.split("%");

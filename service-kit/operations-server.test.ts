@@ -42,7 +42,7 @@ test.skipIf(outside === undefined)("and not from another host", async () => {
   expect(logger.level).toBe("info");
 });
 
-test("a level that is none gets a clear answer", async () => {
+test("an unknown log level gets a clear answer", async () => {
   const { at } = await operations();
   const refused = await fetch(at("/log-level?level=loud"), { method: "PUT" });
   expect(refused.status).toBe(400);

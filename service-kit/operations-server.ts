@@ -14,7 +14,7 @@ export interface OperationsDeps {
 
 const MAX_CONNECTIONS = 64;
 
-/** Serves plain HTTP. The log level can only be changed from the same host, as through a Kubernetes port forward. */
+/** Only the same host can change the log level, as through a port forward. */
 export async function startOperationsServer(address: string, deps: OperationsDeps): Promise<Server> {
   const logLevel = createLogLevelSwitch(deps.logger);
   const server = createServer({ headersTimeout: 3_000, requestTimeout: 5_000 }, (request, response) => {

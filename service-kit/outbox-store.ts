@@ -1,27 +1,23 @@
 import type { Sql, SqlPart } from "./postgres.ts";
 
-/** A table of rows to deliver, with the columns `id` and `next_attempt_at`. */
+/** Needs the columns `id` and `next_attempt_at`. */
 export interface OutboxTable {
   name: string;
-  /** Which rows are still to be delivered. */
+  /** Condition of undelivered rows. */
   waiting: SqlPart;
-  /** What to return of a claimed row; its table is called `claimed`. */
+  /** Result columns. The table's alias is `claimed`. */
   columns: SqlPart;
-  /** Counts claims in the column `attempts`. */
   countsAttempts?: boolean;
 }
 
 export interface Claim {
   leaseMs: number;
   limit: number;
-  /** The time by which rows are due. The database's if absent. */
+  /** Defaults to the database's clock. */
   now?: Date;
 }
 
-/**
- * Takes rows that are due, longest due first. Nobody else takes them before the lease has ended; then they are due again,
- * so that another process delivers those of one that died.
- */
+/** Longest due first. Rows are due again after the lease, in case the process has died. */
 export async function claimDue<Row extends object>(
   sql: Sql,
   { name, waiting, columns, countsAttempts = false }: OutboxTable,

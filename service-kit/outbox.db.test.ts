@@ -78,7 +78,7 @@ function replica(change: Partial<OutboxWorkerOptions<Letter, void>> = {}) {
   return { worker, received, logLines };
 }
 
-test("what is due is delivered once and marked, what is due later is not", async () => {
+test("due rows are delivered once and marked; later ones are not", async () => {
   await write("now");
   await write("later", clockMs + 1);
   const { worker, received } = replica();
@@ -111,7 +111,7 @@ test("batches are delivered in the order in which they are due, one after the ot
   );
 });
 
-test("what a process had claimed when it was killed is delivered by another once its lease has ended, not before", async () => {
+test("rows claimed by a killed process are delivered by another only after the lease has ended", async () => {
   await write("claimed");
   expect(await claim(5)).toHaveLength(1);
   const { worker, received } = replica();
@@ -123,7 +123,7 @@ test("what a process had claimed when it was killed is delivered by another once
   expect(received).toEqual(["claimed"]);
 });
 
-test("by the database's clock too a claimed row is nobody else's", async () => {
+test("a claimed row has one owner by the database's clock too", async () => {
   await write("due", Date.parse("2001-01-01T00:00:00Z"));
   const byDatabase = () => {
     const sql = database.ownerSql;
@@ -152,7 +152,7 @@ test("a row is not marked before its receiver has it", async () => {
   expect([seen, await waiting()]).toEqual([[["one"]], []]);
 });
 
-test("what cannot be delivered is left until its lease ends, and its batch is the last one", async () => {
+test("a failed row waits for the end of its lease, and its batch is the last of the poll", async () => {
   await writeMany(12);
   let isAway = true;
   const received: string[] = [];
@@ -172,7 +172,7 @@ test("what cannot be delivered is left until its lease ends, and its batch is th
   expect(await waiting()).toEqual([]);
 });
 
-test("where a failure is written down, the next batch follows; where that fails too, it does not", async () => {
+test("if a failure is recorded the next batch follows; if that fails too, it does not", async () => {
   await writeMany(12);
   const failed: string[] = [];
   const deliver = async () => Promise.reject(new Error("away"));
@@ -182,10 +182,10 @@ test("where a failure is written down, the next batch follows; where that fails 
   clockMs += LEASE_MS;
   const { worker, logLines } = replica({ deliver, onFailure: deliver });
   await worker.poll();
-  expect(logLines.filter((line) => line.includes("could not be written down"))).toHaveLength(5);
+  expect(logLines.filter((line) => line.includes("could not be recorded"))).toHaveLength(5);
 });
 
-test("a mark that fails for a moment is made up for, and nothing is delivered twice", async () => {
+test("a mark that fails briefly is retried, and nothing is delivered twice", async () => {
   await write("one");
   let failures = 0;
   const { worker, received } = replica({
@@ -201,7 +201,7 @@ test("a mark that fails for a moment is made up for, and nothing is delivered tw
   expect([failures, received, await waiting()]).toEqual([3, ["one"], []]);
 });
 
-test("a mark that fails until the lease ends is told of, and the row is delivered again", async () => {
+test("a mark that fails until the lease ends is logged, and the row is delivered again", async () => {
   await write("one");
   const mark = async () => Promise.reject(new Error("the database is away"));
   const { worker, received, logLines } = replica({ mark, leaseMs: 300 });
@@ -212,7 +212,7 @@ test("a mark that fails until the lease ends is told of, and the row is delivere
   expect(received).toEqual(["one", "one"]);
 });
 
-test("a poll delivers a hundred at the most; what is left follows at once", async () => {
+test("a poll delivers at most a hundred rows; the rest follows at once", async () => {
   await writeMany(130);
   const { worker } = replica();
   await worker.poll();
@@ -228,7 +228,7 @@ test("a poll delivers a hundred at the most; what is left follows at once", asyn
   expect(woken.received).toHaveLength(130);
 });
 
-test("who stops claims no more, waits for what is under way and marks it", async () => {
+test("a stopping worker claims no more, and waits for and marks running deliveries", async () => {
   await writeMany(12);
   const isThere = Promise.withResolvers<void>();
   const mayEnd = Promise.withResolvers<void>();
@@ -247,7 +247,7 @@ test("who stops claims no more, waits for what is under way and marks it", async
   expect(await waiting()).toHaveLength(7);
 });
 
-test("who stops tells a delivery that takes too long to give up", async () => {
+test("a stopping worker aborts a delivery that takes too long", async () => {
   await write("one");
   const isThere = Promise.withResolvers<void>();
   const deliver = (_letter: Letter, signal: AbortSignal) =>

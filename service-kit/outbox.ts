@@ -3,54 +3,42 @@ import type { Logger } from "./logger.ts";
 import type { Claim } from "./outbox-store.ts";
 import { type Repetition, repeat } from "./repeat.ts";
 
-/** What waits in an outbox. */
 export interface Backlog {
   count?: number;
-  /** When the oldest row came about; undefined if none waits. */
+  /** Undefined without waiting rows. */
   oldest?: Date | undefined;
 }
 
 export interface OutboxWorkerOptions<Row extends { id: string }, Receipt> {
-  /** What is delivered, for logs: `mail`. */
+  /** For logs: `mail`. */
   what: string;
   pollIntervalMs: number;
   /** Longer than `deliver` may take. */
   leaseMs: number;
-  /** Rows that are delivered at once. */
   maxBatch: number;
-  /** Takes rows that are due; `claimDue` of the store. */
   claim(lease: Pick<Claim, "leaseMs" | "limit">): Promise<Row[]>;
-  /**
-   * Resolves once the receiver has taken the row. The receiver gets the same row again if this process dies before it is
-   * marked.
-   *
-   * @param signal is aborted when the process stops and cannot wait any longer.
-   */
+  /** Repeated if this process dies before `mark`. @param signal aborts at the end of a stop. */
   deliver(row: Row, signal: AbortSignal): Promise<Receipt>;
-  /** Writes down that the row was delivered. */
   mark(row: Row, receipt: Receipt): Promise<void>;
-  /** Writes down what becomes of a row that was not delivered. Without it, the row is due again when its lease ends. */
+  /** Without it, a failed row is due again after its lease. */
   onFailure?(row: Row, error: unknown): Promise<void>;
-  /** Deletes rows that are long done. @returns how many, at most `limit`. */
+  /** @returns how many old rows it deleted, at most `limit`. */
   forget?(limit: number): Promise<number>;
   backlog(): Promise<Backlog>;
   now: () => Date;
   logger: Logger;
 }
 
-/** A poll delivers no more; the next one follows at once. */
+/** For each poll. The next one follows at once. */
 const MAX_BATCHES = 20;
 const FORGET_INTERVAL_MS = 60_000;
 const MAX_FORGOTTEN = 1_000;
 const MIN_MARK_PAUSE_MS = 200;
 const MAX_MARK_PAUSE_MS = 2_000;
-/** How long deliveries that are under way may take when the process stops. */
+/** For running deliveries. */
 const STOP_GRACE_MS = 2_000;
 
-/**
- * Delivers the rows of an outbox, each at least once: a row is written in the transaction of its cause, claimed for the time
- * of a lease, delivered, and marked. Any number of replicas may work on the same outbox.
- */
+/** Delivers each row at least once. Replicas may share an outbox. */
 export class OutboxWorker<Row extends { id: string }, Receipt = void> {
   readonly #options: OutboxWorkerOptions<Row, Receipt>;
   readonly #cut = new AbortController();
@@ -63,12 +51,11 @@ export class OutboxWorker<Row extends { id: string }, Receipt = void> {
     this.#options = options;
   }
 
-  /** How many rows waited at the last poll. */
   get backlogCount(): number {
     return this.#backlog.count ?? 0;
   }
 
-  /** Age of the row that was the oldest at the last poll; 0 if none waited. */
+  /** 0 without waiting rows. */
   get oldestAgeS(): number {
     const { oldest } = this.#backlog;
     return oldest === undefined ? 0 : Math.max(0, this.#options.now().getTime() - oldest.getTime()) / 1_000;
@@ -81,12 +68,10 @@ export class OutboxWorker<Row extends { id: string }, Receipt = void> {
     this.#forgetting = repeat(`${what} clean-up`, FORGET_INTERVAL_MS, () => this.cleanUp(), logger);
   }
 
-  /** There is something to deliver. */
   wake(): void {
     this.#polling?.runSoon();
   }
 
-  /** Claims no more; deliveries that are under way get two seconds. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     const timer = setTimeout(() => this.#cut.abort(), STOP_GRACE_MS);
@@ -94,7 +79,7 @@ export class OutboxWorker<Row extends { id: string }, Receipt = void> {
     clearTimeout(timer);
   }
 
-  /** Delivers what is due. A batch with a failure is the last one: the receiver may be away. */
+  /** Stops at a failure, because the receiver may be unavailable. */
   async poll(): Promise<void> {
     let isMore = true;
     for (let batch = 0; isMore && batch < MAX_BATCHES && !this.#isStopping; batch += 1) {
@@ -104,7 +89,6 @@ export class OutboxWorker<Row extends { id: string }, Receipt = void> {
     if (isMore) this.wake();
   }
 
-  /** Deletes rows that are long done. */
   async cleanUp(): Promise<void> {
     const { forget } = this.#options;
     if (forget === undefined) return;
@@ -122,7 +106,7 @@ export class OutboxWorker<Row extends { id: string }, Receipt = void> {
     return rows.length === maxBatch && !settled.includes(false);
   }
 
-  /** Never throws. @returns false if the row is left until its lease ends. */
+  /** Never throws. @returns false if the row waits for the end of its lease. */
   async #deliver(row: Row, leaseEndMs: number): Promise<boolean> {
     let receipt: Receipt;
     try {
@@ -133,7 +117,7 @@ export class OutboxWorker<Row extends { id: string }, Receipt = void> {
     return this.#mark(row, receipt, leaseEndMs);
   }
 
-  /** Tries as long as the lease lasts: a database that is away for a moment causes no second delivery. */
+  /** Retries, so that a short database failure causes no second delivery. */
   async #mark(row: Row, receipt: Receipt, leaseEndMs: number): Promise<boolean> {
     const { what, mark, logger } = this.#options;
     for (let pauseMs = MIN_MARK_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, MAX_MARK_PAUSE_MS)) {
@@ -144,7 +128,7 @@ export class OutboxWorker<Row extends { id: string }, Receipt = void> {
         if (performance.now() + pauseMs >= leaseEndMs || this.#cut.signal.aborted) {
           logger.error(
             { err: error, outbox: what, id: row.id },
-            "delivered but not marked; it is delivered again",
+            "delivered but not marked; it will be delivered again",
           );
           return false;
         }
@@ -157,14 +141,14 @@ export class OutboxWorker<Row extends { id: string }, Receipt = void> {
     const { what, onFailure, logger } = this.#options;
     const facts = { outbox: what, id: row.id };
     if (onFailure === undefined) {
-      logger.warn({ err: error, ...facts }, "not delivered; it is tried again");
+      logger.warn({ err: error, ...facts }, "not delivered; it will be retried");
       return false;
     }
     try {
       await onFailure(row, error);
       return true;
     } catch (cause) {
-      logger.warn({ err: cause, ...facts }, "a failed delivery could not be written down");
+      logger.warn({ err: cause, ...facts }, "a failed delivery could not be recorded");
       return false;
     }
   }

@@ -48,7 +48,7 @@ afterEach(async () => {
   await database.drop();
 });
 
-test("every connection says who it is and has time-outs, and what the server notices is a line for debugging", async () => {
+test("every connection has a name and time-outs, and server notices are debug lines", async () => {
   const lines: string[] = [];
   const service = connectPostgres(
     {
@@ -80,7 +80,7 @@ test("every connection says who it is and has time-outs, and what the server not
 
 const one = () => sql`select 1 as one`.then((rows) => rows.length);
 
-test("a connection whose other end has gone without a word: unavailable in time, and replaced by itself", {
+test("a silently dead connection is unavailable in time and is replaced automatically", {
   tags: "exhaustive",
   timeout: 150_000,
 }, async () => {
@@ -96,7 +96,7 @@ test("a connection whose other end has gone without a word: unavailable in time,
   expect(pairs.length).toBeGreaterThan(known);
 });
 
-test("a database that is not there, or not ours, is unavailable and not a defect", async () => {
+test("an unreachable, unknown or refusing database is unavailable, not a defect", async () => {
   const port = new URL(database.url).port;
   for (const [url, password] of [
     [`postgres://gatehouse_token@127.0.0.1:${port}/nowhere`, database.password],

@@ -5,7 +5,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promi
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { pino } from "pino";
-import { afterEach, expect, onTestFinished, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { type FakePostgres, SELECTED, startFakePostgres } from "../tests/support/fake-postgres.ts";
 import { callTimeLeftMs, withCallDeadline } from "./call-deadline.ts";
 import { Secret } from "./config.ts";
@@ -21,8 +21,14 @@ import {
 } from "./postgres.ts";
 
 const uncaught = vi.fn();
-process.on("uncaughtException", uncaught);
-process.on("unhandledRejection", uncaught);
+beforeAll(() => {
+  process.on("uncaughtException", uncaught);
+  process.on("unhandledRejection", uncaught);
+});
+afterAll(() => {
+  process.off("uncaughtException", uncaught);
+  process.off("unhandledRejection", uncaught);
+});
 
 let server: FakePostgres;
 let sql: Sql;
@@ -105,7 +111,7 @@ test.each(["end", "reset"] as const)(
 );
 
 test.each(["end", "reset"] as const)(
-  "work that goes on by itself after its connection was lost (%s) sends nothing",
+  "work that continues after its connection was lost (%s) sends nothing",
   async (how) => {
     await start();
     const hasEnded = Promise.withResolvers<void>();
@@ -264,7 +270,7 @@ test("a server that hangs up before it has answered fails the call, and is not a
   expect(server.received.length).toBeLessThan(10);
 });
 
-test("who waits for a connection is served in turn", async () => {
+test("callers that wait for a connection are served in order", async () => {
   await start();
   await Promise.all(Array.from({ length: 8 }, (_, index) => sql.unsafe(`select ${index}`)));
   const order = statements().filter((text) => /^select \d$/.test(text));
@@ -272,13 +278,13 @@ test("who waits for a connection is served in turn", async () => {
   expect(order.toSorted()).toEqual(order);
 });
 
-test("who finds no connection free gets one of its own, up to the most", async () => {
+test("a caller without a free connection gets a new one, up to the maximum", async () => {
   await start(undefined, { max: 2 });
   await Promise.all(Array.from({ length: 8 }, (_, index) => sql.unsafe(`select ${index}`)));
   expect(openConnections(sql)).toBe(2);
 });
 
-test("of more than may wait for a connection, the next fails at once and nothing of it is sent", async () => {
+test("a caller beyond the queue's limit fails at once and sends nothing", async () => {
   await start(({ text }) => (text.includes("hold") ? "nothing" : undefined), { maxWaiting: 2 });
   const held = sql.unsafe("select hold").catch(() => undefined);
   await expect.poll(() => statements().includes("select hold")).toBe(true);
@@ -296,7 +302,7 @@ test("of more than may wait for a connection, the next fails at once and nothing
   expect(statements()).not.toContain("select surplus");
 });
 
-test("when a caller has gone, what waited for a connection is never sent", async () => {
+test("statements of a caller that has disconnected are not sent", async () => {
   let release = () => {};
   await start(({ text, socket }) => {
     if (!text.includes("hold")) return undefined;
@@ -342,11 +348,12 @@ test("work that a call has woken is not bound by the call's deadline once the ca
 });
 
 test("a connection is replaced after its lifetime", async () => {
-  const nowMs = vi.spyOn(performance, "now").mockReturnValue(performance.now());
+  // A whole number: the difference of two times is exact.
+  const nowMs = vi.spyOn(performance, "now").mockReturnValue(1_000);
   onTestFinished(() => nowMs.mockRestore());
   await start(undefined, { lifetimeMs: 60_000 });
   await sql`select 1`;
-  nowMs.mockReturnValue(performance.now() + 60_000);
+  nowMs.mockReturnValue(61_000);
   await sql`select 2`;
   await sql`select 3`;
   expect(server.received.find(({ text }) => text === "select 3")?.connection).toBe(1);
@@ -413,7 +420,7 @@ test("a service with a CA is connected by TLS only", async () => {
 
 const DENIED = { name: "PostgresError", code: "42501" };
 
-test("what the server refuses stays what it is: in a statement, in a transaction, in a session", async () => {
+test("errors of the server are unchanged in statements, transactions and sessions", async () => {
   await start(({ text }) => (text.includes("secret") ? "denied" : undefined));
   await expect(sql`select secret`).rejects.toMatchObject(DENIED);
   await expect(sql.unsafe("select secret")).rejects.toMatchObject(DENIED);
@@ -423,7 +430,7 @@ test("what the server refuses stays what it is: in a statement, in a transaction
   );
 });
 
-test("a service waits half a second longer than the server lets a statement take", async () => {
+test("a service waits half a second longer than the server's statement time-out", async () => {
   await start();
   const silent = pino({ level: "silent" });
   const [usual, upkeep] = [{}, { statement_timeout: 10_000 }].map((session) =>

@@ -13,15 +13,14 @@ import {
 import { nameFailures } from "./database-failure.ts";
 import type { Logger } from "./logger.ts";
 
-/** Temporary failures become a `DomainError` `service_unavailable` with the driver's error as `cause`. */
+/** Temporary failures become {DomainError} `service_unavailable`. */
 export interface Sql extends postgres.ISql {
   readonly pool: ConnectionPool;
   readonly answerTimeoutMs: number | undefined;
-  /** @param options.timeout seconds for running work. Defaults to 5. */
+  /** @param options.timeout seconds, by default 5. */
   end(options?: { timeout?: number }): Promise<void>;
 }
 
-/** A part of a statement, as `sql` makes it. */
 export type SqlPart = postgres.Fragment;
 
 export type Session = postgres.ISql;
@@ -39,17 +38,16 @@ export interface DatabaseConfig {
 const CONNECT_TIMEOUT_MS = 2_000;
 const CONNECTION_LIFETIME_MS = 30 * 60_000;
 const IDLE_TIMEOUT_MS = 10_000;
-/** Longer than `statement_timeout` and the idle time-out, so only a dead connection is silent this long. */
+/** Longer than the other time-outs, so only a dead connection is silent this long. */
 const SILENT_CONNECTION_MS = 15_000;
 const STATEMENT_TIMEOUT_MS = 2_000;
-/** Margin for a server that does not respond. */
 const ANSWER_GRACE_MS = 500;
 const MAX_WAIT_MS = 2_000;
-/** Statements take milliseconds. A caller further back would time out. */
+/** A caller further back would time out. */
 const MAX_WAITING_PER_CONNECTION = 100;
 const END_TIMEOUT_S = 5;
 
-/** Every statement, lock, idle transaction and wait has a time-out. @param session additional run-time parameters. */
+/** @param session run-time parameters. */
 export function connectPostgres(
   config: DatabaseConfig,
   name: string,
@@ -83,11 +81,10 @@ export function connectPostgres(
 }
 
 export interface PoolOptions extends ConnectionPoolOptions {
-  /** Limits a statement or transaction, including the wait for a connection. Optional. */
+  /** Includes the wait for a connection. */
   answerTimeoutMs?: number;
 }
 
-/** Services use `connectPostgres`. */
 export function openPool(options: PoolOptions): Sql {
   const { answerTimeoutMs } = options;
   const pool = new ConnectionPool(options);
@@ -105,19 +102,17 @@ export function openPool(options: PoolOptions): Sql {
 }
 
 /**
- * Commits the work, or rolls it back if it throws. Errors of its statements are the driver's.
- * @throws errors of the work, or {DomainError} `service_unavailable`. After a connection loss or time-out a commit may
- * have happened.
+ * @throws errors of the work, or {DomainError} `service_unavailable`, after which a commit may have happened.
  */
 export function transaction<T>(sql: Sql, work: (tx: TransactionSql) => Promise<T>): Promise<T> {
-  // Undoes the driver's unwrapping of promise arrays, which work never returns.
+  // Undoes the driver's unwrapping of promise arrays.
   const done = sql.pool.hold((connection) =>
     connection.driver.begin((tx) => unlessLost(connection, tx, work)),
   ) as Promise<T>;
   return nameFailures(done, sql.answerTimeoutMs);
 }
 
-/** Has no time limit. Serves session settings and locks. */
+/** For session settings and locks. Has no time limit. */
 export function onOneConnection<T>(sql: Sql, work: (session: Session) => Promise<T>): Promise<T> {
   return nameFailures(
     sql.pool.hold((connection) => work(checked(connection, connection.driver))),
@@ -130,9 +125,8 @@ export function openConnections(sql: Sql): number {
 }
 
 /**
- * After a connection loss the driver still writes the rollback and later statements, which throws outside of every
- * promise. Therefore the work never settles for the driver, and its statements fail here. @param onLost called at its
- * end.
+ * After a connection loss the driver still writes the rollback, which throws outside of every promise. So the
+ * work never settles for the driver, and its statements fail here.
  */
 async function unlessLost<T>(
   connection: PooledConnection,
@@ -154,7 +148,7 @@ async function unlessLost<T>(
   }
   if (connection.lost !== undefined) {
     onLost(connection.lost);
-    return new Promise<never>(() => {}); // A new promise each time: a shared one would retain all its waiters.
+    return new Promise<never>(() => {}); // A shared promise would retain all its waiters.
   }
   if (failure !== undefined) throw failure.error;
   return result as T;

@@ -3,10 +3,9 @@ import { Redis, type RedisOptions } from "ioredis";
 import type { Secret } from "./config.ts";
 
 export interface RedisSettings {
-  /** `redis://[user@]host[:port]`, or `rediss://` for TLS with full verification. */
+  /** Formats are those of `redisConfig`. */
   url: string;
   password?: Secret<string> | undefined;
-  /** PEM, for `rediss://`. Defaults to the system's authorities. */
   caFile?: string | undefined;
 }
 
@@ -15,7 +14,7 @@ const CONNECT_TIMEOUT_MS = 2_000;
 const ANSWER_TIMEOUT_MS = 2_000;
 const MAX_RECONNECT_PAUSE_MS = 2_000;
 
-/** Call `connect` first. Commands without a connection fail at once and are never sent later. */
+/** Call `connect` first. Commands without a connection fail at once. */
 export function openRedis(settings: RedisSettings, name: string): Redis {
   return new Redis({
     ...endpoint(settings),
@@ -29,7 +28,7 @@ export function openRedis(settings: RedisSettings, name: string): Redis {
     autoResendUnfulfilledCommands: false,
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
-    // The check needs INFO, which a narrow ACL does not grant.
+    // Needs INFO, which a narrow ACL does not grant.
     enableReadyCheck: false,
     disableClientInfo: true,
   });
@@ -37,7 +36,7 @@ export function openRedis(settings: RedisSettings, name: string): Redis {
 
 type Endpoint = Pick<RedisOptions, "host" | "port" | "username" | "password" | "tls">;
 
-/** The URL is not passed on, because its query string could set any client option. */
+/** Omits the query string, which could set any client option. */
 function endpoint({ url, password, caFile }: RedisSettings): Endpoint {
   const { protocol, hostname, port, username } = new URL(url);
   return {
@@ -51,7 +50,6 @@ function endpoint({ url, password, caFile }: RedisSettings): Endpoint {
   };
 }
 
-/** Exponential backoff from 50 ms, with jitter. */
 function pauseMs(attempt: number): number {
   return Math.min(50 * 2 ** (attempt - 1), MAX_RECONNECT_PAUSE_MS) * (0.8 + Math.random() * 0.4);
 }

@@ -29,7 +29,7 @@ test("a task that fails is run again, and never beside itself", async () => {
   expect([most, runs]).toEqual([1, after]);
 });
 
-test("a task that is wanted runs ahead of its time, also when it was running", async () => {
+test("runSoon() runs a task early, also while it is running", async () => {
   let runs = 0;
   let finish = () => {};
   const repetition = repeat(
@@ -52,7 +52,7 @@ test("a task that is wanted runs ahead of its time, also when it was running", a
   await repetition.stop();
 });
 
-test("what cannot be done yet is tried until it can", async () => {
+test("a failing attempt is repeated until it succeeds", async () => {
   let attempts = 0;
   const attempt = async () => {
     attempts += 1;

@@ -6,7 +6,7 @@ export interface Repetition {
   stop: () => Promise<void>;
 }
 
-/** Runs do not overlap, and pauses vary by 10 %. Failures are logged. */
+/** Runs never overlap. Pauses vary by 10 %. Failures are logged. */
 export function repeat(
   name: string,
   intervalMs: number,
@@ -49,7 +49,6 @@ export function repeat(
   };
 }
 
-/** Retries until success with exponential backoff. */
 export async function untilSuccess<T>(
   name: string,
   attempt: () => Promise<T>,
@@ -60,7 +59,7 @@ export async function untilSuccess<T>(
     try {
       return await attempt();
     } catch (error) {
-      logger.warn({ err: error, task: name }, "not possible yet; trying again");
+      logger.warn({ err: error, task: name }, "task failed; retrying");
       await new Promise((resolve) => setTimeout(resolve, pauseMs * (0.8 + Math.random() * 0.4)));
     }
   }

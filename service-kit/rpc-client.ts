@@ -18,10 +18,10 @@ import { failureOf, startSpan } from "./tracing.ts";
 export interface RpcClientOptions {
   /** `host:port`. Several addresses are balanced round robin. */
   address: string;
-  /** Name in the peer's certificate: `token-service`. */
+  /** Name in the peer's certificate. */
   service: string;
   certificate: ProcessCertificate;
-  /** These methods are retried once, only on UNAVAILABLE, within 10 % of the calls (gRFC A6). */
+  /** Retried once, only on UNAVAILABLE, within 10 % of the calls (gRFC A6). */
   idempotentMethods?: readonly string[];
 }
 
@@ -34,13 +34,13 @@ type ClientClass<C> = new (
 registerReplicaResolver();
 limitConnectTime();
 
-/** Uses mutual TLS. Connects on demand to all addresses of the name and reconnects by itself. */
+/** Connects on demand to all addresses, with mutual TLS. */
 export function createRpcClient<C extends Client>(clientClass: ClientClass<C>, options: RpcClientOptions): C {
   const credentials = channelCredentials(options.certificate, options.service);
   return new clientClass(`${REPLICAS_SCHEME}:${options.address}`, credentials, {
     "grpc.service_config": JSON.stringify(serviceConfig(options.idempotentMethods ?? [])),
     "grpc.service_config_disable_resolution": 1,
-    // A dead peer is detected within five seconds.
+    // Detects a dead peer within five seconds.
     "grpc.keepalive_time_ms": 2_000,
     "grpc.keepalive_timeout_ms": 3_000,
     "grpc.dns_min_time_between_resolutions_ms": 1_000,
@@ -48,7 +48,7 @@ export function createRpcClient<C extends Client>(clientClass: ClientClass<C>, o
     "grpc.max_reconnect_backoff_ms": 1_000,
     "grpc.max_receive_message_length": 4 * 1024 * 1024,
     "grpc.enable_http_proxy": 0,
-    // The SPIFFE name identifies the peer. This keeps IP addresses out of the SNI (RFC 6066).
+    // Keeps IP addresses out of the SNI (RFC 6066). The SPIFFE name identifies the peer.
     "grpc.ssl_target_name_override": options.service,
   });
 }
@@ -107,12 +107,12 @@ export function callUnary<C extends Client, Q, R>(
   });
 }
 
-/** `gatehouse.token.v1.TokenService/VerifyToken`, a property of grpc-js methods. */
+/** Property of grpc-js methods: `gatehouse.token.v1.TokenService/VerifyToken`. */
 function pathOf(method: object): string {
   return "path" in method && typeof method.path === "string" ? method.path.slice(1) : "rpc";
 }
 
-/** The stream has no deadline. The caller must detect silence. */
+/** No deadline: the caller must detect silence. */
 export function openServerStream<C extends Client, Q, R>(
   client: C,
   method: (request: Q, metadata: Metadata) => ClientReadableStream<R>,
@@ -122,7 +122,7 @@ export function openServerStream<C extends Client, Q, R>(
   return method.call(client, request, toMetadata(context));
 }
 
-/** The stream has no deadline. The caller must detect silence. */
+/** No deadline: the caller must detect silence. */
 export function openBidiStream<C extends Client, Q, R>(
   client: C,
   method: (metadata: Metadata) => ClientDuplexStream<Q, R>,

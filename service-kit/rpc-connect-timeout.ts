@@ -1,8 +1,8 @@
 import { Http2SubchannelConnector } from "@grpc/grpc-js/build/src/transport.js";
 
-/** The kernel alone would try for two minutes. */
+/** The kernel would try for two minutes. */
 const TCP_CONNECT_TIMEOUT_MS = 1_000;
-/** Covers TCP, TLS and HTTP/2 settings. A stopped process accepts connections but sends nothing. */
+/** For TCP, TLS and HTTP/2 settings: a stopped process accepts connections but sends nothing. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
 interface SocketAddress {
@@ -11,8 +11,8 @@ interface SocketAddress {
 type Connect = (this: unknown, address: SocketAddress, ...rest: unknown[]) => Promise<unknown>;
 
 /**
- * Adds a connect time-out to grpc-js, which has none: the address passed to `net.connect` can carry an abort signal.
- * The version is pinned, and `tests/replicas.test.ts` checks the effect. Call once, before the first client.
+ * grpc-js has no connect time-out, but the address passed to `net.connect` can carry an abort signal. The
+ * version is pinned, and `tests/replicas.test.ts` checks the effect.
  */
 export function limitConnectTime(): void {
   const connector = Http2SubchannelConnector.prototype as unknown as Record<

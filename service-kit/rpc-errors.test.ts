@@ -22,7 +22,7 @@ test("failing fields and the time to wait survive the wire", () => {
   expect(decoded).toMatchObject({ code: "validation_failed", fields, retryAfterMs: 61_250 });
 });
 
-test("a budget that is used up survives the wire", () => {
+test("the limit of an exhausted budget survives the wire", () => {
   const decoded = fromRpcError(
     toRpcError(new DomainError("too_many_requests", undefined, { retryAfterMs: 9_000, limit: 100 })),
   );
@@ -56,7 +56,7 @@ test.each([
   expect(fromRpcError({ code: status.UNAVAILABLE, metadata })).toMatchObject({ code: "service_unavailable" });
 });
 
-test("a code that this version does not know is no code", () => {
+test("an unknown code is ignored", () => {
   const encoded = toRpcError(new DomainError("conflict"));
   const bytes = encoded.metadata?.get("grpc-status-details-bin")[0] as Buffer;
   const metadata = new Metadata();
@@ -95,7 +95,7 @@ test.each([
 test.each([
   [999_999_999, 999_999_999],
   [1_234_567_890, undefined],
-])("a limit of %i is told as %j", (limit, expected) => {
+])("a limit of %i is sent as %j", (limit, expected) => {
   expect(fromRpcError(toRpcError(new DomainError("too_many_requests", undefined, { limit }))).limit).toBe(
     expected,
   );
@@ -110,7 +110,7 @@ test("other facts beside a code are no limit", () => {
 });
 
 test.each([0, 1, 999, 1_000, 3_599_999])(
-  "a time to wait of %i ms is told to the millisecond",
+  "a retry delay of %i ms is sent to the millisecond",
   (retryAfterMs) => {
     const error = new DomainError("too_many_requests", undefined, { retryAfterMs });
     expect(fromRpcError(toRpcError(error)).retryAfterMs).toBe(retryAfterMs);
@@ -162,7 +162,7 @@ function decoded(details: Buffer) {
   return fromRpcError({ code: status.FAILED_PRECONDITION, metadata });
 }
 
-test("what this version does not know is passed over, and what is missing is empty", () => {
+test("unknown fields are skipped, and missing ones are empty", () => {
   const text = (writer: BinaryWriter, number: number, value: string) =>
     writer.tag(number, WireType.LengthDelimited).string(value);
   const info = text(text(new BinaryWriter(), 1, "conflict"), 2, "gatehouse").finish();
@@ -185,7 +185,7 @@ test("what this version does not know is passed over, and what is missing is emp
   expect(decoded(statusWith("no code", ["google.rpc.BadRequest", request])).code).toBe("service_unavailable");
 });
 
-test("a failure that says nothing of itself is told apart by its status alone", () => {
+test("a failure without details is classified by its status", () => {
   expect(fromRpcError({ code: status.INTERNAL }).code).toBe("internal_error");
   expect(fromRpcError({}).code).toBe("service_unavailable");
 });

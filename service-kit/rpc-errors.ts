@@ -16,27 +16,37 @@ const STATUS: Record<ErrorCode, status> = {
   token_missing: status.UNAUTHENTICATED,
   token_invalid: status.UNAUTHENTICATED,
   token_expired: status.UNAUTHENTICATED,
+  step_up_required: status.UNAUTHENTICATED,
   invalid_credentials: status.UNAUTHENTICATED,
   mfa_code_invalid: status.UNAUTHENTICATED,
   mfa_token_invalid: status.UNAUTHENTICATED,
+  step_up_token_invalid: status.UNAUTHENTICATED,
   password_change_token_invalid: status.UNAUTHENTICATED,
+  passkey_invalid: status.UNAUTHENTICATED,
   invalid_client: status.UNAUTHENTICATED,
   refresh_token_invalid: status.UNAUTHENTICATED,
   refresh_token_reused: status.UNAUTHENTICATED,
+  mfa_enrollment_required: status.PERMISSION_DENIED,
   forbidden: status.PERMISSION_DENIED,
   caller_not_allowed: status.PERMISSION_DENIED,
   email_not_verified: status.PERMISSION_DENIED,
   oauth_failed: status.INVALID_ARGUMENT,
   oauth_denied: status.PERMISSION_DENIED,
   reauthentication_required: status.PERMISSION_DENIED,
+  approval_required: status.PERMISSION_DENIED,
+  approval_mismatch: status.PERMISSION_DENIED,
+  approval_expired: status.PERMISSION_DENIED,
+  approval_used: status.PERMISSION_DENIED,
   provider_not_found: status.NOT_FOUND,
   not_found: status.NOT_FOUND,
   method_not_allowed: status.UNIMPLEMENTED,
   email_already_registered: status.ALREADY_EXISTS,
   mfa_already_enabled: status.FAILED_PRECONDITION,
+  mfa_required: status.FAILED_PRECONDITION,
   link_required: status.FAILED_PRECONDITION,
   already_linked: status.FAILED_PRECONDITION,
   last_credential: status.FAILED_PRECONDITION,
+  last_factor: status.FAILED_PRECONDITION,
   last_admin: status.FAILED_PRECONDITION,
   conflict: status.FAILED_PRECONDITION,
   request_timeout: status.UNAVAILABLE,
@@ -91,7 +101,7 @@ export function fromRpcError(error: unknown): DomainError {
   return new DomainError(isDefect ? "internal_error" : "service_unavailable", undefined, { cause: error });
 }
 
-/** A stream reset has the status of a defect in grpc-js, but only means a dropped call. */
+/** A dropped call, to which grpc-js gives the status of a defect. */
 function isBrokenStream({ details }: Partial<ServiceError>): boolean {
   return details?.startsWith("Received RST_STREAM") === true;
 }
@@ -172,7 +182,7 @@ function decodeStatus(encoded: Buffer): DomainError | undefined {
       ...(limit === undefined ? {} : { limit }),
     });
   } catch {
-    // The details are not a google.rpc.Status.
+    // Not a google.rpc.Status.
     return undefined;
   }
 }

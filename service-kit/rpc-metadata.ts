@@ -24,9 +24,7 @@ export function toMetadata(context: CallContext): Metadata {
 
 export type MetadataValues = ReturnType<Metadata["toJSON"]>;
 
-/**
- * Replaces malformed values. The peer may name the actor only if `believesActor`. @throws {DomainError} for two actors.
- */
+/** Replaces malformed values. @throws {DomainError} for two actors. */
 export function fromMetadata(
   values: MetadataValues,
   deadlineMs: number,

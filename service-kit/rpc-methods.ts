@@ -9,7 +9,7 @@ interface UnaryDefinition<Q, R> {
   responseDeserialize: (bytes: Buffer) => R;
 }
 
-/** The methods throw {DomainError}: the peer's error, or `service_unavailable`. */
+/** @throws {DomainError} the peer's error, or `service_unavailable`. */
 export type RpcMethods<S> = {
   readonly [M in keyof S as S[M] extends UnaryDefinition<never, unknown>
     ? M

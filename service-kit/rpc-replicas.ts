@@ -7,7 +7,7 @@ const LOOK_UP_INTERVAL_MS = 5_000;
 type GrpcUri = Parameters<typeof experimental.createResolver>[0];
 type Listener = experimental.ResolverListener;
 
-/** By itself grpc-js resolves only after a lost connection, so an added replica would get no calls. */
+/** grpc-js resolves only after a lost connection, so an added replica would get no calls. */
 class ReplicaResolver implements experimental.Resolver {
   readonly #dns: experimental.Resolver;
   #timer: NodeJS.Timeout | undefined;
@@ -35,7 +35,6 @@ class ReplicaResolver implements experimental.Resolver {
   }
 }
 
-/** Call once, before the first client. */
 export function registerReplicaResolver(): void {
   experimental.registerResolver(REPLICAS_SCHEME, ReplicaResolver);
 }

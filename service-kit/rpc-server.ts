@@ -23,12 +23,12 @@ import { type Peer, type ProcessCertificate, peerOf, serverCredentials } from ".
 import { type CallSpan, failureOf, startSpan } from "./tracing.ts";
 
 export interface RpcContext extends CallContext {
-  /** The calling service, `operator` or `auditor`, from the certificate. */
+  /** From the certificate: a service, `operator` or `auditor`. */
   caller: string;
 }
 
 interface RpcStreamContext extends RpcContext {
-  /** Aborts when the client has gone or the server drains. */
+  /** Aborts when the client disconnects or the server drains. */
   signal: AbortSignal;
 }
 
@@ -51,14 +51,13 @@ export interface RpcServerOptions {
   certificate: ProcessCertificate;
   logger: Logger;
   metrics: Metrics;
-  /** Defaults to 64 KiB. */
   maxReceiveBytes?: number;
-  /** Age at which an endless stream is ended, at random. Defaults to 60 to 120 s. */
+  /** Endless streams end at a random age. Defaults to 60 to 120 s. */
   streamAgeMs?: { min: number; max: number };
 }
 
 export interface RpcServer {
-  /** @param endless streams ended after `streamAgeMs`, so that clients reopen them and reach added replicas. */
+  /** @param endless streams that end early, so that clients reach added replicas. */
   add<S>(
     definition: ServiceDefinition<UntypedServiceImplementation>,
     callers: Callers<S>,
@@ -67,9 +66,9 @@ export interface RpcServer {
   ): void;
   /** @returns the port. */
   listen(): Promise<number>;
-  /** Stopping ends streams, sends GOAWAY and refuses connections. Open calls have 5 s. Without effect after `close`. */
+  /** Stopping ends streams, sends GOAWAY and refuses connections. Open calls have 5 s. */
   setServing(isServing: boolean): Promise<void>;
-  /** Ends streams, waits `graceMs` for open calls, then cuts them. */
+  /** Cuts open calls after `graceMs`. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -86,7 +85,6 @@ const NOT_SERVING_GRACE_MS = 5_000;
 type StreamCall = ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>;
 type AnyCall = ServerUnaryCall<unknown, unknown> | StreamCall;
 
-/** Checks caller, deadline (not of streams) and sizes. */
 export function createRpcServer(options: RpcServerOptions): RpcServer {
   const { logger } = options;
   const server = new Server({
@@ -98,7 +96,7 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
     "grpc.max_concurrent_streams": 1_000,
   });
   const logUnavailable = atMost(MAX_UNAVAILABLE_LOGGED_PER_S, 1_000, (facts: object) =>
-    logger.warn(facts, "call failed: something it needs is unavailable"),
+    logger.warn(facts, "call failed: a dependency is unavailable"),
   );
   const credentials = serverCredentials(options.certificate);
   const streamAge = options.streamAgeMs ?? STREAM_AGE_MS;
@@ -112,7 +110,7 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
   ]);
 
   function admit(call: AnyCall, callers: readonly string[], needsDeadline: boolean): RpcContext {
-    if (hasGone(call)) throw new DomainError("service_unavailable", "The caller has gone");
+    if (hasGone(call)) throw new DomainError("service_unavailable", "The caller has disconnected");
     const peer = peerOfCall(call);
     if (peer === undefined || !callers.includes(peer.name)) throw new DomainError("caller_not_allowed");
     const values = call.metadata.toJSON();
@@ -275,12 +273,12 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
   };
 }
 
-/** grpc-js caches a failed bind and repeats its error. This uses a private field. */
+/** grpc-js caches a failed bind. This uses a private field. */
 function forgetFailedBinding(server: Server): void {
   (server as unknown as { boundPorts?: Map<string, unknown> }).boundPorts?.clear();
 }
 
-/** Waits for each response, because an error destroys the stream and its buffer, and the status would never be sent. */
+/** An error destroys the stream with its buffered responses, and its status would never be sent. */
 async function pump(source: AsyncIterable<unknown>, call: StreamCall, signal: AbortSignal): Promise<void> {
   for await (const response of source) {
     if (signal.aborted) return;
@@ -299,7 +297,7 @@ function written(call: StreamCall, response: unknown, signal: AbortSignal): Prom
   });
 }
 
-/** Only the gateway authenticates users, so only it may name an actor. */
+/** Only the gateway authenticates users. */
 const AUTHENTICATING_CALLER = "gateway";
 
 /** Private interface of grpc-js. `session` is undefined after the stream has ended. */
@@ -307,7 +305,7 @@ interface WithStream {
   call?: { stream?: { session?: object } };
 }
 
-/** Whether the call was cancelled before it was served. Its peer is then unknown. */
+/** A call cancelled before it was served has no peer. */
 function hasGone(call: AnyCall): boolean {
   const stream = (call as unknown as WithStream).call?.stream;
   return stream !== undefined && stream.session === undefined;
@@ -316,7 +314,7 @@ function hasGone(call: AnyCall): boolean {
 /** Decoding a certificate costs as much as the rest of a small call. */
 const peerBySession = new WeakMap<object, Peer | undefined>();
 
-/** The peer cannot change under TLS 1.3. Without a session the certificate is decoded for each call. */
+/** The peer cannot change under TLS 1.3. */
 function peerOfCall(call: AnyCall): Peer | undefined {
   const { session } = (call as unknown as WithStream).call?.stream ?? {};
   if (session !== undefined && peerBySession.has(session)) return peerBySession.get(session);

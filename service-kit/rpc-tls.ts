@@ -9,7 +9,7 @@ export interface TlsFiles {
 }
 
 const REFRESH_INTERVAL_MS = 30_000;
-/** With its kind, a name has at most 40 characters, the limit for actor ids in the audit log. */
+/** At most 40 characters with the kind, as actor ids in the audit log. */
 const PERSON_NAME = /^URI:spiffe:\/\/gatehouse\/(operator|auditor)\/([a-z0-9][a-z0-9._-]{0,30})$/;
 const PEOPLE: ReadonlySet<string> = new Set(["operator", "auditor"]);
 const SPIFFE_NAME = /^URI:spiffe:\/\/gatehouse\/([a-z0-9-]{1,63})$/;
@@ -28,7 +28,7 @@ interface Material {
   caCertificate: Buffer;
 }
 
-/** @throws if certificate and key do not match, as in the middle of a replacement. */
+/** @throws if certificate and key do not match, as during a replacement. */
 function readMaterial(files: TlsFiles): Material {
   const material = {
     certificate: readFileSync(files.certFile),
@@ -45,7 +45,7 @@ type CertificateProvider = Parameters<typeof experimental.createCertificateProvi
 type CaListener = Parameters<CertificateProvider["addCaCertificateListener"]>[0];
 type IdentityListener = Parameters<CertificateProvider["addIdentityCertificateListener"]>[0];
 
-/** Unlike grpc-js' file watcher it keeps the last valid certificate while files are missing or do not match. */
+/** Unlike grpc-js' file watcher it keeps the last valid certificate while files do not match. */
 export class ProcessCertificate implements CertificateProvider {
   readonly #files: TlsFiles;
   readonly #caListeners = new Set<CaListener>();
@@ -53,7 +53,7 @@ export class ProcessCertificate implements CertificateProvider {
   readonly #timer: NodeJS.Timeout;
   #material: Material;
 
-  /** @throws if the files are unusable: a process must not start without its identity. */
+  /** @throws if the files are unusable. */
   constructor(files: TlsFiles, onRefreshError: (error: unknown) => void = () => undefined) {
     this.#files = files;
     this.#material = readMaterial(files);
@@ -131,7 +131,7 @@ export function serverCredentials(certificate: ProcessCertificate): ServerCreden
   return new MutualTlsServerCredentials(certificate);
 }
 
-/** @param service name required in the peer's certificate. The host name is not checked. */
+/** @param service required in the peer's certificate. The host name is not checked. */
 export function channelCredentials(certificate: ProcessCertificate, service: string): ChannelCredentials {
   return experimental.createCertificateProviderChannelCredentials(certificate, certificate, {
     checkServerIdentity: (_host, peer) => {
@@ -146,11 +146,11 @@ export function channelCredentials(certificate: ProcessCertificate, service: str
 export interface Peer {
   /** A service, `operator` or `auditor`. */
   name: string;
-  /** Set for operators and auditors: `operator:ada`. */
+  /** `operator:ada`. Of operators and auditors. */
   person?: string;
 }
 
-/** @returns undefined for an unknown name, or an operator or auditor without a person's name. */
+/** @returns undefined for an unknown name or a missing person. */
 export function peerOf(certificate: { subjectaltname?: string | undefined }): Peer | undefined {
   const uri = onlyUri(certificate);
   const [, kind, person] = PERSON_NAME.exec(uri) ?? [];
@@ -164,7 +164,6 @@ export function spiffeName(certificate: { subjectaltname?: string | undefined })
   return SPIFFE_NAME.exec(onlyUri(certificate))?.[1];
 }
 
-/** Empty unless there is exactly one. */
 function onlyUri({ subjectaltname = "" }: { subjectaltname?: string | undefined }): string {
   const uris = subjectaltname.split(", ").filter((entry) => entry.startsWith("URI:"));
   return uris.length === 1 ? (uris[0] ?? "") : "";

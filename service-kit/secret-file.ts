@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, readFileSync } from "node:fs";
 
-/** Kubernetes mounts a Secret as 0440 of root and the pod's group, so the group may read. */
+/** The group may read: Kubernetes mounts a Secret as 0440 of root and the pod's group. */
 const REFUSED_MODE = 0o027;
 const MIN_CHARACTERS = 8;
 const MIN_DIFFERENT_CHARACTERS = 4;
@@ -14,12 +14,12 @@ export function readAnyFile(path: string): FileContent {
   return reading(() => ({ bytes: readFileSync(path) }));
 }
 
-/** Links are followed, because Kubernetes mounts secrets as links. */
+/** Follows links: Kubernetes mounts secrets as links. */
 export function readPrivateFile(path: string): FileContent {
   return reading(() => {
     const file = openSync(path, "r");
     try {
-      // Checks the open file, to avoid a race with a replacement. Windows has no such modes.
+      // Checks the open file: the path may be replaced. Windows has no such modes.
       const isOpen = process.platform !== "win32" && (fstatSync(file).mode & REFUSED_MODE) !== 0;
       if (isOpen)
         return { problem: "the file is open to other users: make its mode 0400, or 0440 for a group" };
@@ -38,7 +38,7 @@ function reading(read: () => FileContent): FileContent {
   }
 }
 
-/** The message contains nothing of the secret. */
+/** Contains nothing of the secret. */
 export function secretProblem(secret: string): string | undefined {
   if (secret === "") return "the file is empty";
   if (secret.length < MIN_CHARACTERS) return `the secret is shorter than ${MIN_CHARACTERS} characters`;

@@ -29,7 +29,7 @@ interface ProcessConfig extends TraceExportConfig {
 
 const STOP_MARGIN_MS = 3_000;
 
-/** The process is unready until `lifecycle.ready()`. @param options.logOutput defaults to standard output. */
+/** @param options.logOutput defaults to standard output. */
 export async function startProcess(
   name: string,
   config: ProcessConfig,
@@ -49,7 +49,7 @@ export async function startProcess(
   const certificate = new ProcessCertificate(tlsFilesOf(config), (error) =>
     logger.error({ err: error }, "certificate files cannot be used; the last good ones stay"),
   );
-  metrics.gauge("gatehouse_certificate_end_seconds", "When the process's certificate ends.", [], (gauge) =>
+  metrics.gauge("gatehouse_certificate_end_seconds", "When the process's certificate expires.", [], (gauge) =>
     gauge.set(certificate.endS),
   );
   lifecycle.onStop("certificate", () => certificate.close());
@@ -63,7 +63,6 @@ export async function startProcess(
   return { logger, metrics, lifecycle, certificate };
 }
 
-/** Calls `register`, then opens the gRPC and health ports. */
 export async function serveRpc(
   service: ServiceProcess,
   config: { LISTEN_ADDRESS: string; HEALTH_ADDRESS: string; SHUTDOWN_GRACE_MS: number },
@@ -90,7 +89,7 @@ export async function serveRpc(
 /** Short interruptions do not justify moving clients. */
 const UNREADY_AFTER_MS = 2_000;
 
-/** gRPC clients choose replicas by connection, so an unready process refuses them. Starting and draining ones serve. */
+/** gRPC clients choose replicas by connection. */
 export function followReadiness(
   server: Pick<RpcServer, "setServing">,
   logger: Logger,
@@ -103,11 +102,11 @@ export function followReadiness(
     unreadySinceMs = isUnready ? (unreadySinceMs ?? nowMs()) : undefined;
     const shouldServe = unreadySinceMs === undefined || nowMs() - unreadySinceMs < UNREADY_AFTER_MS;
     if (shouldServe !== isServing)
-      logger.warn({ reasons }, shouldServe ? "takes calls again" : "takes no calls");
+      logger.warn({ reasons }, shouldServe ? "accepts calls again" : "refuses calls");
     isServing = shouldServe;
     server
       .setServing(shouldServe)
-      .catch((error: unknown) => logger.error({ err: error }, "cannot take calls again"));
+      .catch((error: unknown) => logger.error({ err: error }, "cannot accept calls again"));
   };
 }
 
@@ -117,6 +116,6 @@ const VERSION = z
 
 function describeBuild(metrics: Metrics): void {
   metrics
-    .gauge("gatehouse_build_info", "1, with the versions that run.", ["version", "node"])
+    .gauge("gatehouse_build_info", "Always 1, with the running versions as labels.", ["version", "node"])
     .set({ version: VERSION, node: process.versions.node }, 1);
 }

@@ -5,7 +5,6 @@ import { openRedis, type RedisSettings } from "./redis-connection.ts";
 
 /** Callers must have a fallback. */
 export interface SharedRedis {
-  /** Whether the last contact succeeded. */
   readonly isConnected: boolean;
   /** @returns undefined without an answer in time. Never throws. */
   ask<T>(work: (redis: Redis) => Promise<T>): Promise<T | undefined>;
@@ -18,16 +17,15 @@ export interface SharedRedisOptions extends RedisSettings {
   what: string;
   logger: Logger;
   onAnswer?: () => void;
-  /** Defaults to 150, because a client's call has one second in total. */
+  /** Defaults to 150. A client's call has one second in total. */
   answerTimeoutMs?: number;
 }
 
 const ANSWER_TIMEOUT_MS = 150;
 const PAUSE_MS = 1_000;
-/** Errors of a Redis Cluster node for keys of other nodes. */
+/** Of a Redis Cluster node for keys of other nodes. */
 const CLUSTER_ERROR = /^(?:MOVED|ASK|CLUSTERDOWN|CROSSSLOT)\b/;
 
-/** Connects in the background. */
 export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
   const { what, logger, onAnswer = () => undefined, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options;
   const redis = openRedis(options, options.name);
@@ -54,7 +52,7 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
     leftAloneUntilMs = 0;
     note(true);
   });
-  redis.connect().catch(() => undefined); // The event handlers report it, and the client retries.
+  redis.connect().catch(() => undefined); // The event handlers report it.
 
   return {
     get isConnected() {
@@ -79,7 +77,7 @@ export function openSharedRedis(options: SharedRedisOptions): SharedRedis {
   };
 }
 
-/** Runs by digest, and sends the script if Redis does not know it. */
+/** Sends the script if Redis does not know its digest. */
 export function redisScript(text: string) {
   const sha1 = createHash("sha1").update(text).digest("hex");
   return async (

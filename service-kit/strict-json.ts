@@ -3,14 +3,14 @@ import { DomainError, type FieldProblem } from "./errors.ts";
 /** Bounds the work of validators. */
 const MAX_DEPTH = 32;
 const MAX_PROBLEMS = 100;
-/** This key can pollute the prototype when objects are merged. */
+/** Can pollute the prototype when objects are merged. */
 const FORBIDDEN_KEY = "__proto__";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * I-JSON: UTF-8 without a byte order mark, well-formed strings, no repeated keys, on which parsers disagree. An empty
- * text is undefined. @throws {DomainError} `bad_request` or `validation_failed`. @see RFC 8259, RFC 7493 §2.
+ * I-JSON, without repeated keys, on which parsers disagree. An empty text is undefined.
+ * @throws {DomainError} `bad_request` or `validation_failed`. @see RFC 8259, RFC 7493 §2.
  */
 export function parseStrictJson(bytes: Uint8Array): unknown {
   if (bytes.byteLength === 0) return undefined;
@@ -33,7 +33,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The cause is omitted, because V8's message quotes the text, which may hold a password.
+    // Has no cause: V8's message quotes the text, which may hold a password.
     throw new DomainError("bad_request", "The body is not well-formed JSON.");
   }
 }
@@ -96,7 +96,6 @@ function pathOf(frame: Frame): string {
   return frame.path === "" ? String(frame.member) : `${frame.path}.${frame.member}`;
 }
 
-/** Returns the position after the closing quote. */
 function endOfString(text: string, start: number): number {
   let at = start + 1;
   while (text[at] !== '"') at += text[at] === "\\" ? 2 : 1;

@@ -12,17 +12,13 @@ const EXPORT_INTERVAL_MS = 2_000;
 const EXPORT_TIMEOUT_MS = 5_000;
 const SHUTDOWN_TIMEOUT_MS = 1_000;
 
-/** The process that makes the sampling decision. */
 export type TraceOrigin =
-  /** This process samples by trace id. The client's sampling flag is ignored. */
+  /** Samples by trace id and ignores the client's flag. */
   | "edge"
   /** The caller decides. */
   | "inside";
 
-/**
- * Spans beyond a bounded queue are dropped. @returns a function that flushes and stops, or undefined without a
- * collector.
- */
+/** Drops spans beyond a bounded queue. @returns a function that flushes and stops. */
 export async function startTraceExport(
   name: string,
   origin: TraceOrigin,

@@ -16,7 +16,7 @@ export interface CallSpan {
   end(attributes?: Attributes, failure?: string): void;
 }
 
-/** Without an exporter `traceparent` is passed on unchanged. @param name a method or route pattern, never an id. */
+/** @param name a method or route pattern, never an id. */
 export function startSpan(
   kind: keyof typeof KINDS,
   name: string,
@@ -36,13 +36,12 @@ export function startSpan(
 
 function doNothing(): void {}
 
-/** Avoids the cost of spans without an exporter. */
 function isExporting(): boolean {
   const provider = trace.getTracerProvider();
   return !(provider instanceof ProxyTracerProvider) || provider.getDelegateTracer("") !== undefined;
 }
 
-/** The error's code only: other text may be confidential. */
+/** Other text may be confidential. */
 export function failureOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" ? code : "internal_error";

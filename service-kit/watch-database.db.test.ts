@@ -69,7 +69,7 @@ test.each([600_000, -600_000])("a clock that is off by %i ms makes the process u
   await stop();
 });
 
-test("a database that cannot be asked is counted, and nothing is claimed of its clock", async () => {
+test("an unavailable database is counted, and its clock is unknown", async () => {
   const { sql, look, check, metric, stop } = watched(600_000);
   await look();
   await sql.end({ timeout: 0 });
@@ -96,7 +96,7 @@ test.each([1_200_000, -1_200_000])(
   },
 );
 
-test("before the first look nothing is claimed of the clock", async () => {
+test("before the first look the clock is unknown", async () => {
   const { assertClock, stop } = watched(600_000);
   expect(assertClock).not.toThrow();
   await stop();

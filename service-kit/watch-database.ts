@@ -7,7 +7,6 @@ import { openConnections, type Sql } from "./postgres.ts";
 import { repeat } from "./repeat.ts";
 
 const LOOK_INTERVAL_MS = 5_000;
-/** Times of clocks further apart are not comparable. */
 const MAX_SKEW_S = 2;
 
 export interface WatchDatabaseOptions {
@@ -20,7 +19,7 @@ export interface WatchDatabaseOptions {
   now?: () => number;
 }
 
-/** The monotonic clock reveals a step of the system clock at once. */
+/** The monotonic clock reveals a step of the system clock. */
 interface Look {
   /** Database time in epoch milliseconds, minus the monotonic clock. */
   aheadMs: number;
@@ -34,11 +33,11 @@ export interface DatabaseWatch {
   assertClock: () => void;
 }
 
-/** A skew of more than 2 s makes the process unready. It is unknown while the database is away. */
+/** A skew makes the process unready. It is unknown without the database. */
 export function watchDatabase(options: WatchDatabaseOptions): DatabaseWatch {
   const { sql, poolSize, metrics, lifecycle, logger, now = Date.now } = options;
   let newest: Look | undefined;
-  /** Seconds, positive when the database is ahead. */
+  /** Positive when the database is ahead. */
   const skewS = () => newest && (newest.aheadMs + performance.now() - now()) / 1_000;
   const isWithinBounds = () =>
     newest === undefined || Math.abs(skewS() ?? 0) - newest.uncertaintyMs / 1_000 <= MAX_SKEW_S;
@@ -46,13 +45,13 @@ export function watchDatabase(options: WatchDatabaseOptions): DatabaseWatch {
     gauge.set(openConnections(sql)),
   );
   metrics
-    .gauge("gatehouse_database_connections_max", "Connections to the database that may be open.")
+    .gauge("gatehouse_database_connections_max", "Maximum number of open database connections.")
     .set(poolSize);
   const duration = metrics.histogram(
     "gatehouse_database_probe_seconds",
-    "Duration of a trivial statement, the wait for a connection included.",
+    "Duration of a trivial statement, including the wait for a connection.",
   );
-  const failures = metrics.counter("gatehouse_database_probe_failures_total", "Such statements that failed.");
+  const failures = metrics.counter("gatehouse_database_probe_failures_total", "Failed probe statements.");
   metrics.gauge(
     "gatehouse_database_clock_skew_seconds",
     "How far the database's clock is ahead of the process's; NaN while unknown.",

@@ -1,6 +1,6 @@
 import { DomainError } from "./errors.ts";
 
-/** The work goes on after the time-out. @throws {DomainError} `service_unavailable` after `timeoutMs`. */
+/** Does not stop the work. @throws {DomainError} `service_unavailable` after `timeoutMs`. */
 export async function withinDeadline<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_resolve, reject) => {

@@ -2,7 +2,7 @@ import { type Document, isMap, isScalar, LineCounter, type Node, parseDocument }
 import type { z } from "zod";
 import { ConfigError } from "./config.ts";
 
-/** Accepts YAML 1.2 and JSON. @throws {ConfigError} naming each problem with line and key, never a value. */
+/** @throws {ConfigError} naming each problem with line and key, never a value. */
 export function parseYamlFile<S extends z.ZodType>(text: string, schema: S, name: string): z.output<S> {
   const lineCounter = new LineCounter();
   const document = parseDocument(text, { lineCounter, prettyErrors: false });
@@ -47,7 +47,6 @@ function problemsOf(issue: z.core.$ZodIssue): { path: Path; message: string }[] 
   return [{ path: issue.path, message: isMissing ? "is required" : issue.message }];
 }
 
-/** The position of a key, or of the parent that lacks it. */
 function offsetOf(contents: Node | null, path: Path): number {
   let node = contents;
   let offset = node?.range?.[0] ?? 0;

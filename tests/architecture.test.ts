@@ -7,7 +7,7 @@ const ROOT = resolve(import.meta.dirname, "..");
 const SERVICES = ["gateway", "identity-service", "token-service", "audit-service"];
 const CLIENTS = ["token-client", "audit-client"];
 /** What some services share, besides the kit. */
-const SHARED = ["routes-file", "rate-limit"];
+const SHARED = ["routes-file", "rate-limit", "breach-list"];
 const SOURCE_FOLDERS = ["service-kit", ...CLIENTS, ...SHARED, ...SERVICES, "cli", "examples", "deploy"];
 
 interface SourceFile {
@@ -78,7 +78,9 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     "accounts",
     "oauth",
     "ownership",
-    "login admin",
+    "step-up",
+    "login admin approvals",
+    "passkeys",
     "mfa",
     "passwords",
     "sessions",
@@ -334,6 +336,30 @@ test("HTTP statuses are chosen in one file of the gateway, gRPC statuses in one 
     ({ path, text }) => /\bstatus\.[A-Z_]{4,}\b/.test(text) && !isRpcFile(path),
   );
   expect([...http, ...rpc].map(({ path }) => path)).toEqual([]);
+});
+
+/** The writable fields and the others: their objects have fields, too. */
+function fieldsOfRequestState(): string[] {
+  const { text } = readSource("gateway/edge/request-state.ts");
+  const [, fields = ""] = /class RequestState \{(.*?)constructor/s.exec(text) ?? [];
+  return [...fields.matchAll(/^ {2}(?:readonly )?(\w+):? /gm)].map(([, name = ""]) => name);
+}
+
+test("the state of a request is written in gateway/edge only, and read-only for others", () => {
+  const fields = fieldsOfRequestState();
+  expect(fields).toEqual(
+    expect.arrayContaining(["call", "phase", "proof", "audit", "errorCode", "isEffectUncertain"]),
+  );
+  const assignment = String.raw`\s*(?:[-+&|?]{0,2}=(?![=>])|\+\+|--)`;
+  const write = new RegExp(
+    String.raw`\bwritableState\b|\brequest\.state${assignment}|\bstate\??\.(?:${fields.join("|")})\b[\w.?]*${assignment}`,
+  );
+  const isWriting = ({ text }: SourceFile) => write.test(text);
+  const [inside, outside] = [true, false].map((isEdge) =>
+    sourceFiles("gateway").filter(({ path }) => path.startsWith("gateway/edge/") === isEdge),
+  );
+  expect(inside?.filter(isWriting).length).toBeGreaterThan(5);
+  expect(outside?.filter(isWriting).map(({ path }) => path)).toEqual([]);
 });
 
 test("a function whose name ends in `Of` reads something off its argument: it waits for nothing", () => {

@@ -139,7 +139,7 @@ test("a replica that is added gets its share of the calls", async () => {
   expect(share).toBeGreaterThan(0.25);
   expect(share).toBeLessThan(0.42);
   expect(await load.stop()).toEqual([]);
-}, 60_000);
+});
 
 test("a replica that stopped costs no call while its name still leads to an address that answers nothing", async () => {
   const [leaving, staying] = [await startReplica("127.0.0.1"), await startReplica("127.0.0.2")];
@@ -158,7 +158,7 @@ test("a replica that stopped costs no call while its name still leads to an addr
   const again = startLoad();
   await expect.poll(() => back.calls).toBeGreaterThan(0);
   expect(await again.stop()).toEqual([]);
-}, 60_000);
+});
 
 test("a client that knows only addresses that answer nothing finds the new ones as soon as the name has them", async () => {
   const holes = await Promise.all(["127.0.0.1", "127.0.0.2"].map((address) => openBlackHole(address, port)));
@@ -175,7 +175,7 @@ test("a client that knows only addresses that answer nothing finds the new ones 
       ),
     )
     .toBe("answered");
-}, 60_000);
+});
 
 test("an attempt to connect that nobody answers is given up, and another made", async () => {
   const hole = await openBlackHole("127.0.0.1", port);
@@ -191,7 +191,7 @@ test("an attempt to connect that nobody answers is given up, and another made", 
   // TRANSIENT_FAILURE is only reached by an attempt that has ended: the kernel's own limit is two minutes.
   await expect.poll(() => channel.getConnectivityState(true)).toBe(3);
   await hole.close();
-}, 60_000);
+});
 
 test("a process that accepts connections and says nothing is given up too", async () => {
   const { createServer } = await import("node:net");
@@ -201,7 +201,7 @@ test("a process that accepts connections and says nothing is given up too", asyn
   addresses = ["127.0.0.1"];
   await expect(call()).rejects.toMatchObject({ code: "service_unavailable" });
   await expect.poll(() => client.getChannel().getConnectivityState(true)).toBe(3);
-}, 60_000);
+});
 
 test("a replica that is unready gets no calls, loses none, and gets them again when it is ready", async () => {
   const [unready, ready] = [await startReplica("127.0.0.1"), await startReplica("127.0.0.2")];
@@ -221,7 +221,7 @@ test("a replica that is unready gets no calls, loses none, and gets them again w
   await unready.server.setServing(true);
   await expect.poll(() => unready.calls).toBeGreaterThan(calls + 50);
   expect(await load.stop()).toEqual([]);
-}, 60_000);
+});
 
 test("streams without an end move to a replica that was added", async () => {
   const first = await startReplica("127.0.0.1", { min: 100, max: 200 });
@@ -247,7 +247,7 @@ test("streams without an end move to a replica that was added", async () => {
   await expect.poll(() => second.streams).toBeGreaterThan(0);
   expect(endings).toEqual([]);
   isStopped = true;
-}, 60_000);
+});
 
 test.each(["127.0.0.1", NAME])(
   "a client of %s that was there before its server finds it when it comes",
@@ -303,4 +303,4 @@ test("replicas that were all unready, and have no address in the meantime, are c
   await expect.poll(() => vi.mocked(dns.promises.lookup).mock.calls.length).toBeGreaterThan(lookUps + 1);
   await Promise.all(replicas.map(({ server }) => server.setServing(true)));
   await expect.poll(isAnswered).toBe(true);
-}, 60_000);
+});

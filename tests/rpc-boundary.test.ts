@@ -44,6 +44,7 @@ const implementation: Implementation<TokenServiceServer> = {
         tokenId: "",
         keyId: "",
         amr: [context.actor?.userId ?? "no actor", context.person ?? "no person"],
+        acr: "",
         authTime: undefined,
         issuedAt: undefined,
         expiresAt: undefined,

@@ -5,7 +5,7 @@ const MAX_TOKEN_CHARACTERS = 4_096;
 const SCHEME = /^bearer(?: |$)/i;
 const CREDENTIALS = /^bearer ([A-Za-z0-9\-._~+/]+=*)$/i;
 
-/** Reads an `Authorization` header (RFC 6750 §2.1). @throws {DomainError} `token_missing` or `token_invalid`. */
+/** @throws {DomainError} `token_missing` or `token_invalid`. @see RFC 6750 §2.1. */
 export function bearerToken(authorization: string | undefined): string {
   if (authorization === undefined || !SCHEME.test(authorization)) throw new DomainError("token_missing");
   const token = CREDENTIALS.exec(authorization)?.[1];

@@ -25,7 +25,7 @@ function shares(options: Partial<CallSharesOptions> = {}) {
   return { calls, clock, tried };
 }
 
-test("all together have so many places; who leaves makes room", () => {
+test("the number of places is limited; leaving frees one", () => {
   const { calls, tried } = shares({ maxInFlight: 2 });
   calls.enter(undefined);
   const place = calls.enter("192.0.2.1");
@@ -57,7 +57,7 @@ test("a /56 has four times the places of a /64, and a /48 sixteen times", () => 
   expect(tried("2001:db8:2::1")).toBeUndefined();
 });
 
-test("a network whose tokens are refused waits; its refusals are forgotten with time, and never saved up", () => {
+test("a network whose tokens are refused must wait; refusals expire with time and cannot be saved up", () => {
   const { clock, tried } = shares({ maxRefusals: 2, refusalsPerS: 2 });
   const seen = () => [tried("192.0.2.1", true), tried("192.0.2.1", true), tried("192.0.2.1", true)];
   expect(seen()).toEqual([undefined, undefined, "too_many_requests"]);
@@ -88,7 +88,7 @@ test("a wider network may have more tokens refused, and forgets them no faster",
   expect(tried("2001:db8:1:5::1")).toBe("too_many_requests");
 });
 
-test("a token of an unknown address that is refused is held against nobody", () => {
+test("a refused token without a client address is charged to no network", () => {
   const { tried } = shares({ maxRefusals: 1 });
   expect([tried(undefined, true), tried(undefined, true), tried("192.0.2.1")]).toEqual([
     undefined,

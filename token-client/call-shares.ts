@@ -4,23 +4,21 @@ import { type Network, networksOf } from "../service-kit/network-of.ts";
 
 export interface CallSharesOptions {
   maxInFlight: number;
-  /** Limits for a network of the smallest size. */
+  /** For a network of the smallest size. */
   maxInFlightPerNetwork: number;
   maxRefusals: number;
   refusalsPerS: number;
-  /** Monotonic clock, in milliseconds. */
   nowMs: () => number;
 }
 
 const MAX_NETWORKS = 20_000;
 
 export interface Place {
-  /** Charges a refused token to the networks of the caller. */
   refused(): void;
   leave(): void;
 }
 
-/** Limits the calls for unknown tokens per client network, so that no network can use all slots. */
+/** No client network can use all slots for unknown tokens. */
 export class CallShares {
   readonly #options: CallSharesOptions;
   readonly #inFlight = new Map<string, number>();
@@ -31,7 +29,9 @@ export class CallShares {
     this.#options = options;
   }
 
-  /** @throws {DomainError} `too_many_requests` beyond the network's share; `service_unavailable` without a slot. */
+  /**
+   * @throws {DomainError} `too_many_requests` beyond the network's share; `service_unavailable` without a slot.
+   */
   enter(clientIp: string | undefined): Place {
     const networks = clientIp === undefined ? [] : networksOf(clientIp);
     for (const network of networks) this.#assertShare(network);
@@ -62,7 +62,7 @@ export class CallShares {
     });
   }
 
-  /** Wider networks refill no faster than small ones, so that an attacker gains little from them. */
+  /** Refills no faster for wider networks, so that attackers gain little. */
   #usedBy(name: string): number {
     const used = this.#used.get(name);
     if (used === undefined) return 0;

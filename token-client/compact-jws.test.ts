@@ -6,12 +6,12 @@ const HEADER = { alg: "EdDSA", typ: "at+jwt", kid: "k" };
 const header = (value: unknown = HEADER) => part(JSON.stringify(value));
 const PAYLOAD = part('{"a":1}');
 
-test("a token of our own signer's form is taken apart", () => {
+test("a token in the signer's form is parsed", () => {
   const text = `${header()}.${PAYLOAD}.c2ln`;
   expect(parseCompactJws(text)).toEqual({ header: HEADER, payload: { a: 1 }, text });
 });
 
-test("up to 4,096 characters are looked at", () => {
+test("a token has at most 4,096 characters", () => {
   expect([4_096, 4_097].map((length) => parseCompactJws("x".repeat(length)))).toEqual(["form", "length"]);
 });
 

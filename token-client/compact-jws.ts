@@ -4,10 +4,10 @@ export interface CompactJws {
   text: string;
 }
 
-/** Used in logs and metrics, never sent to the client. */
+/** Never sent to the client. */
 export type FormFailure = "length" | "form" | "header";
 
-/** SHA-256 JWK thumbprint (RFC 7638) in base64url. */
+/** JWK thumbprint (RFC 7638) in base64url. */
 const KEY_ID = /^[A-Za-z0-9_-]{43}$/;
 
 export function isKeyId(text: string): boolean {
@@ -17,7 +17,7 @@ export function isKeyId(text: string): boolean {
 const MAX_TOKEN_CHARACTERS = 4_096;
 const HEADER_MEMBERS = new Set(["alg", "typ", "kid"]);
 
-/** Parses a JWS (RFC 7515 §7.1) in one form: no other spelling, duplicate member or further header member passes. */
+/** Accepts one form of RFC 7515 §7.1, without duplicate or further header members. */
 export function parseCompactJws(text: string): CompactJws | FormFailure {
   if (text.length > MAX_TOKEN_CHARACTERS) return "length";
   const segments = text.split(".");

@@ -16,6 +16,7 @@ function active(role: Role): Verification {
       tokenId: "t",
       keyId: "k",
       amr: ["pwd"],
+      acr: 1,
       ...times,
     },
   };
@@ -87,13 +88,13 @@ test.each([
   expect(answer.headers["retry-after"]).toBe(status === 503 ? "2" : undefined);
 });
 
-test("too many tries are answered with the time to wait, in whole seconds", async () => {
+test("too many attempts are answered with the time to wait, in whole seconds", async () => {
   const instance = await app();
   const answer = await instance.inject({ url: "/any", headers: { authorization: "Bearer many" } });
   expect([answer.statusCode, answer.headers["retry-after"]]).toEqual([429, "3"]);
 });
 
-test("a public route knows nobody, and a handler sees who calls", async () => {
+test("a public route has no principal, and other handlers have the caller's", async () => {
   const instance = await app();
   const open = await instance.inject({ url: "/open", headers: { authorization: "Bearer user" } });
   expect(open.json()).toEqual({ principal: null });
@@ -101,25 +102,23 @@ test("a public route knows nobody, and a handler sees who calls", async () => {
   expect(any.body).toBe("a USER");
 });
 
-test("who asks for the caller of a public route is told that there is none", () => {
+test("principalIn() throws on a public route", () => {
   const request = { principal: null, routeOptions: { url: "/open" } } as FastifyRequest;
   expect(() => principalIn(request)).toThrow(/public/);
 });
 
-test("other plugins can say that they build on it", async () => {
+test("other plugins can depend on it by name", async () => {
   expect((await app()).hasPlugin("gatehouse-bearer-auth")).toBe(true);
 });
 
-test("a route without any configuration stops the start as well", async () => {
+test("an empty configuration also stops the start", async () => {
   const instance = await app();
   expect(() => instance.route({ method: "GET", url: "/bare", config: {}, handler: async () => "" })).toThrow(
-    /does not say who may call it/,
+    /has no config.auth/,
   );
 });
 
-test("a route that does not say who may call it stops the start", async () => {
+test("a route without config.auth stops the start", async () => {
   const instance = await app();
-  expect(() => instance.get("/forgotten", async () => "open to all?")).toThrow(
-    /does not say who may call it/,
-  );
+  expect(() => instance.get("/forgotten", async () => "open to all?")).toThrow(/has no config.auth/);
 });

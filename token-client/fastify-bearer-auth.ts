@@ -20,7 +20,7 @@ export interface BearerAuthOptions {
   verifier: Pick<TokenVerifier, "verify">;
 }
 
-/** Used in applications without their own error handler. */
+/** For applications without their own error handler. */
 const STATUS: Partial<Record<ErrorCode, number>> = {
   token_missing: 401,
   token_invalid: 401,
@@ -30,13 +30,12 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   service_unavailable: 503,
 };
 
-/** Authenticates each route by its `config.auth`, which is required. Sets the challenge of RFC 6750 §3. */
+/** Every route needs `config.auth`. @see RFC 6750 §3. */
 export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
   async (app, { verifier }) => {
     app.decorateRequest("principal", null);
     app.addHook("onRoute", ({ method, url, config }) => {
-      if (config?.auth === undefined)
-        throw new Error(`${method} ${url} does not say who may call it (config.auth)`);
+      if (config?.auth === undefined) throw new Error(`${method} ${url} has no config.auth`);
     });
     app.addHook("onRequest", async (request, reply) => {
       const { auth } = request.routeOptions.config;
@@ -54,7 +53,7 @@ export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
 
 export function principalIn(request: FastifyRequest): Principal {
   if (request.principal === null)
-    throw new Error(`${request.routeOptions.url} is public: nobody is known to call it`);
+    throw new Error(`${request.routeOptions.url} is public and has no principal`);
   return request.principal;
 }
 

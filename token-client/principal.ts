@@ -1,3 +1,5 @@
+import type { AssuranceLevel } from "./assurance.ts";
+
 export type Role = "USER" | "ADMIN" | "AUDITOR";
 
 export interface Principal {
@@ -10,6 +12,8 @@ export interface Principal {
   keyId: string;
   /** Authentication methods (RFC 8176). */
   amr: readonly string[];
+  acr: AssuranceLevel;
+  /** Last moment at which the session reached `acr`. */
   authTime: Date;
   issuedAt: Date;
   expiresAt: Date;
@@ -20,7 +24,7 @@ export type Verification =
   | {
       kind: "inactive";
       reason: "invalid" | "expired" | "revoked";
-      /** Used in the audit log. Absent unless the signature was checked. */
+      /** Absent unless the signature was checked. */
       subject?: Subject | undefined;
     };
 

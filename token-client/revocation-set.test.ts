@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { RevocationSet } from "./revocation-set.ts";
 
-test("sessions and keys are refused until their tokens have died", () => {
+test("sessions and keys are refused until their tokens have expired", () => {
   const set = new RevocationSet(10);
   set.addSession("s", 2_000);
   set.addKey("k", 9_000);
@@ -15,7 +15,7 @@ test("sessions and keys are refused until their tokens have died", () => {
   expect([set.hasSession("s"), set.hasKey("k")]).toEqual([false, true]);
 });
 
-test("a revocation told twice lasts until the later end", () => {
+test("a repeated revocation lasts until the later end", () => {
   const set = new RevocationSet(10);
   set.addSession("s", 5_000);
   set.addSession("s", 2_000);
@@ -48,7 +48,7 @@ test("an end is the last moment that still counts, for sessions and for keys", (
   expect([set.hasSession("s"), set.hasKey("k"), set.size]).toEqual([false, false, 0]);
 });
 
-test("what has ended is looked for once a second at the most", () => {
+test("expired entries are searched at most once a second", () => {
   const set = new RevocationSet(10);
   set.forgetEnded(0);
   set.addSession("s", 500);

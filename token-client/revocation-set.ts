@@ -1,4 +1,4 @@
-/** Known revocations. Times are monotonic milliseconds: a jump of the wall clock must not drop one too early. */
+/** Uses monotonic time: a jump of the wall clock must not drop a revocation. */
 export class RevocationSet {
   readonly #sessions = new Map<string, number>();
   readonly #keys = new Map<string, number>();
@@ -14,12 +14,12 @@ export class RevocationSet {
     return this.#sessions.size + this.#keys.size;
   }
 
-  /** False after an entry was dropped for lack of room, until no affected token can be valid. */
+  /** False after a lack of room, until no affected token is valid. */
   isComplete(nowMs: number): boolean {
     return nowMs >= this.#incompleteUntilMs;
   }
 
-  /** @param untilMs When the last token of the session has expired. */
+  /** @param untilMs end of the session's last token. */
   addSession(sessionId: string, untilMs: number): void {
     this.#add(this.#sessions, sessionId, untilMs);
   }

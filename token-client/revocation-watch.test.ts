@@ -97,7 +97,7 @@ test("three seconds count from the read of the log, not from the message's arriv
 test.each([
   ["that was under way for long", 0, 500],
   ["of a later read than can be: this machine was suspended", 3_600, 0],
-])("after a message %s the stream is opened anew; what it revokes counts", (_what, elapsedMs, freshForMs) => {
+])("after a message %s the stream is reopened; its revocations count", (_what, elapsedMs, freshForMs) => {
   const { watch, revoked, send, requests } = open();
   vi.advanceTimersByTime(1_000);
   send({ caughtUp: false });
@@ -114,7 +114,7 @@ test.each([
   expect(watch.isFresh).toBe(false);
 });
 
-test("a message of an older read than is known takes nothing back", () => {
+test("a message of an older read changes nothing", () => {
   const { watch, send } = open();
   vi.advanceTimersByTime(1_000);
   send();
@@ -123,7 +123,7 @@ test("a message of an older read than is known takes nothing back", () => {
   expect(watch.isFresh).toBe(true);
 });
 
-test("a token-service of the version before tells no age: its messages count from their arrival", () => {
+test("messages of the previous token-service have no age and count from their arrival", () => {
   const { watch, send } = open();
   vi.advanceTimersByTime(1_900);
   send({ elapsedMs: undefined, readAt: undefined, keepS: 0 });
@@ -169,7 +169,7 @@ test("an end that a wrong clock takes for long past is kept for the whole time",
   expect(revoked.hasSession("s")).toBe(true);
 });
 
-test("without a word on how long to keep, it is the longest life of any token", () => {
+test("a revocation without an end is kept for the longest token life", () => {
   const { revoked, send } = open();
   send({ revocations: [{ ...ended("s"), expiresAt: new Date(0) }], sequence: 1, keepS: 0 });
   vi.advanceTimersByTime(3_609_000);
@@ -177,7 +177,7 @@ test("without a word on how long to keep, it is the longest life of any token", 
   expect(revoked.hasSession("s")).toBe(true);
 });
 
-test("a ban and a change of the keys are told, each once", () => {
+test("a ban and a change of the keys are reported once each", () => {
   const banned: string[] = [];
   const keySets: string[][] = [];
   const { send } = open({
@@ -198,7 +198,7 @@ test("a ban and a change of the keys are told, each once", () => {
   ]);
 });
 
-test("rules hold for the stream that told them, and only while it is fresh", () => {
+test("rules hold for the stream that sent them, and only while it is fresh", () => {
   const { watch, send, streams } = open();
   send({ rules: rules(KEY_ID) });
   send();
@@ -209,7 +209,7 @@ test("rules hold for the stream that told them, and only while it is fresh", () 
   expect(watch.rules).toBeUndefined();
 });
 
-test("whoever waits for a read gets one that began later, or learns that there was none", async () => {
+test("readAgain() resolves after a read that began later, or reports that there was none", async () => {
   const { watch, send } = open();
   send();
   vi.advanceTimersByTime(300);
@@ -228,7 +228,7 @@ test("whoever waits for a read gets one that began later, or learns that there w
   expect(await inVain).toBe(false);
 });
 
-test("what is known lasts for three seconds, and the rules and the server's time with it", () => {
+test("revocations, rules and the server's time are trusted for three seconds", () => {
   const { watch, send } = open();
   expect([watch.isFresh, watch.rules, watch.serverNowMs]).toEqual([false, undefined, undefined]);
   send({ rules: rules(KEY_ID), readAt: new Date(5_000_000) });
@@ -248,7 +248,7 @@ test("a wall clock may run ahead by two seconds more than the three", () => {
   expect(watch.isFresh).toBe(false);
 });
 
-test("a message that is a second ahead of this clock is believed, and its read is now", () => {
+test("a message that is a second ahead of this clock is accepted, with a read time of now", () => {
   const { watch, send, requests } = open();
   vi.advanceTimersByTime(500);
   send({ elapsedMs: 1_500 });
@@ -268,7 +268,7 @@ test("a message that was under way for two seconds does not end its stream", () 
   expect(requests).toHaveLength(1);
 });
 
-test("a stream that says something every second and a half is kept; after two seconds of silence it is opened anew", () => {
+test("a stream with a message every 1.5 s is kept; after two seconds of silence it is reopened", () => {
   const { send, requests, streams, cancelled } = open();
   for (let messages = 0; messages < 3; messages += 1) {
     vi.advanceTimersByTime(1_500);
@@ -304,14 +304,14 @@ test.each([
   [0, 40],
   [1, 60],
 ])(
-  "replicas do not come back all at once: with the random number %i the first pause is %i ms",
+  "replicas reconnect with jitter: with the random number %i the first pause is %i ms",
   (random, expected) => {
     vi.spyOn(Math, "random").mockReturnValue(random);
     expect(pauseMs(open())).toBe(expected);
   },
 );
 
-test("a stream that breaks is replaced once, and what it still says counts for nothing", () => {
+test("a broken stream is replaced once, and its later messages are ignored", () => {
   const { watch, revoked, send, requests, streams } = open();
   const [broken] = streams;
   broken?.emit("error", new Error("broken"));
@@ -327,7 +327,7 @@ test("a stream that breaks is replaced once, and what it still says counts for n
   expect(requests.at(-1)).toEqual({ afterSequence: 0, tip: "" });
 });
 
-test("once it is closed a watch opens and plans nothing more, and says nothing", () => {
+test("a closed watch opens, schedules and reports nothing", () => {
   const debug = vi.fn();
   const { watch, requests, streams, cancelled } = open({ logger: { debug } as unknown as Logger });
   watch.close();
@@ -348,7 +348,7 @@ test("a watch that is closed between two streams opens no other, and leaves no t
   expect(requests).toHaveLength(1);
 });
 
-test("a break is logged once, whatever the broken stream says later", () => {
+test("a break is logged once, even if the broken stream fails again", () => {
   const debug = vi.fn();
   const { streams } = open({ logger: { debug } as unknown as Logger });
   streams[0]?.emit("error", new Error("broken"));
@@ -357,7 +357,7 @@ test("a break is logged once, whatever the broken stream says later", () => {
   expect(debug).toHaveBeenCalledTimes(1);
 });
 
-test("a revocation of a kind that this version does not know ends the trust for good, and is logged once", () => {
+test("an unknown kind of revocation ends the trust permanently, and is logged once", () => {
   const error = vi.fn();
   const { watch, revoked, send } = open({ logger: { error } as unknown as Logger });
   send();
@@ -368,7 +368,7 @@ test("a revocation of a kind that this version does not know ends the trust for 
   expect([watch.isFresh, revoked.hasSession("s"), error.mock.calls.length]).toEqual([false, true, 1]);
 });
 
-test("a revocation is kept until the end that was told, if that is later than every token's usual life", () => {
+test("a revocation is kept until its given end if that is later than the usual token life", () => {
   const { watch, revoked, send } = open();
   send({ revocations: [{ ...ended("s"), expiresAt: new Date(Date.now() + 2_000_000) }], sequence: 1 });
   watch.close(); // its messages would forget as well
@@ -395,7 +395,7 @@ test.each([
   expect(revoked.hasSession("s")).toBe(false);
 });
 
-test("a ban counts also when nobody wants to be told of it", () => {
+test("a ban counts without an onKeyBanned callback", () => {
   const { revoked, send } = open();
   send({ revocations: [{ ...ended(""), target: { $case: "keyId", value: KEY_ID } }], sequence: 1 });
   expect(revoked.hasKey(KEY_ID)).toBe(true);
@@ -410,7 +410,7 @@ test("a key that is dropped is a change of the keys", () => {
   expect(watch.rules?.keys.has("b")).toBe(false);
 });
 
-test("a read in the very moment of asking is new enough, for all who wait, and leaves no timer behind", async () => {
+test("a read at the moment of the request is new enough for all waiters, and leaves no timer", async () => {
   const { watch, send } = open();
   send();
   const timers = vi.getTimerCount();

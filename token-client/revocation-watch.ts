@@ -19,26 +19,25 @@ export interface RevocationWatchOptions {
   onKeys?: ((keyIds: ReadonlySet<string>) => void) | undefined;
 }
 
-/** After this much silence, unknown revocations may exist. */
+/** After this silence, unknown revocations may exist. */
 const STALE_AFTER_MS = 3_000;
-/** Longest life of an access token that token-service allows, clock skew included. */
+/** Longest life of an access token, clock skew included. */
 export const MAX_KEEP_MS = 3_610_000;
 const RECONNECT_MIN_MS = 50;
 const RECONNECT_MAX_MS = 1_000;
 /** Several server heartbeats (500 ms). */
 const SILENCE_MS = 2_000;
-/** A slow connection start counts as lag for the life of a stream, so the stream is reopened. */
+/** A slow connection start counts as lag for the life of a stream. */
 const MAX_MESSAGE_AGE_MS = 2_000;
 /** A read further in the future proves that this machine was suspended. */
 const MAX_MESSAGE_AHEAD_MS = 1_000;
 const WALL_CLOCK_ROOM_MS = 2_000;
 
-/** Follows `WatchRevocations`. Resumes by sequence and tip after a break. */
 export class RevocationWatch {
   readonly #options: RevocationWatchOptions;
   #position = { sequence: 0, tip: "" };
   #openedAtMs = 0;
-  /** Lower bound of the time of the newest server read, by the monotonic clock. */
+  /** A lower bound, by the monotonic clock. */
   #readAtMs = Number.NEGATIVE_INFINITY;
   #heardAtWallMs = 0;
   #serverReadAtMs: number | undefined;
@@ -56,10 +55,10 @@ export class RevocationWatch {
     this.#open();
   }
 
-  /** True if every revocation older than 3 s is known here. */
+  /** Whether every revocation older than 3 s is known. */
   get isFresh(): boolean {
     if (this.#isIncomplete || this.lagMs > STALE_AFTER_MS) return false;
-    // The monotonic clock stops while the machine is suspended.
+    // The monotonic clock stops during a suspend.
     return Date.now() - this.#heardAtWallMs <= STALE_AFTER_MS + WALL_CLOCK_ROOM_MS;
   }
 
@@ -67,7 +66,7 @@ export class RevocationWatch {
     return performance.now() - this.#readAtMs;
   }
 
-  /** Undefined while unknown, or if token-service is too old to send rules. */
+  /** Undefined while unknown, or if token-service is too old. */
   get rules(): TokenRules | undefined {
     return this.isFresh ? this.#rules : undefined;
   }
@@ -77,7 +76,7 @@ export class RevocationWatch {
     return this.isFresh && this.#serverReadAtMs !== undefined ? this.#serverReadAtMs + this.lagMs : undefined;
   }
 
-  /** Resolves with true after a read that began after this call, with false after the timeout. */
+  /** True after a read that began after this call, false after the timeout. */
   readAgain(timeoutMs: number): Promise<boolean> {
     const sinceMs = performance.now();
     return new Promise((resolve) => {
@@ -146,14 +145,13 @@ export class RevocationWatch {
     this.#pauseMs = Math.min(this.#pauseMs * 2, RECONNECT_MAX_MS);
   }
 
-  /** Returns false if the stream must be reopened. */
   #apply(message: WatchRevocationsResponse): boolean {
     const receivedMs = performance.now();
     this.#takeRevocations(message, receivedMs);
     this.#takeRules(message);
     this.#position = { sequence: message.sequence, tip: message.tip };
     if (!message.caughtUp) return true;
-    // The server began the stream after this request, so the read was at this time or later.
+    // The read was not earlier, because the stream began after this request.
     const readAtMs = this.#openedAtMs + (message.elapsedMs ?? receivedMs - this.#openedAtMs);
     if (readAtMs > receivedMs + MAX_MESSAGE_AHEAD_MS) return false;
     if (readAtMs >= this.#readAtMs) {
@@ -170,7 +168,7 @@ export class RevocationWatch {
     revoked.forgetEnded(receivedMs);
     const leastMs = keepS === 0 ? MAX_KEEP_MS : keepS * 1_000;
     for (const { target, expiresAt } of revocations) {
-      // The wall clock may only extend this, up to the longest token life.
+      // The wall clock may only extend this.
       const toldMs = (expiresAt?.getTime() ?? Number.POSITIVE_INFINITY) - Date.now();
       const untilMs = receivedMs + Math.max(leastMs, Math.min(toldMs, MAX_KEEP_MS));
       if (target?.$case === "sessionId") {
@@ -196,7 +194,7 @@ export class RevocationWatch {
     if (!isKnown) this.#options.onKeys?.(keyIds);
   }
 
-  /** Unknown targets cannot be checked here, so token-service verifies every token from now on. */
+  /** Unknown targets cannot be checked: token-service must verify every token. */
   #distrust(): void {
     if (!this.#isIncomplete)
       this.#options.logger.error("token-service revokes something this version does not know: update it");

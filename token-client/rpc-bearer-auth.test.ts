@@ -23,6 +23,7 @@ const user: Verification = {
     tokenId: "t",
     keyId: "k",
     amr: ["pwd"],
+    acr: 1,
     authTime: at,
     issuedAt: at,
     expiresAt: at,

@@ -11,13 +11,13 @@ import { assertAllowed, type RouteAuth } from "./route-auth.ts";
 
 export interface RpcBearerAuthOptions {
   verifier: Pick<TokenVerifier, "verify">;
-  /** Keyed by method path (`/payments.v1.PaymentService/ListPayments`). Other methods are refused. */
+  /** Keyed by method path (`/payments.v1.PaymentService/ListPayments`). Refuses other methods. */
   methods: Readonly<Record<string, RouteAuth>>;
 }
 
 const principals = new WeakMap<Metadata, Principal>();
 
-/** Verifies the bearer token in `authorization` metadata. The error code is the `google.rpc.ErrorInfo.reason`. */
+/** Reads `authorization` metadata. The error code is the `google.rpc.ErrorInfo.reason`. */
 export function rpcBearerAuth({ verifier, methods }: RpcBearerAuthOptions): ServerInterceptor {
   return ({ path }, call) =>
     new ServerInterceptingCall(call, {
@@ -44,7 +44,6 @@ export function rpcBearerAuth({ verifier, methods }: RpcBearerAuthOptions): Serv
   }
 }
 
-/** Returns undefined for public methods. */
 export function principalInMetadata(metadata: Metadata): Principal | undefined {
   return principals.get(metadata);
 }

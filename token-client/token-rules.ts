@@ -8,21 +8,21 @@ export interface TokenRules {
   keys: ReadonlyMap<string, string>;
 }
 
-/** A form check without a call. `plausible` proves nothing. */
+/** `plausible` proves nothing. */
 export type Screening = "plausible" | "invalid" | "expired" | "unknown_key";
 
 export const ACCESS_TOKEN_TYPE = "at+jwt";
 export const REFRESH_TOKEN_TYPE = "rt+jwt";
 /** Length for both algorithms, in base64url. */
 const SIGNATURE_CHARACTERS = 86;
-/** Exceeds the leeway of token-service after `exp` (5 s) plus the uncertainty of its time (3 s). */
+/** Exceeds the leeway of token-service (5 s) plus the uncertainty of its time (3 s). */
 const EXPIRED_FOR_CERTAIN_MS = 10_000;
 
 export function toTokenRules({ issuer, keys }: TokenRulesMessage): TokenRules {
   return { issuer, keys: new Map(keys.map(({ keyId, algorithm }) => [keyId, algorithm])) };
 }
 
-/** Finds tokens that token-service would refuse whatever their signature, without a call. */
+/** Finds tokens that token-service would refuse whatever their signature. */
 export function screenToken(text: string, rules: TokenRules, serverNowMs: number | undefined): Screening {
   const jws = parseCompactJws(text);
   if (typeof jws === "string" || jws.header.typ !== ACCESS_TOKEN_TYPE || !isKeyId(jws.header.kid))
@@ -41,7 +41,7 @@ function isAlgorithm({ header }: CompactJws): boolean {
   return header.alg === "EdDSA" || header.alg === "ES256";
 }
 
-/** Checks only the form. The key is ignored, because sessions outlive signing keys. */
+/** The key is ignored, because sessions outlive signing keys. */
 export function isRefreshTokenForm(text: string): boolean {
   const jws = parseCompactJws(text);
   return (

@@ -71,7 +71,7 @@ const verdictOf = async (verification: Verification | Promise<Verification>) =>
     (error: { code: string }) => error.code,
   );
 
-test("a token is asked for once, and then known from memory, without waiting", async () => {
+test("a token is verified by one call, and then from memory without waiting", async () => {
   const verifier = await createVerifier();
   const userId = randomUUID();
   const { accessToken, sessionId } = await logIn(replica, userId, "ADMIN");
@@ -84,7 +84,7 @@ test("a token is asked for once, and then known from memory, without waiting", a
   expect(server.calls.verifyToken).toBe(1);
 });
 
-test("a hundred at once who bring the same new token cause one call", async () => {
+test("a hundred concurrent verifications of a new token cause one call", async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
   const verdicts = await Promise.all(Array.from({ length: 100 }, () => verifier.verify(accessToken)));
@@ -135,13 +135,19 @@ const GARBAGE: Record<string, (index: number) => string> = {
 test("ten thousand different texts that are no tokens cause no call", async () => {
   const verifier = await createVerifier();
   const kinds = Object.values(GARBAGE);
-  const verdicts = await Promise.all(
-    Array.from({ length: 10_000 }, (_, index) => {
-      const make = kinds[index % kinds.length];
-      return verdictOf(verifier.verify(make?.(index) ?? "", `192.0.2.${index % 256}`));
-    }),
-  );
-  expect(new Set(verdicts)).toEqual(new Set(["invalid", "expired"]));
+  const verdicts = new Set<string>();
+  for (let batch = 0; batch < 20; batch += 1) {
+    // Forging all at once would keep the revocations waiting, which arrive on the same thread.
+    const texts = Array.from(
+      { length: 500 },
+      (_, index) => kinds[index % kinds.length]?.(batch * 500 + index) ?? "",
+    );
+    const verdictsOfBatch = texts.map((text, index) =>
+      verdictOf(verifier.verify(text, `192.0.2.${index % 256}`)),
+    );
+    for (const verdict of await Promise.all(verdictsOfBatch)) verdicts.add(verdict);
+  }
+  expect(verdicts).toEqual(new Set(["invalid", "expired"]));
   expect(server.calls.verifyToken).toBe(0);
 });
 
@@ -150,7 +156,7 @@ test.each(Object.keys(GARBAGE))("token-service refuses %s too", async (kind) => 
   expect(verdict.active).toBe(false);
 });
 
-test("a forged signature is asked for once, and remembered", async () => {
+test("a forged signature causes one call and is remembered", async () => {
   const verifier = await createVerifier();
   const token = forge();
   expect(await verdictOf(verifier.verify(token))).toBe("invalid");
@@ -158,7 +164,7 @@ test("a forged signature is asked for once, and remembered", async () => {
   expect(server.calls.verifyToken).toBe(1);
 });
 
-test("a network that brings forged tokens is refused without calls; others are not, and known tokens neither", async () => {
+test("a network with forged tokens is refused without calls; other networks and known tokens are not", async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
   const { accessToken: unseen } = await logIn(replica, randomUUID());
@@ -174,7 +180,7 @@ test("a network that brings forged tokens is refused without calls; others are n
   expect(await verdictOf(verifier.verify(unseen, "2001:db8:0:1::1"))).toBe("active");
 });
 
-test("one network cannot take all places of the calls under way", async () => {
+test("one network cannot use all concurrent calls", async () => {
   const verifier = await createVerifier({ callTimeoutMs: 10_000 });
   const { accessToken } = await logIn(replica, randomUUID());
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -187,7 +193,7 @@ test("one network cannot take all places of the calls under way", async () => {
   expect(new Set(await Promise.all(held))).toEqual(new Set(["invalid"]));
 });
 
-test("a token of a key that was made and made active this moment is good at once, without a call for the key", async () => {
+test("a token of a new active key is accepted at once, without a call for the key", async () => {
   const verifier = await createVerifier();
   const other = await startTokenReplica(database.sql);
   await rotateSigningKey(other.deps, { force: true }, CAUSE);
@@ -238,7 +244,7 @@ test("a clock that steps ahead by 20 minutes and back brings no revoked token ba
   }
 });
 
-test("a verifier whose clock is ahead of token-service's asks, and refuses no good token", async () => {
+test("a verifier whose clock is ahead calls token-service, and refuses no valid token", async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
   await verifier.verify(accessToken);
@@ -253,7 +259,7 @@ test("a verifier whose clock is ahead of token-service's asks, and refuses no go
   }
 });
 
-test("within the allowance for clocks a token is good at each sight, and then at none", async () => {
+test("a token is accepted each time within the clock tolerance, and never after it", async () => {
   const verifier = await createVerifier();
   const { accessToken } = await logIn(replica, randomUUID());
   const expiresAtMs = Date.now() + 900_000;
@@ -281,7 +287,7 @@ test("a revocation reaches a token in memory by the stream", async () => {
   expect(server.calls.verifyToken).toBe(asked);
 });
 
-test("an answer that was given before a revocation and arrives after it is not believed", async () => {
+test("an answer from before a revocation that arrives after it is ignored", async () => {
   const verifier = await createVerifier();
   const { accessToken, sessionId } = await logIn(replica, randomUUID());
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -293,7 +299,7 @@ test("an answer that was given before a revocation and arrives after it is not b
   expect(await verdict).toBe("revoked");
 });
 
-test("who has just ended a session refuses it without waiting for the stream", async () => {
+test("refuseSession() takes effect without waiting for the stream", async () => {
   const verifier = await createVerifier();
   const { accessToken, sessionId } = await logIn(replica, randomUUID());
   await verifier.verify(accessToken);
@@ -321,7 +327,7 @@ test("a verifier that starts late knows what was revoked before", async () => {
   expect(await verdictOf(verifier.verify(accessToken))).toBe("revoked");
 });
 
-test("with token-service gone: memory for three seconds, then neither yes nor no; and back by itself", {
+test("without token-service: memory for three seconds, then no verdict; it recovers automatically", {
   tags: "exhaustive",
 }, async () => {
   const verifier = await createVerifier();

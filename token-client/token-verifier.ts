@@ -14,6 +14,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import { levelFromAmr, parseAcr } from "./assurance.ts";
 import { CallShares, type Place } from "./call-shares.ts";
 import { parseCompactJws } from "./compact-jws.ts";
 import type { Principal, Role, Subject, TokenVerifier, Verification } from "./principal.ts";
@@ -24,16 +25,16 @@ import { type Screening, screenToken } from "./token-rules.ts";
 export interface TokenVerifierOptions {
   /** `host:port` of token-service. */
   address: string;
-  /** The `VERIFIERS` of token-service must contain its name. */
+  /** Must be in the `VERIFIERS` of token-service. */
   certificate: ProcessCertificate;
   logger: Logger;
   metrics: Metrics;
   /** About 1 KiB each. Default 50,000. */
   maxCachedTokens?: number;
-  /** Beyond this limit every token needs a call. Default 1,000,000. */
+  /** Default 1,000,000. Beyond it every token needs a call. */
   maxRevocations?: number;
   onKeyBanned?: (keyId: string) => void;
-  /** Called with the accepted keys at first and after each change. Old versions of token-service send none. */
+  /** As in `RevocationWatchOptions`. Old versions of token-service send none. */
   onKeys?: (keyIds: ReadonlySet<string>) => void;
   /** Default 800. */
   callTimeoutMs?: number;
@@ -42,9 +43,9 @@ export interface TokenVerifierOptions {
 const DEFAULT_MAX_CACHED_TOKENS = 50_000;
 const DEFAULT_CALL_TIMEOUT_MS = 800;
 const DEFAULT_MAX_REVOCATIONS = 1_000_000;
-/** A network gets a tenth of the slots, and 100 forged tokens at once, then 10 a second. */
+/** Forged tokens of a network: 100 at once, then 10 a second. */
 const CALL_SHARES = { maxInFlight: 1_000, maxInFlightPerNetwork: 100, maxRefusals: 100, refusalsPerS: 10 };
-/** Tokens of unknown keys wait for the next heartbeat and cost no call. */
+/** Tokens of unknown keys wait for the next heartbeat. */
 const KEY_WAIT_SHARES = {
   maxInFlight: 5_000,
   maxInFlightPerNetwork: 50,
@@ -56,7 +57,6 @@ const KEY_WAIT_MS = 1_500;
 const MAX_REFUSED_TOKENS = 2_000;
 /** A refusal may be temporary: clock skew, or a new key. */
 const KEEP_REFUSED_MS = 10_000;
-/** Leeway of token-service after `exp`. */
 const CLOCK_SKEW_MS = 5_000;
 
 const TOKEN_SHAPE = /^[A-Za-z0-9_-]{1,1024}\.[A-Za-z0-9_-]{1,3072}\.[A-Za-z0-9_-]{1,256}$/;
@@ -71,10 +71,7 @@ const INVALID: Verification = { kind: "inactive", reason: "invalid" };
 const EXPIRED: Verification = { kind: "inactive", reason: "expired" };
 const REVOKED: Verification = { kind: "inactive", reason: "revoked" };
 
-/**
- * Verifies unknown tokens by a call, then from memory until they expire or `WatchRevocations` revokes them. After 3 s
- * of silence every token needs a call.
- */
+/** Verifies a token by a call, then from memory. After 3 s of silence every token needs a call. */
 export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifier {
   const client = createRpcClient(TokenServiceClient, {
     address: options.address,
@@ -94,7 +91,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
   const waits = new CallShares({ ...KEY_WAIT_SHARES, nowMs: () => performance.now() });
   const lookups = options.metrics.counter(
     "gatehouse_token_lookups_total",
-    "Tokens by where the answer came from: memory, service, or without a call: screened if forged, expired.",
+    "Tokens by source of the answer: memory, service, or without a call: screened if forged, expired.",
     ["from"],
   );
   const fromMemory = lookups.labels("memory");
@@ -103,7 +100,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
   const expired = lookups.labels("expired");
   options.metrics.gauge(
     "gatehouse_verifier_lag_seconds",
-    "Since the newest read of the revocation log that was heard of.",
+    "Seconds since the newest known read of the revocation log.",
     [],
     (gauge) => gauge.set(watch.lagMs / 1_000),
   );
@@ -118,13 +115,13 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     const answer = decode(response);
     if (answer.kind !== "active") {
       if (answer.reason === "invalid") place.refused();
-      // For `invalid` tokens the signature is wrong or unchecked.
+      // The signature of an `invalid` token is wrong or unchecked.
       const isSigned = answer.reason !== "invalid";
       const verdict: Verification = isSigned ? { ...answer, subject: signedSubject(token) } : answer;
       refused.set(token, verdict);
       return verdict;
     }
-    // A revocation that arrived during the call is newer than the answer.
+    // A revocation during the call is newer than the answer.
     if (isRevoked(answer.principal)) return revokedFor(answer.principal);
     known.set(token, toKnownToken(answer, response, askedMs));
     return answer;
@@ -143,7 +140,6 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     return call;
   }
 
-  /** The next read of the keys may include this one. */
   async function awaitKey(token: string, clientIp: string | undefined): Promise<Verification> {
     const place = waits.enter(clientIp);
     try {
@@ -217,7 +213,7 @@ function signedSubject(token: string): Subject | undefined {
 interface KnownToken {
   answer: Extract<Verification, { kind: "active" }>;
   untilMs: number;
-  /** Wall-clock time, which also advances while the machine is suspended. */
+  /** Wall-clock time also advances during a suspend. */
   untilWallMs: number;
 }
 
@@ -262,5 +258,6 @@ function decodePrincipal(message: PrincipalMessage): Principal | undefined {
   ) {
     return undefined;
   }
-  return { userId, sessionId, role, tokenId, keyId, amr, authTime, issuedAt, expiresAt };
+  const acr = parseAcr(message.acr) ?? levelFromAmr(amr);
+  return { userId, sessionId, role, tokenId, keyId, amr, acr, authTime, issuedAt, expiresAt };
 }

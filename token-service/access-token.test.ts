@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { checkAccessClaims, generationOf } from "./access-token.ts";
+import { assuranceOf, checkAccessClaims, generationOf } from "./access-token.ts";
 
 const UUID = "018f4a2e-0000-7000-8000-00000000000a";
 const RULES = { issuer: "https://auth.example", accessTtlS: 900 };
@@ -22,7 +22,7 @@ const outcome = (changes: object) => {
   return typeof checked === "string" ? checked : "good";
 };
 
-test("the claims of a good token are what it says", () => {
+test("the claims of a valid token are returned", () => {
   expect(check()).toEqual(CLAIMS);
 });
 
@@ -57,6 +57,22 @@ test.each([
   [Array.from({ length: 9 }, () => "x"), "claims"],
 ])("the methods %j", (amr, expected) => {
   expect(outcome({ amr })).toBe(expected);
+});
+
+test.each([
+  ["urn:gatehouse:acr:1", ["pwd", "mfa"], 1],
+  ["urn:gatehouse:acr:2", ["pwd"], 2],
+  ["urn:gatehouse:acr:3", ["hwk"], 3],
+  [undefined, ["pwd", "otp", "mfa"], 2],
+  [undefined, ["pwd", "otp"], 1],
+  [undefined, ["fed"], 1],
+  ["urn:gatehouse:acr:4", ["pwd"], "claims"],
+  ["2", ["pwd"], "claims"],
+  ["", ["pwd"], "claims"],
+  [2, ["pwd"], "claims"],
+])("the context %j with the methods %j is the level %j", (acr, amr, expected) => {
+  const checked = check({ acr, amr });
+  expect(typeof checked === "string" ? checked : assuranceOf(checked)).toBe(expected);
 });
 
 test.each(["USER", "ADMIN", "AUDITOR"])("the role %s is known", (role) => {

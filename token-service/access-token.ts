@@ -1,11 +1,18 @@
 import { z } from "zod";
+import {
+  ASSURANCE_LEVELS,
+  type AssuranceLevel,
+  acrOf,
+  levelFromAmr,
+  parseAcr,
+} from "../token-client/assurance.ts";
 import type { CompactJws } from "../token-client/compact-jws.ts";
 import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
 
 const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
 const seconds = z.int().min(0);
 
-/** The claims of RFC 9068 §2.2 and our own. Unknown claims pass, for newer versions. */
+/** RFC 9068 §2.2. Unknown claims pass, for newer versions. */
 const claimsSchema = z.object({
   iss: z.string(),
   aud: z.string(),
@@ -18,6 +25,8 @@ const claimsSchema = z.object({
   nbf: seconds.optional(),
   role: z.enum(["USER", "ADMIN", "AUDITOR"]),
   amr: z.array(z.string().min(1).max(32)).min(1).max(8),
+  /** Absent from tokens of the version before. */
+  acr: z.enum(ASSURANCE_LEVELS.map(acrOf)).optional(),
   auth_time: seconds,
 });
 
@@ -31,7 +40,7 @@ export interface AccessTokenRules {
 
 export type ClaimsFailure = "claims" | "iss" | "aud" | "lifetime" | "iat" | "nbf" | "exp";
 
-/** Checks the claims (RFC 9068 §4), not the signature. @param nowS Seconds since the epoch. */
+/** Does not check the signature. @param nowS seconds since the epoch. */
 export function checkAccessClaims(
   payload: CompactJws["payload"],
   rules: AccessTokenRules,
@@ -46,6 +55,10 @@ export function checkAccessClaims(
   if (claims.nbf !== undefined && claims.nbf > nowS + CLOCK_SKEW_S) return "nbf";
   if (nowS >= claims.exp + CLOCK_SKEW_S) return "exp";
   return claims;
+}
+
+export function assuranceOf({ acr = "", amr }: Pick<AccessClaims, "acr" | "amr">): AssuranceLevel {
+  return parseAcr(acr) ?? levelFromAmr(amr);
 }
 
 export function generationOf(claims: Pick<AccessClaims, "jti">): number {

@@ -6,6 +6,7 @@ import { tokenCallers } from "./token-rpc.ts";
 test("who may call what: sessions", () => {
   expect(sessionCallers).toEqual({
     issueSession: ["identity-service"],
+    raiseSession: ["identity-service"],
     refreshSession: ["gateway"],
     proveRefreshToken: ["gateway"],
     revokeSession: ["gateway", "identity-service", "operator"],

@@ -14,27 +14,24 @@ export const configSchema = z
   .object({
     ...serviceConfig,
     ...databaseConfig,
-    /** Receives audit events. */
     AUDIT_SERVICE_ADDRESS: addressSchema,
     /** Notifies users of refresh token reuse. */
     IDENTITY_SERVICE_ADDRESS: addressSchema,
-    /** `iss` and `aud` of access tokens: the gateway's public origin. */
+    /** `iss` and `aud`: the gateway's public origin. */
     TOKEN_ISSUER: z.url({ protocol: /^https?$/ }),
-    /** 32 random bytes in base64. */
     KEY_ENCRYPTION_KEY_FILE: encryptionKeyFileSchema,
-    /** Decrypts older keys. */
     KEY_ENCRYPTION_KEY_PREVIOUS_FILE: encryptionKeyFileSchema.optional(),
     SIGNING_ALGORITHM: z.enum(["EdDSA", "ES256"]).default("EdDSA"),
     SIGNING_KEY_MAX_AGE_S: integerSchema(3_600, 31_536_000).default(2_592_000),
-    /** How long readers may cache the key set. A key is published twice as long before it signs. */
+    /** Readers may cache the key set this long. A key is published twice as long before it signs. */
     JWKS_MAX_AGE_S: integerSchema(1, 86_400).default(300),
     ACCESS_TOKEN_TTL_S: integerSchema(30, MAX_ACCESS_TTL_S).default(900),
     REFRESH_IDLE_TTL_S: integerSchema(60, 31_536_000).default(604_800),
     SESSION_ABSOLUTE_TTL_S: integerSchema(60, 31_536_000).default(2_592_000),
-    /** For this time after a rotation the parent token still gets the same successor, even a used one. 0: strict. */
+    /** The parent token gets the same successor this long after a rotation, even a used one. 0: strict. */
     REFRESH_GRACE_S: integerSchema(0, 60).default(10),
     MAX_SESSIONS_PER_USER: integerSchema(1, 20).default(20),
-    /** SPIFFE names of services. */
+    /** SPIFFE names. */
     VERIFIERS: z
       .string()
       .default("gateway,identity-service,audit-service,payments-service")
@@ -45,7 +42,7 @@ export const configSchema = z
       .default("envoy")
       .transform((text) => text.split(",").map((name) => name.trim())),
     VERIFIED_TOKENS_MAX: integerSchema(0, 1_000_000).default(20_000),
-    /** REDIS_URL wakes other replicas after a revocation. Without it they only poll. */
+    /** Without Redis replicas only poll. */
     ...redisConfig,
   })
   .superRefine((config, context) => {

@@ -54,7 +54,7 @@ function receivers() {
   return { recorded, notified, deps };
 }
 
-test("a reuse is told to the audit log and to the user, once each, by whichever replica", async () => {
+test("a reuse is reported once to the audit log and once to the user, by any replica", async () => {
   const { userId, sessionId } = await reuse();
   const { recorded, notified, deps } = receivers();
   await Promise.all(Array.from({ length: 5 }, () => deliver(deps)));
@@ -80,7 +80,7 @@ test("a reuse is told to the audit log and to the user, once each, by whichever 
 });
 
 test.each(["record", "notify"] as const)(
-  "a receiver that is away (%s) is told later, and does not hold up the other",
+  "an unavailable receiver (%s) gets the event later, and does not delay the other",
   async (name) => {
     await reuse();
     const { recorded, notified, deps } = receivers();
@@ -113,7 +113,7 @@ test("what another process has noted of an event stays when a late one notes les
   expect([recorded.length, notified.length]).toEqual([2, 1]);
 });
 
-test("a refresh that fails leaves no event, and a good one neither", async () => {
+test("neither a failed nor a successful refresh leaves an event", async () => {
   const pair = await logIn(replica, randomUUID());
   await refreshSession(replica.deps, pair.refreshToken, origin);
   await expect(refreshSession(replica.deps, "nonsense", origin)).rejects.toThrow();

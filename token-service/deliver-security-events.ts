@@ -21,7 +21,6 @@ export interface SecurityEventDeliveryDeps {
   logger: Logger;
 }
 
-/** Receivers are independent, so that one outage does not block the other. */
 export function createSecurityEventDelivery(
   { sql, record, notify, now, logger }: SecurityEventDeliveryDeps,
   metrics: Metrics,
@@ -33,7 +32,7 @@ export function createSecurityEventDelivery(
     } catch (error) {
       logger.warn(
         { err: error, receiver, event: event.id },
-        "security event not delivered; it is tried again",
+        "security event not delivered; it will be retried",
       );
       return false;
     }
@@ -51,7 +50,7 @@ export function createSecurityEventDelivery(
         isNotified || hasTaken("identity-service", notify, event),
       ]);
       if (deliveries[0] === isRecorded && deliveries[1] === isNotified)
-        throw new Error("no receiver has taken it");
+        throw new Error("no receiver accepted it");
       return { isRecorded: deliveries[0], isNotified: deliveries[1] };
     },
     mark: ({ id }, deliveries) => markEventDelivered(sql, id, deliveries),

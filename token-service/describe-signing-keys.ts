@@ -7,7 +7,7 @@ export function describeSigningKeys(
 ): void {
   metrics.gauge(
     "gatehouse_signing_key_age_seconds",
-    "Since the active signing key began to sign; NaN without one.",
+    "Seconds since the active signing key began to sign; NaN without one.",
     [],
     (gauge) => {
       const active = deps.keys.list().find(({ state }) => state === "active");

@@ -17,12 +17,12 @@ export interface SigningKeyDeps {
   /** The current key comes first. */
   encryptionKeys: readonly [EncryptionKey, ...EncryptionKey[]];
   algorithm: Algorithm;
-  /** Longest life of a token after its key stopped signing, in seconds. */
+  /** Longest life of a token after its key stopped signing. */
   longestTokenS: number;
   now: () => Date;
 }
 
-/** Ensures one active key, one next key of the configured algorithm, and encryption with the current key. */
+/** Ensures one active key, one next key, and the current encryption. */
 export async function ensureSigningKeys(deps: SigningKeyDeps): Promise<void> {
   await transaction(deps.sql, async (tx) => {
     await lockKeys(tx);
@@ -42,7 +42,7 @@ export async function ensureNextKey(
 ): Promise<void> {
   const next = keys.find((key) => key.state === "next");
   if (next?.algorithm === deps.algorithm) return;
-  // The algorithm was changed. A next key has signed nothing yet.
+  // The algorithm was changed. A next key has signed nothing.
   if (next !== undefined) await deleteNextKey(tx);
   await addKey(tx, deps, "next");
 }

@@ -99,7 +99,12 @@ function applied(response: CheckResponse, headers: Record<string, string>): Reco
   return Object.fromEntries(result);
 }
 
-test("a good token passes, and the upstream is told whose it is", async () => {
+const AUTH_CONTEXT = {
+  "x-auth-context": "urn:gatehouse:acr:1",
+  "x-auth-time": expect.stringMatching(/^\d{10}$/),
+};
+
+test("a valid token passes, and the upstream gets its identity", async () => {
   const userId = randomUUID();
   const { accessToken, sessionId } = await logIn(replica, userId, "AUDITOR");
   const headers = { ":method": "POST", authorization: `Bearer ${accessToken}`, accept: "*/*" };
@@ -108,16 +113,18 @@ test("a good token passes, and the upstream is told whose it is", async () => {
     "x-user-id": userId,
     "x-user-role": "AUDITOR",
     "x-session-id": sessionId,
+    ...AUTH_CONTEXT,
   });
 });
 
-test("whatever identity the client claims is gone, in either spelling; the verified one stays", async () => {
+test("identity headers of the client are removed in either spelling; the verified ones stay", async () => {
   const userId = randomUUID();
   const { accessToken, sessionId } = await logIn(replica, userId);
   const honest = {
     authorization: `Bearer ${accessToken}`,
     "x-users": "1",
     "x-request-id": "r",
+    "x-auth-token": "of the upstream",
     __proto__x: "",
   };
   const forged = {
@@ -131,6 +138,9 @@ test("whatever identity the client claims is gone, in either spelling; the verif
     x_user_id: "victim",
     "x-user_role": "ADMIN",
     "x_session-id": "stolen",
+    "x-auth-context": "urn:gatehouse:acr:3",
+    x_auth_context: "urn:gatehouse:acr:3",
+    "x-auth_time": "9999999999",
   };
   const headers = { ...honest, ...forged };
   expect(applied(await check(headers), headers)).toEqual({
@@ -138,6 +148,7 @@ test("whatever identity the client claims is gone, in either spelling; the verif
     "x-user-id": userId,
     "x-user-role": "USER",
     "x-session-id": sessionId,
+    ...AUTH_CONTEXT,
   });
 });
 

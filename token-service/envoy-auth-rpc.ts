@@ -7,8 +7,9 @@ import { StatusCode } from "../proto/gen/envoy/type/v3/http_status.ts";
 import { DomainError, ERROR_CATALOGUE, type ErrorCode } from "../service-kit/errors.ts";
 import { toRpcError } from "../service-kit/rpc-errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { acrOf } from "../token-client/assurance.ts";
 import { bearerToken } from "../token-client/bearer-token.ts";
-import type { AccessClaims } from "./access-token.ts";
+import { type AccessClaims, assuranceOf } from "./access-token.ts";
 import { type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
 
 export function envoyCallers(envoys: readonly string[]): Callers<AuthorizationServer> {
@@ -17,18 +18,21 @@ export function envoyCallers(envoys: readonly string[]): Callers<AuthorizationSe
 
 type RefusalCode = "token_missing" | "token_invalid" | "token_expired";
 
-/** The same as the gateway's (RFC 6750 §3). A test compares them. */
+/** As at the gateway (RFC 6750 §3). */
 const CHALLENGE: Record<RefusalCode, string> = {
   token_missing: 'Bearer error="invalid_request", realm="gatehouse"',
   token_invalid: 'Bearer error="invalid_token", realm="gatehouse"',
   token_expired: 'Bearer error="invalid_token", error_description="The token has expired", realm="gatehouse"',
 };
 
-/** Upstreams may trust these as an identity. Many read `x_user_id` as `X-User-Id`. */
-const IDENTITY_HEADER = /^x[-_](?:user|session)(?:[-_]|$)/;
+/** Upstreams may trust these. Many read `x_user_id` as `X-User-Id`. */
+const IDENTITY_HEADER = /^x[-_](?:(?:user|session)(?:[-_]|$)|auth[-_](?:context|time)$)/;
 const REQUEST_ID = /^[A-Za-z0-9-]{1,64}$/;
 
-/** Fails with UNAVAILABLE while revocations are uncertain: `failure_mode_allow` must be false (docs/envoy.md). */
+/**
+ * `failure_mode_allow` must be false: this fails with UNAVAILABLE while revocations are uncertain
+ * (docs/envoy.md).
+ */
 export function createEnvoyAuthRpc(deps: VerifyTokenDeps): Implementation<AuthorizationServer> {
   return {
     async check({ attributes }, { requestId }) {
@@ -54,9 +58,15 @@ function isRefusal(code: ErrorCode | undefined): code is RefusalCode {
   return code !== undefined && Object.hasOwn(CHALLENGE, code);
 }
 
-function passed({ sub, role, sid }: AccessClaims, names: readonly string[]): CheckResponse {
-  const identity = [header("x-user-id", sub), header("x-user-role", role), header("x-session-id", sid)];
-  // Envoy removes headers after it sets them, so a name in both lists would be lost.
+function passed(claims: AccessClaims, names: readonly string[]): CheckResponse {
+  const identity = [
+    header("x-user-id", claims.sub),
+    header("x-user-role", claims.role),
+    header("x-session-id", claims.sid),
+    header("x-auth-context", acrOf(assuranceOf(claims))),
+    header("x-auth-time", String(claims.auth_time)),
+  ];
+  // Envoy removes headers after it sets them.
   const kept = new Set(identity.map((option) => option.header?.key));
   const headersToRemove = names.filter((name) => IDENTITY_HEADER.test(name.toLowerCase()) && !kept.has(name));
   return {
@@ -85,7 +95,6 @@ function refused(code: RefusalCode, requestId: string): CheckResponse {
   };
 }
 
-/** Envoy's own id, so that its log contains the id of the answer. */
 function envoysRequestId(headers: Record<string, string>): string | undefined {
   const id = headers["x-request-id"];
   return id !== undefined && REQUEST_ID.test(id) ? id : undefined;

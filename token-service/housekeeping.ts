@@ -6,7 +6,7 @@ import { sweepSessions } from "./session-store.ts";
 
 export interface HousekeepingDeps {
   sql: Sql;
-  /** @throws while the clock is known to be wrong: the database's clock may be the wrong one. */
+  /** @throws while the database's clock may be wrong. */
   assertClock: () => void;
   logger: Logger;
 }
@@ -14,7 +14,6 @@ export interface HousekeepingDeps {
 const MAX_BATCH = 1_000;
 const MAX_BATCHES = 100;
 
-/** Deletes expired rows in small batches. Takes and returns the position of the sweep over sessions. */
 export async function cleanUp(deps: HousekeepingDeps, cursor?: string): Promise<string | undefined> {
   deps.assertClock();
   let position = cursor;

@@ -13,7 +13,10 @@ import {
 import { assertMaySign, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
 import { accessTokenLifeS } from "./token-lifetimes.ts";
 
-export type NewSession = Pick<SessionRow, "userId" | "role" | "amr" | "authTime" | "ip" | "userAgent">;
+export type NewSession = Pick<
+  SessionRow,
+  "userId" | "role" | "amr" | "acr" | "authTime" | "ip" | "userAgent"
+>;
 
 export interface IssueSessionDeps extends SignPairDeps {
   sql: Sql;
@@ -22,7 +25,6 @@ export interface IssueSessionDeps extends SignPairDeps {
   now: () => Date;
 }
 
-/** Ends the user's oldest sessions beyond the limit. */
 export async function issueSession(deps: IssueSessionDeps, request: NewSession): Promise<TokenPair> {
   assertMaySign(deps);
   const now = deps.now();

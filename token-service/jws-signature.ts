@@ -1,11 +1,11 @@
 import { type KeyObject, sign, verify } from "node:crypto";
 
-/** RFC 8037 §3.1, RFC 7518 §3.4. A `kid` never has two. */
+/** RFC 8037 §3.1, RFC 7518 §3.4. */
 export type Algorithm = "EdDSA" | "ES256";
 
 const DIGEST: Record<Algorithm, string | null> = { EdDSA: null, ES256: "sha256" };
 
-/** Signs a JWS (RFC 7515 §7.1). jose needs three times the CPU: docs/decisions/0008-signatures-by-node-crypto.md. */
+/** jose needs three times the CPU: docs/decisions/0008-signatures-by-node-crypto.md. */
 export function signCompactJws(
   key: { id: string; algorithm: Algorithm; privateKey: KeyObject },
   type: string,

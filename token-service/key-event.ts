@@ -4,13 +4,12 @@ import { insertSecurityEvent } from "./security-event-store.ts";
 
 export interface KeyEventCause {
   reason: string;
-  /** The operator (`operator:ada`). Absent for the service itself. */
+  /** `operator:ada`. Absent for the service itself. */
   person?: string | undefined;
   requestId: string;
   traceId: string;
 }
 
-/** Runs in the transaction of the key change. */
 export async function insertKeyEvent(
   tx: TransactionSql,
   type: "signing_key_rotated" | "signing_key_revoked",

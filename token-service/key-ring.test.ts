@@ -49,7 +49,7 @@ async function ringOf(...rows: SigningKeyRow[]) {
   return { ring, stored, warn };
 }
 
-test("without a key nothing is signed, and the caller is told to come back", async () => {
+test("without a key nothing is signed, and the caller may retry", async () => {
   const { ring } = await ringOf();
   expect(() => ring.active()).toThrow(unavailable);
 });
@@ -122,11 +122,11 @@ test("keys that cannot be read when the log names others are reported, and the o
   const { ring, stored, warn } = await ringOf(active);
   stored.wait = Promise.reject(new Error("away"));
   ring.follow([]);
-  await vi.waitFor(() => expect(warn).toHaveBeenCalledTimes(1), { interval: 2 });
+  await vi.waitFor(() => expect(warn).toHaveBeenCalledTimes(1), { interval: 2, timeout: 60_000 });
   expect(ring.active().id).toBe(active.id);
 });
 
-test("a thousand callers may wait for an unknown key; the next is told to come back until they are done", async () => {
+test("a thousand callers may wait for an unknown key; the next must retry later", async () => {
   const active = await keyRow("active");
   const { ring, stored } = await ringOf(active);
   const held = Promise.withResolvers<void>();
@@ -138,7 +138,7 @@ test("a thousand callers may wait for an unknown key; the next is told to come b
   expect((await ring.findAgain(active.id))?.id).toBe(active.id);
 });
 
-test("callers who wait for an unknown key make one look, which begins after they came", async () => {
+test("callers that wait for an unknown key share one read, which begins after their calls", async () => {
   const [active, later] = [await keyRow("active"), await keyRow("next")];
   const { ring, stored } = await ringOf(active);
   const held = Promise.withResolvers<void>();

@@ -33,7 +33,6 @@ export class KeyRing {
     this.#options = options;
   }
 
-  /** Concurrent calls share one read. */
   reload(): Promise<void> {
     this.#reloading ??= this.#load().finally(() => {
       this.#reloading = undefined;
@@ -46,9 +45,7 @@ export class KeyRing {
     return [...this.#keys.values()];
   }
 
-  /**
-   * After a ban and before the reload the next key signs. @throws {DomainError} `service_unavailable` without a key.
-   */
+  /** The next key signs after a ban. @throws {DomainError} `service_unavailable` without a key. */
   active(): SigningKey & { privateKey: KeyObject } {
     for (const state of ["active", "next"] as const) {
       for (const key of this.#keys.values()) {
@@ -65,8 +62,7 @@ export class KeyRing {
   }
 
   /**
-   * Reads the keys again, because another replica may have just created this one. Callers share at most four reads a
-   * second, so that forged ids stay cheap.
+   * Another replica may have just created the key. Shared reads keep forged ids cheap.
    * @throws {DomainError} `service_unavailable` with too many waiting callers.
    */
   async findAgain(keyId: string): Promise<SigningKey | undefined> {
@@ -91,7 +87,6 @@ export class KeyRing {
     await this.reload();
   }
 
-  /** Takes effect before the next reload. */
   ban(keyId: string): void {
     this.#banned.add(keyId);
     const key = this.#keys.get(keyId);

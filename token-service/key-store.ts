@@ -13,16 +13,15 @@ export interface SigningKeyRow {
   createdAt: Date;
   activatedAt: Date | null;
   retiredAt: Date | null;
-  /** Measured by the database's clock. */
+  /** By the database's clock. */
   publishedForS: number;
-  /** Measured by the database's clock. */
+  /** By the database's clock. */
   activeForS: number | null;
 }
 
 /** The same in every version. */
 const KEYS_LOCK = 7_031_002;
 
-/** Serializes key changes until the transaction ends. */
 export async function lockKeys(tx: TransactionSql): Promise<void> {
   await tx`select pg_advisory_xact_lock(${KEYS_LOCK})`;
 }
@@ -66,7 +65,7 @@ export async function activateNextKey(tx: TransactionSql): Promise<void> {
   await tx`update signing_keys set state = 'active', activated_at = clock_timestamp() where state = 'next'`;
 }
 
-/** Refresh tokens that the key signed are still accepted, so the public key stays. */
+/** The public key stays, because refresh tokens that it signed are still accepted. */
 export async function markKeyRevoked(tx: TransactionSql, keyId: string): Promise<void> {
   await tx`
     update signing_keys

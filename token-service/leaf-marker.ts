@@ -13,10 +13,7 @@ const MAX_BATCH = 500;
 const MAX_PENDING = 20_000;
 const MAX_REMEMBERED = 50_000;
 
-/**
- * Marks used leaves in batches, so that verification never waits. Marks lost in a crash are made again at the next
- * use elsewhere.
- */
+/** Verification never waits for this. Lost marks are made again. */
 export class LeafMarker {
   readonly #options: LeafMarkerOptions;
   readonly #pending = new Map<string, SeenLeaf>();
@@ -52,7 +49,7 @@ export class LeafMarker {
       } catch (error) {
         this.#options.logger.warn(
           { err: error, leaves: this.#pending.size },
-          "leaves could not be marked; trying again",
+          "leaves could not be marked; retrying",
         );
         this.#timer ??= setTimeout(() => void this.flush(), 1_000).unref();
         return;

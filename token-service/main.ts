@@ -35,7 +35,7 @@ const KEY_RELOAD_INTERVAL_MS = 1_000;
 const CLEAN_UP_INTERVAL_MS = 60_000;
 const EVENT_RECORD_TIMEOUT_MS = 3_000;
 const AUDIT_GRACE_MS = 1_000;
-/** All refusals are counted, but only some are logged. */
+/** All refusals are counted. */
 const MAX_REFUSALS_LOGGED_PER_S = 10;
 
 const config = loadConfig(configSchema, process.env);
@@ -110,14 +110,15 @@ lifecycle.onStop("security events", () => delivery.stop());
 
 const database = watchDatabase({ sql, poolSize: config.DATABASE_POOL_SIZE, metrics, lifecycle, logger });
 describeSigningKeys(metrics, { keys, maxAgeS: config.SIGNING_KEY_MAX_AGE_S, now });
-const refusals = metrics.counter("gatehouse_token_refusals_total", "Access tokens refused, by the check.", [
+const refusals = metrics.counter("gatehouse_token_refusals_total", "Refused access tokens by failed check.", [
   "reason",
 ]);
-const refreshes = metrics.counter("gatehouse_refreshes_total", "Refreshes, by what came of them.", [
-  "result",
-]);
-metrics.gauge("gatehouse_revocation_lag_seconds", "Since the last read of the revocation log.", [], (gauge) =>
-  gauge.set(revocations.lagMs / 1_000),
+const refreshes = metrics.counter("gatehouse_refreshes_total", "Refreshes by result.", ["result"]);
+metrics.gauge(
+  "gatehouse_revocation_lag_seconds",
+  "Seconds since the last read of the revocation log.",
+  [],
+  (gauge) => gauge.set(revocations.lagMs / 1_000),
 );
 
 const deps = {

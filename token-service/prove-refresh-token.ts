@@ -6,8 +6,7 @@ import { refreshPurpose } from "./sign-pair.ts";
 import { isTokenId } from "./token-id.ts";
 
 /**
- * Leaves the session unchanged. Accepts the parent of the newest token, because the answer of a refresh may have been
- * lost. Older tokens may be stolen.
+ * Also accepts the parent of the newest token, because the answer of a refresh may have been lost.
  * @throws {DomainError} `refresh_token_invalid`.
  */
 export async function proveRefreshToken(

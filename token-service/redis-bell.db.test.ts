@@ -78,8 +78,8 @@ function stopIntervals(): void {
   vi.spyOn(globalThis, "setInterval").mockReturnValue(never);
 }
 
-const CONNECTED = ["info", "Redis connected: revocations spread at once"];
-const AWAY = ["warn", "Redis away: revocations spread by polling"];
+const CONNECTED = ["info", "Redis connected: replicas learn of revocations at once"];
+const AWAY = ["warn", "Redis away: replicas poll for revocations"];
 
 describe.skipIf(source === undefined)("with any Redis", () => {
   testBellContract("the bell over Redis", async () => {
@@ -212,7 +212,7 @@ describe.skipIf(program === undefined)("when Redis fails", () => {
     await expect.poll(() => listener, { interval: 5 }).toHaveBeenCalled();
   });
 
-  test("a Redis that stays and answers nothing is noticed, held up nobody, and rings again when it thaws", async () => {
+  test("a frozen Redis is noticed, blocks no caller, and rings again when it resumes", async () => {
     const redis = await launchRedis();
     const bell = await connected(openBell(redis));
     redis.freeze();

@@ -9,12 +9,11 @@ export interface RedisBellOptions extends RedisSettings {
 }
 
 const CHANNEL = "gatehouse:revocations";
-/** A dead connection is detected within this time plus the answer timeout. */
 const HEARTBEAT_INTERVAL_MS = 5_000;
 
 type Part = "publisher" | "subscriber";
 
-/** Wakes several replicas. Without Redis they poll. The sender hears its own rings. */
+/** The sender hears its own rings. */
 export function createRedisBell(options: RedisBellOptions): RevocationBell {
   const publisher = openRedis(options, "gatehouse-revocations-publisher");
   const subscriber = openRedis(options, "gatehouse-revocations-subscriber");
@@ -31,10 +30,11 @@ export function createRedisBell(options: RedisBellOptions): RevocationBell {
     if (isClosed) return;
     working[part] = works;
     if (working.publisher && working.subscriber) {
-      if (known !== "connected") options.logger.info("Redis connected: revocations spread at once");
+      if (known !== "connected")
+        options.logger.info("Redis connected: replicas learn of revocations at once");
       known = "connected";
     } else if (!works && known !== "away") {
-      options.logger.warn({ err: error, part }, "Redis away: revocations spread by polling");
+      options.logger.warn({ err: error, part }, "Redis away: replicas poll for revocations");
       known = "away";
     }
   }
@@ -51,7 +51,7 @@ export function createRedisBell(options: RedisBellOptions): RevocationBell {
 
   let isPublishing = false;
   let isOwed = false;
-  /** Rings carry no content, so one in flight and one pending are enough. */
+  /** Rings have no content: one pending is enough. */
   async function publish(): Promise<void> {
     isOwed = isPublishing;
     if (isPublishing) return;
@@ -71,7 +71,7 @@ export function createRedisBell(options: RedisBellOptions): RevocationBell {
     for (const connection of [publisher, subscriber]) {
       if (connection.status === "ready") connection.ping().catch(() => undefined);
     }
-    // Redis refused the subscription and may accept it now.
+    // Redis may accept the subscription now.
     if (subscriber.status === "ready" && !working.subscriber) void subscribe();
   }
 
@@ -81,14 +81,17 @@ export function createRedisBell(options: RedisBellOptions): RevocationBell {
   ] as const) {
     connection.on("error", (error) => note(part, false, error));
     connection.on("close", () => note(part, false, new Error("the connection was closed")));
-    connection.connect().catch(() => undefined); // The events report errors, and the client reconnects.
+    connection.connect().catch(() => undefined); // The events report errors.
   }
   publisher.on("ready", () => note("publisher", true));
   subscriber.on("ready", () => void subscribe());
   subscriber.on("message", wake);
   const heartbeat = setInterval(beat, HEARTBEAT_INTERVAL_MS).unref();
-  options.metrics.gauge("gatehouse_redis_connected", "1 while revocations spread by Redis.", [], (gauge) =>
-    gauge.set(working.publisher && working.subscriber ? 1 : 0),
+  options.metrics.gauge(
+    "gatehouse_redis_connected",
+    "1 while Redis announces revocations to replicas.",
+    [],
+    (gauge) => gauge.set(working.publisher && working.subscriber ? 1 : 0),
   );
 
   return {

@@ -22,7 +22,6 @@ import { isTokenId } from "./token-id.ts";
 import { accessTokenLifeS } from "./token-lifetimes.ts";
 import { checkSignature } from "./verify-token.ts";
 
-/** Shown in the list of sessions and in the notice of a reuse. */
 export interface RefreshOrigin {
   ip: string;
   userAgent: string;
@@ -38,7 +37,7 @@ export interface RefreshSessionDeps extends SignPairDeps {
   revocations: Pick<RevocationFeed, "announce">;
   now: () => Date;
   countRefresh: (result: RefreshResult) => void;
-  /** Called after the commit of a security event. */
+  /** Called after the commit. */
   onSecurityEvent: () => void;
   logger: Logger;
 }
@@ -48,7 +47,7 @@ type Outcome =
   | { kind: "reused" }
   | { kind: "invalid" };
 
-/** Refresh rotation (RFC 9700 §4.14.2). @throws {DomainError} `refresh_token_invalid`, `refresh_token_reused`. */
+/** RFC 9700 §4.14.2. @throws {DomainError} `refresh_token_invalid`, `refresh_token_reused`. */
 export async function refreshSession(
   deps: RefreshSessionDeps,
   presented: string,
@@ -66,13 +65,13 @@ export async function refreshSession(
     deps.revocations.announce();
     deps.onSecurityEvent();
     deps.logger.warn({ session: logName(claims?.sid ?? "") }, "refresh token reused: session ended");
-    // Thrown after the commit: thrown inside, it would roll back the end of the session.
+    // Thrown after the commit: inside, it would roll back the end of the session.
     throw new DomainError("refresh_token_reused");
   }
   return signPair(deps, outcome.session, deps.now());
 }
 
-/** Accepts tokens of banned keys: their `jti` cannot be made with the signing key alone. */
+/** Accepts tokens of banned keys: the key alone cannot make a `jti`. */
 export async function verifyRefreshToken(
   deps: Pick<RefreshSessionDeps, "keys" | "issuer" | "now">,
   text: string,
@@ -85,7 +84,7 @@ export async function verifyRefreshToken(
   return checkRefreshClaims(jws.payload, deps.issuer, Math.floor(deps.now().getTime() / 1_000));
 }
 
-/** Decides by generation. The clock only ends sessions and the grace period. */
+/** Generations decide. The clock only ends sessions and the grace period. */
 async function rotateOrEnd(
   tx: TransactionSql,
   deps: RefreshSessionDeps,
@@ -121,7 +120,7 @@ async function rotateOrEnd(
   return { kind: "reused" };
 }
 
-/** The answer for the parent was lost, or tabs raced. */
+/** The answer was lost, or tabs raced. */
 function mayRepeat(deps: RefreshSessionDeps, session: SessionRow, now: Date): boolean {
   const sinceRotationMs = now.getTime() - session.rotatedAt.getTime();
   return !session.leafSeen || sinceRotationMs < deps.lifetimes.refreshGraceS * 1_000;

@@ -19,12 +19,12 @@ const claimsSchema = z.object({
 /** The session's row decides the end, not `exp`. */
 export type RefreshClaims = z.output<typeof claimsSchema>;
 
-/** A separate audience keeps access and refresh tokens apart. */
+/** Keeps access and refresh tokens apart. */
 export function refreshAudience(issuer: string): string {
   return `${issuer}/auth/refresh`;
 }
 
-/** Checks the claims, not the signature. @param nowS Seconds since the epoch. */
+/** Does not check the signature. @param nowS seconds since the epoch. */
 export function checkRefreshClaims(
   payload: CompactJws["payload"],
   issuer: string,

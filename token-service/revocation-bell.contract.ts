@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { RevocationBell } from "./revocation-bell.ts";
 
-/** Two ends of one bell: those of two replicas. For a bell of one process both are the same. */
+/** Of two replicas, or twice the same. */
 export interface BellEnds {
   here: RevocationBell;
   there: RevocationBell;
 }
 
-/** What every bell promises. @param open gives ends that are ready to ring. */
+/** @param open returns ends that are ready to ring. */
 export function testBellContract(name: string, open: () => Promise<BellEnds>): void {
   describe(`${name}, as every bell`, () => {
     let ends: BellEnds;
@@ -20,7 +20,7 @@ export function testBellContract(name: string, open: () => Promise<BellEnds>): v
       await Promise.all([ends.here.close(), ends.there.close()]);
     });
 
-    test("wakes every listener of every replica, whoever rings", async () => {
+    test("wakes every listener of every replica, from either end", async () => {
       for (const ringer of [ends.here, ends.there]) {
         const listeners = [vi.fn(), vi.fn(), vi.fn()] as const;
         ends.here.onRing(listeners[0]);
@@ -32,7 +32,7 @@ export function testBellContract(name: string, open: () => Promise<BellEnds>): v
       }
     });
 
-    test("calls nobody before ring() has returned", () => {
+    test("calls no listener before ring() has returned", () => {
       const listener = vi.fn();
       ends.here.onRing(listener);
       ends.here.ring();
@@ -60,7 +60,7 @@ export function testBellContract(name: string, open: () => Promise<BellEnds>): v
       await expect.poll(() => seen, { interval: 5 }).toBe(1_000);
     });
 
-    test("closed, it calls nobody, and ringing or closing it again does no harm", async () => {
+    test("a closed bell calls no listener, and may be rung or closed again", async () => {
       const listener = vi.fn();
       ends.here.onRing(listener);
       ends.here.ring();

@@ -1,4 +1,4 @@
-/** Makes replicas read the revocation log before the next poll. A lost, late or forged ring does no harm. */
+/** Wakes replicas before the next poll. A lost, late or forged ring does no harm. */
 export interface RevocationBell {
   /** Never throws or waits. */
   ring(): void;

@@ -3,13 +3,12 @@ import type { TransactionSql } from "../service-kit/postgres.ts";
 import { insertSecurityEvent } from "./security-event-store.ts";
 
 export interface RevocationCause {
-  /** The operator (`operator:ada`). */
+  /** `operator:ada`. */
   person?: string | undefined;
   requestId: string;
   traceId: string;
 }
 
-/** Runs in the transaction that ends the sessions. */
 export async function insertRevocationEvent(
   tx: TransactionSql,
   type: "session_revoked" | "all_sessions_revoked",

@@ -66,7 +66,7 @@ test("a hundred revocations, five of which race at a time, are numbered without 
   );
 });
 
-test("a watcher is told of everything, those before and those after, once and in order", async () => {
+test("a watcher gets all existing and new entries, once and in order", async () => {
   const replica = await start();
   for (let index = 0; index < 3; index += 1) await endNewSession(replica);
   const abort = new AbortController();
@@ -78,7 +78,7 @@ test("a watcher is told of everything, those before and those after, once and in
   expect(await collecting).toEqual([1, 2, 3, 4, 5, 6]);
 });
 
-test("a watcher that comes back is told only what it has missed, by any replica", async () => {
+test("a returning watcher gets only the entries that it missed, from any replica", async () => {
   const first = await start();
   for (let index = 0; index < 4; index += 1) await endNewSession(first);
   const second = await start();
@@ -89,7 +89,7 @@ test("a watcher that comes back is told only what it has missed, by any replica"
   expect(seen).toEqual([3, 4]);
 });
 
-test("a long backlog comes in batches, and only the last says that it is all", async () => {
+test("a long backlog is sent in batches, and only the last is marked as caught up", async () => {
   const replica = await start();
   await database.sql`update revocation_head set sequence = 1200`;
   await database.sql`
@@ -111,7 +111,7 @@ test("a long backlog comes in batches, and only the last says that it is all", a
   ]);
 });
 
-test("a watcher ahead of a database that was restored from a backup is told everything again", async () => {
+test("a watcher ahead of a restored database gets all entries again", async () => {
   const replica = await start();
   await endNewSession(replica);
   const seen = await collect(
@@ -170,7 +170,7 @@ test("while the log cannot be read nothing is answered, neither yes nor no", asy
     .toMatchObject({ active: true });
 });
 
-test("a revocation is forgotten once no token can be alive, and not before, whatever the clock says", async () => {
+test("a revocation is dropped only once no token can be valid, whatever the clock says", async () => {
   const clock = { ms: Date.now() };
   const uptime = { ms: 0 };
   const replica = await start({ clock, uptime });
@@ -259,7 +259,7 @@ test.each([1, 3])(
   },
 );
 
-test("a watcher that names an entry that was lost since is told everything again, by any replica", async () => {
+test("a watcher at a lost entry gets all entries again, from any replica", async () => {
   const replica = await start();
   for (let index = 0; index < 3; index += 1) await endNewSession(replica);
   const signal = new AbortController().signal;

@@ -107,7 +107,7 @@ test("what was read is fresh for three seconds, and nothing is before the first 
   expect(() => feed.assertFresh()).toThrow(stale);
 });
 
-test("sessions and keys are told apart, and a ban is told before the read counts", async () => {
+test("sessions and keys are distinguished, and a ban is reported before the read counts", async () => {
   const { feed, banned, keySets } = open([entry(1), entry(2, { sessionId: null, keyId: "b" })]);
   await feed.refresh();
   expect([feed.isSessionRevoked("session 1"), feed.isKeyRevoked("b"), feed.isKeyRevoked("k")]).toEqual([
@@ -199,7 +199,7 @@ test.each([
   [499, [499]],
   [500, [500, 0]],
   [501, [500, 1]],
-])("a backlog of %i comes in batches of %j, of which the last says that it is all", async (count, sizes) => {
+])("a backlog of %i is sent in batches of %j, of which only the last is caught up", async (count, sizes) => {
   const { feed } = open(many(count));
   const batches = await told(feed, LOG_BEGIN);
   expect(batches.map(({ length }) => length)).toEqual(sizes);
@@ -216,12 +216,12 @@ test.each([
   ["a number beyond the log", { sequence: 6, tip: "" }, [1, 2, 3, 4, 5]],
   ["an entry beyond the log", { sequence: 6, tip: "tip 5" }, [1, 2, 3, 4, 5]],
   ["the begin with a mark", { sequence: 0, tip: "lost" }, [1, 2, 3, 4, 5]],
-])("a watcher that names %s is told what it lacks", async (_what, after, expected) => {
+])("a watcher at %s gets the missing entries", async (_what, after, expected) => {
   const { feed } = open(many(5));
   expect((await told(feed, after)).flat()).toEqual(expected);
 });
 
-test("a watcher is told what comes, and how long after its begin each read began", async () => {
+test("a watcher gets new entries, and the time from its start to each read", async () => {
   const { feed, log, uptime } = open(many(1));
   await feed.refresh();
   const abort = new AbortController();
@@ -248,12 +248,12 @@ test("a watcher is told what comes, and how long after its begin each read began
   expect(await last).toEqual({ done: true, value: undefined });
 });
 
-test("a watcher of an aborted call is told nothing", async () => {
+test("a watcher of an aborted call gets nothing", async () => {
   const { feed } = open(many(1));
   expect(await feed.watch(LOG_BEGIN, AbortSignal.abort()).next()).toEqual({ done: true, value: undefined });
 });
 
-test("an entry is told to new watchers until its time is over, and those behind it longer", async () => {
+test("an entry is sent to new watchers until it expires, and later ones longer", async () => {
   const { feed, log, uptime } = open(many(1));
   await feed.refresh();
   uptime.ms += 10_000;
@@ -285,7 +285,7 @@ test("an end in the log is kept within the shortest and the longest time that an
   expect(await known(3_612)).toEqual([false, false, false, false]);
 });
 
-test("a log that lost entries is read anew and the operator is told; what was lost stays refused here, and is told to nobody", async () => {
+test("a log that lost entries is reread and logged; lost revocations still apply here, and are not sent on", async () => {
   const { feed, log, logged } = open(many(3));
   await feed.refresh();
   expect(logged).toEqual([]);

@@ -19,11 +19,11 @@ export interface RevocationBatch {
   /** The watcher knows the log up to here once `caughtUp`. */
   position: LogPosition;
   caughtUp: boolean;
-  /** Time between the start of the watch and the start of this read. */
+  /** From the start of the watch to that of this read. */
   elapsedMs: number;
   /** Database time. */
   readAt: Date;
-  /** Accepted keys. The array is the same until they change. */
+  /** The same array until the accepted keys change. */
   keys: readonly VerificationKey[];
 }
 
@@ -34,22 +34,21 @@ export interface RevocationFeedOptions {
   accessTtlS: number;
   /** Runs before the read counts as complete. */
   onKeyRevoked: (keyId: string) => void;
-  /** Called with the accepted keys after each read. */
   onKeys: (keys: readonly VerificationKey[]) => void;
-  /** Monotonic clock, in milliseconds. */
+  /** Monotonic clock. */
   nowMs?: () => number;
 }
 
-/** Also the heartbeat of the watchers. */
+/** Also a heartbeat. */
 const POLL_INTERVAL_MS = 500;
-/** Memory is not trusted after this time without a read. */
+/** Without a read. */
 const STALE_AFTER_MS = 3_000;
 const READ_TIMEOUT_MS = 1_000;
 const MAX_BATCH = 500;
 /** Limits the effect of a wrong `expires_at`. */
 const MAX_KEEP_S = accessTokenLifeS(MAX_ACCESS_TTL_S);
 
-/** The unexpired revocation log. A monotonic clock decides the end, so that no step of a wall clock drops entries. */
+/** By a monotonic clock: a step of a wall clock must not drop an entry. */
 export class RevocationFeed {
   readonly #options: RevocationFeedOptions;
   readonly #nowMs: () => number;
@@ -80,7 +79,6 @@ export class RevocationFeed {
     clearInterval(this.#timer);
   }
 
-  /** Reads the log and wakes the other replicas. */
   announce(): void {
     this.#options.bell.ring();
     this.#refreshQuietly();
@@ -94,7 +92,7 @@ export class RevocationFeed {
     return this.#known.hasKey(keyId);
   }
 
-  /** Time since the start of the last successful read. */
+  /** Since the start of the last successful read. */
   get lagMs(): number {
     return this.#nowMs() - this.#readAtMs;
   }
@@ -124,13 +122,13 @@ export class RevocationFeed {
     return this.#queued;
   }
 
-  /** Yields existing entries, then new ones, and an empty batch for each read without any (every 500 ms). */
+  /** The batch is empty for a read without new entries. */
   async *watch(after: LogPosition, signal: AbortSignal): AsyncGenerator<RevocationBatch> {
     const beganMs = this.#nowMs();
     await this.refresh();
     let position = after;
     while (!signal.aborted) {
-      // A restore or fail-over lost entries, so everything is sent again.
+      // A restore or fail-over lost entries.
       if (!this.#continues(position)) position = LOG_BEGIN;
       const index = this.#indexAfter(position.sequence);
       const revocations = this.#entries.slice(index, index + MAX_BATCH).map(({ revocation }) => revocation);
@@ -143,7 +141,7 @@ export class RevocationFeed {
     }
   }
 
-  /** Deleted entries cannot be compared and count as missing. */
+  /** Deleted entries count as missing. */
   #continues({ sequence, tip }: LogPosition): boolean {
     if (sequence > this.#head.sequence) return false;
     if (tip === "") return true;
@@ -189,9 +187,9 @@ export class RevocationFeed {
     if (!isContinued) {
       this.#options.logger.warn(
         { head: head.sequence, known: this.#head.sequence },
-        "the revocation log does not continue what was read of it: it was read anew",
+        "the revocation log has lost entries: it was read from the beginning",
       );
-      this.#entries = []; // `#known` keeps the lost revocations.
+      this.#entries = [];
     }
     const nowMs = this.#nowMs();
     this.#forgetEnded(nowMs);
@@ -216,7 +214,7 @@ export class RevocationFeed {
 
   #forgetEnded(nowMs: number): void {
     this.#known.forgetEnded(nowMs);
-    // Entries are in order of receipt: a later end delays the removal of those behind it.
+    // Entries are in order of receipt.
     const firstLiving = this.#entries.findIndex(({ untilMs }) => untilMs >= nowMs);
     if (firstLiving !== 0) this.#entries = firstLiving < 0 ? [] : this.#entries.slice(firstLiving);
   }

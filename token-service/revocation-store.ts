@@ -13,7 +13,6 @@ export type Revocation = {
 
 type Target = { sessionId: string } | { keyId: string };
 
-/** An unknown tip is empty. */
 export interface LogPosition {
   sequence: number;
   tip: string;
@@ -26,12 +25,11 @@ export interface VerificationKey {
   algorithm: Algorithm;
 }
 
-/** One snapshot of the database. */
 export interface LogRead {
   head: LogPosition;
-  /** If false, the reader's entry is missing and `revocations` is the whole log. */
+  /** Otherwise `revocations` is the whole log. */
   isContinued: boolean;
-  /** Unexpired entries in order. */
+  /** Unexpired, in order. */
   revocations: Revocation[];
   keys: VerificationKey[];
   /** Database time. */
@@ -39,8 +37,8 @@ export interface LogRead {
 }
 
 /**
- * The lock on the head makes numbers gapless and in commit order. Take all other locks first.
- * @param lifeS Longest remaining life of the affected tokens, in seconds. @returns the last number.
+ * The lock on the head, to be taken last, makes numbers gapless and in commit order. @param lifeS longest
+ * remaining life of the tokens. @returns the last number.
  */
 export async function appendRevocations(
   tx: TransactionSql,
@@ -50,7 +48,7 @@ export async function appendRevocations(
   if (targets.length === 0) return readHead(tx);
   const sessionIds = targets.map((target) => ("sessionId" in target ? target.sessionId : null));
   const keyIds = targets.map((target) => ("keyId" in target ? target.keyId : null));
-  // The database's clock after the wait for the lock decides, because a process's clock may be wrong.
+  // The database's clock after the lock wait decides, because a process's may be wrong.
   const rows = await tx<{ sequence: string }[]>`
     with head as (
       update revocation_head set sequence = sequence + ${targets.length} returning sequence

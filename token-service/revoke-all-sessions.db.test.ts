@@ -260,7 +260,7 @@ test("only what was signed less than a minute before the ban gets an entry of it
   expect(old.sessionId).not.toBe(young.sessionId);
 });
 
-test("a session that has ended by itself, or by another, is left as it is", async () => {
+test("an expired or revoked session is left unchanged", async () => {
   const replica = await start(live);
   const userId = randomUUID();
   const [idle, revoked] = [await logIn(replica, randomUUID()), await logIn(replica, userId)];

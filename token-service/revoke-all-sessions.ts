@@ -11,7 +11,7 @@ import { accessTokenLifeS } from "./token-lifetimes.ts";
 
 export interface RevokeAllSessionsDeps extends RevokeSigningKeyDeps {
   keys: Pick<KeyRing, "reload">;
-  /** Called after the commit of a security event. */
+  /** Called after the commit. */
   onSecurityEvent: () => void;
 }
 
@@ -32,14 +32,13 @@ const BATCH = 2_000;
 const WORK_MS = 4_000;
 /** Tolerance for the operator's clock. */
 const CLOCK_ROOM_MS = 60_000;
-/** Rows are written before their tokens are signed, so tokens of rows this old may be newer than the ban. */
+/** Tokens of rows this old may be newer than the ban: rows are written first. */
 const SIGNING_ROOM_MS = 60_000;
 const REVOKED_REASON = "all_sessions_revoked";
 
 /**
- * Works in parts. The first call bans all signing keys, which ends all access tokens. A session gets its own log
- * entry only if a new key may have signed for it since.
- * @throws {DomainError} `validation_failed` for a time in the future.
+ * Works in parts. The first bans all signing keys, which ends all access tokens. A session gets a log entry
+ * only if a new key may have signed for it. @throws {DomainError} `validation_failed` for a future time.
  */
 export async function revokeAllSessions(
   deps: RevokeAllSessionsDeps,
@@ -63,7 +62,7 @@ export async function revokeAllSessions(
   return { ended, bannedKeyIds, next: sessionId === undefined ? undefined : { beganAt, sessionId } };
 }
 
-/** The next key goes first: it may be in an old backup and must not become active. */
+/** The next key goes first: an old backup may hold it. */
 async function banEveryKey(
   deps: RevokeAllSessionsDeps,
   reason: string,
@@ -76,7 +75,7 @@ async function banEveryKey(
   );
   for (const { id } of keys) await revokeSigningKey(deps, id, { ...cause, reason });
   deps.onSecurityEvent();
-  await deps.keys.reload(); // None of the keys in memory may sign from now on.
+  await deps.keys.reload(); // Keys in memory must not sign any more.
   return keys.map(({ id }) => id);
 }
 

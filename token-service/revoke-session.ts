@@ -13,7 +13,7 @@ import {
 } from "./session-store.ts";
 import { accessTokenLifeS, type TokenLifetimes } from "./token-lifetimes.ts";
 
-/** This reason also erases addresses and user agents. */
+/** Also erases addresses and user agents. */
 const ERASED = "account_deleted";
 
 /** Clocks differ, and a cause is dated before its commit. */
@@ -23,7 +23,7 @@ interface UserSessionsEnd {
   userId: string;
   exceptSessionId?: string;
   reason: string;
-  /** Sessions that began a minute later stay. Undefined: none stays. */
+  /** Sessions that began a minute later stay. Undefined ends all. */
   begunBefore?: Date | undefined;
 }
 
@@ -36,8 +36,7 @@ export interface RevokeSessionDeps {
 }
 
 /**
- * Idempotent. `account_deleted` erases the origins of all sessions of the user. Returns the last log number.
- * @param request.recordedAs The operator's call, for the audit log.
+ * Idempotent. @param request.recordedAs the operator's call. @returns the last log number.
  * @throws {DomainError} `not_found` if the user has no such session.
  */
 export async function revokeSession(
@@ -60,7 +59,7 @@ export async function revokeSession(
   return sequence;
 }
 
-/** No new session can bypass the transaction. `sequence` is the last number of the revocation log. */
+/** No new session can bypass the transaction. */
 export async function revokeUserSessions(
   deps: RevokeSessionDeps,
   request: UserSessionsEnd,

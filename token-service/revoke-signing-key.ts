@@ -14,9 +14,7 @@ export interface RevokeSigningKeyDeps extends SigningKeyDeps {
 }
 
 /**
- * The next key replaces an active one in the same transaction. Sessions survive, because refresh tokens also depend
- * on the session's secret. Returns the last number of the revocation log.
- * @throws {DomainError} `not_found`.
+ * Refresh tokens also depend on the session's secret, so sessions survive. @throws {DomainError} `not_found`.
  */
 export async function revokeSigningKey(
   deps: RevokeSigningKeyDeps,

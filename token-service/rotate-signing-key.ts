@@ -12,8 +12,8 @@ export interface RotateSigningKeyDeps extends SigningKeyDeps {
 const BY_AGE: KeyEventCause = { reason: "age", requestId: "", traceId: "" };
 
 /**
- * @param options.force Accepts a next key that some readers of the key set do not know yet.
- * @throws {DomainError} `conflict` if the next key is too young.
+ * @param options.force uses a key that some readers do not know yet. @throws {DomainError} `conflict` if it is
+ * too young.
  */
 export async function rotateSigningKey(
   deps: RotateSigningKeyDeps,
@@ -33,7 +33,6 @@ export async function rotateSigningKey(
   });
 }
 
-/** @returns whether the key was rotated. */
 export async function rotateSigningKeyWhenDue(deps: RotateSigningKeyDeps): Promise<boolean> {
   return transaction(deps.sql, async (tx) => {
     await lockKeys(tx);

@@ -29,7 +29,7 @@ export function toAuditEvent(event: SecurityEvent): AuditEvent {
     kind: "event",
     id,
     occurredAt,
-    // Without an operator it is the session's owner: the presenter of the token is unknown.
+    // The presenter of the token is unknown: this is the owner.
     actor:
       person == null ? { ...(userId && { userId }), ...(sessionId && { sessionId }) } : personActor(person),
     clientIp: ip,

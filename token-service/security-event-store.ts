@@ -15,7 +15,7 @@ export interface SecurityEvent {
   userId: string | null;
   sessionId: string | null;
   keyId: string | null;
-  /** The operator (`operator:ada`). */
+  /** `operator:ada`. */
   person?: string | null | undefined;
   /** Free text. May be empty. */
   reason: string;
@@ -33,7 +33,7 @@ export interface Deliveries {
 
 export interface DueEvent extends SecurityEvent, Deliveries {}
 
-/** Runs in the transaction of the cause: both commit, or neither. */
+/** Commits with its cause. */
 export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEvent): Promise<void> {
   const notifiedAt = event.type === "refresh_reuse" ? null : event.occurredAt;
   await tx`
@@ -81,7 +81,7 @@ export async function markEventDelivered(
   `;
 }
 
-/** Equal to the retention of ended sessions. */
+/** As ended sessions. */
 const KEEP_DELIVERED = "1 day";
 
 export async function deleteDeliveredEvents(sql: Sql, limit: number): Promise<number> {

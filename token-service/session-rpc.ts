@@ -5,8 +5,10 @@ import type { Session, SessionServiceServer } from "../proto/gen/gatehouse/token
 import { traceIdOf } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
+import { acrOf, levelFromAmr, parseAcr } from "../token-client/assurance.ts";
 import { type IssueSessionDeps, issueSession } from "./issue-session.ts";
 import { proveRefreshToken } from "./prove-refresh-token.ts";
+import { type RaiseSessionDeps, raiseSession } from "./raise-session.ts";
 import { type RefreshSessionDeps, refreshSession } from "./refresh-session.ts";
 import type { RevocationCause } from "./revocation-event.ts";
 import { type RevokeAllSessionsDeps, revokeAllSessions, type SweepPosition } from "./revoke-all-sessions.ts";
@@ -19,6 +21,7 @@ const managers = ["gateway", "identity-service", "operator"] as const;
 
 export const sessionCallers: Callers<SessionServiceServer> = {
   issueSession: ["identity-service"],
+  raiseSession: ["identity-service"],
   refreshSession: ["gateway"],
   proveRefreshToken: ["gateway"],
   revokeSession: managers,
@@ -31,11 +34,17 @@ export const sessionCallers: Callers<SessionServiceServer> = {
 /** Locks and comparisons use the text. */
 const uuid = z.uuid().toLowerCase();
 const reason = z.string().regex(/^[a-z][a-z_]{0,31}$/);
-const newSession = z.object({
-  userId: uuid,
-  amr: z.array(z.string().min(1).max(32)).min(1).max(8),
-  authTime: z.date(),
+const methods = z.array(z.string().min(1).max(32)).min(1).max(8);
+const level = z.string().transform((text, context) => {
+  const known = parseAcr(text);
+  if (known === undefined) context.addIssue("must be a level of assurance");
+  return known ?? z.NEVER;
 });
+/** `acr` is empty from the version before. */
+const newSession = z
+  .object({ userId: uuid, amr: methods, acr: z.literal("").or(level), authTime: z.date() })
+  .transform((session) => ({ ...session, acr: session.acr || levelFromAmr(session.amr) }));
+const newProof = z.object({ sessionId: uuid, userId: uuid, acr: level, amr: methods });
 
 const allSessions = z.object({
   issuedBefore: z.date(),
@@ -45,7 +54,7 @@ const allSessions = z.object({
     .refine((text) => text.trim() !== "" && !text.includes("\0"), "must say why"),
 });
 
-/** Start of the sweep in milliseconds since the epoch, and the last session. */
+/** Start of the sweep in epoch milliseconds, and the last session. */
 const cursorForm = /^(\d{1,15})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 
 function decodeCursor(text: string): SweepPosition {
@@ -63,6 +72,7 @@ function causeOf(context: RpcContext): RevocationCause {
 }
 
 export type SessionRpcDeps = IssueSessionDeps &
+  RaiseSessionDeps &
   RefreshSessionDeps &
   RevokeSessionDeps &
   RevokeAllSessionsDeps;
@@ -74,7 +84,7 @@ export function createSessionRpc(
   return {
     async issueSession(request) {
       const role = fromRoleMessage(request.role);
-      if (role === undefined) throw new DomainError("validation_failed", "role is not one we know");
+      if (role === undefined) throw new DomainError("validation_failed", "role is unknown");
       const checked = decode(newSession, request);
       const tokens = await issueSession(deps, { ...checked, role, ...originOf(request) });
       return { tokens: toPairMessage(tokens) };
@@ -83,6 +93,10 @@ export function createSessionRpc(
       const origin = { ...originOf(request), requestId: context.requestId, traceId: traceIdOf(context) };
       const tokens = await refreshSession(deps, request.refreshToken, origin);
       return { tokens: toPairMessage(tokens) };
+    },
+    async raiseSession(request) {
+      const { acr, ...access } = await raiseSession(deps, decode(newProof, request));
+      return { ...access, acr: acrOf(acr) };
     },
     proveRefreshToken: ({ refreshToken }) => proveRefreshToken(deps, refreshToken),
     async revokeSession(request, context) {
@@ -116,7 +130,7 @@ export function createSessionRpc(
   };
 }
 
-function decode<S extends z.ZodObject>(schema: S, request: unknown): z.output<S> {
+function decode<S extends z.ZodType>(schema: S, request: unknown): z.output<S> {
   const result = schema.safeParse(request);
   if (result.success) return result.data;
   throw new DomainError("validation_failed", undefined, {

@@ -1,10 +1,13 @@
 import type { Sql, TransactionSql } from "../service-kit/postgres.ts";
+import type { AssuranceLevel } from "../token-client/assurance.ts";
 
 export interface SessionRow {
   id: string;
   userId: string;
   role: "USER" | "ADMIN" | "AUDITOR";
   amr: string[];
+  acr: AssuranceLevel;
+  /** Last moment at which the session reached `acr`. */
   authTime: Date;
   tokenSecret: Buffer;
   generation: number;
@@ -21,13 +24,14 @@ export interface SessionRow {
 
 function columns(sql: Sql | TransactionSql) {
   return sql`
-    id, user_id as "userId", role, amr, auth_time as "authTime", token_secret as "tokenSecret", generation,
+    id, user_id as "userId", role, amr, auth_time as "authTime",
+    coalesce(acr, case when 'mfa' = any(amr) then 2 else 1 end) as acr, token_secret as "tokenSecret", generation,
     rotated_at as "rotatedAt", leaf_seen as "leafSeen", created_at as "createdAt", last_used_at as "lastUsedAt",
     idle_end as "idleEnd", absolute_end as "absoluteEnd", revoked_at as "revokedAt", ip, user_agent as "userAgent"
   `;
 }
 
-/** Held until the transaction ends, when a session begins or several end. Taken before row locks. */
+/** Taken before row locks, when a session begins or several end. */
 export async function lockUser(tx: TransactionSql, userId: string): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended(${userId}, 0))`;
 }
@@ -36,21 +40,21 @@ export async function insertSession(tx: TransactionSql, session: SessionRow): Pr
   await tx`
     insert into sessions
       (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, leaf_seen, created_at, last_used_at,
-       idle_end, absolute_end, ip, user_agent, last_signed_at)
+       idle_end, absolute_end, ip, user_agent, acr, last_signed_at)
     values
       (${session.id}, ${session.userId}, ${session.role}, ${session.amr}, ${session.authTime}, ${session.tokenSecret},
        ${session.generation}, ${session.rotatedAt}, ${session.leafSeen}, ${session.createdAt}, ${session.lastUsedAt},
        ${session.idleEnd}, ${session.absoluteEnd}, ${session.ip}, ${session.userAgent},
-       clock_timestamp())
+       ${session.acr}, clock_timestamp())
   `;
 }
 
 export type LockedSession = SessionRow & {
-  /** True if no signing was noted in the last 10 s, by the database's clock. */
+  /** No signing in the last 10 s, by the database's clock. */
   signedLongAgo: boolean;
 };
 
-/** Refresh, logout and other ends of one session begin here. */
+/** Every end of one session begins here. */
 export async function lockSession(tx: TransactionSql, sessionId: string): Promise<LockedSession | undefined> {
   const [row] = await tx<LockedSession[]>`
     select ${columns(tx)}, coalesce(last_signed_at < clock_timestamp() - interval '10 seconds', true) as "signedLongAgo"
@@ -93,7 +97,20 @@ export async function advanceGeneration(
   `;
 }
 
-/** Runs before an unchanged session's tokens are signed again. The caller holds the row lock. */
+/** The caller holds the row lock. */
+export async function raiseAssurance(
+  tx: TransactionSql,
+  sessionId: string,
+  { acr, amr, authTime }: Pick<SessionRow, "acr" | "amr" | "authTime">,
+): Promise<void> {
+  await tx`
+    update sessions
+    set acr = ${acr}, amr = ${amr}, auth_time = ${authTime}, last_signed_at = clock_timestamp()
+    where id = ${sessionId}
+  `;
+}
+
+/** Runs before tokens are signed again. The caller holds the row lock. */
 export async function noteSigning(tx: TransactionSql, sessionId: string): Promise<void> {
   await tx`update sessions set last_signed_at = clock_timestamp() where id = ${sessionId}`;
 }
@@ -112,8 +129,8 @@ export async function markSessionsRevoked(
 }
 
 /**
- * Ends live sessions among the next `limit` after `cursor`, in id order. Returns whether tokens of theirs may have
- * been signed since `signedSince` (database clock), and the next cursor.
+ * In id order. @returns the ended sessions, and whether their tokens may be newer than `signedSince` (database
+ * clock).
  */
 export async function revokeNextSessions(
   tx: TransactionSql,
@@ -146,7 +163,7 @@ export async function revokeNextSessions(
   return { ended, cursor: (looked?.seen ?? 0) < which.limit ? undefined : last };
 }
 
-/** Includes ended sessions. Only ids and times remain. */
+/** Only ids and times remain. */
 export async function eraseOrigins(tx: TransactionSql, userId: string): Promise<void> {
   // Each statement uses its own index.
   await tx`update sessions set ip = '', user_agent = '' where user_id = ${userId} and revoked_at is null`;
@@ -159,11 +176,10 @@ export interface SeenLeaf {
   generation: number;
 }
 
-/** Writes at most once per leaf. */
 export async function markLeavesSeen(sql: Sql, leaves: readonly SeenLeaf[], now: Date): Promise<void> {
   const ids = leaves.map((leaf) => leaf.sessionId);
   const generations = leaves.map((leaf) => leaf.generation);
-  // The lock order of all ends of a user's sessions, against deadlocks.
+  // The lock order of all ends of a user's sessions.
   await sql`
     with held as materialized (
       select s.id from sessions as s
@@ -184,8 +200,8 @@ export async function markLeavesSeen(sql: Sql, leaves: readonly SeenLeaf[], now:
 const KEEP_ENDED = "1 day";
 
 /**
- * Examines the next `limit` sessions in id order, and skips locked ones. An index on the idle end would change with
- * every refresh. Returns the next cursor; undefined at the end.
+ * Looks at sessions in id order, because every refresh would change an index on the idle end. @returns the next
+ * cursor.
  */
 export async function sweepSessions(
   sql: Sql,

@@ -36,7 +36,7 @@ afterAll(async () => {
 
 const liveOf = (userId: string) => listLiveSessions(database.sql, userId);
 
-test("the 21st session of a user ends the oldest, and nobody else's", async () => {
+test("the 21st session of a user ends the user's oldest, and no session of others", async () => {
   const userId = randomUUID();
   const bystander = await logIn(replica, randomUUID());
   const pairs = [];
@@ -154,7 +154,7 @@ test("a login that is under way when all sessions of its user end is ended with 
   expect(await liveOf(userId)).toEqual([]);
 });
 
-test("a session that has ended by itself is not listed, and not counted among those allowed", async () => {
+test("an expired session is not listed, and not counted against the limit", async () => {
   const userId = randomUUID();
   const old = await logIn(replica, userId);
   const young = await logIn(replica, userId);
@@ -164,7 +164,7 @@ test("a session that has ended by itself is not listed, and not counted among th
   expect(sessionIds).toEqual([young.sessionId]);
 });
 
-test("somebody else's session and one that never was are not found alike", async () => {
+test("another user's session and an unknown one are not found alike", async () => {
   const mine = await logIn(replica, randomUUID());
   const stranger = randomUUID();
   for (const sessionId of [mine.sessionId, randomUUID()]) {
@@ -253,7 +253,14 @@ const rowOf = async (sessionId: string) => {
     from sessions where id = ${sessionId}`;
   return row;
 };
-const NEW = { role: "USER" as const, amr: ["pwd"], authTime: new Date(), ip: "192.0.2.1", userAgent: "test" };
+const NEW = {
+  role: "USER" as const,
+  amr: ["pwd"],
+  acr: 1 as const,
+  authTime: new Date(),
+  ip: "192.0.2.1",
+  userAgent: "test",
+};
 
 test("a login that ends the oldest session says why, and tells the other replicas; one that ends none does not", async () => {
   const { rung, revocations } = ringing();

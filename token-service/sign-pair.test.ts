@@ -31,6 +31,7 @@ const session: SessionRow = {
   userId: UUID,
   role: "ADMIN",
   amr: ["pwd", "otp"],
+  acr: 2,
   authTime: new Date(500_900),
   tokenSecret: Buffer.alloc(32, 1),
   generation: 3,
@@ -53,7 +54,7 @@ function claimsOf(token: string): Record<string, unknown> {
   return parsed.payload;
 }
 
-test("a pair says whose session it is, since when, and until when", () => {
+test("a pair has the claims and the lifetimes of its session", () => {
   const pair = signedAfter(0);
   expect(pair).toMatchObject({ expiresInS: 900, sessionId: UUID, userId: UUID });
   expect(claimsOf(pair.accessToken)).toEqual({
@@ -66,6 +67,7 @@ test("a pair says whose session it is, since when, and until when", () => {
     exp: ROTATED_S + 900,
     role: "ADMIN",
     amr: ["pwd", "otp"],
+    acr: "urn:gatehouse:acr:2",
     auth_time: 500,
   });
   expect(claimsOf(pair.refreshToken)).toEqual({
@@ -80,7 +82,7 @@ test("a pair says whose session it is, since when, and until when", () => {
   });
 });
 
-test("up to half of the access token's life everyone gets the same pair, then only the access token is dated anew", () => {
+test("repeated requests get the same pair for half of the access token's life, then a new access token", () => {
   const [first, half, later] = [signedAfter(0), signedAfter(450), signedAfter(451)];
   expect([half.accessToken, half.refreshToken]).toEqual([first.accessToken, first.refreshToken]);
   expect(half.expiresInS).toBe(450);

@@ -1,3 +1,4 @@
+import { acrOf } from "../token-client/assurance.ts";
 import { ACCESS_TOKEN_TYPE, REFRESH_TOKEN_TYPE } from "../token-client/token-rules.ts";
 import { signCompactJws } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
@@ -6,10 +7,13 @@ import type { SessionRow } from "./session-store.ts";
 import { tokenId } from "./token-id.ts";
 import type { TokenLifetimes } from "./token-lifetimes.ts";
 
-export interface TokenPair {
+export interface SignedAccessToken {
   accessToken: string;
-  refreshToken: string;
   expiresInS: number;
+}
+
+export interface TokenPair extends SignedAccessToken {
+  refreshToken: string;
   sessionId: string;
   userId: string;
 }
@@ -22,35 +26,23 @@ export interface SignPairDeps {
   assertClock: () => void;
 }
 
-/** Runs before a commit: without signed tokens a session is useless. @throws {DomainError} `service_unavailable`. */
+/** Runs before a commit: without tokens a session is useless. @throws {DomainError} `service_unavailable`. */
 export function assertMaySign(deps: SignPairDeps): void {
   deps.assertClock();
   deps.keys.active();
 }
 
-/** All claims come from the row, so that repeated requests get the same pair, until half of the access token's life. */
+/** Repeated requests get the same pair, until half of the access token's life. */
 export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): TokenPair {
-  deps.assertClock(); // The clock may have been set since.
-  const nowS = Math.floor(now.getTime() / 1_000);
-  const rotatedAtS = Math.floor(session.rotatedAt.getTime() / 1_000);
-  const { accessTtlS } = deps.lifetimes;
-  const issuedAtS = nowS - rotatedAtS > accessTtlS / 2 ? nowS : rotatedAtS;
-  const expiresAtS = Math.min(issuedAtS + accessTtlS, Math.floor(session.idleEnd.getTime() / 1_000));
-  const key = deps.keys.active();
+  const nowS = secondsOf(now);
+  const rotatedAtS = secondsOf(session.rotatedAt);
+  // A step-up since the rotation is no later than its token.
+  const beganAtS = Math.min(Math.max(rotatedAtS, secondsOf(session.authTime)), nowS);
+  const issuedAtS = nowS - beganAtS > deps.lifetimes.accessTtlS / 2 ? nowS : beganAtS;
+  const access = signAccessToken(deps, session, { nowS, issuedAtS });
 
-  const { id, userId, generation, tokenSecret } = session;
-  const accessToken = signCompactJws(key, ACCESS_TOKEN_TYPE, {
-    iss: deps.issuer,
-    aud: deps.issuer,
-    sub: userId,
-    sid: id,
-    jti: `${generation}.${tokenId(tokenSecret, `access ${generation} ${issuedAtS}`)}`,
-    iat: issuedAtS,
-    exp: expiresAtS,
-    role: session.role,
-    amr: session.amr,
-    auth_time: Math.floor(session.authTime.getTime() / 1_000),
-  });
+  const { id, userId, generation } = session;
+  const key = deps.keys.active();
   const refreshToken = signCompactJws(key, REFRESH_TOKEN_TYPE, {
     iss: deps.issuer,
     aud: refreshAudience(deps.issuer),
@@ -59,9 +51,42 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
     jti: refreshTokenId(session),
     gen: generation,
     iat: rotatedAtS,
-    exp: Math.floor(session.idleEnd.getTime() / 1_000),
+    exp: secondsOf(session.idleEnd),
   });
-  return { accessToken, refreshToken, expiresInS: Math.max(expiresAtS - nowS, 0), sessionId: id, userId };
+  return { ...access, refreshToken, sessionId: id, userId };
+}
+
+/** Of the session's live generation. Times are in epoch seconds. */
+export function signAccessToken(
+  deps: SignPairDeps,
+  session: SessionRow,
+  { nowS, issuedAtS }: { nowS: number; issuedAtS: number },
+): SignedAccessToken {
+  deps.assertClock(); // The clock may have been set since.
+  const { id, userId, generation, tokenSecret } = session;
+  const acr = acrOf(session.acr);
+  const authTimeS = secondsOf(session.authTime);
+  const expiresAtS = Math.min(issuedAtS + deps.lifetimes.accessTtlS, secondsOf(session.idleEnd));
+  // Two tokens of a second may differ in their assurance.
+  const purpose = `access ${generation} ${issuedAtS} ${authTimeS} ${acr}`;
+  const accessToken = signCompactJws(deps.keys.active(), ACCESS_TOKEN_TYPE, {
+    iss: deps.issuer,
+    aud: deps.issuer,
+    sub: userId,
+    sid: id,
+    jti: `${generation}.${tokenId(tokenSecret, purpose)}`,
+    iat: issuedAtS,
+    exp: expiresAtS,
+    role: session.role,
+    amr: session.amr,
+    acr,
+    auth_time: authTimeS,
+  });
+  return { accessToken, expiresInS: Math.max(expiresAtS - nowS, 0) };
+}
+
+export function secondsOf(date: Date): number {
+  return Math.floor(date.getTime() / 1_000);
 }
 
 function refreshTokenId(session: Pick<SessionRow, "tokenSecret" | "generation">): string {

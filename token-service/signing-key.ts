@@ -46,7 +46,7 @@ export async function generateSigningKey(
 export function importPublicKey(jwk: JWK, algorithm: Algorithm): KeyObject {
   const { kty, crv } = CURVE[algorithm];
   if (jwk.kty !== kty || jwk.crv !== crv || "d" in jwk)
-    throw new Error(`key ${jwk.kid} is no public ${algorithm} key`);
+    throw new Error(`key ${jwk.kid} is not a public ${algorithm} key`);
   return createPublicKey({ key: jwk as never, format: "jwk" });
 }
 
@@ -54,7 +54,7 @@ export function importPrivateKey(jwk: JWK): KeyObject {
   return createPrivateKey({ key: jwk as never, format: "jwk" });
 }
 
-/** A name for logs: 12 hexadecimal digits of the SHA-256. */
+/** For logs: 12 hexadecimal digits of the SHA-256. */
 export function logName(identifier: string): string {
   return createHash("sha256").update(identifier).digest("hex").slice(0, 12);
 }

@@ -69,7 +69,7 @@ test("the key set shows no secret", async () => {
   }
 });
 
-test("tokens of before a rotation stay good, new ones have the new key, on a replica that did not rotate", async () => {
+test("tokens from before a rotation stay valid and new ones have the new key, on a replica that did not rotate", async () => {
   const first = await start();
   const second = await start();
   const before = await logIn(first, randomUUID());
@@ -84,7 +84,7 @@ test("tokens of before a rotation stay good, new ones have the new key, on a rep
   expect(new Set(keyIds).size).toBe(2);
 });
 
-test("a key made and made active within the second is looked up by replicas that have not heard of it", async () => {
+test("a key created and activated within a second is looked up by replicas that do not know it", async () => {
   const first = await start();
   const second = await start();
   await rotateSigningKey(first.deps, { force: true }, cause);
@@ -104,7 +104,7 @@ async function withUnheardKey() {
   return { first, second };
 }
 
-test("all who come with a new key while it is looked up get it, and nobody is told that the token is invalid", async () => {
+test("all callers with a new key during its look-up get it, and none gets an invalid verdict", async () => {
   const { first, second } = await withUnheardKey();
   const pairs = await Promise.all(Array.from({ length: 10 }, () => logIn(first, randomUUID())));
   const strangers = Array.from({ length: 50 }, () => second.deps.keys.findAgain(strangeKey()));
@@ -125,7 +125,7 @@ test("a look that found nothing does not hide a key that is made right after it"
   await expect(refreshSession(second.deps, pair.refreshToken, origin)).resolves.toBeDefined();
 });
 
-test("while nobody can look for a key, its refresh tokens are neither good nor bad", async () => {
+test("while keys cannot be read, refresh tokens of unknown keys have no verdict", async () => {
   const { first, second } = await withUnheardKey();
   const pair = await logIn(first, randomUUID());
   second.deps.keys.reload = () => Promise.reject(new DomainError("service_unavailable"));
@@ -162,7 +162,7 @@ test("a banned key's access tokens are refused everywhere, and its refresh token
   expect(second.deps.keys.publicJwks().keys).toHaveLength(2);
 });
 
-test("a replica that has heard of a ban and not read the keys again signs with the key that took over", async () => {
+test("a replica that knows of a ban and has not reloaded signs with the next key", async () => {
   const first = await start();
   const second = await start();
   const pair = await logIn(second, randomUUID());
@@ -186,7 +186,7 @@ test("keys that were read before a ban and arrive after it do not bring the bann
   expect(second.deps.keys.active().id).not.toBe(banned);
 });
 
-test("who has stolen the signing key still cannot make a refresh token", async () => {
+test("a stolen signing key alone cannot make a refresh token", async () => {
   const { deps } = await start();
   const pair = await logIn({ deps } as TokenReplica, randomUUID());
   const { SignJWT, decodeJwt } = await import("jose");
@@ -246,7 +246,7 @@ test("a key is rotated by age, once, however many replicas look", async () => {
   expect(rotated.filter(Boolean)).toHaveLength(1);
 });
 
-test("a retired key is kept until the last token it signed has died, then forgotten", async () => {
+test("a retired key is kept until the last token it signed has expired, then deleted", async () => {
   const clock = { ms: Date.now() };
   const { deps } = await start({ clock });
   await rotateSigningKey(deps, { force: true }, cause);
@@ -267,7 +267,7 @@ test("a change of algorithm in the configuration replaces the next key only", as
   expect(algorithms).toEqual({ active: "EdDSA", next: "ES256" });
 });
 
-test("what revokes a key that never was is told so", async () => {
+test("revoking an unknown key is not_found", async () => {
   const { deps } = await start();
   await expect(revokeSigningKey(deps, "nobody", cause)).rejects.toMatchObject({ code: "not_found" });
 });
@@ -364,7 +364,7 @@ test("a rotation without a next key makes the one that takes over", async () => 
   expect(id).not.toBe(deps.keys.active().id);
 });
 
-test("a rotation says who takes over and why", async () => {
+test("a rotation event names the new key and the reason", async () => {
   const { deps } = await start();
   const { id } = await rotateSigningKey(deps, { force: true }, cause);
   expect(await eventsOf()).toEqual([["signing_key_rotated", id, "test"]]);

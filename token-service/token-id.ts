@@ -1,9 +1,6 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
-/**
- * Derives a `jti` (128 bits in base64url) from 32 random bytes of the session, so that it can be made again, and a
- * stolen signing key alone cannot forge it.
- */
+/** A `jti` (128 bits in base64url) that can be made again, but not with a stolen signing key alone. */
 export function tokenId(secret: Buffer, purpose: string): string {
   return createHmac("sha256", secret).update(purpose).digest().subarray(0, 16).toString("base64url");
 }

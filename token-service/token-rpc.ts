@@ -4,6 +4,8 @@ import {
   type TokenServiceServer,
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { acrOf } from "../token-client/assurance.ts";
+import { assuranceOf } from "./access-token.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import type { Revocation, VerificationKey } from "./revocation-store.ts";
@@ -75,6 +77,7 @@ function toPrincipalMessage({ claims, keyId }: VerifiedToken) {
     tokenId: claims.jti,
     keyId,
     amr: claims.amr,
+    acr: acrOf(assuranceOf(claims)),
     authTime: new Date(claims.auth_time * 1_000),
     issuedAt: new Date(claims.iat * 1_000),
     expiresAt: new Date(claims.exp * 1_000),

@@ -53,7 +53,7 @@ async function expectRefusal(token: string, refusal: Refusal): Promise<void> {
   expect(await verdictOf(token)).toEqual({ active: false, refusal });
 }
 
-test("a fresh token is good, and says who, what and how", async () => {
+test("a new token is valid, with its user, session and authentication", async () => {
   expect(await verdictOf(pair.accessToken)).toMatchObject({
     active: true,
     token: {
@@ -87,7 +87,7 @@ test("every single-byte mutation of a real token is refused, at each position an
   expect(accepted).toEqual([]);
 });
 
-test("no text that somebody makes up is good, and none breaks the verifier", async () => {
+test("no made-up text is valid, and none breaks the verifier", async () => {
   const segment = fc.stringMatching(/^[A-Za-z0-9_-]{0,80}$/);
   const looksLikeOne = fc.tuple(segment, segment, segment).map((parts) => parts.join("."));
   const spliced = fc
@@ -220,7 +220,7 @@ describe("header", () => {
   });
 
   test.each(["../../x", "", "k".repeat(42), "k".repeat(44), `${"k".repeat(42)}\n`, "k".repeat(2_000)])(
-    "a key name that is none causes no look: %j",
+    "a malformed key name causes no look-up: %j",
     async (kid) => {
       const findAgain = () => Promise.reject(new Error("looked"));
       const keys = { find: () => undefined, findAgain };
@@ -230,7 +230,7 @@ describe("header", () => {
   );
 });
 
-test("an algorithm that is none of ours causes no look for a key", async () => {
+test("an unsupported algorithm causes no look-up of a key", async () => {
   const keys = { find: () => undefined, findAgain: () => Promise.reject(new Error("looked")) };
   const kid = randomBytes(32).toString("base64url");
   const token = encode({ alg: "HS256", typ: "at+jwt", kid }, goodClaims());
@@ -275,11 +275,11 @@ describe("claims", () => {
     },
   );
 
-  test("a claim that a newer version may add is let pass", async () => {
+  test("an unknown claim of a newer version is accepted", async () => {
     expect(await verdictOf(await signed({ ...goodClaims(), future: 1 }))).toMatchObject({ active: true });
   });
 
-  test("a clock that differs by less than 5 s is forgiven, 5 s is not", async () => {
+  test("a clock difference below 5 s is tolerated, 5 s is not", async () => {
     const token = await signed({ ...goodClaims(), iat: nowS - 890, exp: nowS });
     const at = (ms: number) => verifyToken({ ...replica.deps, now: () => new Date(ms) }, token);
     expect(await at(nowS * 1_000 + 4_999)).toMatchObject({ active: true });
@@ -311,7 +311,7 @@ test("a token from memory expires like any other", async () => {
   other.stop();
 });
 
-test("a token in memory dies with its session", async () => {
+test("a token in memory is refused when its session ends", async () => {
   const { accessToken, sessionId } = await logIn(replica, userId);
   expect(await verdictOf(accessToken)).toMatchObject({ active: true });
   await revokeSession(replica.deps, { sessionId, userId, reason: "logout" });
@@ -332,7 +332,7 @@ test("ES256: tokens of that algorithm are good, and a session outlives the chang
   }
 });
 
-test("a token in memory is good until its last moment, and is then forgotten", async () => {
+test("a token in memory is valid until its last moment, and is then dropped", async () => {
   const clock = { ms: Date.now() };
   const other = await startTokenReplica(database.sql, { clock });
   const { accessToken } = await logIn(other, randomUUID());

@@ -9,7 +9,7 @@ import type { RevocationFeed } from "./revocation-feed.ts";
 import { logName, type SigningKey } from "./signing-key.ts";
 import { CLOCK_SKEW_S, type TokenLifetimes } from "./token-lifetimes.ts";
 
-/** Used in logs and metrics. The caller learns only invalid, expired or revoked. */
+/** For logs and metrics, not for the caller. */
 export type Refusal =
   | "length"
   | "form"
@@ -67,7 +67,6 @@ export async function verifyToken(deps: VerifyTokenDeps, text: string): Promise<
   return { active: true, token: result };
 }
 
-/** Checks what can change during the life of a token. */
 function refusalNow(deps: VerifyTokenDeps, { claims, keyId }: VerifiedToken): Refusal | undefined {
   if (deps.now().getTime() >= refusedAtMs({ claims })) return "exp";
   if (deps.revocations.isSessionRevoked(claims.sid) || deps.revocations.isKeyRevoked(keyId)) return "revoked";
@@ -83,7 +82,6 @@ export function refusedAtMs({ claims }: Pick<VerifiedToken, "claims">): number {
 async function verifyAnew(deps: VerifyTokenDeps, text: string): Promise<VerifiedToken | Refusal> {
   const jws = parseCompactJws(text);
   if (typeof jws === "string") return jws;
-  // jose also accepts `AT+JWT` and `application/at+jwt`.
   if (jws.header.typ !== ACCESS_TOKEN_TYPE) return "typ";
   if (jws.header.alg !== "EdDSA" && jws.header.alg !== "ES256") return "alg";
   if (!isKeyId(jws.header.kid)) return "kid";

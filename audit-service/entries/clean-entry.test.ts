@@ -8,7 +8,7 @@ const RECEIVED_AT = new Date("2026-03-01T10:00:01Z");
 const clean = (changes: Parameters<typeof sampleEntry>[0]) =>
   cleanEntry(sampleEntry(changes), sampleOrigin(7), RECEIVED_AT).entry;
 
-test("a sound entry stays as it is", () => {
+test("a valid entry is not changed", () => {
   const entry = sampleEntry();
   expect(cleanEntry(entry, sampleOrigin(1), RECEIVED_AT)).toEqual({ entry, origin: sampleOrigin(1) });
 });
@@ -26,7 +26,7 @@ test.each([
   expect(clean({ userAgent: text }).userAgent).toBe("a\ufffdb");
 });
 
-test("letters of any script and emoji stay", () => {
+test("letters of any script and emoji are kept", () => {
   expect(cleanText("Zoë 日本語 👩‍💻 עברית", 64)).toBe("Zoë 日本語 👩‍💻 עברית");
 });
 
@@ -35,15 +35,15 @@ test.each([
   { length: 512, kept: "x".repeat(512) },
   { length: 513, kept: `${"x".repeat(511)}…` },
   { length: 1_000_000, kept: `${"x".repeat(511)}…` },
-])("of a user agent of $length characters at most 512 are kept", ({ length, kept }) => {
+])("$kept of $length characters of a user agent are kept", ({ length, kept }) => {
   expect(clean({ userAgent: "x".repeat(length) }).userAgent).toBe(kept);
 });
 
-test("a cut through a surrogate pair leaves no half of it", () => {
+test("a cut inside a surrogate pair leaves no lone surrogate", () => {
   expect(cleanText("👩".repeat(10), 4)).toBe("👩\ufffd…");
 });
 
-test("whatever is in a text, what remains is short enough and can be stored and shown", () => {
+test("any cleaned text is short enough, and can be stored and shown", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary", maxLength: 600 }), (text) => {
       const cleaned = cleanText(text, MAX_LENGTH.userAgent);
@@ -54,7 +54,7 @@ test("whatever is in a text, what remains is short enough and can be stored and 
   );
 });
 
-test("an id that is no UUID is replaced by one that only its place decides, so that sending again gives the same", () => {
+test("an invalid id is replaced by one derived from the origin, the same in repetitions", () => {
   const { id } = clean({ id: "'; drop table entries" });
   expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   expect(clean({ id: "" }).id).toBe(id);
@@ -65,7 +65,7 @@ test.each([
   ["missing", Number.NaN],
   ["before 1970", -1],
   ["after 9999", Date.UTC(10_000, 0, 1)],
-])("a time that is %s becomes the time of receipt", (_name, ms) => {
+])("a time that is %s is replaced by the time of receipt", (_name, ms) => {
   expect(clean({ occurredAt: new Date(ms) }).occurredAt).toEqual(RECEIVED_AT);
 });
 

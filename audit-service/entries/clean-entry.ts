@@ -2,17 +2,17 @@ import { createHash } from "node:crypto";
 import { MAX_LENGTH } from "../../audit-client/audit-entry.ts";
 import type { Entry, EntryOrigin, ProducedEntry } from "./entry.ts";
 
-/** Bidirectional marks falsify text, and PostgreSQL cannot store NUL. */
+/** Bidirectional marks can falsify text. PostgreSQL cannot store NUL. */
 const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 const REPLACEMENT = "\ufffd";
 const ELLIPSIS = "…";
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const MAX_TIME_MS = Date.UTC(10_000, 0, 1) - 1;
-/** Used without a time, because the day of receipt would change with each repetition. */
+/** For entries without a time: the day of receipt may differ in repetitions. */
 const NO_DAY = "1970-01-01";
 const MAX_HTTP_STATUS = 999;
 
-/** Unusable values are replaced, never refused. @param receivedAt Replaces an impossible time. */
+/** Replaces unusable values and never throws. */
 export function cleanEntry(entry: Entry, origin: EntryOrigin, receivedAt: Date): ProducedEntry {
   const { actor } = entry;
   const hasTime = isPossibleTime(entry.occurredAt);
@@ -46,7 +46,7 @@ export function cleanEntry(entry: Entry, origin: EntryOrigin, receivedAt: Date):
   };
 }
 
-/** Replaces unprintable characters by U+FFFD and cuts to `maxLength` UTF-16 units. */
+/** @param maxLength In UTF-16 units. */
 export function cleanText(text: string, maxLength: number): string {
   const cut = text.length <= maxLength ? text : text.slice(0, maxLength - 1) + ELLIPSIS;
   // Comes last, because the cut can split a surrogate pair.

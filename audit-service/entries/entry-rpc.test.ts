@@ -3,7 +3,7 @@ import { Outcome, Entry as WireEntry } from "../../proto/gen/gatehouse/audit/v1/
 import { asSent, loggedEntry } from "./entry.fixture.ts";
 import { fromWireEntry, fromWireOutcome, toWireEntry } from "./entry-rpc.ts";
 
-test("an entry survives the wire both ways", () => {
+test("an entry survives encoding and decoding", () => {
   const entry = loggedEntry();
   expect(fromWireEntry(WireEntry.decode(WireEntry.encode(toWireEntry(entry)).finish()))).toEqual(
     asSent(entry),
@@ -15,7 +15,7 @@ test("a kind and an outcome of a newer version are read as unspecified and unkno
   expect(fromWireEntry(wire)).toMatchObject({ kind: "unspecified", outcome: "unknown" });
 });
 
-test("a search for an outcome that this version does not know is refused: it must not match everything", () => {
+test("a search for an unknown outcome is refused and does not match everything", () => {
   expect(fromWireOutcome(Outcome.UNSPECIFIED)).toBeUndefined();
   expect(fromWireOutcome(Outcome.FAILURE)).toBe("failure");
   expect(() => fromWireOutcome(9 as Outcome)).toThrowError(

@@ -76,7 +76,7 @@ export function emptyWireEntry(): WireEntry {
   return WireEntry.decode(new Uint8Array());
 }
 
-/** Returns undefined for any outcome. @throws {DomainError} `validation_failed` for an unknown one. */
+/** @throws {DomainError} `validation_failed` for an unknown value. */
 export function fromWireOutcome(outcome: Outcome): Exclude<Entry["outcome"], ""> | undefined {
   const known = OUTCOMES[outcome];
   if (known === undefined) {

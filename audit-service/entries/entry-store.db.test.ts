@@ -18,7 +18,7 @@ beforeEach(async () => {
   await emptyLog(database.ownerSql);
 });
 
-test("an entry comes back as it was stored", async () => {
+test("an entry is read as it was stored", async () => {
   const produced = producedEntry(1);
   expect(await store(database.sql, [produced])).toBe(1);
   const [stored] = await selectEntries(database.sql, {}, 10);
@@ -26,7 +26,7 @@ test("an entry comes back as it was stored", async () => {
   expect(stored?.entry).toMatchObject({ sequence: 0, producer: "gateway", receivedAt: expect.any(Date) });
 });
 
-test("the largest values and the strangest letters come back as they were stored", async () => {
+test("the largest values and unusual characters are read as they were stored", async () => {
   const entry = sampleEntry({
     occurredAt: new Date("9999-12-31T23:59:59.999Z"),
     userAgent: `"'\\ \ufffd 👩‍💻 {}[],$1`,
@@ -37,7 +37,7 @@ test("the largest values and the strangest letters come back as they were stored
   expect(asSent((await selectEntries(database.sql, {}, 1))[0]?.entry as LogEntry)).toEqual(entry);
 });
 
-test("whatever an entry holds, once cleaned it can be stored", async () => {
+test("any cleaned entry can be stored", async () => {
   const everything = Array.from({ length: 0x3000 }, (_, code) => String.fromCharCode(code)).join("");
   const texts = [
     "\u0000",
@@ -65,7 +65,7 @@ test("entries get positions in the order they are given", async () => {
   );
 });
 
-test("what its producer has stored before is left as it is, also within one insert", async () => {
+test("a repetition does not change the stored entry, also within one insert", async () => {
   const first = producedEntry(1, { action: "auth.login" });
   await store(database.sql, [first]);
   const again = producedEntry(1, { action: "something else" });
@@ -75,7 +75,7 @@ test("what its producer has stored before is left as it is, also within one inse
   expect(stored.map(({ entry }) => asSent(entry))).toEqual([second.entry, first.entry]);
 });
 
-test("two replicas that store the same entries at once store them once", async () => {
+test("two replicas that store the same entries concurrently store them once", async () => {
   const entries = Array.from({ length: 200 }, (_, index) => producedEntry(index + 1));
   const counts = await Promise.all(Array.from({ length: 3 }, () => store(database.sql, entries)));
   expect(counts.reduce((sum, count) => sum + count, 0)).toBe(200);
@@ -99,7 +99,7 @@ test.each(
     [table, "disable the trigger of", `alter table ${table} disable trigger append_only`],
     [table, "drop", `drop table ${table}`],
   ]),
-)("of %s, the service's role cannot %s anything", async (_table, _name, statement) => {
+)("in %s, the service's role cannot %s anything", async (_table, _name, statement) => {
   await store(database.sql, [producedEntry(1)]);
   await expect(database.sql.unsafe(statement)).rejects.toMatchObject({ code: "42501" });
 });

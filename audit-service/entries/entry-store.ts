@@ -11,7 +11,6 @@ export function isIdTaken(error: unknown): boolean {
   return failure?.code === "23505" && ENTRY_ID_KEYS.test(String(failure.constraint_name));
 }
 
-/** Undefined fields do not filter. */
 export interface EntryFilter {
   actorUserId?: string | undefined;
   action?: string | undefined;
@@ -20,7 +19,7 @@ export interface EntryFilter {
   outcome?: "success" | "failure" | "unknown" | undefined;
   from?: Date | undefined;
   to?: Date | undefined;
-  /** Excludes everything up to this place in the order of pages. */
+  /** Last entry of the previous page. */
   after?: PageEnd | undefined;
 }
 
@@ -36,8 +35,8 @@ export interface InsertedEntry extends ProducedEntry {
 }
 
 /**
- * Stores each entry exactly once, in this order, and resolves after the commit. Origins must be distinct. One JSON
- * parameter means one prepared statement; the driver would encode json twice, so it is text.
+ * Stores each entry once, in this order. Origins must be distinct. One JSON parameter allows one prepared statement; the
+ * driver would encode json twice, so it is text.
  * @throws {DomainError} `service_unavailable`; the entries may or may not be committed.
  */
 export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[]): Promise<number> {
@@ -86,7 +85,6 @@ export async function insertEntries(sql: Sql, entries: readonly InsertedEntry[])
   return row?.stored ?? 0;
 }
 
-/** Newest first, by `occurredAt`, then by position. */
 export async function selectEntries(sql: Sql, filter: EntryFilter, limit: number): Promise<StoredEntry[]> {
   const { actorUserId, action, resource, requestId, outcome, from, to, after } = filter;
   // `<> ''` allows the use of partial indexes.
@@ -117,15 +115,14 @@ export async function selectEntriesById(sql: Sql, ids: readonly string[]): Promi
   return rows.map((row) => fromRow(row).entry);
 }
 
-/** The salt is undefined after an erasure. */
 export interface ProvenEntry {
   entry: LogEntry;
   leafHash: Buffer;
   chainHash: Buffer;
+  /** Undefined after an erasure. */
   claimedEmailSalt: Buffer | undefined;
 }
 
-/** Returns entries in order, without removed ones. */
 export async function selectProvenEntries(
   sql: Sql,
   { first, last }: { first: number; last: number },
@@ -148,7 +145,6 @@ export async function selectProvenEntries(
   }));
 }
 
-/** @returns the number of entries that claimed it. */
 export async function deleteClaimedEmail(sql: Sql, address: string): Promise<number> {
   const { count } = await sql`delete from claimed_emails where lower(address) = lower(${address})`;
   return count;
@@ -158,13 +154,12 @@ export async function createKeyPartitions(sql: Sql, daysAhead: number): Promise<
   await sql`select create_key_partitions(${daysAhead})`;
 }
 
-/** Repetitions of entries of these days are no longer detected. @returns the number of days. */
 export async function dropKeyPartitions(sql: Sql, keptDays: number): Promise<number> {
   const [row] = await sql<{ dropped: number }[]>`select drop_key_partitions(${keptDays}) as dropped`;
   return row?.dropped ?? 0;
 }
 
-/** Deletes keys outside the tables of days. */
+/** Only keys outside the daily tables. */
 export async function deleteOldKeys(sql: Sql, before: Date, limit: number): Promise<number> {
   const stray = await sql`
     delete from stored_keys_default where ctid = any(array(
@@ -218,7 +213,7 @@ interface ProvenRow extends EntryRow {
   claimed_email_salt: Buffer | null;
 }
 
-/** Null unless above `above`. The range of the month prunes the partitions of leaves for each row (`lateral`). */
+/** Null unless above `above`. The range of the month prunes the partitions of leaves. */
 export function sequenceOf(sql: Sql, above = 0) {
   return sql`(
     select l.sequence from log_months as m
@@ -230,7 +225,7 @@ export function sequenceOf(sql: Sql, above = 0) {
   )`;
 }
 
-/** Subqueries for each row: the plan of a join would depend on estimates. */
+/** Subqueries, because the plan of a join would depend on estimates. */
 export function columns(sql: Sql, sequence = sequenceOf(sql)) {
   return sql`
     e.position, e.received_at, e.producer_name, e.id, e.occurred_at, e.kind, e.call_id, e.actor_user_id, e.actor_role,

@@ -3,7 +3,6 @@ import type { Entry, EntryOrigin, LogEntry, ProducedEntry } from "./entry.ts";
 import { insertEntries } from "./entry-store.ts";
 import { storeEntries } from "./store-entries.ts";
 
-/** An outcome as the gateway records it, with what a test wants different. */
 export function sampleEntry(changes: Partial<Entry> = {}): Entry {
   return {
     id: crypto.randomUUID(),
@@ -44,7 +43,6 @@ export function producedEntry(sequence: number, changes: Partial<Entry> = {}): P
   return { origin: sampleOrigin(sequence), entry: sampleEntry(changes) };
 }
 
-/** An entry as the log holds it, before it has a number. */
 export function loggedEntry(changes: Partial<Entry> = {}): LogEntry {
   const entry = sampleEntry(changes);
   return {
@@ -56,12 +54,10 @@ export function loggedEntry(changes: Partial<Entry> = {}): LogEntry {
   };
 }
 
-/** Stores entries as the service does. @returns how many were new. */
 export function store(sql: Sql, entries: readonly ProducedEntry[]): Promise<number> {
   return storeEntries({ insertEntries: (each) => insertEntries(sql, each) }, entries);
 }
 
-/** What an entry says, without what the log adds. */
 export function asSent({ sequence: _, receivedAt: __, producer: ___, ...entry }: LogEntry): Entry {
   const { claimedEmailHash: ____, ...actor } = entry.actor;
   return { ...entry, actor };

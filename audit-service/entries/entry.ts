@@ -1,9 +1,8 @@
 /** Unknown fields are empty text or 0. */
 export interface Entry {
-  /** The same in repetitions. */
   id: string;
   kind: "intent" | "outcome" | "event" | "unspecified";
-  /** Shared by intent and outcome. Empty for an event. */
+  /** Shared by intent and outcome. */
   callId: string;
   /** Time of the producer. */
   occurredAt: Date;
@@ -20,7 +19,6 @@ export interface Entry {
   errorCode: string;
   reason: string;
   httpStatus: number;
-  /** Microseconds. */
   latencyUs: number;
 }
 
@@ -33,13 +31,12 @@ interface EntryActor {
 }
 
 export interface LogEntry extends Entry {
-  /** Counts from 1 without gaps. 0 until numbered. */
+  /** Counts from 1. 0 until numbered. */
   sequence: number;
   /** Time of the log. */
   receivedAt: Date;
   /** Service name in the certificate. */
   producer: string;
-  /** The claimed address is empty after an erasure. */
   actor: EntryActor & {
     /** SHA-256 of salt and address in hexadecimal, or empty. */
     claimedEmailHash: string;
@@ -49,7 +46,6 @@ export interface LogEntry extends Entry {
 export interface EntryOrigin {
   /** UUID of the process. */
   producerId: string;
-  /** Service name in the certificate. */
   producerName: string;
   /** Counts from 1 per producer. */
   sequence: number;

@@ -15,16 +15,16 @@ function signed(version: number): string {
   );
 }
 
-test.each([1n, 42n, 2n ** 63n - 1n])("position %s comes back from its cursor", (position) => {
+test.each([1n, 42n, 2n ** 63n - 1n])("position %s survives its cursor", (position) => {
   expect(decodeCursor(KEY, encodeCursor(KEY, { ...END, position }))).toEqual({ ...END, position });
 });
 
-test("a time before 1970 comes back", () => {
+test("a time before 1970 survives its cursor", () => {
   const end = { ...END, occurredAt: new Date(-1) };
   expect(decodeCursor(KEY, encodeCursor(KEY, end))).toEqual(end);
 });
 
-test("a cursor changed in any one bit is no cursor", () => {
+test("a cursor with any changed bit is refused", () => {
   const bytes = Buffer.from(CURSOR, "base64url");
   for (let bit = 0; bit < bytes.length * 8; bit += 1) {
     const changed = Buffer.from(bytes);
@@ -43,6 +43,6 @@ test.each([
   ["the version before's, signed", signed(1)],
   ["a version's to come, signed", signed(3)],
   ["the version before's", Buffer.from("1:42").toString("base64url")],
-])("%s is no cursor", (_name, cursor) => {
+])("%s is refused as a cursor", (_name, cursor) => {
   expect(decodeCursor(KEY, cursor)).toBeUndefined();
 });

@@ -9,7 +9,6 @@ const VERSION = 2;
 const BODY_BYTES = 17;
 const TAG_BYTES = 16;
 
-/** Callers cannot forge the cursor. */
 export function encodeCursor(key: Buffer, { occurredAt, position }: PageEnd): string {
   const body = Buffer.alloc(BODY_BYTES);
   body.writeUInt8(VERSION);
@@ -18,10 +17,10 @@ export function encodeCursor(key: Buffer, { occurredAt, position }: PageEnd): st
   return Buffer.concat([body, tagOf(key, body)]).toString("base64url");
 }
 
-/** Returns undefined unless `encodeCursor` made it with this key. */
+/** Returns undefined for a forged cursor. */
 export function decodeCursor(key: Buffer, cursor: string): PageEnd | undefined {
   const bytes = Buffer.from(cursor, "base64url");
-  // Node ignores invalid characters, so only the canonical spelling is accepted.
+  // Node ignores invalid characters, so the spelling must be canonical.
   if (bytes.length !== BODY_BYTES + TAG_BYTES || bytes.toString("base64url") !== cursor) return undefined;
   const body = bytes.subarray(0, BODY_BYTES);
   if (!timingSafeEqual(tagOf(key, body), bytes.subarray(BODY_BYTES)) || body[0] !== VERSION) return undefined;

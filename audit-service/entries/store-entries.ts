@@ -5,7 +5,6 @@ import type { InsertedEntry } from "./entry-store.ts";
 const CLAIMED_EMAIL_SALT_BYTES = 32;
 
 interface Deps {
-  /** Resolves to the number of new entries after the commit. */
   insertEntries: (entries: readonly InsertedEntry[]) => Promise<number>;
 }
 

@@ -28,7 +28,7 @@ interface Deps {
   now: () => Date;
 }
 
-/** Answers each message once it and all before it are committed. Empty messages are heartbeats. */
+/** Acknowledges messages in order, after their commit. Empty messages are heartbeats. */
 export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
   return {
     async *record(requests, { caller, signal }) {
@@ -59,7 +59,7 @@ export function createAuditRpc(deps: Deps): Implementation<AuditServiceServer> {
   };
 }
 
-/** Waits while the queue is full, so that the producer waits too. */
+/** A full queue stops reading, which slows the producer down. */
 async function* admit({ recorder }: Deps, requests: AsyncIterable<RecordRequest>, signal: AbortSignal) {
   for await (const request of untilAborted(requests, signal)) {
     await recorder.room();

@@ -23,7 +23,7 @@ beforeEach(async () => {
 
 afterEach(() => database.drop());
 
-test("an intent whose producer is gone gets one outcome unknown, whatever number of replicas looks", async () => {
+test("an intent of a lost producer gets one outcome unknown, with any number of replicas", async () => {
   const producer = crypto.randomUUID();
   await intent("call-1", producer);
   await age(61);
@@ -47,7 +47,7 @@ test("an intent whose producer is gone gets one outcome unknown, whatever number
   expect(replicas.reduce((sum, { closed }) => sum + closed(), 0)).toBe(1);
 });
 
-test("an intent stays open while its producer has a stream to any replica, however long its call takes", async () => {
+test("an intent stays open while its producer has a stream to any replica", async () => {
   const producer = crypto.randomUUID();
   await intent("call-1", producer);
   await age(3_600);
@@ -59,7 +59,7 @@ test("an intent stays open while its producer has a stream to any replica, howev
   expect(await entriesOf("call-1")).toHaveLength(1);
 });
 
-test("and is closed once the producer was not seen for the time", async () => {
+test("an intent is closed once its producer was away for the configured time", async () => {
   const producer = crypto.randomUUID();
   await intent("call-1", producer);
   await replica([producer]).run();
@@ -72,7 +72,7 @@ test("and is closed once the producer was not seen for the time", async () => {
   expect(await entriesOf("call-1")).toHaveLength(2);
 });
 
-test("a replica that has just started, or stood still, or could not reach the database, closes nothing yet", async () => {
+test("a replica closes nothing just after a start, a pause or a database failure", async () => {
   await intent("call-1", crypto.randomUUID());
   await age(600);
   const closer = replica();
@@ -94,7 +94,7 @@ test("a replica that has just started, or stood still, or could not reach the da
   expect(await entriesOf("call-1")).toHaveLength(2);
 });
 
-test("when the database's clock steps ahead, producers at other replicas are not taken for gone", async () => {
+test("after a step of the database's clock, producers at other replicas do not count as lost", async () => {
   const producer = crypto.randomUUID();
   await intent("call-1", producer);
   const [withStream, closer] = [replica([producer]), replica()];
@@ -112,7 +112,7 @@ test("when the database's clock steps ahead, producers at other replicas are not
   expect(await entriesOf("call-1")).toHaveLength(2);
 });
 
-test("the database says what its clock says", async () => {
+test("upsertProducers returns the database time", async () => {
   const nowMs = async () => Number((await database.sql<{ now: Date }[]>`select now() as now`)[0]?.now);
   const beforeMs = await nowMs();
   const noted = Number(await upsertProducers(database.sql, []));
@@ -120,7 +120,7 @@ test("the database says what its clock says", async () => {
   expect(noted).toBeLessThanOrEqual(await nowMs());
 });
 
-test("a service that sends entries under the closings' producer id and numbers cannot swallow a closing", async () => {
+test("entries under the closings' producer id and numbers cannot suppress a closing", async () => {
   const CLOSINGS = "6761746c-6f67-8000-8000-636c6f736564";
   await store(
     database.sql,
@@ -140,7 +140,7 @@ test("a service that sends entries under the closings' producer id and numbers c
   expect((await entriesOf("call-1")).map(({ outcome }) => outcome).sort()).toEqual(["", "unknown"]);
 });
 
-test("an intent with its outcome is not closed, whether they came together or apart or by two replicas", async () => {
+test("an intent with an outcome is not closed, whether stored together, apart or by two replicas", async () => {
   const producer = crypto.randomUUID();
   await intent("apart", producer);
   await outcome("apart", producer);
@@ -157,7 +157,7 @@ test("an intent with its outcome is not closed, whether they came together or ap
   expect(await database.sql`select from open_intents`).toHaveLength(0);
 });
 
-test("an outcome that comes after the closing is stored too", async () => {
+test("an outcome after the closing is stored too", async () => {
   const producer = crypto.randomUUID();
   await intent("call-1", producer);
   await age(600);

@@ -2,20 +2,19 @@ import { dayOf } from "../entries/clean-entry.ts";
 import type { ProducedEntry } from "../entries/entry.ts";
 import type { AbandonedIntent } from "./intent-store.ts";
 
-/** Shared by all replicas, so that a closing is stored once. */
+/** The same in all replicas, so that a closing is stored once. */
 const CLOSINGS = "6761746c-6f67-8000-8000-636c6f736564";
 const MAX_CLOSINGS = 200;
 
 export const CLOSE_INTERVAL_MS = 5_000;
 /** A longer pause means that the process was stopped. */
 const MAX_PAUSE_MS = 3 * CLOSE_INTERVAL_MS;
-/** A larger step means that the clock was set, or that another server took over. */
+/** A larger step means a changed clock or another server. */
 const MAX_CLOCK_STEP_MS = 5_000;
 
 interface Deps {
   afterS: number;
   present: () => string[];
-  /** Resolves to the database time. */
   upsertProducers: (producerIds: readonly string[]) => Promise<Date>;
   selectAbandonedIntents: (afterS: number, limit: number) => Promise<AbandonedIntent[]>;
   deleteOpenIntents: (callIds: readonly string[]) => Promise<void>;
@@ -23,18 +22,16 @@ interface Deps {
   onClosed: (count: number) => void;
   newId: () => string;
   now: () => Date;
-  /** Monotonic clock, in milliseconds. */
   monotonicMs: () => number;
 }
 
 /**
  * Closes intents as `unknown` after their producer had no stream to any replica for `afterS`, because its calls may
- * run until then. This process must first watch that long without a clock step.
+ * still run. This process must first watch that long without a clock step.
  */
 export function createIntentCloser(deps: Deps): () => Promise<void> {
   let watchingSinceMs: number | undefined;
   let lastRunMs = Number.NEGATIVE_INFINITY;
-  /** Database time minus monotonic time. */
   let clockOffsetMs: number | undefined;
 
   return async () => {
@@ -63,7 +60,6 @@ export function createIntentCloser(deps: Deps): () => Promise<void> {
   };
 }
 
-/** All replicas use the intent's day, so that their closings are one entry. */
 function closingOf({ entry, position }: AbandonedIntent, occurredAt: Date, id: string): ProducedEntry {
   const { callId, actor, clientIp, userAgent, method, route, resource, action, requestId, traceId } = entry;
   const { userId, role, sessionId } = actor;
@@ -71,6 +67,7 @@ function closingOf({ entry, position }: AbandonedIntent, occurredAt: Date, id: s
     producerId: CLOSINGS,
     producerName: "audit-service",
     sequence: Number(position),
+    // The same in all replicas.
     day: dayOf(entry.occurredAt),
   };
   return {

@@ -16,7 +16,7 @@ export async function upsertProducers(sql: Sql, producerIds: readonly string[]):
 }
 
 export interface AbandonedIntent extends StoredEntry {
-  /** True if two replicas stored intent and outcome at once. */
+  /** Two replicas stored intent and outcome at once. */
   hasOutcome: boolean;
 }
 

@@ -8,7 +8,7 @@ async function* numbers(count: number, onRead: (read: number) => void = () => un
   }
 }
 
-test("results come in the order of the source, however long each takes", async () => {
+test("results keep the order of the source, however long each takes", async () => {
   const results = mapInOrder(numbers(5), 5, async (number) => {
     await new Promise((resolve) => setTimeout(resolve, 10 * (6 - number)));
     return number;
@@ -16,7 +16,7 @@ test("results come in the order of the source, however long each takes", async (
   expect(await Array.fromAsync(results)).toEqual([1, 2, 3, 4, 5]);
 });
 
-test("no more than the limit are under way, and nothing further is read meanwhile", async () => {
+test("at most the limit runs at once, and nothing more is read meanwhile", async () => {
   let read = 0;
   let finish: () => void = () => undefined;
   const first = new Promise<void>((resolve) => {
@@ -38,7 +38,7 @@ test("no more than the limit are under way, and nothing further is read meanwhil
   expect(await Array.fromAsync(results)).toHaveLength(9);
 });
 
-test("a failure comes after the results before it, and ends everything", async () => {
+test("a failure follows earlier results and ends the iteration", async () => {
   const seen: number[] = [];
   const results = mapInOrder(numbers(5), 5, async (number) => {
     if (number === 3) throw new Error("third");
@@ -53,7 +53,7 @@ test("a failure comes after the results before it, and ends everything", async (
   expect(seen).toEqual([1, 2]);
 });
 
-test("a source that fails ends it with that failure", async () => {
+test("a failure of the source ends the iteration", async () => {
   async function* broken() {
     yield 1;
     throw new Error("cut");

@@ -1,4 +1,4 @@
-/** Works on at most `limit` items at once and yields results in order. Throws the first failure in that order. */
+/** Results and the first failure come in the order of the source. @param limit Concurrent items. */
 export async function* mapInOrder<T, R>(
   source: AsyncIterable<T>,
   limit: number,
@@ -23,7 +23,7 @@ export async function* mapInOrder<T, R>(
   }
 }
 
-/** The failure is handled in its turn and is not unhandled before. */
+/** Prevents an unhandled rejection before its turn. */
 function handled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined);
   return promise;

@@ -49,7 +49,7 @@ test.each(["", "me", `${PRODUCER}0`, "0190b6a0-0000-4000-8000-0000000000ag"])(
   },
 );
 
-test("a stream belongs to one producer", () => {
+test("a second producer on a stream is refused", () => {
   const order = createProducerOrder();
   order.accept(message(1));
   const other = { producerId: "0190b6a0-0000-4000-8000-0000000000bb", entries: [{ sequence: 2 }] };

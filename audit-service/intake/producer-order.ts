@@ -10,8 +10,8 @@ interface Sequenced {
 
 export interface ProducerOrder {
   /**
-   * Returns the sequence to acknowledge. A gap is refused, because an acknowledgement would cover lost entries.
-   * @throws {DomainError} `validation_failed` for a gap, an invalid or changed producer, or over 200 entries.
+   * Returns the sequence to acknowledge, which covers all earlier ones.
+   * @throws {DomainError} `validation_failed`, also for a gap, because entries would be lost.
    */
   accept(message: Sequenced): number;
 }

@@ -1,6 +1,5 @@
-/** Producers with a stream to this replica. */
 export interface ProducerPresence {
-  /** Returns the function that ends the stream's presence. */
+  /** Called for each stream. Returns the function that ends its presence. */
   enter(producerId: string): () => void;
   present(): string[];
 }

@@ -29,7 +29,7 @@ const entries = (from: number, to = from) =>
 const sequences = (inserted: readonly ProducedEntry[]) => inserted.map(({ origin }) => origin.sequence);
 const away = () => new DomainError("service_unavailable");
 
-test("nothing is acknowledged before its insert has committed", async () => {
+test("nothing is acknowledged before the commit", async () => {
   const { recorder, insert } = recorderByHand();
   const acknowledged = vi.fn();
   const recorded = recorder.record(entries(1)).then(acknowledged);
@@ -39,7 +39,7 @@ test("nothing is acknowledged before its insert has committed", async () => {
   await recorded;
 });
 
-test("what comes in one turn is one insert; what comes during an insert is the next one", async () => {
+test("entries of one event loop turn are one insert; entries during an insert are the next one", async () => {
   const { recorder, inserts, insert } = recorderByHand();
   const recorded = [recorder.record(entries(1)), recorder.record(entries(2))];
   const first = await insert(0);
@@ -53,7 +53,7 @@ test("what comes in one turn is one insert; what comes during an insert is the n
   ]);
 });
 
-test("an insert takes 500 entries at most, and leaves no message in halves", async () => {
+test("an insert has at most 500 entries, and does not split messages", async () => {
   const { recorder, inserts, insert } = recorderByHand();
   const recorded = [1, 201, 401].map((from) => recorder.record(entries(from, from + 199)));
   (await insert(0)).commit();
@@ -62,7 +62,7 @@ test("an insert takes 500 entries at most, and leaves no message in halves", asy
   expect(inserts.map((each) => each.entries.length)).toEqual([400, 200]);
 });
 
-test("with the database away everything that waits fails, so that nothing overtakes what is sent again", async () => {
+test("without the database all waiting messages fail, so that none overtakes a repetition", async () => {
   const { recorder, inserts, insert } = recorderByHand();
   const first = recorder.record(entries(1));
   const failing = await insert(0);
@@ -79,7 +79,7 @@ test("with the database away everything that waits fails, so that nothing overta
   await again;
 });
 
-test("with the database away while entries are stored one by one, nothing overtakes what is sent again either", async () => {
+test("the same holds if the database fails while messages are stored one by one", async () => {
   const { recorder, inserts, insert } = recorderByHand();
   const recorded = [recorder.record(entries(1)), recorder.record(entries(2)), recorder.record(entries(3))];
   (await insert(0)).fail(new Error("a defect in one of them"));
@@ -94,7 +94,7 @@ test("with the database away while entries are stored one by one, nothing overta
   expect(inserts.map((each) => sequences(each.entries))).toEqual([[1, 2, 3], [1], [2]]);
 });
 
-test("an insert that does not end is given up, and the next one is tried", async () => {
+test("an insert that does not end times out, and the next one is tried", async () => {
   const { recorder, insert } = recorderByHand({ insertTimeoutMs: 300 });
   await expect(recorder.record(entries(1))).rejects.toMatchObject({ code: "service_unavailable" });
   const again = recorder.record(entries(1));
@@ -112,7 +112,7 @@ test("entries that cannot be stored fail alone", async () => {
   expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
 });
 
-test("while the queue is full there is no room; once an insert has taken from it, there is", async () => {
+test("room() waits while the queue is full, until an insert has taken from it", async () => {
   const { recorder, insert } = recorderByHand({ maxWaitingEntries: 2 });
   const recorded = [recorder.record(entries(1))];
   const first = await insert(0);
@@ -138,7 +138,7 @@ test.each([
   ["requestId", { requestId: "other" }],
   ["clientIp", { clientIp: "192.0.2.99" }],
   ["the actor's session", { actor: { userId: "u", role: "USER", sessionId: "other", claimedEmail: "" } }],
-])("under a taken id, an entry that differs in %s is another one and is stored", async (_what, change) => {
+])("an entry with a taken id that differs in %s is stored", async (_what, change) => {
   const held = producedEntry(1);
   const other = producedEntry(2, { ...change, id: held.entry.id });
   const stored: ProducedEntry[] = [];

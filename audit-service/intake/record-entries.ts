@@ -8,16 +8,14 @@ import type { Entry, LogEntry, ProducedEntry } from "../entries/entry.ts";
 import { isIdTaken } from "../entries/entry-store.ts";
 
 export interface EntryRecorder {
-  /** Resolves after the commit. @throws {DomainError} `service_unavailable`: the entries must be sent again. */
+  /** Resolves after the commit. @throws {DomainError} `service_unavailable`. */
   record(entries: readonly ProducedEntry[]): Promise<void>;
-  /** Resolves when the queue has room. */
   room(): Promise<void>;
   /** Excludes entries that are being stored. */
   readonly waitingEntries: number;
 }
 
 export interface RecordDeps {
-  /** Resolves to the number of new entries after the commit. */
   insertEntries: (entries: readonly ProducedEntry[]) => Promise<number>;
   selectEntriesById: (ids: readonly string[]) => Promise<Entry[]>;
   logger: Logger;
@@ -35,10 +33,10 @@ interface Submission {
 
 const MAX_GROUP_ENTRIES = 500;
 const MAX_WAITING_ENTRIES = 10_000;
-/** Exceeds the server's statement timeout, whose error says more. */
+/** Exceeds the statement timeout, whose error is more precise. */
 const INSERT_TIMEOUT_MS = 2_500;
 
-/** Group commit: each insert takes everything that arrived during the last one. */
+/** Group commit: each insert stores everything that arrived during the last one. */
 export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
   const { insertEntries, logger, onCommit } = deps;
   const maxGroupEntries = deps.maxGroupEntries ?? MAX_GROUP_ENTRIES;
@@ -51,7 +49,7 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
 
   async function storeAll(): Promise<void> {
     isStoring = true;
-    // Groups the entries of one turn of the event loop.
+    // Collects the entries of this turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
     while (waiting.length > 0) await storeGroup(takeGroup());
     isStoring = false;
@@ -88,7 +86,7 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
   async function storeEachAlone(group: readonly Submission[], cause: unknown): Promise<void> {
     logger.warn(
       { err: cause, submissions: group.length },
-      "a group of entries cannot be stored; one by one now",
+      "a group of entries cannot be stored; its messages are now stored one by one",
     );
     for (const [index, { entries, resolve, reject }] of group.entries()) {
       try {
@@ -102,7 +100,7 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
     }
   }
 
-  /** The same entry under another number is a repetition by an outbox. A different entry gets a new id. */
+  /** An identical entry is a repetition by an outbox. A different one gets a new id. */
   async function insertDespiteTakenIds(entries: readonly ProducedEntry[]): Promise<void> {
     try {
       await insert(entries);
@@ -124,7 +122,7 @@ export function createEntryRecorder(deps: RecordDeps): EntryRecorder {
     });
   }
 
-  /** Later entries would fail too, and must not overtake repeated ones. */
+  /** Later entries must not overtake repeated ones. */
   function takeEverything(): Submission[] {
     const everything: Submission[] = [];
     while (waiting.length > 0) everything.push(...takeGroup());
@@ -166,7 +164,7 @@ function withFreeIds(entries: readonly ProducedEntry[], stored: readonly Entry[]
   });
 }
 
-/** The claimed address may be erased in the log. */
+/** Ignores the claimed address, which may be erased in the log. */
 function isSame(holder: Entry | LogEntry, entry: Entry): boolean {
   return isDeepStrictEqual(comparable(holder), comparable(entry));
 }

@@ -7,7 +7,6 @@ import type { EntryRecorder } from "./record-entries.ts";
 
 interface Deps {
   recorder: Pick<EntryRecorder, "record">;
-  /** A new UUID for each process. */
   producerId: string;
   now: () => Date;
 }
@@ -15,7 +14,7 @@ interface Deps {
 export function createOwnEventRecorder({ recorder, producerId, now }: Deps) {
   let sequence = 0;
   return {
-    /** Resolves after the commit. @throws {DomainError} `service_unavailable`. */
+    /** @throws {DomainError} `service_unavailable`. */
     async recordEvent(event: AuditEvent, deadlineMs: number): Promise<void> {
       sequence += 1;
       const origin = { producerId, producerName: "audit-service", sequence };

@@ -2,12 +2,12 @@ import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { untilAborted } from "./until-aborted.ts";
 
-test("everything comes through to the end of the source", async () => {
+test("all items are yielded to the end of the source", async () => {
   const { signal } = new AbortController();
   expect(await Array.fromAsync(untilAborted(Readable.from([1, 2, 3]), signal))).toEqual([1, 2, 3]);
 });
 
-test("an abort ends the wait for the next one and leaves the source undestroyed", async () => {
+test("an abort ends the wait and does not destroy the source", async () => {
   const aborting = new AbortController();
   const source = new Readable({ objectMode: true, read: () => undefined });
   const items = untilAborted(source, aborting.signal);
@@ -17,7 +17,7 @@ test("an abort ends the wait for the next one and leaves the source undestroyed"
   expect(source.destroyed).toBe(false);
 });
 
-test("a source that breaks is an error", async () => {
+test("a failure of the source is thrown", async () => {
   const { signal } = new AbortController();
   const source = new Readable({ objectMode: true, read: () => undefined });
   const next = untilAborted(source, signal).next();

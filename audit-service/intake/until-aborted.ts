@@ -11,7 +11,7 @@ export async function* untilAborted<T>(
   }
 }
 
-/** A new promise each time: racing a long-lived one accumulates reactions. */
+/** Racing one long-lived promise would accumulate reactions. */
 function nextOrAborted<T>(
   iterator: AsyncIterator<T>,
   signal: AbortSignal,

@@ -25,7 +25,7 @@ const fileOf = (changes: Partial<Parameters<typeof checkpointFile>[0]> = {}) =>
   checkpointFile({ path, signer, monotonicMs: () => clockMs, ...changes });
 const linesOf = async (name: string) => (await readFile(name, "utf8")).trim().split("\n");
 
-test("a minute leaves one line for ever, and the last head is known all the same", async () => {
+test("one line a minute is kept, and the last head is still known", async () => {
   const file = fileOf();
   for (let second = 0; second < 180; second += 1) {
     clockMs = second * 1_000;
@@ -35,7 +35,7 @@ test("a minute leaves one line for ever, and the last head is known all the same
   expect((await fileOf().last())?.size).toBe(180);
 });
 
-test("what is kept of the last days has a bound", async () => {
+test("the file of the latest checkpoints is bounded", async () => {
   const file = fileOf({ maxLatestBytes: 2_000 });
   for (let size = 1; size <= 100; size += 1) await file.append(noteOf(size));
   const latest = await readFile(`${path}.latest`, "utf8").catch(() => "");
@@ -44,7 +44,7 @@ test("what is kept of the last days has a bound", async () => {
   expect((await fileOf().last())?.size).toBe(100);
 });
 
-test("a head that somebody else has written does not count", async () => {
+test("a head with another signature is ignored", async () => {
   await fileOf().append(noteOf(7));
   const forged = noteOf(1e15, stranger);
   const unsigned = noteOf(9).replace(/— .*\n$/, "");
@@ -55,7 +55,7 @@ test("a head that somebody else has written does not count", async () => {
   expect((await fileOf().last())?.size).toBe(7);
 });
 
-test("resolves once the line is on the disk, and not where it cannot be brought there", async () => {
+test("append resolves once the line is durable, and rejects if it cannot be written", async () => {
   const done: string[] = [];
   const opening = (async (...args: Parameters<typeof open>) => {
     const file = await open(...args);

@@ -2,7 +2,6 @@ import { open, rename, statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { CheckpointSigner, TreeHead } from "./checkpoint.ts";
 
-/** Checkpoints outside the database, as JSON lines. */
 export interface CheckpointFile {
   /** The largest head signed by this log. */
   last(): Promise<TreeHead | undefined>;
@@ -12,7 +11,7 @@ export interface CheckpointFile {
 }
 
 interface Deps {
-  /** Kept for ever: one checkpoint a minute, 210 MB a year. */
+  /** Grows by 210 MB a year. */
   path: string;
   signer: Pick<CheckpointSigner, "open">;
   monotonicMs?: () => number;
@@ -22,12 +21,12 @@ interface Deps {
 
 const TAIL_BYTES = 256 * 1024;
 const KEPT_INTERVAL_MS = 60_000;
-/** More than one day of checkpoints. The disk holds up to twice as much. */
+/** More than one day of checkpoints, stored up to twice. */
 const MAX_LATEST_BYTES = 48 * 1024 * 1024;
 
 /**
- * Appends every checkpoint to `<path>.latest`, which is rotated, and one a minute to `path`. Foreign lines are
- * ignored and cannot stop the signing.
+ * JSON lines. Appends every checkpoint to `<path>.latest`, which is rotated, and one a minute to `path`. Foreign lines are
+ * ignored.
  */
 export function checkpointFile(deps: Deps): CheckpointFile {
   const { path, signer, monotonicMs = () => performance.now(), files = { open, rename } } = deps;

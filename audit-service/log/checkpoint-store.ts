@@ -47,7 +47,6 @@ export async function selectCheckpoints(
   return rows.map(fromRow);
 }
 
-/** Every entry up to this position has a number. */
 export async function selectFloor(sql: Sql): Promise<bigint> {
   const [row] = await sql<{ floor: string }[]>`
     select floor_position as floor from checkpoints order by created_at desc limit 1

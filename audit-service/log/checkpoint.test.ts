@@ -26,7 +26,7 @@ function signed(text: string, id: Buffer = keyId): string {
   return `${text}\n— ${ORIGIN} ${signature.toString("base64")}\n`;
 }
 
-test("a key is Ed25519 as PEM of PKCS#8, and nothing else", () => {
+test("a key must be Ed25519 as PEM (PKCS#8)", () => {
   expect(parseCheckpointKey(PEM)?.equals(KEY)).toBe(true);
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const others = [
@@ -39,12 +39,12 @@ test("a key is Ed25519 as PEM of PKCS#8, and nothing else", () => {
   for (const text of others) expect(parseCheckpointKey(String(text)), String(text)).toBeUndefined();
 });
 
-test("the verifier key names the origin, the key id and the public key", () => {
+test("the verifier key contains the origin, the key id and the public key", () => {
   expect(signer.origin).toBe(ORIGIN);
   expect(signer.verifierKey).toBe(`${ORIGIN}+${keyId.toString("hex")}+${typedKey.toString("base64")}`);
 });
 
-test("the key of search cursors stays what it is, for a cursor outlives a release", () => {
+test("the derivation of the cursor key does not change, because a cursor outlives a release", () => {
   expect(signer.cursorKey.toString("hex")).toBe(
     "28672a3bcee901659b193aad9360a80775c7ec285b27fb7693eb436267215ca4",
   );
@@ -58,7 +58,7 @@ test("checkpoints and removals are signed notes of their lines", () => {
   );
 });
 
-test("a checkpoint that this log has signed is opened, of any size and with lines to come", () => {
+test("a checkpoint signed by this log is opened, with any size and further lines", () => {
   expect(signer.open(NOTE)).toEqual(HEAD);
   const largest = { ...HEAD, size: 10 ** 15 };
   expect(signer.open(signer.checkpoint(largest, TIME))).toEqual(largest);
@@ -84,6 +84,6 @@ test.each([
   ["whose size is no number", signed(`${ORIGIN}\nx\n${root}\n`)],
   ["whose root is too short", signed(`${ORIGIN}\n12\n${root.slice(4)}\n`)],
   ["that is empty", ""],
-])("a note %s is none of its checkpoints", (_name, note) => {
+])("a note %s is refused as a checkpoint", (_name, note) => {
   expect(signer.open(note)).toBeUndefined();
 });

@@ -8,7 +8,6 @@ import {
   verify,
 } from "node:crypto";
 
-/** The root of a tree of `size` leaves. */
 export interface TreeHead {
   size: number;
   root: Buffer;
@@ -18,19 +17,17 @@ export interface CheckpointSigner {
   readonly origin: string;
   /** C2SP verifier key. */
   readonly verifierKey: string;
-  /** Signs search cursors. The same on every replica. */
+  /** The same on every replica. */
   readonly cursorKey: Buffer;
-  /** Returns undefined unless this log signed the checkpoint with this key. */
   open(note: string): TreeHead | undefined;
   checkpoint(head: TreeHead, time: Date): string;
-  /** A signed note of a removal. `root` covers all leaves up to `last`. */
+  /** `root` covers all leaves up to `last`. */
   removal(range: { first: number; last: number; root: Buffer }, time: Date): string;
 }
 
 const ED25519 = 1;
 const SPKI_PREFIX_BYTES = 12;
 
-/** Returns undefined unless it is an Ed25519 private key (PKCS#8). */
 export function parseCheckpointKey(pem: string): KeyObject | undefined {
   if (!pem.startsWith("-----BEGIN PRIVATE KEY-----")) return undefined;
   try {
@@ -82,7 +79,6 @@ export function createCheckpointSigner(origin: string, key: KeyObject): Checkpoi
 
 const CHECKPOINT = /^([^\n]+)\n([1-9]\d{0,15})\n([A-Za-z0-9+/]{43}=)\n/;
 
-/** Does not check the signature. */
 function readCheckpoint(note: string): (TreeHead & { origin: string }) | undefined {
   const [, origin, size, root] = CHECKPOINT.exec(note) ?? [];
   if (origin === undefined || size === undefined || root === undefined) return undefined;

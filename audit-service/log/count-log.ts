@@ -15,13 +15,13 @@ export function countLog(metrics: Metrics, sequencer: Sequencer, now: () => Date
     "1 while the log does not fit its checkpoints and nothing is signed.",
     () => Number(status.refusal !== undefined),
   );
-  gauge("gatehouse_audit_log_size", "Numbered entries, as this replica knows.", () => status.size);
+  gauge("gatehouse_audit_log_size", "Numbered entries known to this replica.", () => status.size);
   gauge(
     "gatehouse_audit_backlog_entries",
-    "Entries without a number at the last look, 2000 at most.",
+    "Entries without a number at the last check, at most 2000.",
     () => status.backlogEntries,
   );
-  gauge("gatehouse_audit_head_age_seconds", "Since this replica last numbered an entry.", () =>
+  gauge("gatehouse_audit_head_age_seconds", "Time since this replica last numbered an entry.", () =>
     ageS(status.numberedAt),
   );
   gauge(
@@ -29,13 +29,13 @@ export function countLog(metrics: Metrics, sequencer: Sequencer, now: () => Date
     "Entries that the last checkpoint covers.",
     () => status.checkpointSize,
   );
-  gauge("gatehouse_audit_checkpoint_age_seconds", "Since the last checkpoint.", () =>
+  gauge("gatehouse_audit_checkpoint_age_seconds", "Time since the last checkpoint.", () =>
     ageS(status.checkpointAt),
   );
   let strayEntries = Number.NaN;
   gauge(
     "gatehouse_audit_stray_entries",
-    "1 if entries lie outside the monthly partitions.",
+    "1 if there are entries outside the monthly partitions.",
     () => strayEntries,
   );
   const closed = metrics.counter("gatehouse_audit_intents_closed_total", "Intents closed as unknown.");
@@ -45,12 +45,12 @@ export function countLog(metrics: Metrics, sequencer: Sequencer, now: () => Date
   );
   const maintenanceFailures = metrics.counter(
     "gatehouse_audit_maintenance_failures_total",
-    "Tasks of the log's upkeep (partitions, keys, retention) that failed.",
+    "Failed maintenance tasks (partitions, keys, retention).",
   );
   let checkpointRoom = Number.NaN;
   gauge(
     "gatehouse_audit_checkpoint_file_free_bytes",
-    "Room on the volume of CHECKPOINT_FILE.",
+    "Free space on the volume of CHECKPOINT_FILE.",
     () => checkpointRoom,
   );
   return {

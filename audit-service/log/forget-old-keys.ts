@@ -2,12 +2,10 @@ import type { Sql } from "../../service-kit/postgres.ts";
 import { createKeyPartitions, deleteOldKeys, dropKeyPartitions } from "../entries/entry-store.ts";
 
 const DAYS_AHEAD = 3;
-/** Repetitions are detected for this time. */
 const DEDUPLICATION_DAYS = 31;
 const KEYS_AT_ONCE = 5_000;
 const DAY_MS = 24 * 60 * 60_000;
 
-/** The next call continues after an error. */
 export async function forgetOldKeys({
   sql,
   now,

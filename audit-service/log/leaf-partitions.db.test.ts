@@ -38,7 +38,7 @@ beforeEach(async () => {
 
 afterEach(() => testLog.close());
 
-test("the log goes on over the ends of partitions, and everything in it is proven as ever", async () => {
+test("the log continues across partitions, and all entries remain provable", async () => {
   await smallPartitions();
   await testLog.record(250);
   await sequencer.catchUp();
@@ -81,7 +81,7 @@ test("the log goes on over the ends of partitions, and everything in it is prove
   expect(other.status.size).toBe(703);
 });
 
-test("no entry gets a second number, in its own partition or in another", async () => {
+test("no entry gets a second number, in its own or another partition", async () => {
   await smallPartitions();
   await testLog.record(5);
   await sequencer.catchUp();
@@ -103,7 +103,7 @@ test("no entry gets a second number, in its own partition or in another", async 
   expect(await database.sql`select from leaves`).toHaveLength(5);
 });
 
-test("no partition can be changed, and the service has rights on none of them, whichever way they were made", async () => {
+test("no partition can be changed, and the service has no rights on any of them", async () => {
   await testLog.record(3);
   await sequencer.catchUp();
   await createLeafPartitions(database.sql);
@@ -121,7 +121,7 @@ test("no partition can be changed, and the service has rights on none of them, w
   }
 });
 
-test("partitions are made for twice 2^28 numbers to come, once, also by several at the same time", async () => {
+test("partitions are created once for the next 2 × 2^28 numbers, also by concurrent callers", async () => {
   expect(await partitionNames()).toEqual([`leaves_below_${WIDTH}`, `leaves_below_${2 * WIDTH}`]);
   await Promise.all([1, 2, 3].map(() => createLeafPartitions(database.sql)));
   expect(await partitionNames()).toHaveLength(2);
@@ -132,7 +132,7 @@ test("partitions are made for twice 2^28 numbers to come, once, also by several 
   expect(await partitionNames()).toEqual([1, 2, 3].map((count) => `leaves_below_${count * WIDTH}`));
 });
 
-test("what is asked by number, or for the entries of a month, looks at their partition alone", async () => {
+test("queries by number or month read only their partition", async () => {
   await smallPartitions();
   for (const [month, count] of [
     [thisMonth - 2, 299],
@@ -153,7 +153,7 @@ test("what is asked by number, or for the entries of a month, looks at their par
   const [oldest] = await selectProvenEntries(database.sql, { first: 1, last: 1 });
   expect(await reads((sql) => selectEntriesById(sql, [oldest?.entry.id ?? ""]))).toEqual([first]);
   await testLog.record(1);
-  // Reads all partitions: each entry is looked up in that of its month.
+  // Reads all partitions, because each entry is looked up in that of its month.
   expect(await reads((sql) => selectUnnumbered(sql, { position: 0n, sequence: 0 }, 10, undefined))).toEqual([
     first,
     second,
@@ -168,7 +168,7 @@ test("what is asked by number, or for the entries of a month, looks at their par
   ).toEqual([third]);
 });
 
-test("in a backlog, entries with numbers above the floor are not numbered again", async () => {
+test("in a backlog, numbered entries above the floor are not numbered again", async () => {
   await testLog.record(1);
   await sequencer.catchUp();
   const first = await openTransaction(1);
@@ -185,7 +185,7 @@ test("in a backlog, entries with numbers above the floor are not numbered again"
   expect(log.every(({ isIntact }) => isIntact)).toBe(true);
 });
 
-test("an installation is upgraded without reading its leaves under a lock, and replicas of the version before go on", async () => {
+test("an upgrade reads no leaves under a lock, and replicas of the previous version continue", async () => {
   const step = await olderSchema("0007");
   await testLog.record(40);
   await sequencer.catchUp();

@@ -10,7 +10,7 @@ const sha256 = (...parts: (string | Uint8Array)[]) =>
     .update(Buffer.concat(parts.map((part) => Buffer.from(part))))
     .digest();
 
-test("leaf data is the page's table as canonical JSON, letter by letter", () => {
+test("leaf data is canonical JSON as documented, byte by byte", () => {
   const entry = {
     ...loggedEntry({ id: "0190b6a0-0000-7000-8000-0000000000ff", userAgent: 'é"\\\u20ac' }),
     sequence: 7,
@@ -27,7 +27,7 @@ test("leaf data is the page's table as canonical JSON, letter by letter", () => 
   );
 });
 
-test("hashes are what docs/audit-log-format.md says", () => {
+test("hashes are as in docs/audit-log-format.md", () => {
   const leaf = hashLeaf("é");
   expect(leaf).toEqual(sha256(Buffer.of(0), "é"));
   expect(FIRST_CHAIN_HASH).toEqual(Buffer.alloc(32));

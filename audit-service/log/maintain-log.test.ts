@@ -29,7 +29,7 @@ function keptLog() {
   return { logger, lines };
 }
 
-test("the sequencer steps about every 150 ms, and at once while there is more to do", async () => {
+test("the sequencer steps every 150 ms, and at once while there is more to do", async () => {
   let left = 3;
   const sequencer = sequencerOf(async () => --left > 0);
   const stop = runSequencer(sequencer, keptLog().logger);
@@ -42,7 +42,7 @@ test("the sequencer steps about every 150 ms, and at once while there is more to
   await stop();
 });
 
-test("a step that fails is tried again, and told of once in five seconds", async () => {
+test("a failed step is retried, and logged once in five seconds", async () => {
   const sequencer = sequencerOf(() => Promise.reject(new Error("away")));
   const { logger, lines } = keptLog();
   const stop = runSequencer(sequencer, logger);
@@ -52,7 +52,7 @@ test("a step that fails is tried again, and told of once in five seconds", async
   await stop();
 });
 
-test("the sequencer is left to another replica once its running step has ended", async () => {
+test("stopping releases the sequencer for another replica after the running step", async () => {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const sequencer = sequencerOf(() => promise);
   const stop = runSequencer(sequencer, keptLog().logger);
@@ -85,7 +85,7 @@ function upkeepOn(query: () => Promise<unknown>, isSequencer = true) {
 const refuse = () => Promise.reject(new Error("refused"));
 const OF_ALL = ["partitions", "partitions of leaves", "keys", "producers", "stray entries"];
 
-test("the upkeep does all its tasks at once and every hour, whatever fails; each failure is told of", async () => {
+test("maintenance runs all tasks at once and every hour; each failure is logged and stops no other task", async () => {
   const upkeep = upkeepOn(refuse);
   await vi.advanceTimersByTimeAsync(0.85 * HOUR_MS);
   const round = [...OF_ALL, "retention", "removals"];
@@ -96,14 +96,14 @@ test("the upkeep does all its tasks at once and every hour, whatever fails; each
   await upkeep.stop();
 });
 
-test("only the replica that numbers the log takes months out of it", async () => {
+test("only the replica that numbers the log removes months", async () => {
   const upkeep = upkeepOn(refuse, false);
   await vi.advanceTimersByTimeAsync(0);
   expect(upkeep.tasks()).toEqual(OF_ALL);
   await upkeep.stop();
 });
 
-test("the upkeep ends after the task that is running", async () => {
+test("maintenance stops after the running task", async () => {
   const upkeep = upkeepOn(() => {
     void upkeep.stop();
     return refuse();
@@ -112,7 +112,7 @@ test("the upkeep ends after the task that is running", async () => {
   expect(upkeep.tasks()).toEqual(["partitions"]);
 });
 
-test("the upkeep ends within a task that always finds more to do", async () => {
+test("maintenance stops within a task that always finds more to do", async () => {
   let queries = 0;
   const upkeep = upkeepOn(async () => {
     queries += 1;

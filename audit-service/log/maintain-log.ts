@@ -14,7 +14,7 @@ const TIDY_INTERVAL_MS = 60 * 60_000;
 const MAX_FAILURES_LOGGED = 1;
 const FAILURES_PER_MS = 5_000;
 
-/** Returns a function that leaves the task to another replica. */
+/** The returned function releases the task for another replica. */
 export function runSequencer(sequencer: Sequencer, logger: Logger): () => Promise<void> {
   const logFailure = atMost(MAX_FAILURES_LOGGED, FAILURES_PER_MS, (facts: object) =>
     logger.warn(facts, "the audit log cannot be numbered now"),
@@ -37,7 +37,7 @@ export function runSequencer(sequencer: Sequencer, logger: Logger): () => Promis
   };
 }
 
-/** Longer than for calls, but below the 15 s after which a silent connection ends. */
+/** Below the 15 s after which a silent connection ends. */
 export const MAINTENANCE_SESSION = { statement_timeout: 10_000 } as const;
 
 interface MaintenanceDeps {
@@ -51,7 +51,6 @@ interface MaintenanceDeps {
   logger: Logger;
 }
 
-/** Runs at once and every hour. A failed task does not stop the others. Returns the function that stops it. */
 export function runMaintenance(deps: MaintenanceDeps): () => Promise<void> {
   const { sql, now, logger, sequencer } = deps;
   let isStopping = false;
@@ -75,7 +74,10 @@ export function runMaintenance(deps: MaintenanceDeps): () => Promise<void> {
           await work();
         } catch (error) {
           deps.onFailure();
-          logger.error({ err: error, task }, "a task of the audit log's upkeep failed; it is tried again");
+          logger.error(
+            { err: error, task },
+            "a maintenance task of the audit log failed; it will be retried",
+          );
         }
       }
     },

@@ -45,7 +45,7 @@ const GROWN = grown(LEAVES);
 const ROOTS = LEAVES.map((_, index) => mth(LEAVES.slice(0, index + 1)));
 const readRoot = (size: number) => ROOTS[size - 1] as Buffer;
 
-test("a tree grown leaf by leaf has the root of the definition, at every size to 600", () => {
+test("a tree grown leaf by leaf has the root of the definition, at every size up to 600", () => {
   const tree = growTree(0, []);
   for (const [index, leaf] of LEAVES.entries()) {
     tree.append(leaf);
@@ -53,7 +53,7 @@ test("a tree grown leaf by leaf has the root of the definition, at every size to
   }
 });
 
-test("a tree picked up again at any size grows on as if never put down", () => {
+test("a tree restored at any size grows as an uninterrupted one", () => {
   for (let size = 1; size < 300; size += 1) {
     const compact = subtreesOf({ begin: 0, end: size }).map(({ level, index }) =>
       GROWN.hashOf({ begin: index * 2 ** level, end: (index + 1) * 2 ** level }),
@@ -64,7 +64,7 @@ test("a tree picked up again at any size grows on as if never put down", () => {
   }
 });
 
-test("every inclusion proof in every tree up to 130 leaves is accepted, and for no other leaf", () => {
+test("every inclusion proof in every tree up to 130 leaves is accepted only for its leaf", () => {
   for (let size = 1; size <= 130; size += 1) {
     const root = readRoot(size);
     for (let index = 0; index < size; index += 1) {
@@ -76,7 +76,7 @@ test("every inclusion proof in every tree up to 130 leaves is accepted, and for 
   }
 });
 
-test("every consistency proof between trees up to 130 leaves is accepted, and not for another old root", () => {
+test("every consistency proof between trees up to 130 leaves is accepted only for its old root", () => {
   for (let second = 1; second <= 130; second += 1) {
     for (let first = 1; first <= second; first += 1) {
       const proof = consistencyRanges(first, second).map(GROWN.hashOf);
@@ -88,7 +88,7 @@ test("every consistency proof between trees up to 130 leaves is accepted, and no
   }
 });
 
-test("sizes far beyond 2^32 have the proofs of the definition's lengths", () => {
+test("proofs for sizes far above 2^32 have the lengths of the definition", () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 2, max: 2 ** 45 }),
@@ -128,8 +128,8 @@ const vectorsOf = (kind: string) =>
     .map((name) => ({ name, vector: readCorpus<Vector>("merkle", join(kind, name)) }));
 const bytes = (text: string | null | undefined) => Buffer.from(text ?? "", "base64");
 
-// The functions that check the proofs above are tested themselves: with changed proofs, and with vectors of others.
-test("an inclusion proof that is cut, longer, changed or of another place is refused", () => {
+// The functions that check the proofs above are tested with changed proofs, and with external vectors.
+test("an inclusion proof that is shorter, longer, changed or of another leaf is refused", () => {
   for (let size = 2; size <= 40; size += 1) {
     const root = readRoot(size);
     for (let index = 0; index < size; index += 1) {
@@ -145,7 +145,7 @@ test("an inclusion proof that is cut, longer, changed or of another place is ref
   }
 });
 
-test("a consistency proof that is cut, longer or changed is refused", () => {
+test("a consistency proof that is shorter, longer or changed is refused", () => {
   for (let second = 2; second <= 40; second += 1) {
     for (let first = 1; first < second; first += 1) {
       const proof = consistencyRanges(first, second).map(GROWN.hashOf);
@@ -164,7 +164,7 @@ function changesOf(proof: readonly Buffer[]): (readonly Buffer[])[] {
   return [proof.slice(1), proof.slice(0, -1), [...proof, stranger], [stranger, ...proof], ...changed];
 }
 
-describe.skipIf(!hasCorpus("merkle"))("vectors of others (skipped where there are none)", () => {
+describe.skipIf(!hasCorpus("merkle"))("external test vectors (skipped without them)", () => {
   test("accept and refuse inclusion proofs as the vectors say", () => {
     const vectors = vectorsOf("inclusion");
     expect(vectors.length).toBeGreaterThan(50);

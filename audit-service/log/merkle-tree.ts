@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 
-/** A perfect subtree. Leaves have `level` 0; `index` counts within a level. */
+/** A perfect subtree. Leaves have `level` 0. */
 export interface TreeNode {
   level: number;
   index: number;
 }
 
-/** A half-open range of leaves that is one node. */
+/** Half-open. */
 export interface LeafRange {
   begin: number;
   end: number;
@@ -20,7 +20,6 @@ export function hashLeaf(data: string): Buffer {
   return createHash("sha256").update(LEAF_PREFIX).update(data, "utf8").digest();
 }
 
-/** RFC 9162 §2.1.1. */
 function hashNode(left: Uint8Array, right: Uint8Array): Buffer {
   return createHash("sha256").update(NODE_PREFIX).update(left).update(right).digest();
 }
@@ -41,7 +40,7 @@ export function hashRange(subtrees: readonly Buffer[]): Buffer {
   return subtrees.reduceRight((right, left) => hashNode(left, right));
 }
 
-/** RFC 9162 §2.1.3.1, from the leaf up. `index` is below `size`. */
+/** RFC 9162 §2.1.3.1, from the leaf up. */
 export function inclusionRanges(index: number, size: number): LeafRange[] {
   const path: LeafRange[] = [];
   let [begin, end] = [0, size];
@@ -76,17 +75,14 @@ export function consistencyRanges(first: number, second: number): LeafRange[] {
   return begin === 0 ? path : [{ begin, end }, ...path];
 }
 
-/** `size` is at least 2. */
 function splitOf(size: number): number {
   return 2 ** (Math.ceil(Math.log2(size)) - 1);
 }
 
-/** Keeps only the roots of its perfect subtrees. */
 export interface GrowingTree {
   readonly size: number;
   /** @returns the completed perfect subtrees, smallest first. */
   append(leafHash: Buffer): (TreeNode & { hash: Buffer })[];
-  /** @throws for an empty tree. */
   root(): Buffer;
 }
 

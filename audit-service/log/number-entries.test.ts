@@ -8,7 +8,7 @@ const entry = loggedEntry();
 const entriesFrom = (first: number, count: number) =>
   Array.from({ length: count }, (_, index) => ({ position: BigInt(10 * (first + index)), entry }));
 
-test("entries get the next numbers, and the end of the log moves behind them", () => {
+test("entries get the next numbers, and the end of the log advances", () => {
   const end: LogEnd = { tree: growTree(0, []), chainHash: FIRST_CHAIN_HASH };
   const { leaves, subtrees } = numberEntries(end, entriesFrom(1, 2));
   const first = hashLeaf(leafData({ ...entry, sequence: 1 }));
@@ -23,7 +23,7 @@ test("entries get the next numbers, and the end of the log moves behind them", (
   expect([end.tree.size, end.chainHash]).toEqual([2, chainHash(chain, second)]);
 });
 
-test("of the subtrees, those of every eighth level are kept", () => {
+test("only subtrees of every eighth level are stored", () => {
   const end: LogEnd = { tree: growTree(0, []), chainHash: FIRST_CHAIN_HASH };
   const { subtrees } = numberEntries(end, entriesFrom(1, 600));
   expect(subtrees.map(({ level, index }) => [level, index])).toEqual([
@@ -33,6 +33,6 @@ test("of the subtrees, those of every eighth level are kept", () => {
   expect(subtrees[0]?.hash).toHaveLength(32);
 });
 
-test("a tree that was put down with other subtrees than its size has is not continued", () => {
+test("a tree with subtrees that do not fit its size is refused", () => {
   expect(() => growTree(1, []).append(FIRST_CHAIN_HASH)).toThrow("do not fit its size");
 });

@@ -45,7 +45,7 @@ beforeEach(async () => {
 
 afterEach(() => testLog.close());
 
-test("partitions of this month and the next three are there, and made again where they are missing", async () => {
+test("partitions of this month and the next three exist, and missing ones are created", async () => {
   const expected = [0, 1, 2, 3].map((ahead) => nameOf(thisMonth + ahead));
   expect(await selectPartitions(database.sql)).toEqual(expected);
   await database.ownerSql.unsafe(`drop table ${nameOf(thisMonth + 3)}`);
@@ -54,7 +54,7 @@ test("partitions of this month and the next three are there, and made again wher
   expect(await selectPartitions(database.sql)).toEqual(expected);
 });
 
-test("a partition made by the service is as append-only as the others, and the default one stays empty", async () => {
+test("a partition created by the service is append-only, and the default one stays empty", async () => {
   await database.ownerSql.unsafe(`drop table ${nameOf(thisMonth)}`);
   await createPartitions(database.sql, 3);
   await testLog.record(1);
@@ -64,7 +64,7 @@ test("a partition made by the service is as append-only as the others, and the d
   });
 });
 
-test("an entry of a month without a partition is stored all the same, and said to be astray", async () => {
+test("an entry of a month without a partition is stored, and reported as stray", async () => {
   await database.ownerSql.unsafe(`drop table ${nameOf(thisMonth)}`);
   await testLog.record(1);
   await sequencer.catchUp();
@@ -73,7 +73,7 @@ test("an entry of a month without a partition is stored all the same, and said t
   expect(await hasStrayEntries(database.sql)).toBe(true);
 });
 
-test("an entry is stored once whenever it is sent again, also days after it occurred and by clocks that are wrong", async () => {
+test("repetitions are stored once, also days later and with wrong clocks", async () => {
   const occurredDaysAgo = (days: number) => new Date(Date.now() - days * DAY_MS);
   const entries = [0, 3, 40, -2, -40].map((days, index) =>
     producedEntry(index + 1, { occurredAt: occurredDaysAgo(days) }),
@@ -86,7 +86,7 @@ test("an entry is stored once whenever it is sent again, also days after it occu
   expect(days.filter(({ name }) => name === "stored_keys_default")).toHaveLength(3);
 });
 
-test("keys of days more than 31 days ago are forgotten with their tables, younger ones are not", async () => {
+test("daily tables of keys are dropped after 31 days, not before", async () => {
   await testLog.record(1);
   for (const days of [31, 32, 33]) await keyDay(days);
   await forgetOldKeys({ sql: database.sql, now: new Date(), isStopped: () => false });
@@ -94,7 +94,7 @@ test("keys of days more than 31 days ago are forgotten with their tables, younge
   expect(kept).toHaveLength(2);
 });
 
-test("keys in no day's table are forgotten by the time of receipt, in batches until none is left", async () => {
+test("keys outside the daily tables are deleted by time of receipt, in batches", async () => {
   await database.ownerSql`
     insert into stored_keys_default (day, producer_name, producer_id, producer_sequence, id, received_at)
     select '1970-01-01', 'gateway', gen_random_uuid(), 1, gen_random_uuid(),
@@ -108,7 +108,7 @@ test("keys in no day's table are forgotten by the time of receipt, in batches un
   expect(await database.sql`select from entry_keys`).toHaveLength(0);
 });
 
-test("a day that had no table gets one with what was stored for it meanwhile, and goes on storing it once", async () => {
+test("a day without a table gets one with its keys, and repetitions are still stored once", async () => {
   const entry = producedEntry(1, { occurredAt: new Date(Date.now() + 5 * DAY_MS) });
   await store(database.sql, [entry]);
   await database.sql`select create_key_partitions(6)`;
@@ -116,19 +116,19 @@ test("a day that had no table gets one with what was stored for it meanwhile, an
   expect(await store(database.sql, [entry])).toBe(0);
 });
 
-test("what a replica of the version before has stored, or stores meanwhile, is stored once", async () => {
+test("entries stored by a replica of the previous version, before or meanwhile, are stored once", async () => {
   const [first, second, third] = [producedEntry(1), producedEntry(2), producedEntry(3)];
   await oldKey(first.origin, first.entry.id);
   expect(await store(database.sql, [first, second])).toBe(1);
   expect(await oldKey(second.origin, second.entry.id)).toBe(0);
-  // Another entry under an id that the other table has.
+  // Another entry with an id in the other table.
   await expect(
     store(database.sql, [{ ...third, entry: { ...third.entry, id: first.entry.id } }]),
   ).rejects.toSatisfy(isIdTaken);
   await expect(oldKey(third.origin, second.entry.id)).rejects.toSatisfy(isIdTaken);
 });
 
-test("what is under way to a replica of this version and of the one before at once is stored once, whoever is first", async () => {
+test("an entry sent to replicas of this and the previous version concurrently is stored once, in either order", async () => {
   for (const isOldFirst of [true, false]) {
     const { origin, entry } = testLog.nextEntry();
     const sides = [
@@ -157,7 +157,7 @@ test("what is under way to a replica of this version and of the one before at on
   expect(keys).toHaveLength(2);
 });
 
-test("retention takes whole months away, signs what went, and what is left stays proven", async () => {
+test("retention removes whole months with a signed note, and remaining entries stay provable", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 300],
     [thisMonth - 2, 20],
@@ -184,7 +184,7 @@ test("retention takes whole months away, signs what went, and what is left stays
     const claim = { index: sequence - 1, size: last.size, leafHash, proof, root: last.root };
     expect(isIncluded(claim)).toBe(true);
   }
-  // A checkpoint from before, held by an auditor, is still worth something.
+  // An auditor can still use an earlier checkpoint.
   const proof = await proveConsistency(database.sql, early.size, last.size);
   const roots = { firstRoot: early.root, secondRoot: last.root };
   expect(isConsistent({ first: early.size, second: last.size, proof, ...roots })).toBe(true);
@@ -197,7 +197,7 @@ test("retention takes whole months away, signs what went, and what is left stays
   await expect(exportEntries(database.sql, ORIGIN, { first: 300, last: 0 }).next()).rejects.toMatchObject({
     code: "not_found",
   });
-  // The table is the owner's to archive; the service can neither read nor drop it.
+  // Only the owner can archive the table; the service can neither read nor drop it.
   const [kept] = await database.ownerSql.unsafe(
     `select count(*)::int as count from ${nameOf(thisMonth - 3)}`,
   );
@@ -207,7 +207,7 @@ test("retention takes whole months away, signs what went, and what is left stays
   });
 });
 
-test("the log goes on, and a second month goes later, after the first", async () => {
+test("the log continues, and a second month is removed after the first", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 5],
     [thisMonth - 2, 5],
@@ -225,7 +225,7 @@ test("the log goes on, and a second month goes later, after the first", async ()
   expect(sequencer.status.size).toBe(20);
 });
 
-test("without a retention nothing is ever removed", async () => {
+test("nothing is removed without a retention period", async () => {
   await monthsOfEntries([
     [thisMonth - 30, 5],
     [thisMonth, 5],
@@ -234,7 +234,7 @@ test("without a retention nothing is ever removed", async () => {
   expect(await selectRemovals(database.sql)).toEqual([]);
 });
 
-test("a month with an entry that no checkpoint covers stays", async () => {
+test("a month with an entry that no checkpoint covers is kept", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 5],
     [thisMonth, 5],
@@ -249,7 +249,7 @@ test("a month with an entry that no checkpoint covers stays", async () => {
   expect(await selectPartitions(database.sql)).toContain(nameOf(thisMonth - 3));
 });
 
-test("a month whose numbers are mixed with the next one's stays, and the operator is told", async () => {
+test("a month whose numbers overlap with the next one's is kept, and an error is logged", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 5],
     [thisMonth - 2, 5],
@@ -260,7 +260,7 @@ test("a month whose numbers are mixed with the next one's stays, and the operato
   expect(await selectRemovals(database.sql)).toEqual([]);
 });
 
-test("the service cannot detach what no removal speaks of, or anything but a month of the log", async () => {
+test("the service can only detach months of the log with a recorded removal", async () => {
   await monthsOfEntries([[thisMonth - 3, 5]]);
   await expect(database.sql`select detach_log_partition(${nameOf(thisMonth - 3)})`).rejects.toThrow(
     "no removal",
@@ -270,7 +270,7 @@ test("the service cannot detach what no removal speaks of, or anything but a mon
   expect(await database.sql`select from leaves limit 1`).toHaveLength(1);
 });
 
-test("the last month of the log stays while nothing lies behind it: a number of its own may still come", async () => {
+test("the last month of the log is kept while no later entry exists, because it may still get numbers", async () => {
   await monthsOfEntries([
     [thisMonth - 4, 5],
     [thisMonth - 3, 5],
@@ -282,7 +282,7 @@ test("the last month of the log stays while nothing lies behind it: a number of 
   expect(await selectPartitions(database.sql)).toContain(nameOf(thisMonth - 3));
 });
 
-test("a month of one entry goes, a month of none stays, and an entry of a month's first instant belongs to it", async () => {
+test("a month with one entry is removed, an empty one kept, and a month includes its first instant", async () => {
   const start = (month: number) => startOfMonth(month).toISOString().slice(0, 10);
   await database.ownerSql`select create_log_partition(${start(thisMonth - 4)}::text::date)`;
   await monthsOfEntries([
@@ -304,7 +304,7 @@ test("a month of one entry goes, a month of none stays, and an entry of a month'
   ]);
 });
 
-test("a month whose removal was signed and whose partition was not taken away goes the next time", async () => {
+test("a signed removal whose partition was not detached is completed the next time", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 5],
     [thisMonth, 5],
@@ -315,7 +315,7 @@ test("a month whose removal was signed and whose partition was not taken away go
   expect((await selectRemovals(database.sql)).map(({ note }) => note)).toEqual(["signed before a crash"]);
 });
 
-test("a log without a checkpoint of its name loses nothing", async () => {
+test("a log without a checkpoint of its origin keeps every month", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 5],
     [thisMonth, 5],
@@ -325,7 +325,7 @@ test("a log without a checkpoint of its name loses nothing", async () => {
   expect(await removedRanges()).toEqual([]);
 });
 
-test("a month with a number of the next one between its own stays", async () => {
+test("a month with a number of the next one between its own is kept", async () => {
   for (const [month, count] of [
     [thisMonth - 3, 5],
     [thisMonth - 2, 1],
@@ -339,7 +339,7 @@ test("a month with a number of the next one between its own stays", async () => 
   expect(await removedRanges()).toEqual([]);
 });
 
-test("forgotten intents are erased in batches, and what is not finished is not noted as finished", async () => {
+test("forgotten intents are deleted in batches, and an unfinished clean-up is not recorded as finished", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 5],
     [thisMonth, 5],
@@ -358,7 +358,7 @@ test("forgotten intents are erased in batches, and what is not finished is not n
   expect(await selectUncleanRemovals(database.sql)).toEqual([]);
 });
 
-test("claimed addresses are erased up to a time, and the search for them ends where none is that old", async () => {
+test("claimed addresses are erased up to a time, and the scan ends at the first batch without any", async () => {
   const time = new Date("2026-03-01T00:00:00Z");
   await database.ownerSql`
     insert into claimed_emails (position, received_at, salt, address)
@@ -378,7 +378,7 @@ test("claimed addresses are erased up to a time, and the search for them ends wh
   expect(await positions()).toEqual([3, 4, 5, 6]);
 });
 
-test("a round of the upkeep by a replica that is no sequencer removes nothing, and says what is astray", async () => {
+test("maintenance on a replica that is not the sequencer removes nothing, and reports stray entries", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 5],
     [thisMonth, 5],
@@ -401,7 +401,7 @@ test("a round of the upkeep by a replica that is no sequencer removes nothing, a
   expect(await removedRanges()).toEqual([]);
 });
 
-test("the months of numbers are kept as they are given out, whoever gives them", async () => {
+test("the range of numbers of each month is recorded", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 5],
     [thisMonth - 2, 3],
@@ -415,7 +415,7 @@ test("the months of numbers are kept as they are given out, whoever gives them",
   ]);
 });
 
-test("what lies beside a month that was taken away is erased in batches until nothing is left, also after a crash between", async () => {
+test("data beside a removed month is erased completely in batches, also after a crash", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 5],
     [thisMonth, 5],
@@ -446,7 +446,7 @@ test("what lies beside a month that was taken away is erased in batches until no
   expect(await database.sql`select from claimed_emails`).toHaveLength(10);
 });
 
-test("a task of the upkeep that fails stops no other one", async () => {
+test("a failed maintenance task does not stop the others", async () => {
   await monthsOfEntries([
     [thisMonth - 3, 5],
     [thisMonth, 5],

@@ -20,7 +20,6 @@ import { selectLeaf } from "./tree-store.ts";
 interface Deps {
   sql: Sql;
   signer: CheckpointSigner;
-  /** 0 removes nothing. */
   retentionMonths: number;
   now: () => Date;
   logger: Logger;
@@ -28,7 +27,7 @@ interface Deps {
 
 const CLAIMS_AT_ONCE = 5_000;
 
-/** Signs a note first. Leaf hashes stay, so that remaining entries and old checkpoints can be proven. */
+/** Leaf hashes stay, so that remaining entries and old checkpoints can be proven. */
 export async function removeOldPartitions(deps: Deps): Promise<void> {
   const { sql, retentionMonths, now, logger } = deps;
   if (retentionMonths === 0) return;
@@ -46,12 +45,11 @@ export async function removeOldPartitions(deps: Deps): Promise<void> {
     await detachPartition(sql, name);
     logger.warn(
       { table: name },
-      "retention has taken a month out of the audit log; archive its table and drop it",
+      "retention has removed a month from the audit log; archive and drop its table",
     );
   }
 }
 
-/** Erases claimed addresses and open intents of removed months. The next call continues an interrupted clean-up. */
 export async function cleanUpRemovals({
   sql,
   isStopped,
@@ -88,7 +86,7 @@ async function recordRemoval(
   if (!(await isCleanCut(sql, { last, ending, floorPosition: checkpoint.floorPosition }))) {
     logger.error(
       { table: partitionName },
-      "a month of the audit log is no range of numbers; it is not removed",
+      "the numbers of a month of the audit log are not one range; the month is not removed",
     );
     return "not yet";
   }
@@ -97,7 +95,7 @@ async function recordRemoval(
   return "recorded";
 }
 
-/** Binary search. Returns `first` - 1 without such an entry. */
+/** Returns `first` - 1 without such an entry. */
 async function lastBefore(sql: Sql, time: Date, first: number, size: number): Promise<number> {
   let [low, high] = [first - 1, size];
   while (low < high) {
@@ -109,7 +107,7 @@ async function lastBefore(sql: Sql, time: Date, first: number, size: number): Pr
   return low;
 }
 
-/** Parses `log_entries_2026_11`. */
+/** @param name Such as `log_entries_2026_11`. */
 function monthNamed(name: string): number {
   return monthOf(new Date(Date.UTC(Number(name.slice(12, 16)), Number(name.slice(17, 19)) - 1)));
 }

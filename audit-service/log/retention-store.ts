@@ -7,7 +7,6 @@ export interface Removal {
   note: string;
 }
 
-/** Ordered by sequence. */
 export async function selectRemovals(sql: Sql): Promise<Removal[]> {
   return removalsOf(await sql<RemovalRow[]>`select * from removals order by first_sequence`);
 }
@@ -53,21 +52,19 @@ export async function createLeafPartitions(sql: Sql): Promise<void> {
   await sql`select create_leaf_partitions()`;
 }
 
-/** Requires a recorded removal. The table stays for its owner. */
+/** Requires a recorded removal. Does not drop the table. */
 export async function detachPartition(sql: Sql, name: string): Promise<void> {
   await sql`select detach_log_partition(${name})`;
 }
 
 export interface Cut {
-  /** Last number of the month. */
   last: number;
-  /** End of the month. */
   ending: Date;
   /** Every entry up to this position has a number. */
   floorPosition: bigint;
 }
 
-/** True if the numbers up to `last` are exactly those of entries received before `ending`. */
+/** True if exactly the entries received before `ending` have numbers up to `last`. */
 export async function isCleanCut(sql: Sql, { last, ending, floorPosition }: Cut): Promise<boolean> {
   const [row] = await sql<{ unclean: boolean }[]>`
     select exists (select from log_months where month < ${ending}::timestamptz at time zone 'UTC' and last_sequence > ${last})
@@ -78,7 +75,6 @@ export async function isCleanCut(sql: Sql, { last, ending, floorPosition }: Cut)
   return row?.unclean === false;
 }
 
-/** Oldest first. */
 export async function selectUncleanRemovals(sql: Sql): Promise<Removal[]> {
   return removalsOf(
     await sql<RemovalRow[]>`
@@ -92,10 +88,7 @@ export async function insertRemovalCleanup(sql: Sql, { firstSequence }: Removal)
   await sql`insert into removal_cleanups (first_sequence) values (${firstSequence}) on conflict do nothing`;
 }
 
-/**
- * @param after Last position of the previous batch; 0 for the first.
- * @returns the last position; undefined at the end.
- */
+/** @param after Previous result, or 0. @returns the last position of the batch, or undefined at the end. */
 export async function deleteClaims(
   sql: Sql,
   { before, after, limit }: { before: Date; after: bigint; limit: number },
@@ -122,7 +115,6 @@ export async function deleteForgottenIntents(sql: Sql, before: Date, limit: numb
   return count;
 }
 
-/** True if the default partition has entries. */
 export async function hasStrayEntries(sql: Sql): Promise<boolean> {
   const [row] = await sql<{ stray: boolean }[]>`
     select exists (select from log_entries_default) as stray

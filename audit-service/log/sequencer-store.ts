@@ -2,7 +2,7 @@ import type { Sql } from "../../service-kit/postgres.ts";
 import { columns, type EntryRow, fromRow, type StoredEntry, sequenceOf } from "../entries/entry-store.ts";
 import type { TreeNode } from "./merkle-tree.ts";
 
-/** The same in every version. */
+/** Must not change between versions. */
 const ADVISORY_LOCK = 7_031_011;
 
 export interface Leaf {
@@ -29,22 +29,20 @@ export async function tryLock(sql: Sql): Promise<boolean> {
   return row?.locked === true;
 }
 
-/** Releases all acquisitions. */
 export async function unlock(sql: Sql): Promise<void> {
   await sql`select pg_advisory_unlock_all()`;
 }
 
 export interface Surroundings {
-  /** True if this connection still holds the lock. */
   isSequencer: boolean;
   /** Open transactions that write entries. */
   writers: ReadonlySet<string>;
 }
 
 /**
- * Transactions lock `log_entries` before they take a position, until their commit. Once the writers seen here are
- * gone, their positions are visible or never will be. Clocks and transaction ids prove less: an id is taken after the
- * position, and neither survives a restore.
+ * Transactions lock `log_entries` from before they take a position until they end. Once the writers seen here are gone,
+ * their positions are visible or never will be. A transaction id would come after the position, and does not survive a
+ * restore; nor do clocks.
  */
 export async function selectSurroundings(sql: Sql): Promise<Surroundings> {
   const rows = await sql<{ writer: string | null }[]>`
@@ -61,11 +59,11 @@ export async function selectSurroundings(sql: Sql): Promise<Surroundings> {
 /** All entries up to this position have a number. */
 export interface Floor {
   position: bigint;
-  /** Entries above the position have higher numbers than this, or none. 0 if unknown. */
+  /** Entries above the position have no number up to this. 0 if unknown. */
   sequence: number;
 }
 
-/** Ordered by position. @param before Exclusive time of receipt. */
+/** Ordered by position. @param before Exclusive. */
 export async function selectUnnumbered(
   sql: Sql,
   floor: Floor,
@@ -101,10 +99,7 @@ export async function hasTransactionFromBefore(sql: Sql, time: Date): Promise<bo
   return row?.open === true;
 }
 
-/**
- * Only one of two rival sequencers can commit, because numbers and entries are unique.
- * @throws {DomainError} `service_unavailable`; the batch may or may not be committed.
- */
+/** @throws {DomainError} `service_unavailable`; the batch may or may not be committed. */
 export async function insertBatch(sql: Sql, { leaves, subtrees, checkpoint }: SequencedBatch): Promise<void> {
   const leafRows = JSON.stringify(
     leaves.map((leaf) => ({

@@ -46,7 +46,7 @@ function fileWith(changes: Partial<CheckpointFile>): CheckpointFile {
 
 const numbered = async () => (await database.sql`select from leaves`).length;
 
-test("an empty log is begun, and nothing of it is signed", async () => {
+test("an empty log is started, and nothing is signed", async () => {
   const sequencer = start();
   expect(sequencer.status).toEqual(INITIAL_STATUS);
   expect(await sequencer.step()).toBe(false);
@@ -55,7 +55,7 @@ test("an empty log is begun, and nothing of it is signed", async () => {
   expect(sequencer.published).toEqual([]);
 });
 
-test("the status says what was numbered and signed, and when; so does the one of a replica that takes over", async () => {
+test("the status says what was numbered and signed and when, also after a takeover", async () => {
   const first = start();
   await record(3);
   await first.step();
@@ -76,7 +76,7 @@ test("the status says what was numbered and signed, and when; so does the one of
   expect(second.published).toEqual([]);
 });
 
-test("a checkpoint is signed 750 ms after the last one and not before; entries have their number meanwhile", async () => {
+test("a checkpoint is signed 750 ms after the last one and not before; numbering does not wait", async () => {
   const sequencer = start();
   await record(1);
   await sequencer.step();
@@ -89,19 +89,19 @@ test("a checkpoint is signed 750 ms after the last one and not before; entries h
   await sequencer.step();
   expect(sequencer.status).toMatchObject({ size: 2, checkpointSize: 2 });
   expect(sequencer.published.map(({ head }) => head.size)).toEqual([1, 2]);
-  // Nothing was numbered in the last step; its checkpoint is stored all the same.
+  // The last step numbered nothing, but stored a checkpoint.
   const stored = await database.sql`select size from checkpoints order by size`;
   expect(stored.map(({ size }) => Number(size))).toEqual([1, 2]);
 });
 
-test("the session of the sequencer ends by itself, and with it the lock", async () => {
+test("an idle session of the sequencer, and its lock, end after 3 s", async () => {
   const { sql } = start();
   const rows = await sql`
     select name, setting from pg_settings where name in ('idle_session_timeout', 'idle_in_transaction_session_timeout')`;
   expect(rows.map(({ setting }) => setting)).toEqual(["3000", "3000"]);
 });
 
-test("a lock that is lost without a word ends the term before anything is written", async () => {
+test("a lock lost without an error ends the term before anything is written", async () => {
   const sequencer = start();
   await sequencer.step();
   await sequencer.sql`select pg_advisory_unlock_all()`;
@@ -112,7 +112,7 @@ test("a lock that is lost without a word ends the term before anything is writte
   expect([sequencer.status.isSequencer, await numbered()]).toEqual([true, 1]);
 });
 
-test("a lock that is lost ends the term also while transactions store entries", async () => {
+test("a lost lock also ends the term while transactions store entries", async () => {
   const sequencer = start();
   await sequencer.step();
   await sequencer.sql`select pg_advisory_unlock_all()`;
@@ -123,7 +123,7 @@ test("a lock that is lost ends the term also while transactions store entries", 
   expect(sequencer.status.isSequencer).toBe(false);
 });
 
-test("one connection holds the lock at a time", async () => {
+test("only one connection holds the lock", async () => {
   const [first, second] = [start().sql, start().sql];
   expect(await tryLock(first)).toBe(true);
   expect(await tryLock(second)).toBe(false);
@@ -131,7 +131,7 @@ test("one connection holds the lock at a time", async () => {
   expect(await tryLock(second)).toBe(true);
 });
 
-test("a term that cannot begin leaves the task to another replica", async () => {
+test("a term that fails to begin releases the lock for another replica", async () => {
   const file = fileWith({ last: () => Promise.reject(new Error("unreadable")) });
   await expect(start({ file }).step()).rejects.toThrow("unreadable");
   const other = start();
@@ -148,14 +148,14 @@ function fileAhead() {
   return { file: fileWith({ last: async () => head }), mend };
 }
 
-test("who refuses to sign says so, keeps the lock, and looks at the log again after 10 s", async () => {
+test("a refusing sequencer says so, keeps the lock, and checks the log again after 10 s", async () => {
   const { file, mend } = fileAhead();
   const lines: Record<string, unknown>[] = [];
   const logger = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
   const refusing = start({ file, logger });
   await record(2);
   expect(await refusing.step()).toBe(false);
-  const refusal = "the log has 0 entries, but CHECKPOINT_FILE speaks of 9: entries are missing";
+  const refusal = "the log has 0 entries, but CHECKPOINT_FILE covers 9: entries are missing";
   expect(refusing.status).toMatchObject({ isSequencer: false, refusal });
   expect(lines).toMatchObject([{ level: 50, reason: refusal }]);
   mend();
@@ -171,7 +171,7 @@ test("who refuses to sign says so, keeps the lock, and looks at the log again af
   expect(refusing.status).toMatchObject({ isSequencer: true, refusal: undefined, size: 2 });
 });
 
-test("who refuses and has lost the lock looks at the log again at once", async () => {
+test("a refusing sequencer without its lock checks the log again at once", async () => {
   const { file, mend } = fileAhead();
   const refusing = start({ file });
   await refusing.step();
@@ -181,7 +181,7 @@ test("who refuses and has lost the lock looks at the log again at once", async (
   expect(refusing.status).toMatchObject({ isSequencer: true, refusal: undefined });
 });
 
-test("who refused and finds another replica at work refuses no longer", async () => {
+test("a refusal ends when another replica holds the lock", async () => {
   const refusing = start({ file: fileAhead().file });
   await refusing.step();
   await unlock(refusing.sql);
@@ -190,7 +190,7 @@ test("who refused and finds another replica at work refuses no longer", async ()
   expect(refusing.status).toMatchObject({ isSequencer: false, refusal: undefined });
 });
 
-test("a file that takes no checkpoint does not keep the log from being signed, and is told of", async () => {
+test("a checkpoint file that cannot be written does not prevent signing, and is reported", async () => {
   const failures: unknown[] = [];
   const failure = new Error("no space left");
   const file = fileWith({ append: () => Promise.reject(failure) });
@@ -204,7 +204,7 @@ test("a file that takes no checkpoint does not keep the log from being signed, a
   expect(failures).toEqual([failure, failure]);
 });
 
-test("of a file that hangs one write is waited for, for a second, and the next begins when that one has ended", async () => {
+test("a hanging checkpoint file delays one step by a second, and the next write waits for the first", async () => {
   const setRealTimeout = setTimeout;
   // The file time-out of one second expires at once.
   vi.spyOn(globalThis, "setTimeout").mockImplementation(((work: () => void, ms?: number) =>
@@ -236,7 +236,7 @@ test("of a file that hangs one write is waited for, for a second, and the next b
   ]);
 });
 
-test("entries of a month wait for a transaction from before it: what that stores belongs to the month before", async () => {
+test("entries of a month wait for a transaction from before it, whose entries belong to the previous month", async () => {
   const sequencer = start();
   await testLog.recordIn(thisMonth, 1);
   await sequencer.catchUp();
@@ -249,7 +249,7 @@ test("entries of a month wait for a transaction from before it: what that stores
   expect(await numbered()).toBe(3);
 });
 
-test("an entry that comes between a look and the floor's next place is not passed over while its month waits", async () => {
+test("an entry below the next floor is not skipped while its month waits", async () => {
   const sequencer = start({ file: fileWith({ append: () => record(1) }) });
   await record(1);
   await sequencer.step();
@@ -262,7 +262,7 @@ test("an entry that comes between a look and the floor's next place is not passe
   expect(await numbered()).toBe(2);
 });
 
-test("entries of a month that are seen before those of the month before are numbered after them", async () => {
+test("entries seen before those of the previous month are numbered after them", async () => {
   const sequencer = start();
   await testLog.recordIn(thisMonth - 2, 1);
   await sequencer.catchUp();
@@ -272,7 +272,7 @@ test("entries of a month that are seen before those of the month before are numb
   expect(await monthsOfNumbers()).toEqual([-2, -2, -2, -2, -1, -1, -1]);
 });
 
-test("entries of several months that are seen at once are numbered month by month", async () => {
+test("entries of several months are numbered month by month", async () => {
   const sequencer = start();
   await testLog.recordIn(thisMonth, 2);
   await testLog.recordIn(thisMonth - 2, 2);
@@ -284,7 +284,7 @@ test("entries of several months that are seen at once are numbered month by mont
 test.each([
   ["the replica that numbered the month's first entry", false],
   ["a replica that takes over", true],
-])("in a month that has begun nothing waits for older transactions: %s", async (_name, takesOver) => {
+])("entries of the current month do not wait for older transactions: %s", async (_name, takesOver) => {
   const first = start();
   await testLog.recordIn(thisMonth + 1, 1);
   await first.catchUp();
@@ -297,7 +297,7 @@ test.each([
   await close();
 });
 
-test("in a backlog the floor follows what has its number; without one, what is stored", async () => {
+test("the floor follows the numbered entries in a backlog, otherwise the stored ones", async () => {
   const sequencer = start({ maxBatchEntries: 4 });
   await record(10);
   const steps: unknown[] = [];
@@ -322,7 +322,7 @@ test("in a backlog the floor follows what has its number; without one, what is s
   expect(await selectLastPosition(sequencer.sql)).toBe((await positions())[10]);
 });
 
-test("a batch that is full is not the last one, even if nothing lies behind it", async () => {
+test("a full batch counts as not the last one, even if nothing follows", async () => {
   const sequencer = start({ maxBatchEntries: 4 });
   await record(4);
   expect(await sequencer.step()).toBe(true);

@@ -24,12 +24,12 @@ import { compactRange } from "./tree-proofs.ts";
 import { selectLeaf, selectSize } from "./tree-store.ts";
 import { verifyHistory } from "./verify-history.ts";
 
-/** The session, and its lock, end after 3 s of silence. */
+/** The session ends after 3 s of silence, and with it the lock. */
 export const SEQUENCER_SESSION = {
   idle_session_timeout: 3_000,
   idle_in_transaction_session_timeout: 3_000,
   tcp_user_timeout: 3_000,
-  // Statistics may be wrong for new tables, and only one plan is right.
+  // Statistics of new tables may be wrong, and only one plan is fast.
   enable_hashjoin: "off",
   enable_mergejoin: "off",
   enable_seqscan: "off",
@@ -43,15 +43,13 @@ const MAX_BATCH_ENTRIES = 2_000;
 /** Less than the 3 s of the session. */
 const FILE_TIMEOUT_MS = 1_000;
 const CHECKPOINT_INTERVAL_MS = 750;
-/** A refused log is checked again after this time. */
 const REFUSED_INTERVAL_MS = 10_000;
 
 interface Deps {
-  /** Used by the sequencer alone. */
+  /** Its session holds the lock, so it must not be shared. */
   sql: Sql;
   signer: CheckpointSigner;
   file: CheckpointFile | undefined;
-  /** Called after the commit. */
   publish: (note: string, head: TreeHead) => void;
   onFileFailure: (error: unknown) => void;
   now: () => Date;
@@ -60,7 +58,7 @@ interface Deps {
 }
 
 export interface Sequencer {
-  /** Returns true if there may be more to do at once. @throws the error that ended this term. */
+  /** Returns true if there may be more to do. @throws the error that ended this term. */
   step(): Promise<boolean>;
   stop(): Promise<void>;
   readonly status: SequencerStatus;
@@ -68,11 +66,9 @@ export interface Sequencer {
 
 export interface SequencerStatus {
   isSequencer: boolean;
-  /** The reason for the operator. */
   refusal: string | undefined;
   size: number;
   checkpointSize: number;
-  /** Undefined before the first one. */
   numberedAt: Date | undefined;
   checkpointAt: Date | undefined;
   /** At most one batch. */
@@ -81,11 +77,11 @@ export interface SequencerStatus {
 
 interface Term {
   end: LogEnd;
-  /** All entries up to here have a number, and no more can appear. */
+  /** No more entries can appear up to here. */
   floor: Floor;
-  /** Becomes the floor when all its `writers` are gone. */
+  /** Becomes the floor when its `writers` are gone. */
   ahead: Floor & { writers: ReadonlySet<string> | undefined };
-  /** Month of the last numbered entry. 0 before the first. */
+  /** Of the last numbered entry, or 0. */
   month: number;
   checkpointSize: number;
 }
@@ -93,18 +89,19 @@ interface Term {
 interface NextEntries {
   entries: StoredEntry[];
   isAll: boolean;
+  /** First unnumbered position of any month. */
   lowest: bigint;
 }
 
 /**
- * Numbers stored entries without gaps and signs their tree. A session lock selects one replica. Unique numbers make a
- * second one harmless.
+ * Numbers stored entries without gaps and signs their tree. A session lock selects one replica. If two believe to hold it,
+ * only one can commit, because numbers are unique.
  */
 export function createSequencer(deps: Deps): Sequencer {
   const { sql, signer, file, logger, now, maxBatchEntries = MAX_BATCH_ENTRIES } = deps;
   let term: Term | undefined;
   let refusedUntilMs = 0;
-  /** Reveals a restored backup even without a file. */
+  /** Detects a restored backup even without a file. */
   let lastSigned: TreeHead | undefined;
   let isFileHung = false;
   const status: SequencerStatus = {
@@ -151,7 +148,7 @@ export function createSequencer(deps: Deps): Sequencer {
       { from: "the last checkpoint of this process", head: lastSigned },
     ]);
     if (status.refusal !== undefined) {
-      // The lock is kept, because another replica may know less.
+      // Another replica may know less, so the lock is kept.
       refusedUntilMs = performance.now() + REFUSED_INTERVAL_MS;
       logger.error(
         { reason: status.refusal },
@@ -167,7 +164,7 @@ export function createSequencer(deps: Deps): Sequencer {
       checkpointSize: last?.size ?? 0,
       checkpointAt: last?.createdAt,
     });
-    logger.info({ size }, "this replica numbers the audit log now");
+    logger.info({ size }, "this replica now numbers the audit log");
     return {
       end: {
         tree: growTree(size, await compactRange(sql, size)),
@@ -180,7 +177,7 @@ export function createSequencer(deps: Deps): Sequencer {
     };
   }
 
-  /** Without queries the lock could go to a replica that knows less. */
+  /** Its query keeps the session, and so the lock, alive. */
   async function keepRefusing(): Promise<void> {
     const { isSequencer } = await selectSurroundings(sql);
     if (!isSequencer) refusedUntilMs = 0;
@@ -208,10 +205,7 @@ export function createSequencer(deps: Deps): Sequencer {
     return entries.length > 0 && !isAll;
   }
 
-  /**
-   * Without a backlog no numbered entry is above the last position. In a backlog the floor must advance with each
-   * batch, or each step would read the numbered entries again.
-   */
+  /** In a backlog the floor advances with each batch. Otherwise each step would read the numbered entries again. */
   async function nextFloor(
     { end, floor }: Term,
     entries: readonly StoredEntry[],
@@ -221,10 +215,7 @@ export function createSequencer(deps: Deps): Sequencer {
     return { position: entries.at(-1)?.position ?? floor.position, sequence: floor.sequence };
   }
 
-  /**
-   * Numbers one month before the next, so that retention can remove a partition as one range. `lowest` is the first
-   * unnumbered position of any month.
-   */
+  /** Returns entries of one month only, so that retention can remove a month as one range of numbers. */
   async function nextEntries({ floor, month }: Term): Promise<NextEntries> {
     const entries = await selectUnnumbered(sql, floor, maxBatchEntries, undefined);
     const isAll = entries.length < maxBatchEntries;
@@ -270,10 +261,10 @@ export function createSequencer(deps: Deps): Sequencer {
     await writeToFile(note).catch(deps.onFileFailure);
   }
 
-  /** The mount may hang. Numbering then continues, and only one write waits. */
+  /** The mount may hang, so only one write waits. */
   async function writeToFile(note: string): Promise<void> {
     if (file === undefined) return;
-    if (isFileHung) throw new Error("the write before has not ended");
+    if (isFileHung) throw new Error("the previous write has not finished");
     isFileHung = true;
     const written = file.append(note).finally(() => {
       isFileHung = false;
@@ -291,7 +282,6 @@ export function createSequencer(deps: Deps): Sequencer {
   };
 }
 
-/** Returns true if no earlier writer is left. */
 function settle(ahead: Term["ahead"], writers: ReadonlySet<string>): boolean {
   ahead.writers = ahead.writers === undefined ? writers : ahead.writers.intersection(writers);
   return ahead.writers.size === 0;

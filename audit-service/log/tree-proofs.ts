@@ -2,12 +2,11 @@ import type { Sql } from "../../service-kit/postgres.ts";
 import { hashRange, type LeafRange, subtreesOf } from "./merkle-tree.ts";
 import { selectNodes } from "./tree-store.ts";
 
-/** The database was changed. */
 export class MissingHashes extends Error {
   override readonly name = "MissingHashes";
 }
 
-/** Uses one query. @throws {MissingHashes} */
+/** @throws {MissingHashes} */
 export async function hashRanges(sql: Sql, ranges: readonly LeafRange[]): Promise<Buffer[]> {
   const parts = ranges.map(subtreesOf);
   const hashes = await selectNodes(sql, parts.flat());
@@ -22,7 +21,6 @@ export async function hashRanges(sql: Sql, ranges: readonly LeafRange[]): Promis
   });
 }
 
-/** `size` is at least 1. */
 export async function readRoot(sql: Sql, size: number): Promise<Buffer> {
   const [root] = await hashRanges(sql, [{ begin: 0, end: size }]);
   return root as Buffer;

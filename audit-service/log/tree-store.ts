@@ -1,7 +1,6 @@
 import type { Sql } from "../../service-kit/postgres.ts";
 import { hashRange, type TreeNode } from "./merkle-tree.ts";
 
-/** Only every eighth level is stored. */
 export const KEPT_LEVELS = 8;
 
 interface HashRow {
@@ -9,7 +8,6 @@ interface HashRow {
   hash: Buffer;
 }
 
-/** Needs at most 128 stored hashes for each. Missing subtrees are undefined. */
 export async function selectNodes(sql: Sql, nodes: readonly TreeNode[]): Promise<(Buffer | undefined)[]> {
   const parts = nodes.map(({ level, index }, wanted) => {
     const kept = level - (level % KEPT_LEVELS);

@@ -2,7 +2,7 @@ import type { Sql } from "../../service-kit/postgres.ts";
 import type { TreeHead } from "./checkpoint.ts";
 import { MissingHashes, readRoot } from "./tree-proofs.ts";
 
-/** After the restore of an old backup, signing would create a fork. Returns the problem for the operator. */
+/** Signing after the restore of an old backup would create a fork. Returns the problem. */
 export async function verifyHistory(
   sql: Sql,
   size: number,
@@ -25,10 +25,10 @@ async function firstContradiction(
   for (const { from, head } of heads) {
     if (head === undefined) continue;
     if (head.size > size) {
-      return `the log has ${size} entries, but ${from} speaks of ${head.size}: entries are missing`;
+      return `the log has ${size} entries, but ${from} covers ${head.size}: entries are missing`;
     }
     if (!head.root.equals(await readRoot(sql, head.size))) {
-      return `the log's first ${head.size} entries are not those of ${from}`;
+      return `the root of the log's first ${head.size} entries differs from ${from}`;
     }
   }
   return undefined;

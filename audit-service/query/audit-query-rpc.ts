@@ -30,7 +30,6 @@ interface Deps {
   proveInclusion: (sequence: number, treeSize: number) => Promise<{ proof: Buffer[]; leafHash: Buffer }>;
   proveConsistency: (firstSize: number, secondSize: number) => Promise<Buffer[]>;
   exportEntries: (wanted: { first: number; last: number }) => AsyncIterable<ExportLine>;
-  /** C2SP verifier key. */
   verifierKey: string;
   recordReading: RecordReading;
 }

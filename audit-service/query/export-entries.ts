@@ -30,8 +30,8 @@ export type ExportLine =
 const CHUNK = 250;
 
 /**
- * Ends with the first checkpoint that covers the wanted end. Holds one chunk in memory, with backpressure.
- * @param wanted 0 is the first kept entry, and the last one with a checkpoint.
+ * Ends with the first checkpoint that covers the wanted end.
+ * @param wanted 0 stands for the first kept entry, and for the last one with a checkpoint.
  * @throws {DomainError} `validation_failed`, or `not_found` for removed or future entries.
  */
 export async function* exportEntries(

@@ -11,9 +11,8 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 export interface EntryWithProof {
   entry: LogEntry;
-  /** Undefined until the entry has a number. */
   leaf: { hash: Buffer; data: string } | undefined;
-  /** Undefined until the latest checkpoint covers the entry. */
+  /** Undefined until a checkpoint covers the entry. */
   covered: { proof: Buffer[]; checkpoint: string } | undefined;
 }
 

@@ -47,13 +47,13 @@ test.each<[string, Partial<EntrySearch>, string[]]>([
   expect((await resourcesOf(search)).resources).toEqual(resources);
 });
 
-test("what was cut when it was recorded is found by the whole value", async () => {
+test("a value cut at its recording is found by the whole value", async () => {
   const long = "r".repeat(5_000);
   await store([{ resource: `${"r".repeat(199)}…` }]);
   expect((await resourcesOf({ resource: long })).resources).toHaveLength(1);
 });
 
-test("pages follow each other without a gap or a repetition, while entries are being added", async () => {
+test("pages have no gaps or repetitions while entries are added", async () => {
   const action = "paging.test";
   await store(Array.from({ length: 25 }, (_, index) => ({ action, resource: `before-${index}` })));
   const seen: string[] = [];
@@ -67,14 +67,14 @@ test("pages follow each other without a gap or a repetition, while entries are b
   expect(seen).toEqual(Array.from({ length: 25 }, (_, index) => `before-${24 - index}`));
 });
 
-test("a last page that is exactly full has no next one", async () => {
+test("a full last page has no next one", async () => {
   await store(Array.from({ length: 4 }, () => ({ action: "full.page" })));
   const first = await resourcesOf({ action: "full.page", limit: 2 });
   const second = await resourcesOf({ action: "full.page", limit: 2, cursor: first.nextCursor });
   expect([first.nextCursor === "", second.nextCursor === ""]).toEqual([false, true]);
 });
 
-test("every wrong field is named", async () => {
+test("every invalid field is named", async () => {
   const wrong = { limit: 101, from: new Date(Number.NaN), to: new Date(8.64e15), cursor: "me" };
   await expect(resourcesOf(wrong)).rejects.toMatchObject({
     code: "validation_failed",

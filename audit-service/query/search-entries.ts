@@ -8,7 +8,7 @@ import { decodeCursor, encodeCursor } from "../entries/search-cursor.ts";
 const MAX_LIMIT = 100;
 const MAX_TIME_MS = Date.UTC(10_000, 0, 1) - 1;
 
-/** Empty text and undefined match everything. */
+/** Empty text matches everything. */
 export interface EntrySearch {
   actorUserId: string;
   action: string;
@@ -21,7 +21,6 @@ export interface EntrySearch {
   to: Date | undefined;
   /** Empty for the first page. */
   cursor: string;
-  /** 1 to 100. */
   limit: number;
 }
 
@@ -32,13 +31,12 @@ export interface EntryPage {
 }
 
 interface Deps {
-  /** Newest first. */
   selectEntries: (filter: EntryFilter, limit: number) => Promise<StoredEntry[]>;
   cursorKey: Buffer;
 }
 
 /**
- * Entries that exist at the first page appear exactly once, although others are added.
+ * Entries stored before the first page appear exactly once.
  * @throws {DomainError} `validation_failed` for an invalid limit, time or cursor.
  */
 export async function searchEntries(deps: Deps, search: EntrySearch): Promise<EntryPage> {
@@ -81,7 +79,7 @@ function filterOf({ cursorKey }: Deps, search: EntrySearch): EntryFilter {
   };
 }
 
-/** Cleans the value as at its recording, so that it matches. */
+/** Stored values were cleaned in the same way. */
 function recorded(text: string, maxLength: number): string | undefined {
   return text === "" ? undefined : cleanText(text, maxLength);
 }

@@ -28,7 +28,7 @@ beforeAll(async () => {
       from generate_series(1, ${ENTRIES}) as n
     ) as numbers`);
   await database.ownerSql.unsafe("analyze log_entries");
-}, 60_000);
+});
 
 afterAll(() => database.drop());
 

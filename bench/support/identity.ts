@@ -6,6 +6,7 @@ import { commonPasswords } from "../../identity-service/passwords/common-passwor
 import { createHashQueue } from "../../identity-service/passwords/hash-queue.ts";
 import { createHashShare } from "../../identity-service/passwords/hash-share.ts";
 import { createPasswordHasher } from "../../identity-service/passwords/password-hasher.ts";
+import type { NewProof } from "../../identity-service/sessions/token-service-client.ts";
 import { createDeviceTokens } from "../../identity-service/throttle/device-token.ts";
 import { createMemoryThrottle } from "../../identity-service/throttle/memory-throttle.ts";
 import { createNetworkDigests } from "../../identity-service/throttle/network-digests.ts";
@@ -50,6 +51,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     tellOwnerOfGuesses: () => undefined,
     tokenService: {
       issueSession: async ({ userId }: { userId: string }) => ({ ...tokens, sessionId: uuidv7(), userId }),
+      raiseSession: async ({ acr }: NewProof) => ({ accessToken: "access", expiresInS: 900, acr }),
       revokeSession: async () => undefined,
       isSessionLive: async () => true,
       revokeUserSessions: async () => [],
@@ -59,6 +61,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     unusedAccountDays: 0,
     passwordPolicy: { minLength: 8, common: commonPasswords(8) },
     mfaKeys: [key] as const,
+    mfaRequiredRoles: new Set<never>(),
     mfaChallengeTtlS: 300,
     randomBytes,
     now,

@@ -2,7 +2,7 @@ import type { EntryLine } from "./export-line.ts";
 
 type Members = Record<string, unknown>;
 
-/** All changes of one member: another value of its type, another type, its removal. */
+/** Changes each member to another value or type, and removes it. */
 export function changesOf(line: EntryLine): ((target: EntryLine) => void)[] {
   const changes: ((target: EntryLine) => void)[] = [];
   const add = (path: readonly string[], members: Members) => {

@@ -18,14 +18,12 @@ export class BadEntryError extends Error {
 }
 
 export interface Place {
-  /** The first entry of the export. */
   firstSequence: number;
   sequence: number;
-  /** Chain hash of the previous entry. */
   chainHash: Buffer;
 }
 
-/** @returns the computed hashes. @throws {BadEntryError} */
+/** @throws {BadEntryError} */
 export function checkEntry(line: EntryLine, place: Place): { leafHash: Buffer; chainHash: Buffer } {
   const { sequence } = place;
   const problem = entryProblem(line.entry);
@@ -36,12 +34,12 @@ export function checkEntry(line: EntryLine, place: Place): { leafHash: Buffer; c
     throw new BadEntryError("form", sequence, `Entry ${sequence} is not well-formed Unicode`);
   const leafHash = leafHashOf(data);
   if (leafHash.toString("base64") !== line.leafHash) {
-    const message = `Entry ${sequence} is not the one that was hashed: it or its leaf hash was changed`;
+    const message = `Entry ${sequence} does not match its leaf hash: one of them was changed`;
     throw new BadEntryError("leaf", sequence, message);
   }
   const chainHash = hash("sha256", Buffer.concat([place.chainHash, leafHash]), "buffer");
   if (chainHash.toString("base64") !== line.chainHash) {
-    const message = `Entry ${sequence} does not follow from the one before: it, or the one before with its hashes, was changed`;
+    const message = `Entry ${sequence} does not match its chain hash: it, or the previous entry with its hashes, was changed`;
     throw new BadEntryError("chain", sequence, message);
   }
   checkAddress(line, sequence);
@@ -51,13 +49,13 @@ export function checkEntry(line: EntryLine, place: Place): { leafHash: Buffer; c
 function checkSequence(found: number, { sequence, firstSequence }: Place): void {
   if (found === sequence) return;
   if (found > sequence) {
-    const message = `Entry ${sequence} is missing: where it should be, ${found} stands`;
+    const message = `Entry ${sequence} is missing: entry ${found} is in its place`;
     throw new BadEntryError("missing", sequence, message);
   }
-  // It is unknown which of the two entries is false, so neither is trusted.
+  // Either of the two entries may be forged, so neither is trusted.
   if (found === sequence - 1 && found >= firstSequence)
-    throw new BadEntryError("order", found, `Entry ${found} stands there twice`);
-  throw new BadEntryError("order", sequence, `Where entry ${sequence} should be, ${found} stands`);
+    throw new BadEntryError("order", found, `Entry ${found} is repeated`);
+  throw new BadEntryError("order", sequence, `Entry ${found} is in the place of entry ${sequence}`);
 }
 
 function checkAddress({ entry, claimedEmail }: EntryLine, sequence: number): void {
@@ -65,6 +63,6 @@ function checkAddress({ entry, claimedEmail }: EntryLine, sequence: number): voi
   const salt = bytesOfBase64(claimedEmail.salt, HASH_BYTES);
   const found = salt && hash("sha256", Buffer.concat([salt, Buffer.from(claimedEmail.address)]), "hex");
   if (found === entry.actor.claimedEmailHash) return;
-  const message = `The claimed e-mail address beside entry ${sequence}, or its salt, is not the one that was hashed`;
+  const message = `The claimed e-mail address of entry ${sequence}, or its salt, does not match its hash`;
   throw new BadEntryError("claimed_email", sequence, message);
 }

@@ -5,11 +5,9 @@ import { NoteError, openNote, type VerifierKey } from "./signed-note.ts";
 export interface Checkpoint {
   size: number;
   root: Buffer;
-  /** RFC 3339 in UTC, by the log's clock. */
   time: string;
 }
 
-/** A signed statement that retention removed entries. */
 export interface Removal {
   firstSequence: number;
   lastSequence: number;
@@ -21,7 +19,7 @@ export interface Removal {
 const TIME = /^time (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/;
 const DECIMAL = /^(0|[1-9]\d{0,15})$/;
 
-/** @throws {NoteError} unless one of the keys signed it as a checkpoint. */
+/** @throws {NoteError} */
 export function openCheckpoint(note: string, keys: readonly VerifierKey[]): Checkpoint {
   const [origin, size, root, time, ...rest] = openNote(note, keys);
   expectOrigin(origin, keys[0]?.name);
@@ -29,7 +27,7 @@ export function openCheckpoint(note: string, keys: readonly VerifierKey[]): Chec
   return { size: toNumber(size), root: toHash(root), time: toTime(time) };
 }
 
-/** @throws {NoteError} unless one of the keys signed it as a removal. */
+/** @throws {NoteError} */
 export function openRemoval(note: string, keys: readonly VerifierKey[]): Removal {
   const [origin, first, last, root, time, ...rest] = openNote(note, keys);
   expectOrigin(origin, `${keys[0]?.name}/removal`);
@@ -45,19 +43,18 @@ function expectOrigin(found: string | undefined, expected: string | undefined): 
 
 function toNumber(text = ""): number {
   const value = Number(text);
-  if (!DECIMAL.test(text) || !Number.isSafeInteger(value))
-    throw new NoteError("form", "has no proper number");
+  if (!DECIMAL.test(text) || !Number.isSafeInteger(value)) throw new NoteError("form", "has no valid number");
   return value;
 }
 
 function toHash(text = ""): Buffer {
   const bytes = bytesOfBase64(text, HASH_BYTES);
-  if (bytes === undefined) throw new NoteError("form", "has no proper root hash");
+  if (bytes === undefined) throw new NoteError("form", "has no valid root hash");
   return bytes;
 }
 
 function toTime(text = ""): string {
   const [, time] = TIME.exec(text) ?? [];
-  if (time === undefined) throw new NoteError("form", "has no proper time");
+  if (time === undefined) throw new NoteError("form", "has no valid time");
   return time;
 }

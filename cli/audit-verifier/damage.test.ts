@@ -46,7 +46,7 @@ async function findingsWith(change: (line: EntryLine) => void): Promise<Found[]>
   return findings(WHOLE.with(7, changed));
 }
 
-test("a log as it was written is proven, and the verdict says all there is to say", async () => {
+test("an unchanged log is proven, with a complete verdict", async () => {
   const trust = { checkpoints: [SIZE, 3, 7].map((size) => log.checkpoint(size)) };
   expect(await verify(WHOLE, trust)).toEqual({
     result: "proven",
@@ -63,18 +63,18 @@ test("a log as it was written is proven, and the verdict says all there is to sa
   expect(await verify(WHOLE)).toMatchObject({
     trustedUpTo: 0,
     caveats: [
-      "No checkpoint from outside the log was given: whoever holds its signing key may have rebuilt all of it, and neither a cut end nor a restored old backup would show.",
+      "No checkpoint from outside the log was given. With the signing key the whole log could be rebuilt, and a cut end or a restored old backup cannot be detected.",
     ],
   });
 });
 
-test("an empty log, a log of one entry, and one checkpoint twice are in order", async () => {
+test("an empty log, a log of one entry, and a repeated checkpoint are accepted", async () => {
   expect(await verify(log.export({ last: 0 }))).toMatchObject({ result: "proven", findings: [] });
   expect(await verify(log.export({ last: 1 }))).toMatchObject({ result: "proven", provenUpTo: 1 });
   expect(await findings(log.export({ checkpoints: [SIZE, SIZE] }))).toEqual([]);
 });
 
-test.each([9, 4])("whatever is changed in entry %i or beside it, that entry is named", async (sequence) => {
+test.each([9, 4])("any change in entry %i or its hashes is found at that entry", async (sequence) => {
   const first = sequence - 1;
   const lines = log.export({ first, last: sequence + 1, checkpoints: [] });
   const changes = changesOf(entryAt(sequence));
@@ -87,26 +87,24 @@ test.each([9, 4])("whatever is changed in entry %i or beside it, that entry is n
   }
 });
 
-test("an entry of another form, another content, another leaf hash or another chain hash is named", async () => {
+test("an entry with another form, content, leaf hash or chain hash is found", async () => {
   expect(await findingsWith(({ entry }) => (entry.id = ""))).toEqual([
-    ["form", 7, 7, "Entry 7 has no proper id"],
+    ["form", 7, 7, "Entry 7 has no valid id"],
   ]);
   expect(await findingsWith(({ entry }) => (entry.resource = "\ud800"))).toEqual([
     ["form", 7, 7, "Entry 7 is not well-formed Unicode"],
   ]);
-  const leaf: Found[] = [
-    ["leaf", 7, 7, "Entry 7 is not the one that was hashed: it or its leaf hash was changed"],
-  ];
+  const leaf: Found[] = [["leaf", 7, 7, "Entry 7 does not match its leaf hash: one of them was changed"]];
   expect(await findingsWith(({ entry }) => (entry.resource = "forged"))).toEqual(leaf);
   expect(await findingsWith((line) => (line.leafHash = entryAt(6).leafHash))).toEqual(leaf);
   const unchained =
-    "Entry 7 does not follow from the one before: it, or the one before with its hashes, was changed";
+    "Entry 7 does not match its chain hash: it, or the previous entry with its hashes, was changed";
   expect(await findingsWith((line) => (line.chainHash = entryAt(6).chainHash))).toEqual([
     ["chain", 7, 7, unchained],
   ]);
 });
 
-test("an entry that was rewritten with its hashes does not fit the next", async () => {
+test("an entry rewritten with its hashes does not match the next one", async () => {
   const forged = sampleLog(SIZE, {
     key,
     change: (entry) => {
@@ -117,25 +115,23 @@ test("an entry that was rewritten with its hashes does not fit the next", async 
   expect(verdict).toMatchObject({ provenUpTo: 4, findings: [{ code: "chain", firstSequence: 7 }] });
 });
 
-test("deleted, doubled, swapped, put in: the first entry that is not in its place is named", async () => {
+test("deleted, repeated, swapped, inserted: the first misplaced entry is found", async () => {
   expect(await findings(WHOLE.toSpliced(7, 1))).toEqual([
-    ["missing", 7, 7, "Entry 7 is missing: where it should be, 8 stands"],
+    ["missing", 7, 7, "Entry 7 is missing: entry 8 is in its place"],
   ]);
-  expect(await findings(WHOLE.toSpliced(8, 0, entryAt(7)))).toEqual([
-    ["order", 7, 7, "Entry 7 stands there twice"],
-  ]);
+  expect(await findings(WHOLE.toSpliced(8, 0, entryAt(7)))).toEqual([["order", 7, 7, "Entry 7 is repeated"]]);
   // Entries after a bad one are not reported as unsigned: they were not checked.
   const { caveats } = await verify(WHOLE.toSpliced(7, 1), { checkpoints: [log.checkpoint(4)] });
   expect(caveats).toEqual([
-    "No checkpoint from outside the log covers entries 5 to 10: whoever holds its signing key may have rewritten them.",
+    "No checkpoint from outside the log covers entries 5 to 10, which could be rewritten with the signing key.",
   ]);
   expect(await findings(WHOLE.toSpliced(8, 0, entryAt(6)))).toEqual([
-    ["order", 8, 8, "Where entry 8 should be, 6 stands"],
+    ["order", 8, 8, "Entry 6 is in the place of entry 8"],
   ]);
   expect(await places(WHOLE.toSpliced(1, 0, entryAt(3)))).toEqual([["missing", 1, 1]]);
   const part = log.export({ first: 5, checkpoints: [SIZE] });
   expect(await findings(part.toSpliced(1, 0, entryAt(4)), PART)).toEqual([
-    ["order", 5, 5, "Where entry 5 should be, 4 stands"],
+    ["order", 5, 5, "Entry 4 is in the place of entry 5"],
   ]);
   expect(await places(part.toSpliced(2, 0, entryAt(5)), PART)).toEqual([["order", 5, 5]]);
   const longer = sampleLog(SIZE + 1, { key });
@@ -144,17 +140,17 @@ test("deleted, doubled, swapped, put in: the first entry that is not in its plac
   ]);
 });
 
-test("an entry that stands twice is not proven by a checkpoint of its size, for it may be the other one", async () => {
+test("a repeated entry is not proven by a checkpoint of its size, because either of the two may be meant", async () => {
   const lines = log.export({ checkpoints: [4, 7, SIZE] }).toSpliced(8, 0, entryAt(7));
   const verdict = await verify(lines, { checkpoints: [log.checkpoint(7)] });
   expect(verdict).toMatchObject({ provenUpTo: 4, trustedUpTo: 0, checkpoints: { ofLog: 1, trusted: 0 } });
   expect(verdict.caveats).toContain(
-    "Trusted checkpoints not compared: 0 before its beginning, 1 behind its end.",
+    "Trusted checkpoints not compared: 0 before its beginning, 1 after its end.",
   );
 });
 
-test("a claimed address or a salt that is not the one that was hashed is named; without both it is erased", async () => {
-  const message = "The claimed e-mail address beside entry 9, or its salt, is not the one that was hashed";
+test("a claimed address or salt that does not match its hash is found; without both it counts as erased", async () => {
+  const message = "The claimed e-mail address of entry 9, or its salt, does not match its hash";
   const { claimedEmail } = entryAt(9);
   const beside = (claim: object) =>
     findings(WHOLE.with(9, { ...entryAt(9), claimedEmail: claim } as EntryLine));
@@ -168,51 +164,51 @@ test("a claimed address or a salt that is not the one that was hashed is named; 
   expect(await places(WHOLE.with(8, added))).toEqual([["claimed_email", 8, 8]]);
 });
 
-test("an export whose end was cut, with or without its checkpoints, misses what it announced", async () => {
-  const message = "From entry 7 on (up to 10) everything is missing: the export was cut";
+test("an export with a cut end, with or without checkpoints, has fewer entries than announced", async () => {
+  const message = "The end of the export is missing: entries 7 to 10";
   expect(await findings(WHOLE.slice(0, 7))).toEqual([["missing", 7, 7, message]]);
   expect(await findings(WHOLE.toSpliced(7, 4))).toEqual([["missing", 7, 7, message]]);
   expect(await places(WHOLE.slice(0, 1))).toEqual([["missing", 1, 1]]);
 });
 
-test("lines that are none of an export, or not in their place, are named by their number", async () => {
+test("invalid and misplaced lines are reported with their number", async () => {
   const [head] = WHOLE;
   expect(await findings(WHOLE.with(7, null as never))).toEqual([["form", 7, 7, "Line 8 has no type"]]);
   expect(await findings(WHOLE.with(SIZE, null as never))).toEqual([["form", 10, 10, "Line 11 has no type"]]);
   expect(await findings(WHOLE.toSpliced(1, 0, head as ExportLine))).toEqual([
-    ["form", 1, 1, "Line 2 is not in its place"],
+    ["form", 1, 1, "Line 2 is out of order"],
   ]);
   expect(await findings(WHOLE.toSpliced(SIZE + 1, 0, null as never))).toEqual([
     ["form", null, null, "Line 12 has no type"],
   ]);
   const late = note(log.removal(1, 2), "removal") as ExportLine;
-  expect(await findings(WHOLE.toSpliced(3, 0, late))).toEqual([["form", 3, 3, "Line 4 is not in its place"]]);
+  expect(await findings(WHOLE.toSpliced(3, 0, late))).toEqual([["form", 3, 3, "Line 4 is out of order"]]);
   expect(await findings([...WHOLE, entryAt(SIZE)])).toEqual([
-    ["form", null, null, "Line 14 is not in its place"],
+    ["form", null, null, "Line 14 is out of order"],
   ]);
   const cut = [...WHOLE.toSpliced(7, 4), null];
   expect(await findings(cut)).toEqual([
-    ["missing", 7, 7, "From entry 7 on (up to 10) everything is missing: the export was cut"],
+    ["missing", 7, 7, "The end of the export is missing: entries 7 to 10"],
     ["form", null, null, "Line 10 has no type"],
   ]);
   expect(await findings([...WHOLE.slice(0, -2), WHOLE[SIZE + 2], WHOLE[SIZE + 1]])).toEqual([
-    ["form", null, null, "Line 13 is a checkpoint that is not in its place"],
+    ["form", null, null, "Line 13 is a checkpoint out of order"],
   ]);
 });
 
-test("no more than ten bad lines are told of", async () => {
+test("at most ten bad lines are reported", async () => {
   const bad = Array.from({ length: 12 }, () => null);
   expect(await findings([...WHOLE, ...bad])).toHaveLength(10);
 });
 
-test("a log of another name is another log", async () => {
+test("a log with another origin is refused", async () => {
   const other = sampleLog(3, { key, origin: "other.test/audit" });
   const [first] = await findings(other.export());
-  const message = `It is the log other.test/audit, and the trusted key is that of ${ORIGIN}`;
+  const message = `The log is other.test/audit, but the trusted key is of ${ORIGIN}`;
   expect(first).toEqual(["log", 1, 3, message]);
 });
 
-test("hashes of what comes before the first entry must be such hashes, and as many as there are", async () => {
+test("the hashes before the first entry must be valid and complete", async () => {
   const [head, ...rest] = log.export({ first: 6, checkpoints: [SIZE] });
   if (head?.type !== "log") throw new Error("no head");
   const { treeHead, chainHash } = head;
@@ -223,19 +219,19 @@ test("hashes of what comes before the first entry must be such hashes, and as ma
     { treeHead: [...treeHead, "AAAA"] },
     { chainHash: "AAAA" },
   ];
-  const message = "The hashes of what comes before the first entry are not such hashes";
+  const message = "The hashes of the entries before the first one are invalid";
   for (const change of bad)
     expect(await findings([{ ...head, ...change }, ...rest], PART)).toEqual([["log", 6, 6, message]]);
   const [start, ...all] = WHOLE;
   expect(await findings([{ ...start, chainHash }, ...all])).toEqual([["log", 1, 1, message]]);
 });
 
-test("hashes of what comes before that are not those of the log do not give the signed root", async () => {
+test("wrong hashes before the first entry do not produce the signed root", async () => {
   const [head, ...rest] = log.export({ first: 3, checkpoints: [5, SIZE] });
   if (head?.type !== "log") throw new Error("no head");
   const forged = [{ ...head, treeHead: [head.chainHash] }, ...rest];
   const unlike = (entries: string, source: string, size: number) =>
-    `Not the log that was signed: with ${entries} its root is not that of ${source} of ${timeAt(size)} (size ${size}). They were rewritten, or the log rebuilt`;
+    `With ${entries} the root differs from that of ${source} of ${timeAt(size)} (size ${size}): entries were rewritten, or the log was rebuilt`;
   expect(await findings(forged, PART)).toEqual([
     ["root", 3, 5, unlike("entries 3 to 5", "the log's own checkpoint", 5)],
   ]);
@@ -243,12 +239,12 @@ test("hashes of what comes before that are not those of the log do not give the 
   expect(await findings(forged, { ...PART, checkpoints: [log.checkpoint(2)] })).toEqual([
     ["root", 2, 2, unlike("entry 2", "the trusted checkpoint", 2)],
   ]);
-  const misfit = "The hashes of what comes before entry 3 are not those of what was removed";
+  const misfit = "The hashes before entry 3 differ from those of the removed entries";
   const removed = [...forged.slice(0, 1), note(log.removal(1, 2), "removal"), ...forged.slice(1)];
   expect(await findings(removed)).toEqual([["root", 1, 2, misfit]]);
 });
 
-test("removals follow one another from the first entry up to the one before the export", async () => {
+test("removals must be consecutive from the first entry up to the export", async () => {
   const [head, ...rest] = log.export({ first: 4, checkpoints: [SIZE] });
   const removed = (...ranges: [number, number][]) => [
     head,
@@ -259,14 +255,14 @@ test("removals follow one another from the first entry up to the one before the 
     "removal",
     null,
     null,
-    `The removal of ${range} does not fit the others`,
+    `The removal of ${range} does not follow the previous one`,
   ];
   expect(await findings(removed([1, 2], [3, 3]))).toEqual([]);
   expect(await findings(removed())).toEqual([
-    ["removal", 1, 3, "No signed removal says why entries 1 to 3 should be gone"],
+    ["removal", 1, 3, "No signed removal covers the missing entries 1 to 3"],
   ]);
   expect(await findings(removed([1, 2]))).toEqual([
-    ["removal", 3, 3, "No signed removal says why entry 3 should be gone"],
+    ["removal", 3, 3, "No signed removal covers the missing entry 3"],
   ]);
   expect(await findings(removed([1, 2], [3, 2], [3, 3]))).toEqual([misfit("entry 3")]);
   expect(await findings(removed([1, 2], [2, 3], [3, 3]))).toEqual([misfit("entries 2 to 3")]);
@@ -276,12 +272,12 @@ test("removals follow one another from the first entry up to the one before the 
     checkpoints: [SIZE, 1].map((size) => log.checkpoint(size)),
   });
   expect(caveats).toEqual([
-    "Not in it: entries 1 to 3 (removed by retention: up to 3). Only their hashes are proven.",
-    "Trusted checkpoints not compared: 1 before its beginning, 0 behind its end.",
+    "Not included: entries 1 to 3 (removed by retention: up to 3). Only their hashes are proven.",
+    "Trusted checkpoints not compared: 1 before its beginning, 0 after its end.",
   ]);
 });
 
-test("a log that ends before what was signed is short, unless it is known to be a part", async () => {
+test("a log that ends before a signed size is short, unless it is partial", async () => {
   const message = (source: string) =>
     `The log ends at entry 8, and ${source} of ${timeAt(SIZE)} says that it had 10: its end was cut, or an old backup restored`;
   const cut = log.export({ last: 8, checkpoints: [8] });
@@ -292,13 +288,13 @@ test("a log that ends before what was signed is short, unless it is known to be 
   expect(await verify(behind, { ...trust, ...PART })).toMatchObject({
     result: "proven",
     caveats: [
-      "No checkpoint from outside the log covers entries 1 to 8: whoever holds its signing key may have rewritten them.",
-      "Trusted checkpoints not compared: 0 before its beginning, 1 behind its end.",
+      "No checkpoint from outside the log covers entries 1 to 8, which could be rewritten with the signing key.",
+      "Trusted checkpoints not compared: 0 before its beginning, 1 after its end.",
     ],
   });
 });
 
-test("a part is proven up to its last checkpoint, and one that covers no more must be there", async () => {
+test("a partial log is proven up to its last checkpoint, and needs one for its last entry", async () => {
   const part = log.export({ first: 2, last: 8, checkpoints: [1, 6, SIZE] });
   expect(await verify(part, { ...PART, checkpoints: [log.checkpoint(4)] })).toMatchObject({
     result: "unproven",
@@ -307,14 +303,14 @@ test("a part is proven up to its last checkpoint, and one that covers no more mu
     trustedUpTo: 4,
     checkpoints: { ofLog: 2, trusted: 1 },
     caveats: [
-      "No checkpoint from outside the log covers entries 5 to 8: whoever holds its signing key may have rewritten them.",
-      "Not in it: entry 1. Only their hashes are proven.",
-      "Chained, but not under a signature that could be compared: entries 7 to 8.",
+      "No checkpoint from outside the log covers entries 5 to 8, which could be rewritten with the signing key.",
+      "Not included: entry 1. Only their hashes are proven.",
+      "Chained, but not covered by a signature that could be compared: entries 7 to 8.",
     ],
   });
   const open = log.export({ last: 8, checkpoints: [6] });
   const uncovered = [
-    ["uncovered", 7, 8, "No signed checkpoint covers entries 7 to 8: the one that must is missing"],
+    ["uncovered", 7, 8, "No signed checkpoint covers entries 7 to 8: the required one is missing"],
   ];
   expect(await findings(open, PART)).toEqual(uncovered);
   expect(await findings(open)).toEqual(uncovered);
@@ -325,15 +321,15 @@ test("a part is proven up to its last checkpoint, and one that covers no more mu
     provenUpTo: 0,
     checkpoints: { ofLog: 0, trusted: 0 },
     caveats: [
-      "No checkpoint from outside the log covers entries 3 to 4: whoever holds its signing key may have rewritten them.",
-      "Not in it: entries 1 to 2. Only their hashes are proven.",
-      "Chained, but not under a signature that could be compared: entries 3 to 4.",
-      "Trusted checkpoints not compared: 0 before its beginning, 1 behind its end.",
+      "No checkpoint from outside the log covers entries 3 to 4, which could be rewritten with the signing key.",
+      "Not included: entries 1 to 2. Only their hashes are proven.",
+      "Chained, but not covered by a signature that could be compared: entries 3 to 4.",
+      "Trusted checkpoints not compared: 0 before its beginning, 1 after its end.",
     ],
   });
 });
 
-test("a log that was rebuilt by who holds its key differs from a trusted checkpoint, before its own of that size", async () => {
+test("a log rebuilt with its key differs from a trusted checkpoint, which is compared before its own", async () => {
   const rebuilt = sampleLog(SIZE, {
     key,
     change: (entry) => {
@@ -342,8 +338,8 @@ test("a log that was rebuilt by who holds its key differs from a trusted checkpo
   });
   const trust = { checkpoints: [4, 8].map((size) => log.checkpoint(size)) };
   const message = (source: string) =>
-    `Not the log that was signed: with entries 5 to 8 its root is not that of ${source} of ${timeAt(8)} (size 8). They were rewritten, or the log rebuilt`;
-  const fork = `Two checkpoints of size 8 have different roots (${timeAt(8)} and ${timeAt(8)}): whoever holds the key has signed two histories`;
+    `With entries 5 to 8 the root differs from that of ${source} of ${timeAt(8)} (size 8): entries were rewritten, or the log was rebuilt`;
+  const fork = `Two checkpoints of size 8 have different roots (${timeAt(8)} and ${timeAt(8)}): two histories were signed with the key`;
   const lines = rebuilt.export({ checkpoints: [6, 8, SIZE] });
   expect(await findings(lines, trust)).toEqual([
     ["root", 5, 8, message("the trusted checkpoint")],
@@ -361,7 +357,7 @@ test("a log that was rebuilt by who holds its key differs from a trusted checkpo
   ]);
 });
 
-test("a checkpoint that nobody trusted has signed proves nothing", async () => {
+test("a checkpoint without a trusted signature proves nothing", async () => {
   const stranger = sampleLog(SIZE);
   const [, theirs] = stranger.verifierKey.split("+");
   const [, ours] = log.verifierKey.split("+");
@@ -376,13 +372,13 @@ test("a checkpoint that nobody trusted has signed proves nothing", async () => {
   ]);
 });
 
-test("nothing at all, and a first line that says of no log, are no export", async () => {
+test("an empty file, and one without a log header, are not exports", async () => {
   await expect(verify([])).rejects.toThrow(new NotAnExportError("It is empty"));
-  const none = new NotAnExportError("The first line does not say which log it is");
+  const none = new NotAnExportError("The first line is not a valid log header");
   await expect(verify(WHOLE.slice(1))).rejects.toThrow(none);
 });
 
-test("progress counts entries, and what is wrong with the source is no finding", async () => {
+test("progress counts entries, and errors of the source are thrown", async () => {
   const lines = log.export({ first: 4, checkpoints: [SIZE] });
   const trust = { keys: [parseVerifierKey(log.verifierKey)], checkpoints: [], isPartial: true };
   const told: unknown[] = [];
@@ -407,6 +403,6 @@ test("progress counts entries, and what is wrong with the source is no finding",
   expect(close).toHaveBeenCalledOnce();
 });
 
-test("a log is read from the text of its lines", async () => {
+test("a log is read from text lines", async () => {
   expect(await verifierOf(log).verifyText(textOf(WHOLE))).toMatchObject({ result: "proven" });
 });

@@ -8,10 +8,10 @@ const [PLAIN, , , , , , , , CLAIMING] = log.entries;
 const NOTE = { type: "checkpoint", note: "text" };
 const CLAIM = { salt: "", address: "" };
 const NO_ENTRY = "is not an entry with its hashes";
-const NO_CLAIM = "has no proper claimedEmail";
-const NO_LOG = "does not say which log it is";
+const NO_CLAIM = "has no valid claimedEmail";
+const NO_LOG = "is not a valid log header";
 
-test("the lines of an export are such lines", () => {
+test("valid lines are accepted", () => {
   const empty = { ...HEAD, firstSequence: 1, lastSequence: 0, treeHead: [] };
   const removal = { ...NOTE, type: "removal" };
   for (const line of [HEAD, empty, PLAIN, CLAIMING, NOTE, removal])
@@ -39,7 +39,7 @@ test.each([
   [{ ...PLAIN, claimedEmail: { ...CLAIM, salt: 5 } }, NO_CLAIM],
   [{ ...PLAIN, claimedEmail: { ...CLAIM, address: 5 } }, NO_CLAIM],
   [{ ...PLAIN, claimedEmail: { ...CLAIM, address: "\ud800" } }, NO_CLAIM],
-  [{ ...HEAD, v: 2 }, "is of version 2, which this version does not know"],
+  [{ ...HEAD, v: 2 }, "has the unknown version 2"],
   [{ ...HEAD, more: 1 }, NO_LOG],
   [{ ...HEAD, origin: 5 }, NO_LOG],
   [{ ...HEAD, chainHash: 5 }, NO_LOG],
@@ -49,11 +49,11 @@ test.each([
   [{ ...HEAD, lastSequence: 3.5 }, NO_LOG],
   [{ ...HEAD, firstSequence: 0 }, NO_LOG],
   [{ ...HEAD, firstSequence: 5 }, NO_LOG],
-])("no line of an export: %j", (line, problem) => {
+])("invalid line: %j", (line, problem) => {
   expect(() => checkLine(line)).toThrow(new LineError(problem));
 });
 
-test("a line is parsed from its own bytes, not those around it", () => {
+test("a line is parsed only from its own bytes", () => {
   const around = Buffer.from('x{"a":1}x');
   expect(parseExportLine(around.subarray(1, -1))).toEqual({ a: 1 });
 });
@@ -61,8 +61,8 @@ test("a line is parsed from its own bytes, not those around it", () => {
 test.each([
   [Buffer.from("ff", "hex"), "is not UTF-8"],
   [Buffer.from("{"), "is not JSON"],
-  [Buffer.from('{"a": 1}'), "is not JSON in its one form"],
-  [Buffer.from('{"a":1,"a":1}'), "is not JSON in its one form"],
+  [Buffer.from('{"a": 1}'), "is not JSON in canonical form"],
+  [Buffer.from('{"a":1,"a":1}'), "is not JSON in canonical form"],
 ])("%j cannot be parsed", (bytes, problem) => {
   expect(() => parseExportLine(bytes)).toThrow(new LineError(problem));
 });

@@ -27,19 +27,17 @@ export interface EntryLine {
   claimedEmail?: { salt: string; address: string };
 }
 
-/** The message follows "the line". */
+/** The message continues "The line …". */
 export class LineError extends Error {
   override readonly name = "LineError";
 }
 
-/**
- * Requires the form of `JSON.stringify`, which excludes duplicate keys, on which parsers disagree. @throws {LineError}
- */
+/** Requires the form of `JSON.stringify`, without duplicate keys, on which parsers disagree. @throws {LineError} */
 export function parseExportLine(bytes: Uint8Array): unknown {
   if (!isUtf8(bytes)) throw new LineError("is not UTF-8");
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString();
   const value = parse(text);
-  if (JSON.stringify(value) !== text) throw new LineError("is not JSON in its one form");
+  if (JSON.stringify(value) !== text) throw new LineError("is not JSON in canonical form");
   return value;
 }
 
@@ -69,12 +67,12 @@ function checkEntryLine(line: EntryLine): void {
     typeof claimedEmail.salt === "string" &&
     typeof claimedEmail.address === "string" &&
     claimedEmail.address.isWellFormed();
-  if (!isProper) throw new LineError("has no proper claimedEmail");
+  if (!isProper) throw new LineError("has no valid claimedEmail");
 }
 
 function checkLogLine(line: LogLine): void {
   const { v, origin, firstSequence, lastSequence, treeHead, chainHash } = line;
-  if (v !== 1) throw new LineError(`is of version ${v}, which this version does not know`);
+  if (v !== 1) throw new LineError(`has the unknown version ${v}`);
   const isProper =
     membersOf(line) === 7 &&
     typeof origin === "string" &&
@@ -85,7 +83,7 @@ function checkLogLine(line: LogLine): void {
     Number.isSafeInteger(lastSequence) &&
     firstSequence >= 1 &&
     lastSequence >= firstSequence - 1;
-  if (!isProper) throw new LineError("does not say which log it is");
+  if (!isProper) throw new LineError("is not a valid log header");
 }
 
 function membersOf(value: object): number {

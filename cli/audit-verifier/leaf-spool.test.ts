@@ -33,7 +33,7 @@ test.each([
   ["a full block stays in memory", BLOCK, 0],
   ["more than a block goes to a temporary file", BLOCK + 1, 1],
   ["so do more than two", 2 * BLOCK + 5, 1],
-])("hashes come back in their order: %s", (_name, count, files) => {
+])("hashes are returned in order: %s", (_name, count, files) => {
   for (let index = 0; index < count; index += 1) spool.append(hashOf(index));
   expect(readdirSync(folder)).toHaveLength(files);
   let good = 0;

@@ -6,10 +6,7 @@ import { HASH_BYTES } from "./merkle.ts";
 /** 32,768 hashes. */
 const BLOCK_BYTES = 1024 * 1024;
 
-/**
- * The tree is built when the first checkpoint follows. Beyond one block the hashes are in a file, 32 MB per million
- * entries.
- */
+/** Keeps leaf hashes until the first checkpoint. After one block they are in a file, 32 MB per million entries. */
 export class LeafSpool {
   readonly #tail = Buffer.allocUnsafe(BLOCK_BYTES);
   #tailBytes = 0;
@@ -23,7 +20,7 @@ export class LeafSpool {
     this.#tailBytes += HASH_BYTES;
   }
 
-  /** Nothing may be appended after the first read. */
+  /** `append` must not follow. */
   next(): Buffer {
     const start = this.#readBytes % BLOCK_BYTES;
     if (start === 0) this.#block = this.#readBlock();

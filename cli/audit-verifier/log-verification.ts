@@ -7,13 +7,12 @@ import { CompactRange, HASH_BYTES, subtreesOf } from "./merkle.ts";
 import { NoteError, type VerifierKey } from "./signed-note.ts";
 import type { Finding, FindingCode, Verdict } from "./verdict.ts";
 
-/** Trust anchors that do not come from the log. */
+/** Trust anchors from outside the log. */
 export interface Trust {
-  /** At least one. Their common name is the log's origin. */
+  /** At least one, all with the log's origin as name. */
   keys: readonly VerifierKey[];
-  /** Opened with these keys. */
   checkpoints: readonly Checkpoint[];
-  /** The export may begin later, and end before a trusted checkpoint. */
+  /** The export may begin late and end before a trusted checkpoint. */
   isPartial: boolean;
 }
 
@@ -32,12 +31,11 @@ const NO_CHAIN = Buffer.alloc(HASH_BYTES);
 const MAX_FINDINGS = 10;
 
 /**
- * Memory is constant. After the first bad entry the rest is skipped, while checkpoints show how far the log before it
- * is proven. @see docs/audit-log-format.md
+ * Uses constant memory. After the first bad entry only checkpoints are processed, which prove earlier entries.
+ * @see docs/audit-log-format.md
  */
 export class LogVerification {
   readonly #trust: Trust;
-  /** Sorted by size. */
   readonly #trusted: readonly Checkpoint[];
   #nextTrusted = 0;
   readonly #spool = new LeafSpool();
@@ -47,7 +45,6 @@ export class LogVerification {
   #entries = 0;
   /** The last good entry, or the one before the first. */
   #last: { sequence: number; chainHash: Buffer } = { sequence: 0, chainHash: NO_CHAIN };
-  /** After a bad entry no chain hash is known. */
   #entriesEnded = false;
   #removedUpTo = 0;
   #tree = new CompactRange();
@@ -55,7 +52,6 @@ export class LogVerification {
   readonly #badNotes: Finding[] = [];
   #provenUpTo = 0;
   #trustedUpTo = 0;
-  /** The greatest signed or trusted size. */
   #signedUpTo = 0;
   #lastCompared: Checkpoint | undefined;
   #lastOfLog = 0;
@@ -74,7 +70,7 @@ export class LogVerification {
   }
 
   /**
-   * @param read returns the unchecked line. Its LineError becomes a finding.
+   * @param read Returns the unchecked line. Its LineError becomes a finding.
    * @throws {NotAnExportError} if the first line does not begin an export.
    */
   take(read: () => unknown): void {
@@ -122,11 +118,11 @@ export class LogVerification {
     const phase = ORDER[line.type];
     const log = this.#log;
     if (log === undefined) {
-      if (line.type !== "log") throw new LineError("does not say which log it is");
+      if (line.type !== "log") throw new LineError("is not a valid log header");
       this.#begin(line);
       return;
     }
-    if (phase < this.#phase || line.type === "log") throw new LineError("is not in its place");
+    if (phase < this.#phase || line.type === "log") throw new LineError("is out of order");
     this.#phase = phase;
     if (line.type === "entry") this.#takeEntry(line, log);
     else if (line.type === "removal") this.#takeRemoval(line.note, log);
@@ -147,14 +143,14 @@ export class LogVerification {
     const before = log.firstSequence - 1;
     const name = this.#trust.keys[0]?.name;
     if (log.origin !== name)
-      this.#findNote("log", `It is the log ${log.origin}, and the trusted key is that of ${name}`);
+      this.#findNote("log", `The log is ${log.origin}, but the trusted key is of ${name}`);
     const head = log.treeHead
       .map((text) => bytesOfBase64(text, HASH_BYTES))
       .filter((subtree) => subtree !== undefined);
     const chainHash = bytesOfBase64(log.chainHash, HASH_BYTES);
     const isProper = head.length === log.treeHead.length && head.length === subtreesOf(before);
     if (!isProper || chainHash === undefined || (before === 0 && !chainHash.equals(NO_CHAIN))) {
-      const message = "The hashes of what comes before the first entry are not such hashes";
+      const message = "The hashes of the entries before the first one are invalid";
       this.#endAt("log", log.firstSequence, message);
       return;
     }
@@ -170,13 +166,13 @@ export class LogVerification {
     if (!follows || lastSequence >= first) {
       this.#findNote(
         "removal",
-        `The removal of ${rangeText(firstSequence, lastSequence)} does not fit the others`,
+        `The removal of ${rangeText(firstSequence, lastSequence)} does not follow the previous one`,
       );
       return;
     }
     this.#removedUpTo = lastSequence;
     if (lastSequence === this.#tree.size && !this.#tree.root().equals(removal.root)) {
-      const message = `The hashes of what comes before entry ${first} are not those of what was removed`;
+      const message = `The hashes before entry ${first} differ from those of the removed entries`;
       this.#findEntry("root", firstSequence, lastSequence, message);
     }
   }
@@ -202,7 +198,7 @@ export class LogVerification {
     this.#endEntries(log);
     const checkpoint = this.#open(openCheckpoint, note);
     if (checkpoint === undefined) return;
-    if (checkpoint.size < this.#lastOfLog) throw new LineError("is a checkpoint that is not in its place");
+    if (checkpoint.size < this.#lastOfLog) throw new LineError("is a checkpoint out of order");
     this.#lastOfLog = checkpoint.size;
     this.#compareTrusted(log, checkpoint.size);
     this.#compare(checkpoint, "ofLog", log);
@@ -221,7 +217,7 @@ export class LogVerification {
   #endEntries({ lastSequence }: LogLine): void {
     const next = this.#last.sequence + 1;
     if (this.#entriesEnded || next > lastSequence) return;
-    const message = `From entry ${next} on (up to ${lastSequence}) everything is missing: the export was cut`;
+    const message = `The end of the export is missing: ${rangeText(next, lastSequence)}`;
     this.#endAt("missing", next, message);
   }
 
@@ -234,14 +230,14 @@ export class LogVerification {
     }
   }
 
-  /** Sizes must not shrink between calls, because all roots after a bad one are bad. */
+  /** Sizes must not decrease between calls, because all roots after a bad one are bad. */
   #compare(checkpoint: Checkpoint, source: Source, log: LogLine): void {
     const { size, root, time } = checkpoint;
     const twin = this.#lastCompared;
     this.#lastCompared = checkpoint;
     this.#signedUpTo = size;
     if (twin?.size === size && !twin.root.equals(root)) {
-      const message = `Two checkpoints of size ${size} have different roots (${twin.time} and ${time}): whoever holds the key has signed two histories`;
+      const message = `Two checkpoints of size ${size} have different roots (${twin.time} and ${time}): two histories were signed with the key`;
       this.#findNote("fork", message);
     }
     if (size < log.firstSequence - 1) {
@@ -258,10 +254,10 @@ export class LogVerification {
       if (source === "trusted") this.#trustedUpTo = size;
       return;
     }
-    // The holder of the key can sign checkpoints of a rebuilt log, which must not narrow the range.
+    // Checkpoints of a rebuilt log, signed with the key, must not narrow the range.
     const known = source === "trusted" ? this.#trustedUpTo : this.#provenUpTo;
     const first = Math.max(known + 1, Math.min(firstSequence, size));
-    const message = `Not the log that was signed: with ${rangeText(first, size)} its root is not that of ${SOURCE_NAMES[source]} of ${time} (size ${size}). They were rewritten, or the log rebuilt`;
+    const message = `With ${rangeText(first, size)} the root differs from that of ${SOURCE_NAMES[source]} of ${time} (size ${size}): entries were rewritten, or the log was rebuilt`;
     this.#findEntry("root", first, size, message);
   }
 
@@ -272,17 +268,15 @@ export class LogVerification {
     this.#endAt("short", lastSequence + 1, message);
   }
 
-  /** The last entry before the first bad one. */
   #goodUpTo(): number {
     return Math.min(this.#last.sequence, (this.#badEntry?.firstSequence ?? Number.POSITIVE_INFINITY) - 1);
   }
 
-  /** Retention removes the first entries and signs the removal. */
   #checkRemovals({ firstSequence }: LogLine): void {
     const first = this.#removedUpTo + 1;
     if (this.#trust.isPartial || first >= firstSequence) return;
     const gone = rangeText(first, firstSequence - 1);
-    this.#findEntry("removal", first, firstSequence - 1, `No signed removal says why ${gone} should be gone`);
+    this.#findEntry("removal", first, firstSequence - 1, `No signed removal covers the missing ${gone}`);
   }
 
   #checkCover({ lastSequence }: LogLine): void {
@@ -290,7 +284,7 @@ export class LogVerification {
     if (this.#badEntry !== undefined || this.#badNotes.length > 0 || isPart) return;
     if (this.#provenUpTo >= lastSequence) return;
     const first = this.#provenUpTo + 1;
-    const message = `No signed checkpoint covers ${rangeText(first, lastSequence)}: the one that must is missing`;
+    const message = `No signed checkpoint covers ${rangeText(first, lastSequence)}: the required one is missing`;
     this.#findEntry("uncovered", first, lastSequence, message);
   }
 
@@ -309,7 +303,7 @@ export class LogVerification {
     this.#badNotes.push({ code, firstSequence: null, lastSequence: null, message });
   }
 
-  /** A bad note names no entry, so everything without other proof is in doubt. */
+  /** A bad note names no entry, so all entries without other proof are in doubt. */
   #findings({ lastSequence }: LogLine): Finding[] {
     if (this.#badEntry !== undefined) return [this.#badEntry, ...this.#badNotes];
     if (this.#provenUpTo >= lastSequence) return this.#badNotes;
@@ -321,25 +315,25 @@ export class LogVerification {
     const outside = Math.max(this.#trustedUpTo + 1, firstSequence);
     if (this.#trusted.length === 0)
       caveats.push(
-        "No checkpoint from outside the log was given: whoever holds its signing key may have rebuilt all of it, and neither a cut end nor a restored old backup would show.",
+        "No checkpoint from outside the log was given. With the signing key the whole log could be rebuilt, and a cut end or a restored old backup cannot be detected.",
       );
     else if (outside <= lastSequence)
       caveats.push(
-        `No checkpoint from outside the log covers ${rangeText(outside, lastSequence)}: whoever holds its signing key may have rewritten them.`,
+        `No checkpoint from outside the log covers ${rangeText(outside, lastSequence)}, which could be rewritten with the signing key.`,
       );
     if (firstSequence > 1) {
       const why = this.#removedUpTo > 0 ? ` (removed by retention: up to ${this.#removedUpTo})` : "";
-      caveats.push(`Not in it: ${rangeText(1, firstSequence - 1)}${why}. Only their hashes are proven.`);
+      caveats.push(`Not included: ${rangeText(1, firstSequence - 1)}${why}. Only their hashes are proven.`);
     }
     const unproven = Math.max(this.#provenUpTo + 1, firstSequence);
     if (unproven <= lastSequence && this.#badEntry === undefined)
       caveats.push(
-        `Chained, but not under a signature that could be compared: ${rangeText(unproven, lastSequence)}.`,
+        `Chained, but not covered by a signature that could be compared: ${rangeText(unproven, lastSequence)}.`,
       );
     const { before, behind } = this.#notCompared;
     if (before + behind > 0)
       caveats.push(
-        `Trusted checkpoints not compared: ${before} before its beginning, ${behind} behind its end.`,
+        `Trusted checkpoints not compared: ${before} before its beginning, ${behind} after its end.`,
       );
     return caveats;
   }

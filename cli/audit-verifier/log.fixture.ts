@@ -2,15 +2,13 @@ import { createHash, generateKeyPairSync, type KeyObject, sign } from "node:cryp
 import type { EntryLine, ExportLine } from "./export-line.ts";
 import type { LoggedEntry } from "./logged-entry.ts";
 
-/** A log as the format's page describes it, written without a line of the verifier: slowly, and from the definitions. */
+/** Implements docs/audit-log-format.md independently of the verifier. */
 export interface SampleLog {
   verifierKey: string;
   entries: EntryLine[];
-  /** Root hash of the first entries. */
   root(size: number): Buffer;
   checkpoint(size: number, root?: Buffer): string;
   removal(first: number, last: number): string;
-  /** Signs any text with the log's key. */
   sign(lines: readonly string[]): string;
   export(options?: ExportOptions): ExportLine[];
 }
@@ -18,18 +16,16 @@ export interface SampleLog {
 interface ExportOptions {
   first?: number;
   last?: number;
-  /** Sizes of its checkpoints, in their order; only one of the last entry unless told. */
+  /** Ordered sizes. Default: one of the last entry. */
   checkpoints?: number[];
-  /** Ranges by their last sequences. */
+  /** Last sequences of the removals. */
   removedUpTo?: number[];
 }
 
 export interface SampleLogOptions {
   origin?: string;
   key?: SampleKey;
-  /** What is different in an entry. */
   change?: (entry: LoggedEntry) => void;
-  /** Whether an entry's address is still there. */
   isErased?: (sequence: number) => boolean;
 }
 
@@ -143,14 +139,14 @@ function timeOf(sequence: number, plusMs: number): string {
   return new Date(Date.UTC(2026, 10, 21, 9, 30) + sequence * 1_000 + plusMs).toISOString();
 }
 
-/** RFC 8785 for what an entry may hold: members in the order of their names, at every depth. */
+/** RFC 8785 for the values of an entry. */
 function canonical(value: unknown): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`).join(",")}}`;
 }
 
-/** MTH of RFC 9162 section 2.1.1 as it stands there, over leaf hashes; perfect subtrees are remembered. */
+/** MTH of RFC 9162 §2.1.1 over leaf hashes. Caches perfect subtrees. */
 function treeOf(leaves: readonly Buffer[]) {
   const known = new Map<string, Buffer>();
   return function subtree(from: number, to: number): Buffer {
@@ -168,7 +164,6 @@ function treeOf(leaves: readonly Buffer[]) {
   };
 }
 
-/** Ranges of the perfect subtrees, largest first. */
 function perfectSubtrees(size: number): [number, number][] {
   const ranges: [number, number][] = [];
   for (let from = 0, left = size; left > 0; ) {

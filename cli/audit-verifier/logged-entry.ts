@@ -1,4 +1,4 @@
-/** The hashed and exported form of an entry. Absent values are `""` and 0. */
+/** Absent values are `""` and 0. */
 export interface LoggedEntry {
   v: number;
   sequence: number;
@@ -55,27 +55,24 @@ const NUMBERS = ["v", "sequence", "httpStatus", "latencyUs"] as const;
 const ACTOR = ["userId", "role", "sessionId", "claimedEmailHash"] as const;
 const MEMBERS = STRINGS.length + NUMBERS.length + 1;
 
-/** @returns a text that follows the entry's name, or undefined. */
+/** The result continues "Entry 7 …". */
 export function entryProblem(entry: LoggedEntry): string | undefined {
   if (typeof entry !== "object" || entry === null) return "is not an object";
-  for (const name of STRINGS) if (typeof entry[name] !== "string") return `has no proper ${name}`;
-  for (const name of NUMBERS) if (!isCount(entry[name])) return `has no proper ${name}`;
+  for (const name of STRINGS) if (typeof entry[name] !== "string") return `has no valid ${name}`;
+  for (const name of NUMBERS) if (!isCount(entry[name])) return `has no valid ${name}`;
   const { actor } = entry;
-  if (typeof actor !== "object" || actor === null) return "has no proper actor";
-  for (const name of ACTOR) if (typeof actor[name] !== "string") return `has no proper actor.${name}`;
+  if (typeof actor !== "object" || actor === null) return "has no valid actor";
+  for (const name of ACTOR) if (typeof actor[name] !== "string") return `has no valid actor.${name}`;
   if (Object.keys(entry).length !== MEMBERS || Object.keys(actor).length !== ACTOR.length)
-    return "has members that this version does not know";
-  if (entry.v !== 1) return `is of version ${entry.v}, which this version does not know`;
+    return "has unknown members";
+  if (entry.v !== 1) return `has the unknown version ${entry.v}`;
   for (const name of Object.keys(FORMS) as (keyof typeof FORMS)[])
-    if (!FORMS[name].test(entry[name])) return `has no proper ${name}`;
-  if (!/^(?:[0-9a-f]{64})?$/.test(actor.claimedEmailHash)) return "has no proper actor.claimedEmailHash";
+    if (!FORMS[name].test(entry[name])) return `has no valid ${name}`;
+  if (!/^(?:[0-9a-f]{64})?$/.test(actor.claimedEmailHash)) return "has no valid actor.claimedEmailHash";
   return undefined;
 }
 
-/**
- * Canonical JSON (RFC 8785): members in order of name, with strings and integers only.
- * @returns undefined for ill-formed Unicode (RFC 8785 §3.2.2.2).
- */
+/** Canonical JSON (RFC 8785). @returns undefined for ill-formed Unicode (RFC 8785 §3.2.2.2). */
 export function leafDataOf(entry: LoggedEntry): string | undefined {
   const { actor } = entry;
   const data = JSON.stringify({
@@ -107,7 +104,7 @@ export function leafDataOf(entry: LoggedEntry): string | undefined {
     userAgent: entry.userAgent,
     v: entry.v,
   });
-  // A lone surrogate is escaped, so only texts with an escape need a check.
+  // Lone surrogates are escaped, so only texts with an escape need the check.
   if (data.includes("\\u") && !isWellFormed(entry)) return undefined;
   return data;
 }

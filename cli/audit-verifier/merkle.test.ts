@@ -5,7 +5,7 @@ import { CompactRange } from "./merkle.ts";
 
 const bytes = (text: string) => Buffer.from(text, "base64");
 
-test("a compact range has the root of RFC 9162's definition at every size, from wherever it goes on", () => {
+test("a compact range has the root of RFC 9162's definition at every size, from any start", () => {
   const log = sampleLog(130);
   const leaves = log.entries.map(({ leafHash }) => bytes(leafHash));
   fc.assert(
@@ -23,7 +23,7 @@ test("a compact range has the root of RFC 9162's definition at every size, from 
   );
 });
 
-test("a compact range of a size takes as many subtrees as that size has, and no other number", () => {
+test("a compact range needs exactly the number of subtrees of its size", () => {
   const hash = Buffer.alloc(32);
   expect(() => new CompactRange(5, [hash])).toThrow(RangeError);
   expect(() => new CompactRange(4, [hash, hash])).toThrow(RangeError);

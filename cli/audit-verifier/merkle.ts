@@ -1,29 +1,27 @@
 import { hash } from "node:crypto";
 
-/** SHA-256. */
 export const HASH_BYTES = 32;
 
 const NODE_PREFIX = Buffer.of(1);
 
-/** SHA-256(0x00 ‖ data in UTF-8). RFC 9162 §2.1.1. */
+/** RFC 9162 §2.1.1. */
 export function leafHashOf(data: string): Buffer {
   return hash("sha256", `\0${data}`, "buffer");
 }
 
-/** SHA-256(0x01 ‖ left ‖ right). RFC 9162 §2.1.1. */
 function nodeHashOf(left: Uint8Array, right: Uint8Array): Buffer {
   return hash("sha256", Buffer.concat([NODE_PREFIX, left, right]), "buffer");
 }
 
 /** An append-only tree that keeps only the roots of its perfect subtrees. */
 export class CompactRange {
-  /** Largest first. */
   readonly #subtrees: Buffer[];
   #size: number;
 
-  /** @param subtrees largest first. */
+  /** @param subtrees Largest first. */
   constructor(size = 0, subtrees: readonly Buffer[] = []) {
-    if (subtrees.length !== subtreesOf(size)) throw new RangeError(`a tree of ${size} leaves has others`);
+    if (subtrees.length !== subtreesOf(size))
+      throw new RangeError(`the number of subtrees does not fit a tree of ${size} leaves`);
     this.#size = size;
     this.#subtrees = [...subtrees];
   }
@@ -42,7 +40,6 @@ export class CompactRange {
     this.#size += 1;
   }
 
-  /** The root of an empty tree is the hash of nothing. RFC 9162 §2.1.1. */
   root(): Buffer {
     if (this.#subtrees.length === 0) return hash("sha256", "", "buffer");
     return this.#subtrees.reduceRight((right, left) => nodeHashOf(left, right));

@@ -5,7 +5,7 @@ const CHUNK_BYTES = 1024 * 1024;
 const MAX_LINE_BYTES = 1024 * 1024;
 const LINE_FEED = 0x0a;
 
-/** Yields one batch per chunk. @throws {LineError} for a line of more than 1 MiB, and errors of the file system. */
+/** @throws {LineError} for a line of more than 1 MiB, and errors of the file system. */
 export async function* readLines(path: string): AsyncGenerator<readonly Buffer[]> {
   let rest: Buffer = Buffer.alloc(0);
   for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {

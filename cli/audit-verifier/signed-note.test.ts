@@ -21,7 +21,7 @@ function keyText(name: string, bytes: Buffer): string {
   return `${name}+${id}+${bytes.toString("base64")}`;
 }
 
-test("a verifier key names the log and its key", () => {
+test("a verifier key contains the log's name and key", () => {
   expect(key).toMatchObject({ name: ORIGIN, id: log.verifierKey.split("+")[1] });
   expect(key.publicKey.asymmetricKeyType).toBe("ed25519");
 });
@@ -33,7 +33,7 @@ test.each([
   [`x+${log.verifierKey}`, "is not name+key id+base64 of an Ed25519 key"],
   [keyText(ORIGIN, Buffer.alloc(32, 1)), "is not name+key id+base64 of an Ed25519 key"],
   [keyText(ORIGIN, Buffer.concat([Buffer.of(2), Buffer.alloc(32, 1)])), "is not an Ed25519 key"],
-])("%j is no verifier key", (text, problem) => {
+])("%j is refused as a verifier key", (text, problem) => {
   expect(() => parseVerifierKey(text)).toThrow(form(problem));
 });
 
@@ -42,7 +42,7 @@ test("a verifier key whose id is that of another key is refused", () => {
   expect(() => parseVerifierKey(text)).toThrow(form(`names the key id 00000000, but its key has ${key.id}`));
 });
 
-test("a note that a trusted key has signed is opened, whoever else has signed it", () => {
+test("a note with a trusted signature is opened, also with other signatures", () => {
   expect(openNote(NOTE, KEYS)).toEqual(["one", "two"]);
   expect(openNote(`${NOTE.replace(SIGNATURE, "")}${otherSignature}${SIGNATURE}`, KEYS)).toEqual([
     "one",
@@ -65,16 +65,16 @@ test.each([
   ["with a unit separator", log.sign(["\x1f"]), NO_NOTE],
   ["too long", log.sign(["x".repeat(16_384)]), NO_NOTE],
   ["with more signatures than 16", `${NOTE}${otherSignature.repeat(16)}`, "has too many signatures"],
-  ["with no signature line", "one\n\ntwo\n", "has a signature line of another form"],
-  ["with something before its signature", NOTE.replace("—", "x—"), "has a signature line of another form"],
-  ["with something after it", NOTE.replace(/\n$/, "!\n"), "has a signature line of another form"],
-  ["with base64 in another form", `${NOTE}— x AAAAAAB=\n`, "has a signature line of another form"],
-  ["with a signature of four bytes", `${NOTE}— x AAAAAA==\n`, "has a signature line of another form"],
-])("no note: %s", (_name, note, problem) => {
+  ["with no signature line", "one\n\ntwo\n", "has an invalid signature line"],
+  ["with something before its signature", NOTE.replace("—", "x—"), "has an invalid signature line"],
+  ["with something after it", NOTE.replace(/\n$/, "!\n"), "has an invalid signature line"],
+  ["with base64 in another form", `${NOTE}— x AAAAAAB=\n`, "has an invalid signature line"],
+  ["with a signature of four bytes", `${NOTE}— x AAAAAA==\n`, "has an invalid signature line"],
+])("invalid note: %s", (_name, note, problem) => {
   expect(() => openNote(note, KEYS)).toThrow(form(problem));
 });
 
-test("the limits of a note are still one", () => {
+test("a note at its limits is accepted", () => {
   const frame = log.sign([""]).length;
   const longest = log.sign(["x".repeat(16_384 - frame)]);
   expect(longest).toHaveLength(16_384);
@@ -86,14 +86,14 @@ test("the limits of a note are still one", () => {
 });
 
 test("a bad signature of a trusted key is an error, even beside a good one", () => {
-  const problem = `bears a signature of the key ${key.id} that does not fit its text`;
+  const problem = `has an invalid signature of the key ${key.id}`;
   const elsewhere = log.sign(["three"]).split("\n\n")[1] ?? "";
   const short = `— ${ORIGIN} ${Buffer.concat([Buffer.from(key.id, "hex"), Buffer.alloc(63)]).toString("base64")}\n`;
   for (const bad of [elsewhere, short])
     expect(() => openNote(`${NOTE}${bad}`, KEYS)).toThrow(signature(problem));
 });
 
-test("a note that only others have signed names them and whom to expect", () => {
+test("the error for a note without a trusted signature names its keys and the trusted keys", () => {
   const [, otherId] = other.verifierKey.split("+");
   expect(() => openNote(`one\n\n${otherSignature}${otherSignature}`, [key, key])).toThrow(
     signature(
@@ -110,7 +110,7 @@ test("a note that only others have signed names them and whom to expect", () => 
 const ROOT = log.root(3);
 const [, , root = "", time = ""] = log.checkpoint(3).split("\n");
 
-test("checkpoints and removals say what they are of", () => {
+test("checkpoints and removals are read", () => {
   const instant = time.slice("time ".length);
   expect(openCheckpoint(log.checkpoint(3), KEYS)).toEqual({ size: 3, root: ROOT, time: instant });
   expect(openCheckpoint(log.checkpoint(0), KEYS)).toMatchObject({ size: 0 });
@@ -123,25 +123,25 @@ test("checkpoints and removals say what they are of", () => {
 test.each([
   [["other", "3", root, time], `has the origin other, not ${ORIGIN}`],
   [[ORIGIN, "3", root, time, "more"], "is not a checkpoint: it has further lines"],
-  [[ORIGIN], "has no proper number"],
-  [[ORIGIN, "", root, time], "has no proper number"],
-  [[ORIGIN, "03", root, time], "has no proper number"],
-  [[ORIGIN, "x3", root, time], "has no proper number"],
-  [[ORIGIN, "1e3", root, time], "has no proper number"],
-  [[ORIGIN, " 3", root, time], "has no proper number"],
-  [[ORIGIN, "3 ", root, time], "has no proper number"],
-  [[ORIGIN, "9007199254740992", root, time], "has no proper number"],
-  [[ORIGIN, "3"], "has no proper root hash"],
-  [[ORIGIN, "3", "AAAA", time], "has no proper root hash"],
-  [[ORIGIN, "3", `${root.slice(0, -2)}B=`, time], "has no proper root hash"],
-  [[ORIGIN, "3", root], "has no proper time"],
-  [[ORIGIN, "3", root, `x${time}`], "has no proper time"],
-  [[ORIGIN, "3", root, `${time}x`], "has no proper time"],
-])("signed, and no checkpoint all the same: %j", (lines, problem) => {
+  [[ORIGIN], "has no valid number"],
+  [[ORIGIN, "", root, time], "has no valid number"],
+  [[ORIGIN, "03", root, time], "has no valid number"],
+  [[ORIGIN, "x3", root, time], "has no valid number"],
+  [[ORIGIN, "1e3", root, time], "has no valid number"],
+  [[ORIGIN, " 3", root, time], "has no valid number"],
+  [[ORIGIN, "3 ", root, time], "has no valid number"],
+  [[ORIGIN, "9007199254740992", root, time], "has no valid number"],
+  [[ORIGIN, "3"], "has no valid root hash"],
+  [[ORIGIN, "3", "AAAA", time], "has no valid root hash"],
+  [[ORIGIN, "3", `${root.slice(0, -2)}B=`, time], "has no valid root hash"],
+  [[ORIGIN, "3", root], "has no valid time"],
+  [[ORIGIN, "3", root, `x${time}`], "has no valid time"],
+  [[ORIGIN, "3", root, `${time}x`], "has no valid time"],
+])("a signed note that is not a checkpoint: %j", (lines, problem) => {
   expect(() => openCheckpoint(log.sign(lines), KEYS)).toThrow(form(problem));
 });
 
-test("a removal has a name of its own, two numbers, and nothing more", () => {
+test("a removal has its own origin, two numbers, and no further lines", () => {
   const lines = [`${ORIGIN}/removal`, "1", "3", root, time];
   expect(openRemoval(log.sign(lines), KEYS)).toMatchObject({ firstSequence: 1, lastSequence: 3 });
   expect(() => openRemoval(log.sign([...lines, "more"]), KEYS)).toThrow(
@@ -150,5 +150,5 @@ test("a removal has a name of its own, two numbers, and nothing more", () => {
   expect(() => openRemoval(log.sign(lines.with(0, ORIGIN)), KEYS)).toThrow(
     form(`has the origin ${ORIGIN}, not ${ORIGIN}/removal`),
   );
-  expect(() => openRemoval(log.sign(lines.with(2, "x")), KEYS)).toThrow(form("has no proper number"));
+  expect(() => openRemoval(log.sign(lines.with(2, "x")), KEYS)).toThrow(form("has no valid number"));
 });

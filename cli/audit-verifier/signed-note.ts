@@ -9,12 +9,10 @@ const MAX_SIGNATURES = 16;
 export interface VerifierKey {
   /** The log's origin. */
   name: string;
-  /** Eight hexadecimal digits. */
   id: string;
   publicKey: KeyObject;
 }
 
-/** `signature` if no trusted key has signed the note. */
 export class NoteError extends Error {
   override readonly name = "NoteError";
   readonly code: "form" | "signature";
@@ -26,7 +24,7 @@ export class NoteError extends Error {
 }
 
 /**
- * Parses `name+key id+base64(0x01 ‖ public key)`. @throws {NoteError} `form`, also if the key id is wrong.
+ * Parses `name+key id+base64(0x01 ‖ public key)`. @throws {NoteError} `form`.
  * @see https://c2sp.org/signed-note
  */
 export function parseVerifierKey(text: string): VerifierKey {
@@ -41,8 +39,8 @@ export function parseVerifierKey(text: string): VerifierKey {
 }
 
 /**
- * Ignores signatures of unknown keys, as C2SP requires. An invalid signature of a known key is an error.
- * @throws {NoteError}
+ * Ignores signatures of unknown keys, as C2SP requires.
+ * @throws {NoteError} also for an invalid signature of a known key.
  */
 export function openNote(note: string, keys: readonly VerifierKey[]): string[] {
   const end = note.lastIndexOf("\n\n");
@@ -60,7 +58,7 @@ export function openNote(note: string, keys: readonly VerifierKey[]): string[] {
     const key = keys.find((candidate) => candidate.name === name && candidate.id === id);
     if (key === undefined) continue;
     if (!verify(null, data, key.publicKey, signature)) {
-      throw new NoteError("signature", `bears a signature of the key ${id} that does not fit its text`);
+      throw new NoteError("signature", `has an invalid signature of the key ${id}`);
     }
     isSigned = true;
   }
@@ -76,7 +74,7 @@ function readSignature(line: string): { name: string; id: string; signature: Buf
   const [, name = "", encoded = ""] = /^— ([^\s+]+) ([A-Za-z0-9+/]+={0,2})$/u.exec(line) ?? [];
   const bytes = Buffer.from(encoded, "base64");
   if (bytes.length < 5 || bytes.toString("base64") !== encoded)
-    throw new NoteError("form", "has a signature line of another form");
+    throw new NoteError("form", "has an invalid signature line");
   return { name, id: bytes.toString("hex", 0, 4), signature: bytes.subarray(4) };
 }
 

@@ -35,14 +35,14 @@ async function read(text: string) {
 
 const printed = (members: object) => JSON.stringify({ level: "info", ...members });
 
-test("kept checkpoints are read in their order, and lines torn in writing are counted", async () => {
+test("stored checkpoints are read in order, and incomplete lines are counted", async () => {
   expect(await read(`${two}\n${one}\n`)).toEqual({ sizes: [2, 1], tornLines: 0 });
   expect(await read(`${one.slice(0, 60)}\n${two}\n${one.slice(0, 9)}`)).toEqual({ sizes: [2], tornLines: 2 });
   expect(await read(`${one}\n\n`)).toEqual({ sizes: [1], tornLines: 1 });
   expect(await read("")).toEqual({ sizes: [], tornLines: 0 });
 });
 
-test("of a service's printed log, the checkpoints that it holds are read and all else is passed over", async () => {
+test("checkpoints in a service's log output are read, and other lines are ignored", async () => {
   const note = log.checkpoint(3);
   const lines = [
     printed({ msg: "checkpoint", checkpoint: note }),
@@ -54,24 +54,24 @@ test("of a service's printed log, the checkpoints that it holds are read and all
   expect(await read(lines.join("\n"))).toEqual({ sizes: [3], tornLines: 0 });
 });
 
-test("the first line that is no checkpoint is named, and why it is none", async () => {
+test("the first line that is not a checkpoint is reported with the reason", async () => {
   const refused = (text: string, code: string, message: string) =>
     expect(read(text)).rejects.toThrow(
       expect.objectContaining({ name: "TrustedCheckpointsError", code, message: `${path}: ${message}` }),
     );
   await refused(`${one}\nnonsense\n`, "form", "line 2 is not JSON");
-  await refused(`${one}\n{"type":"removal","note":""}\n`, "form", "line 2 is no checkpoint");
+  await refused(`${one}\n{"type":"removal","note":""}\n`, "form", "line 2 is not a checkpoint");
   await refused(`${one}\n{"type":"checkpoint","note":5}\n`, "form", "line 2 is not a note");
   await refused(`{"type":"checkpoint","note":""}\n`, "form", "the note in line 1 is not a signed note");
   const changed = `${one}\n${one.replace("\\n1\\n", "\\n2\\n")}\n`;
   const [key] = KEYS;
-  const misfit = `the note in line 2 bears a signature of the key ${key?.id} that does not fit its text`;
+  const misfit = `the note in line 2 has an invalid signature of the key ${key?.id}`;
   await refused(changed, "signature", misfit);
   const forged = printed({ msg: "checkpoint", checkpoint: log.checkpoint(3).replace("\n3\n", "\n4\n") });
   await refused(`${one}\n${forged}\n`, "signature", misfit);
 });
 
-test("a file that is not there is no bad checkpoint", async () => {
+test("a missing file is not reported as a bad checkpoint", async () => {
   const reading = readTrustedCheckpoints(join(folder, "none"), KEYS);
   await expect(reading).rejects.toMatchObject({ code: "ENOENT" });
   await expect(reading).rejects.not.toBeInstanceOf(TrustedCheckpointsError);
@@ -84,7 +84,7 @@ async function batchesOf(text: string): Promise<number[][]> {
   return batches.map((lines) => lines.map(({ length }) => length));
 }
 
-test("lines come without their breaks, also the one that has none and those that cross a chunk", async () => {
+test("lines are read without line breaks, also the last one and those across chunks", async () => {
   expect(await batchesOf("")).toEqual([]);
   expect(await batchesOf("a\n\nbb")).toEqual([[1, 0], [2]]);
   expect(await batchesOf("a\n")).toEqual([[1]]);

@@ -3,7 +3,6 @@ import { checkLine, LineError, parseExportLine } from "./export-line.ts";
 import { readLines } from "./read-lines.ts";
 import { NoteError, type VerifierKey } from "./signed-note.ts";
 
-/** `signature` if no trusted key has signed a checkpoint. */
 export class TrustedCheckpointsError extends Error {
   override readonly name = "TrustedCheckpointsError";
   readonly code: "form" | "signature";
@@ -16,15 +15,14 @@ export class TrustedCheckpointsError extends Error {
 
 export interface TrustedCheckpoints {
   checkpoints: Checkpoint[];
-  /** Lines cut by a crash during writing. */
   tornLines: number;
 }
 
 const LINE_START = '{"type":"checkpoint","note":"';
 
 /**
- * Reads JSON lines of checkpoints, or audit-service's log, whose other lines are ignored.
- * @throws {TrustedCheckpointsError} naming the first invalid line, and errors of the file system.
+ * Reads JSON lines of checkpoints, or the log output of audit-service, whose other lines are ignored.
+ * @throws {TrustedCheckpointsError} for the first invalid line, and errors of the file system.
  */
 export async function readTrustedCheckpoints(
   path: string,
@@ -74,6 +72,6 @@ function inLogLine(text: string): string[] {
 function readCheckpoint(bytes: Buffer, keys: readonly VerifierKey[]): Checkpoint {
   const line = parseExportLine(bytes);
   checkLine(line);
-  if (line.type !== "checkpoint") throw new LineError("is no checkpoint");
+  if (line.type !== "checkpoint") throw new LineError("is not a checkpoint");
   return openCheckpoint(line.note, keys);
 }

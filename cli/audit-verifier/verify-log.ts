@@ -2,7 +2,7 @@ import { LogVerification, type Trust } from "./log-verification.ts";
 import type { Verdict } from "./verdict.ts";
 
 export interface VerifyLogOptions<T> {
-  /** Batches of lines in order. A promise per line would cost more than its hashes. */
+  /** A promise per line would cost more than its hashes. */
   batches: AsyncIterable<readonly T[]>;
   /** @throws {LineError} */
   read: (item: T) => unknown;

@@ -7,18 +7,15 @@ import type { Verdict } from "./verdict.ts";
 import { verifyLog } from "./verify-log.ts";
 
 export interface Trusting {
-  /** Signed notes. */
   checkpoints?: string[];
   isPartial?: boolean;
 }
 
 export interface Verifier {
   verify(lines: readonly unknown[], trust?: Trusting): Promise<Verdict>;
-  /** Verifies the bytes of a file, one entry per line. */
   verifyText(text: string | Buffer, trust?: Trusting): Promise<Verdict>;
 }
 
-/** A verifier that trusts a log's key. */
 export function verifierOf(log: SampleLog): Verifier {
   const keys = [parseVerifierKey(log.verifierKey)];
   const trusting = ({ checkpoints = [], isPartial = false }: Trusting): Trust => ({

@@ -10,8 +10,8 @@ export const auditCheckpoint: Command = {
   name: "audit checkpoint",
   summary: "Show the audit log's latest signed checkpoint and the key to verify it with",
   details:
-    "The key is what the log says of itself: compare it with the one you have from elsewhere. The last line of the\n" +
-    "text is one for a file of checkpoints (gatehouse audit verify --checkpoints).",
+    "The log itself reports the key: compare it with your own copy. The last line of the output is for a file of\n" +
+    "checkpoints (gatehouse audit verify --checkpoints).",
   positionals: [],
   options: {},
   async run(_input, backend) {
@@ -34,7 +34,7 @@ function opened(checkpoint: string, verifierKey: string) {
     return openCheckpoint(checkpoint, [parseVerifierKey(verifierKey)]);
   } catch (error) {
     if (!(error instanceof NoteError)) throw error;
-    const message = `The log's checkpoint or key is not good: it ${error.message}`;
+    const message = `The log's checkpoint or key is invalid: it ${error.message}`;
     throw new CliError(message, { exitCode: EXIT.tampered, code: "audit_log_tampered", cause: error });
   }
 }

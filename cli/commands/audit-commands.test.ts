@@ -159,11 +159,11 @@ function file(name: string, content?: string): string {
 const checkpointsOf = (...sizes: number[]) =>
   textOf(sizes.map((size) => ({ type: "checkpoint", note: log.checkpoint(size) })));
 
-test("an export is written whole, and proven with what was kept elsewhere", async () => {
+test("an export is complete, and proven with checkpoints kept elsewhere", async () => {
   const path = file("whole.jsonl");
   expect(await gatehouse("audit", "export", "--output", path)).toMatchObject({
     code: 0,
-    out: `${SIZE} entries are in ${path}\n`,
+    out: `${SIZE} entries were written to ${path}\n`,
     error: "",
   });
   expect(readFileSync(path, "utf8")).toBe(textOf(sent));
@@ -179,7 +179,7 @@ test("an export is written whole, and proven with what was kept elsewhere", asyn
   });
 });
 
-test("the running log is verified as it is exported, and its first bad entry named", async () => {
+test("the running log is verified while it is exported, and its first bad entry is found", async () => {
   const live = ["audit", "verify", "--live", "--key", log.verifierKey, "--progress"];
   expect(await gatehouse(...live)).toMatchObject({ code: 0, out: expect.stringMatching(/^PROVEN/) });
   (sent[777] as EntryLine).entry.resource = "another";
@@ -189,7 +189,7 @@ test("the running log is verified as it is exported, and its first bad entry nam
   });
 });
 
-test("an entry that the running log has lost is named", async () => {
+test("a lost entry of the running log is found", async () => {
   hole = 600;
   const { code, out } = await gatehouse("audit", "verify", "--live", "--key", log.verifierKey, "--json");
   expect(code).toBe(65);
@@ -201,7 +201,7 @@ test("an entry that the running log has lost is named", async () => {
   expect(await gatehouse("audit", "export")).toMatchObject({ code: 1 });
 });
 
-test("the log of audit-service as it was printed serves as checkpoints kept elsewhere; a forged line in it does not", async () => {
+test("the log output of audit-service is accepted as checkpoints; a forged line in it is refused", async () => {
   const line = (note: string) =>
     JSON.stringify({
       level: "info",
@@ -225,17 +225,17 @@ test("the log of audit-service as it was printed serves as checkpoints kept else
   expect(refused.code).not.toBe(0);
 });
 
-test("a line of kept checkpoints that a crash has torn says nothing, and is told of", async () => {
+test("an incomplete line of stored checkpoints is skipped and reported", async () => {
   const [one = "", two = ""] = checkpointsOf(10, SIZE).split("\n");
   const kept = file("torn.jsonl", `${one.slice(0, 60)}\n${two}\n${one.slice(0, 9)}`);
   const { code, out, error } = await gatehouse(
     ...["audit", "verify", "--live", "--key", log.verifierKey, "--checkpoints", kept, "--json"],
   );
-  expect({ code, error }).toEqual({ code: 0, error: expect.stringContaining("torn lines passed over: 2") });
+  expect({ code, error }).toEqual({ code: 0, error: expect.stringContaining("incomplete lines skipped: 2") });
   expect(JSON.parse(out).trustedUpTo).toBe(SIZE);
 });
 
-test("a stream that is cut goes on where it ended; one that never gets further is an error", async () => {
+test("an interrupted stream is continued; one without progress is an error", async () => {
   cuts = [3, 650, 1, 1, 500];
   const { code, out } = await gatehouse("audit", "export");
   expect([code, out === textOf(sent)]).toEqual([0, true]);
@@ -247,7 +247,7 @@ test("a stream that is cut goes on where it ended; one that never gets further i
   expect(readdirSync(folder).filter((name) => name.includes("cut"))).toEqual([]);
 });
 
-test("a file that is there is replaced only by force, and one half written is not left", async () => {
+test("an existing file is replaced only with --force, and no partial file is left", async () => {
   const path = file("there.jsonl", "precious");
   const refused = await gatehouse("audit", "export", "--output", path);
   expect(refused).toMatchObject({ code: 73, error: expect.stringContaining("--force") });
@@ -261,7 +261,7 @@ test("a file that is there is replaced only by force, and one half written is no
   expect(await gatehouse("audit", "export", "--output", join(folder, "no", "x"))).toMatchObject({ code: 73 });
 });
 
-test("CSV disarms formulas", async () => {
+test("CSV escapes formulas", async () => {
   const armed = ["=1+1", "+1", "-1", "@x", "\tx", 'a "quoted", one'];
   sent = sampleLog(armed.length, {
     key,
@@ -278,7 +278,7 @@ test("CSV disarms formulas", async () => {
     expect(out).toContain(`,${text},`);
 });
 
-test("a search pages through what there is, as a table and as JSON lines", async () => {
+test("a search reads all pages, as a table and as JSON lines", async () => {
   const shown = await gatehouse(
     "audit",
     "search",
@@ -302,7 +302,7 @@ test("a search pages through what there is, as a table and as JSON lines", async
   expect(limited.out.trimEnd().split("\n")).toHaveLength(130);
 });
 
-test("the latest checkpoint comes with its key, and a line to keep", async () => {
+test("the latest checkpoint is printed with its key and as a line to keep", async () => {
   const { code, out } = await gatehouse("audit", "checkpoint");
   expect(code).toBe(0);
   expect(out).toContain(`Verifier key: ${log.verifierKey}\n`);
@@ -320,7 +320,7 @@ test("the latest checkpoint comes with its key, and a line to keep", async () =>
   expect(JSON.parse(live.out)).toMatchObject({ result: "proven", trustedUpTo: SIZE });
 });
 
-test("what cannot be read, or makes no sense, is told apart from a log that was tampered with", async () => {
+test("unreadable and invalid input is not reported as tampering", async () => {
   const path = file("some.jsonl", textOf(sent));
   const verify = (...argv: string[]) => gatehouse("audit", "verify", ...argv);
   const { verifierKey } = log;

@@ -31,7 +31,7 @@ const COLUMNS = [
 
 export const CSV_HEAD = stringify([COLUMNS]);
 
-/** CSV (RFC 4180), which cannot be verified. An apostrophe precedes texts that spreadsheets would run as formulas. */
+/** RFC 4180. An apostrophe precedes texts that spreadsheets would run as formulas. */
 export function csvOf(lines: readonly ExportLine[]): string {
   const records = lines.flatMap((line) => {
     if (line.type !== "entry") return [];

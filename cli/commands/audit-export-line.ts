@@ -7,7 +7,7 @@ import { type Entry, EntryKind, Outcome } from "../../proto/gen/gatehouse/audit/
 import type { EntryLine, ExportLine, LogLine } from "../audit-verifier/export-line.ts";
 import type { LoggedEntry } from "../audit-verifier/logged-entry.ts";
 
-// Values of later versions are missing here, so their entries fail the check.
+// Entries with values of later versions fail the verification.
 const KINDS = new Map<EntryKind, string>([
   [EntryKind.UNSPECIFIED, "unspecified"],
   [EntryKind.INTENT, "intent"],

@@ -27,15 +27,15 @@ export const auditExport: Command = {
   name: "audit export",
   summary: "Write the audit log, or a part of it, to a file or to standard output",
   details:
-    "jsonl is what gatehouse audit verify proves. csv is for reading: a text that a spreadsheet would take for a\n" +
-    "formula gets an apostrophe before it. The file is there whole or not at all.",
+    "gatehouse audit verify needs jsonl. csv is for reading: an apostrophe precedes texts that a spreadsheet would run\n" +
+    "as formulas. The file is complete or absent.",
   positionals: [],
   options: {
-    format: { type: "string", value: "format", description: "jsonl (unless told) or csv" },
+    format: { type: "string", value: "format", description: "jsonl (default) or csv" },
     "from-sequence": { type: "string", value: "number", description: "from this entry on" },
     "to-sequence": { type: "string", value: "number", description: "up to this entry" },
     output: { type: "string", value: "file", description: "write to this file" },
-    force: { type: "boolean", description: "replace the file if it is there" },
+    force: { type: "boolean", description: "replace an existing file" },
     progress: { type: "boolean", description: "print the progress also without a terminal" },
   },
   async run({ values, flags }, backend, terminal) {
@@ -55,10 +55,10 @@ export const auditExport: Command = {
         return undefined;
       }
       let entries = 0;
-      await replaceFile(output, { force: flags.has("force") }, async (write, signal) => {
-        entries = await copyLog(job, write, signal);
+      await replaceFile(output, { force: flags.has("force") }, async (file, signal) => {
+        entries = await copyLog(job, (text) => file.writeFile(text), signal);
       });
-      return { text: `${entries} entries are in ${output}`, json: { entries, output, format } };
+      return { text: `${entries} entries were written to ${output}`, json: { entries, output, format } };
     } finally {
       progress.end();
     }
@@ -73,7 +73,6 @@ interface Job {
   format: (lines: readonly ExportLine[]) => string;
 }
 
-/** @returns the number of entries. */
 function copyLog(
   { backend, request, progress, head, format }: Job,
   write: (text: string) => Promise<void>,
@@ -98,6 +97,6 @@ function copyLog(
 }
 
 function incomplete(entries: number, ofEntries: number): CliError {
-  const message = `The log sent ${entries} entries where it had promised ${ofEntries}`;
+  const message = `The log sent ${entries} of ${ofEntries} announced entries`;
   return new CliError(message, { exitCode: EXIT.failed, code: "incomplete" });
 }

@@ -11,12 +11,11 @@ import { fromRpcError } from "../../service-kit/rpc-errors.ts";
 import type { ExportLine } from "../audit-verifier/export-line.ts";
 import { toExportLine } from "./audit-export-line.ts";
 
-/** After this silence the log counts as unavailable. */
 const SILENCE_MS = 30_000;
 const MAX_BATCH = 500;
 const MAX_CUTS_WITHOUT_PROGRESS = 3;
 
-/** Servers end connections after ten minutes, so a longer export continues in a new stream. @throws {DomainError} */
+/** Continues in a new stream, because servers end connections after ten minutes. @throws {DomainError} */
 export async function* exportedLines(
   client: AuditQueryServiceClient,
   request: ExportEntriesRequest,
@@ -29,7 +28,7 @@ export async function* exportedLines(
       so.lastLogged = line.lastSequence;
       so.lastSequence = line.firstSequence - 1;
     } else if (line.type === "entry") {
-      // Skips only repetitions by a new stream. The verifier judges everything else.
+      // Skips only repetitions by a new stream, because the verifier must see everything else.
       if (cuts > 0 && line.entry.sequence <= so.lastSequence) return false;
       so.lastSequence = line.entry.sequence;
     } else if (line.type === "removal") {
@@ -68,7 +67,7 @@ async function* streamed(
 ): AsyncGenerator<readonly ExportLine[]> {
   const stream = openServerStream(client, client.exportEntries, request, newCallContext());
   const silence = setTimeout(() => {
-    stream.destroy(new DomainError("service_unavailable", `The log has said nothing for ${SILENCE_MS} ms`));
+    stream.destroy(new DomainError("service_unavailable", `The log sent nothing for ${SILENCE_MS} ms`));
   }, SILENCE_MS);
   let batch: ExportLine[] = [];
   try {

@@ -26,7 +26,7 @@ const text = (value: string, description: string) => ({ type: "string", value, d
 export const auditSearch: Command = {
   name: "audit search",
   summary: "Show audit entries that match every filter, newest first",
-  details: "With --json: an entry a line (JSON Lines), as they come.",
+  details: "--json prints one entry per line (JSON Lines).",
   positionals: [],
   options: {
     actor: text("actor", "of this user, client:<id>, operator:<name> or auditor:<name>"),
@@ -36,12 +36,12 @@ export const auditSearch: Command = {
     "request-id": text("id", "of this request"),
     from: text("time", "at this time or later: 2026-11-21T09:30:00Z"),
     to: text("time", "before this time"),
-    limit: text("number", `at most so many (${DEFAULT_LIMIT} unless told)`),
-    all: { type: "boolean", description: "as many as there are" },
+    limit: text("number", `at most this number (default ${DEFAULT_LIMIT})`),
+    all: { type: "boolean", description: "without a limit" },
   },
   async run({ values, flags }, backend, terminal) {
     const limit = wholeNumber(values, "limit", { min: 1, max: 1_000_000 });
-    if (limit !== undefined && flags.has("all")) throw new UsageError("Give --limit or --all");
+    if (limit !== undefined && flags.has("all")) throw new UsageError("Specify either --limit or --all");
     const filter = filterOf(values);
     const most = flags.has("all") ? Number.POSITIVE_INFINITY : (limit ?? DEFAULT_LIMIT);
     const write = flags.has("json") ? asLines : asTable();
@@ -93,7 +93,7 @@ function asLines(entries: readonly Entry[]): string {
     .join("");
 }
 
-/** Each page has its own widths, because the widest cell is only known at the end. */
+/** Each page has its own column widths. */
 function asTable() {
   let isFirst = true;
   return (entries: readonly Entry[]): string => {

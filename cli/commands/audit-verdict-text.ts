@@ -2,7 +2,7 @@ import type { Verdict } from "../audit-verifier/verdict.ts";
 
 const TITLES: Record<Verdict["result"], string> = {
   proven: "PROVEN: the log is as it was signed.",
-  unproven: "NOT PROVEN: nothing is wrong, but the last entries are under no signature.",
+  unproven: "NOT PROVEN: no error was found, but no signature covers the last entries.",
   tampered: "TAMPERED: this is not the log that was signed.",
 };
 
@@ -27,7 +27,7 @@ export function verdictText(verdict: Verdict): string {
 }
 
 function firstBadText(first: number | null, last: number | null): string {
-  if (first === null) return "Every entry is proven all the same.";
+  if (first === null) return "All entries are proven nevertheless.";
   return first === last ? `First bad entry: ${first}` : `First bad entry: one of ${first} to ${last}`;
 }
 

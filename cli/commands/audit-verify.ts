@@ -30,7 +30,7 @@ export const auditVerify: Command = {
     "Prove an export of the audit log, or the running log, against its key and checkpoints kept elsewhere",
   details:
     "Names the first entry that was changed, removed or added. Ends with 0 only if every entry is proven; 65 if the\n" +
-    "log was tampered with, 1 if its last entries are under no signature, 66 if a file cannot be read.\n" +
+    "log was tampered with, 1 if no signature covers its last entries, 66 if a file cannot be read.\n" +
     "What to keep, and what is proven: docs/audit-verify.md",
   positionals: [],
   optionalPositional: "export.jsonl",
@@ -50,12 +50,13 @@ export const auditVerify: Command = {
     live: { type: "boolean", description: "the running log instead of a file" },
     partial: {
       type: "boolean",
-      description: "the file is meant to be a part of the log: what is before and behind it is not missed",
+      description: "the file is only a part of the log: other entries do not count as missing",
     },
     progress: { type: "boolean", description: "print the progress also without a terminal" },
   },
   async run({ positionals: [path], values, lists, flags }, backend, terminal) {
-    if (flags.has("live") === (path !== undefined)) throw new UsageError("Give an export or --live");
+    if (flags.has("live") === (path !== undefined))
+      throw new UsageError("Specify either an export or --live");
     if (flags.has("live") && flags.has("partial")) throw new UsageError("--partial is for an export");
     const keys = readKeys(values.get("key") ?? "");
     const checkpoints = await readCheckpoints(lists.get("checkpoints") ?? [], keys, terminal.writeError);
@@ -110,7 +111,7 @@ async function verifyLive(backend: Backend, trust: Trust, progress: Progress): P
   );
 }
 
-/** The log answers not_found at a lost entry. The lines end there, and the verifier reports it as missing. */
+/** audit-service answers not_found at a lost entry. The verifier then reports it as missing. */
 async function* linesUpToHole(
   batches: AsyncIterable<readonly ExportLine[]>,
 ): AsyncGenerator<readonly ExportLine[]> {
@@ -125,7 +126,6 @@ async function* linesUpToHole(
   }
 }
 
-/** @param text a key, or the path of a file with keys. */
 function readKeys(text: string): VerifierKey[] {
   const isFile = statSync(text, { throwIfNoEntry: false })?.isFile() === true;
   const lines = (isFile ? readText(text) : text).split("\n").filter((line) => line.trim() !== "");
@@ -137,10 +137,7 @@ function readKeys(text: string): VerifierKey[] {
     return keys;
   } catch (error) {
     if (!(error instanceof NoteError)) throw error;
-    throw inputError(
-      `--key: ${isFile ? text : "what was given is no file, and as a key"} ${error.message}`,
-      error,
-    );
+    throw inputError(`--key: ${isFile ? text : "not a file, and as a key it"} ${error.message}`, error);
   }
 }
 
@@ -162,7 +159,7 @@ async function readCheckpoints(
     try {
       const read = await readTrustedCheckpoints(path, keys);
       for (const checkpoint of read.checkpoints) checkpoints.push(checkpoint);
-      if (read.tornLines > 0) warn(`gatehouse: ${path}: torn lines passed over: ${read.tornLines}\n`);
+      if (read.tornLines > 0) warn(`gatehouse: ${path}: incomplete lines skipped: ${read.tornLines}\n`);
     } catch (error) {
       if (isFileError(error)) throw inputError(`${path} cannot be read: ${error.message}`, error);
       if (!(error instanceof TrustedCheckpointsError)) throw error;

@@ -3,6 +3,7 @@ import { auditCheckpoint } from "./audit-checkpoint.ts";
 import { auditExport } from "./audit-export.ts";
 import { auditSearch } from "./audit-search.ts";
 import { auditVerify } from "./audit-verify.ts";
+import { breachListBuild, breachListCheck } from "./breach-list.ts";
 import { completionCommand } from "./completion.ts";
 import { configCheck } from "./config-check.ts";
 import { health } from "./health.ts";
@@ -19,10 +20,9 @@ import {
   usersSetRole,
   usersUnlock,
 } from "./users-access.ts";
-import { usersDelete } from "./users-delete.ts";
 import { usersEndSessions } from "./users-end-sessions.ts";
+import { usersDelete, usersResetMfa } from "./users-irreversible.ts";
 import { usersList } from "./users-list.ts";
-import { usersResetMfa } from "./users-reset-mfa.ts";
 import { usersShow } from "./users-show.ts";
 
 /** The help lists the commands in this order. */
@@ -41,6 +41,8 @@ export const COMMANDS: readonly Command[] = [
   usersEndSessions,
   usersDelete,
   routesCheck,
+  breachListBuild,
+  breachListCheck,
   auditSearch,
   auditExport,
   auditVerify,

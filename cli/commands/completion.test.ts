@@ -68,7 +68,7 @@ test.runIf(hasShell("fish"))("fish offers subcommands and options", async () => 
   expect(fish("gatehouse sessions revoke-all --iss", text)).toEqual(["--issued-before"]);
 });
 
-test.runIf(hasShell("zsh"))("zsh takes its script without an error", async () => {
+test.runIf(hasShell("zsh"))("zsh loads its script without an error", async () => {
   const argv = [
     "-f",
     "-c",
@@ -77,7 +77,7 @@ test.runIf(hasShell("zsh"))("zsh takes its script without an error", async () =>
   expect(complete("zsh", argv, await script("zsh"))).toEqual(["ok", "1"]);
 });
 
-test.each(["bash", "zsh", "fish"])("%s's script knows every command and option", async (shell) => {
+test.each(["bash", "zsh", "fish"])("the script for %s has every command and option", async (shell) => {
   const text = await script(shell);
   for (const { name, options } of COMMANDS) {
     for (const word of name.split(" ")) expect(text).toContain(word);

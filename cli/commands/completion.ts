@@ -27,7 +27,7 @@ const SCRIPTS = new Map<string, (commands: readonly Command[]) => string>([
   ["fish", fishScript],
 ]);
 
-/** Possible next words: `keys` is followed by `list`, `rotate` and `revoke`. */
+/** Possible next words: `list` follows `keys`. */
 function followers(commands: readonly Command[]): Map<string, Set<string>> {
   const next = new Map<string, Set<string>>();
   for (const { name } of commands) {

@@ -55,7 +55,7 @@ function ofTokenService(): Record<string, string> {
   };
 }
 
-test("a configuration that the service takes: 0, and the service was not started", async () => {
+test("a valid configuration: 0, and the service was not started", async () => {
   expect(await check("token-service", ofTokenService())).toEqual({
     code: 0,
     out: "token-service could start with this configuration\n",
@@ -63,7 +63,7 @@ test("a configuration that the service takes: 0, and the service was not started
   });
 });
 
-test("every problem at once, from a file, without a value: 78", async () => {
+test("all problems of a file at once, without values: 78", async () => {
   const { TOKEN_ISSUER: _missing, ...given } = ofTokenService();
   const variables = { ...given, LISTEN_ADDRESS: "treasure", DATABASE_URL: "postgres://u:treasure@h/d" };
   const lines = Object.entries(variables).map(([name, value]) => `${name}=${value}\n`);
@@ -86,15 +86,18 @@ test("every problem at once, from a file, without a value: 78", async () => {
   expect(out).not.toContain("treasure");
 });
 
-test.each(["gateway", "identity-service", "audit-service"])("%s checks its own, too", async (service) => {
-  const { code, out } = await check(service, {});
-  expect({ code, out }).toEqual({
-    code: 78,
-    out: expect.stringContaining("OPERATIONS_ADDRESS: is required"),
-  });
-});
+test.each(["gateway", "identity-service", "audit-service"])(
+  "%s checks its configuration, too",
+  async (service) => {
+    const { code, out } = await check(service, {});
+    expect({ code, out }).toEqual({
+      code: 78,
+      out: expect.stringContaining("OPERATIONS_ADDRESS: is required"),
+    });
+  },
+);
 
-test("an unknown service and a file that is not there", async () => {
+test("an unknown service and a missing file", async () => {
   expect(await check("mailbox", {})).toMatchObject({
     code: 64,
     error: expect.stringMatching(/must be one of gateway, identity-service/),

@@ -10,7 +10,6 @@ import { oneOf } from "./one-of.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 const TIMEOUT_MS = 20_000;
-/** Each service checks its own configuration, so that the results cannot differ. */
 const ENTRIES = new Map(
   ["gateway", "identity-service", "token-service", "audit-service"].map((name) => [
     name,
@@ -20,13 +19,13 @@ const ENTRIES = new Map(
 
 export const configCheck: Command = {
   name: "config check",
-  summary: "Say whether a service could start with a configuration, naming every problem and no value",
+  summary: "Check whether a service could start with a configuration; prints every problem, but no value",
   details:
-    "Reads what the service reads: the files that variables name must be here. Without --env-file the present\n" +
+    "Reads what the service reads, so files named by variables must exist here. Without --env-file the current\n" +
     "environment is checked. Exit code 78 if the service would refuse it.",
   positionals: ["service"],
   options: {
-    "env-file": { type: "string", value: "file", description: "variables, a line each: NAME=value" },
+    "env-file": { type: "string", value: "file", description: "variables, one per line: NAME=value" },
   },
   async run({ positionals, values }, backend) {
     const [service = ""] = positionals;

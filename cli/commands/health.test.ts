@@ -44,7 +44,7 @@ async function health(environment: Record<string, string>, ...argv: string[]) {
   return { code, out, error };
 }
 
-test("all ready: 0, a line each", async () => {
+test("all ready: 0, one line each", async () => {
   const environment = {
     GATEWAY_OPERATIONS_ADDRESS: await processWith([]),
     TOKEN_OPERATIONS_ADDRESS: await processWith([]),
@@ -52,14 +52,14 @@ test("all ready: 0, a line each", async () => {
   const { code, out } = await health(environment);
   expect(code).toBe(0);
   expect(out.split("\n").map((line) => line.split(/ {2,}/).toSpliced(1, 1))).toEqual([
-    ["PROCESS", "STATE", "BECAUSE OF"],
+    ["PROCESS", "STATE", "REASON"],
     ["gateway", "ready", "-"],
     ["token-service", "ready", "-"],
     [""],
   ]);
 });
 
-test("one that waits, one that is gone and one that is something else: 69, and why", async () => {
+test("one unready, one unreachable and one other server: 69, and why", async () => {
   const stranger = createServer((_request, response) => response.writeHead(404).end()).listen(0, "127.0.0.1");
   servers.push(stranger);
   await new Promise((resolve) => stranger.once("listening", resolve));
@@ -82,7 +82,7 @@ test("one that waits, one that is gone and one that is something else: 69, and w
   });
 });
 
-test("nobody to ask, or an address that is none: 78", async () => {
+test("no address, or an invalid one: 78", async () => {
   expect(await health({})).toMatchObject({
     code: 78,
     error: expect.stringMatching(/GATEWAY_OPERATIONS_ADDRESS/),
@@ -93,7 +93,7 @@ test("nobody to ask, or an address that is none: 78", async () => {
   });
 });
 
-test("a home's processes are asked on the ports that it names; one that names none is not asked elsewhere: 78", async () => {
+test("the processes of a home are called on the ports in its file; without the file none is called: 78", async () => {
   const home = mkdtempSync(join(tmpdir(), "gatehouse-cli-"));
   try {
     const elsewhere = { GATEWAY_OPERATIONS_PORT: "1", GATEWAY_OPERATIONS_ADDRESS: "127.0.0.1:1" };

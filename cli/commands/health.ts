@@ -4,13 +4,12 @@ import { EXIT } from "../exit-code.ts";
 import type { OperationsAddress } from "../operations-addresses.ts";
 import { table } from "./table.ts";
 
-/** Slightly longer than a readiness check. */
+/** Exceeds a readiness check. */
 const TIMEOUT_MS = 4_000;
 const MAX_REASON_CHARACTERS = 2_000;
 
 interface ProcessHealth extends OperationsAddress {
   state: "ready" | "unready" | "unreachable";
-  /** Failed readiness checks, or the connection error. */
   reasons: string[];
 }
 
@@ -18,8 +17,8 @@ export const health: Command = {
   name: "health",
   summary: "Ask every process whether it is ready, and what it waits for",
   details:
-    "Asks /readyz of the operations ports, in plain HTTP. Where these are behind a Service of several replicas, one\n" +
-    "of them answers. Exit code 69 if any is unready or cannot be reached.",
+    "Calls /readyz on the operations ports over plain HTTP. Behind a Service of several replicas, one of them answers.\n" +
+    "Exit code 69 if any is unready or cannot be reached.",
   positionals: [],
   options: {},
   async run(_input, backend) {
@@ -31,7 +30,7 @@ export const health: Command = {
       reasons.join(", "),
     ]);
     return {
-      text: table(["PROCESS", "ADDRESS", "STATE", "BECAUSE OF"], rows),
+      text: table(["PROCESS", "ADDRESS", "STATE", "REASON"], rows),
       json: { isReady: processes.every(({ state }) => state === "ready"), processes },
       exitCode: processes.every(({ state }) => state === "ready") ? EXIT.ok : EXIT.unavailable,
     };

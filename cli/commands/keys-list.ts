@@ -6,7 +6,7 @@ import { table } from "./table.ts";
 
 export const keysList: Command = {
   name: "keys list",
-  summary: "Show every signing key that is not yet forgotten, newest first",
+  summary: "Show every stored signing key, newest first",
   positionals: [],
   options: {},
   async run(_input, backend) {

@@ -9,8 +9,8 @@ export const keysRevoke: Command = {
   name: "keys revoke",
   summary: "Ban a signing key: every access token that it signed is refused within a second",
   details:
-    "Sessions live on: their next refresh gives tokens of another key. There is no way back.\n" +
-    "A key id that begins with a dash goes to the end, after two: --reason <text> -- <kid>",
+    "Sessions continue: their next refresh gives tokens of another key. This cannot be undone.\n" +
+    "A key id that begins with a dash must come last, after two dashes: --reason <text> -- <kid>",
   positionals: ["kid"],
   options: {
     reason: { type: "string", value: "text", required: true, description: "why, for the audit log" },

@@ -7,8 +7,8 @@ export const keysRotate: Command = {
   name: "keys rotate",
   summary: "Make the next signing key the active one, and prepare another",
   details:
-    "Tokens of the key before stay good. Refused while the next key is so young that somebody who verifies\n" +
-    "tokens by the key set may not know it yet.",
+    "Tokens of the previous key stay valid. Refused while the next key is so new that verifiers with a cached key set\n" +
+    "may not know it yet.",
   positionals: [],
   options: {
     force: { type: "boolean", description: "rotate although the next key may not be known everywhere yet" },

@@ -1,6 +1,6 @@
 import { UsageError } from "../usage-error.ts";
 
-/** @throws {UsageError} naming the allowed words. */
+/** @throws {UsageError} */
 export function oneOf<T>(what: string, meanings: ReadonlyMap<string, T>, word = ""): T {
   const meaning = meanings.get(word);
   if (meaning === undefined)

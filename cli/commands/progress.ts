@@ -3,7 +3,7 @@ const WRITTEN_EVERY_MS = 5_000;
 
 export interface ProgressOptions {
   write: (text: string) => void;
-  /** On a terminal one line is updated, otherwise lines are written at intervals if `isWanted`. */
+  /** A terminal, on which one line is updated. */
   isWatched: boolean;
   isWanted: boolean;
   nowMs?: () => number;

@@ -1,18 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { open, rename, rm } from "node:fs/promises";
+import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 
 /**
- * Writes to a temporary file and renames it, so that the file is complete or absent. Signals remove it.
- * @param work must observe the signal. @throws {CliError} 73 if the file exists or cannot be written.
+ * Renames a temporary file, so that the file is complete or absent, also after a signal.
+ * @param work Must observe the signal. @throws {CliError} 73 if the file exists or cannot be written.
  */
 export async function replaceFile(
   path: string,
-  { force }: { force: boolean },
-  work: (write: (text: string) => Promise<void>, signal: AbortSignal) => Promise<void>,
+  { force, mode = 0o600 }: { force: boolean; mode?: number },
+  work: (file: FileHandle, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   refuseExisting(path, force);
   const interrupted = new AbortController();
@@ -21,9 +21,9 @@ export async function replaceFile(
   const partial = join(dirname(path), `.${basename(path)}.${randomUUID()}.partial`);
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, interrupt);
   try {
-    const file = await open(partial, "wx", 0o600);
+    const file = await open(partial, "wx", mode);
     try {
-      await work(async (text) => file.writeFile(text), interrupted.signal);
+      await work(file, interrupted.signal);
       await file.sync();
     } finally {
       await file.close();
@@ -31,6 +31,7 @@ export async function replaceFile(
     interrupted.signal.throwIfAborted();
     refuseExisting(path, force);
     await rename(partial, path);
+    await syncFolder(dirname(path));
   } catch (error) {
     await rm(partial, { force: true });
     if (!(error instanceof Error && "syscall" in error)) throw error;
@@ -44,9 +45,19 @@ export async function replaceFile(
   }
 }
 
+/** Makes the rename survive a power failure. */
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, "r");
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
 function refuseExisting(path: string, force: boolean): void {
   if (force || !existsSync(path)) return;
-  throw new CliError(`${path} is there already: give --force to replace it`, {
+  throw new CliError(`${path} already exists: add --force to replace it`, {
     exitCode: EXIT.output,
     code: "output",
   });

@@ -21,14 +21,14 @@ async function check(text: string | undefined) {
   return { code, out: printed.out.join(""), error: printed.error.join("") };
 }
 
-test("a routes file that can be used is listed", async () => {
+test("a valid routes file is listed", async () => {
   const { code, out } = await check(
     "routes: [{ prefix: /a, upstreams: ['http://a', 'http://b'], methods: { GET: { auth: public } } }]",
   );
   expect([code, out]).toEqual([0, expect.stringMatching(/\/a +GET +http:\/\/a http:\/\/b/)]);
 });
 
-test("every problem of one that cannot is named with its line", async () => {
+test("every problem of an invalid one is reported with its line", async () => {
   const { code, error } = await check("routes:\n  - prefix: /auth/x\n    methods: { GET: {} }\n");
   expect(code).toBe(78);
   expect(error).toMatch(/line 2, routes\.0\.prefix: is a path of the gateway itself/);
@@ -36,6 +36,6 @@ test("every problem of one that cannot is named with its line", async () => {
   expect(error).toMatch(/routes\.0\.upstream: is required/);
 });
 
-test("a file that cannot be read is a problem of its own", async () => {
+test("an unreadable file has its own error code", async () => {
   expect(await check(undefined)).toMatchObject({ code: 78, error: expect.stringContaining("ENOENT") });
 });

@@ -23,25 +23,25 @@ export const sessionsRevoke: Command = {
 
 export const sessionsRevokeAll: Command = {
   name: "sessions revoke-all",
-  summary: "End every session that began before a moment, whosever it is, and ban every signing key",
+  summary: "End the sessions of all users that began before a time, and ban every signing key",
   details:
     "After token-service's database was restored or leaked: docs/operations/backup-and-restore.md. Every user\n" +
     "concerned has to log in again. Access tokens of younger sessions are refused too, until their next refresh.\n" +
-    "If it is interrupted, start it again with the same moment.",
+    "If it is interrupted, start it again with the same time.",
   positionals: [],
   options: {
     "issued-before": {
       type: "string",
       value: "time",
       required: true,
-      description: "the moment, as 2026-11-21T09:30:00Z, or now",
+      description: "the time, such as 2026-11-21T09:30:00Z, or now",
     },
     reason: { type: "string", value: "text", required: true, description: "why, for the audit log" },
-    yes: { type: "boolean", description: "really do it" },
+    yes: { type: "boolean", description: "confirm: this logs out every user" },
   },
   checkWith: "gatehouse keys list",
   async run({ flags, values }, backend) {
-    if (!flags.has("yes")) throw new UsageError("This logs everybody out: say --yes");
+    if (!flags.has("yes")) throw new UsageError("This logs out every user: add --yes");
     const issuedBefore = momentOf(values.get("issued-before") ?? "");
     const reason = reasonOf(values.get("reason") ?? "");
     const bannedKeyIds: string[] = [];
@@ -64,7 +64,7 @@ export const sessionsRevokeAll: Command = {
   },
 };
 
-/** RFC 3339 with a zone, so that every machine reads the same moment. */
+/** Requires a time zone, so that the result is the same on every machine. */
 function momentOf(text: string): Date {
   if (text === "now") return new Date();
   const moment = new Date(text);

@@ -59,7 +59,7 @@ const events = () => database.ownerSql`
   select type, user_id as "userId", session_id as "sessionId", reason, person from security_events
   where type in ('session_revoked', 'all_sessions_revoked')`;
 
-test("sessions list shows where a user is logged in, and nothing that a client could write to the terminal", async () => {
+test("sessions list shows where a user is logged in, without control characters of clients", async () => {
   const userId = randomUUID();
   await logIn(replica, userId);
   await database.ownerSql`update sessions set user_agent = ${"curl\u001b[31m\u202e"}`;
@@ -71,7 +71,7 @@ test("sessions list shows where a user is logged in, and nothing that a client c
   expect(out).toContain("curl\ufffd[31m\ufffd");
 });
 
-test("sessions revoke ends one session at once and is told to the audit log", async () => {
+test("sessions revoke ends one session at once and is recorded in the audit log", async () => {
   const userId = randomUUID();
   const [ended, kept] = [await logIn(replica, userId), await logIn(replica, userId)];
   const [, oldest] = await listed(userId);
@@ -89,7 +89,7 @@ test("sessions revoke ends one session at once and is told to the audit log", as
   ]);
 });
 
-test("what the gateway ends is recorded by the gateway, not twice", async () => {
+test("sessions ended by the gateway are recorded only by the gateway", async () => {
   const userId = randomUUID();
   await logIn(replica, userId);
   const [session] = await listed(userId);
@@ -99,7 +99,7 @@ test("what the gateway ends is recorded by the gateway, not twice", async () => 
   expect([...(await events())]).toEqual([]);
 });
 
-test("sessions revoke-all ends everybody's sessions and every key, and says so", async () => {
+test("sessions revoke-all ends the sessions of all users, bans every key, and reports both", async () => {
   const users = [randomUUID(), randomUUID()];
   const pairs = await Promise.all(users.map((userId) => logIn(replica, userId)));
   const keyIds = replica.deps.keys.list().map(({ id }) => id);
@@ -133,7 +133,7 @@ test("sessions revoke-all ends everybody's sessions and every key, and says so",
 });
 
 test.each([
-  ["without --yes", ["--issued-before", "now", "--reason", "r"], /say --yes/],
+  ["without --yes", ["--issued-before", "now", "--reason", "r"], /add --yes/],
   [
     "with a day for a moment",
     ["--issued-before", "2026-11-21", "--reason", "r", "--yes"],
@@ -145,7 +145,7 @@ test.each([
     /time like/,
   ],
   ["without a reason", ["--issued-before", "now", "--yes"], /Missing: --reason/],
-])("sessions revoke-all %s asks nobody", async (_how, options, problem) => {
+])("sessions revoke-all %s calls no service", async (_how, options, problem) => {
   const pair = await logIn(replica, randomUUID());
   const { code, error } = await gatehouse(["sessions", "revoke-all", ...options]);
   expect({ code, error }).toEqual({ code: 64, error: expect.stringMatching(problem) });
@@ -153,7 +153,7 @@ test.each([
   expect(await isActive(pair.accessToken)).toBe(true);
 });
 
-test("only an operator's certificate ends everything", async () => {
+test("only an operator may end all sessions", async () => {
   const argv = ["sessions", "revoke-all", "--issued-before", "now", "--reason", "r", "--yes", "--json"];
   const { code, error } = await gatehouse(argv, "gateway");
   expect([code, JSON.parse(error).error.code]).toEqual([1, "caller_not_allowed"]);

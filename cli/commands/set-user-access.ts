@@ -15,7 +15,7 @@ export interface ChangedUser {
   endedSessionIds: string[];
 }
 
-/** Unnamed fields stay. @throws {CliError} also if an older service ignores a part of the change. */
+/** @throws {CliError} also if an older service ignores a part of the change. */
 export async function setUserAccess(
   backend: Backend,
   userId: string,
@@ -28,7 +28,7 @@ export async function setUserAccess(
   );
   const user = userView(answer.user);
   if ((change.mustChangePassword ?? user.mustChangePassword) !== user.mustChangePassword) {
-    const message = "identity-service is of a version that cannot ask for another password";
+    const message = "the version of identity-service cannot require a new password";
     throw new CliError(message, { exitCode: EXIT.failed, code: "not_supported" });
   }
   return { user, endedSessionIds: answer.endedSessionIds };

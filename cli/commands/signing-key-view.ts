@@ -1,9 +1,9 @@
 import { type SigningKey, SigningKeyState } from "../../proto/gen/gatehouse/token/v1/key_service.ts";
 
-/** The `--json` form. Times are RFC 3339 UTC. */
+/** For `--json`. Times are RFC 3339 UTC. */
 export interface SigningKeyView {
   keyId: string;
-  /** `next`, `active`, `retired`, `revoked`, or `unknown` to this version. */
+  /** `next`, `active`, `retired`, `revoked` or `unknown`. */
   state: string;
   algorithm: string;
   createdAt: string | null;

@@ -1,6 +1,5 @@
 const GAP = "  ";
 
-/** An empty cell is shown as `-`. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [head, ...rows];
   const widths = head.map((_, column) => Math.max(...lines.map((cells) => shown(cells[column]).length)));

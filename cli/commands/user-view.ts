@@ -2,15 +2,15 @@ import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { type ManagedUser, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 
-/** The `--json` form. Times are RFC 3339 UTC. */
+/** For `--json`. Times are RFC 3339 UTC. */
 export interface UserView {
   id: string;
   email: string;
   firstName: string;
   lastName: string;
-  /** `USER`, `ADMIN`, `AUDITOR`, or `unknown` to this version. */
+  /** `USER`, `ADMIN`, `AUDITOR` or `unknown`. */
   role: string;
-  /** `active`, `disabled`, or `unknown` to this version. */
+  /** `active`, `disabled` or `unknown`. */
   status: string;
   emailVerified: boolean;
   mfaEnabled: boolean;

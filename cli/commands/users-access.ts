@@ -10,7 +10,7 @@ import { ROLES } from "./user-view.ts";
 
 export const usersDisable: Command = {
   name: "users disable",
-  summary: "Keep a user out and end every session of theirs",
+  summary: "Disable a user and end all of the user's sessions",
   positionals: ["id"],
   options: {},
   checkWith: "gatehouse users show <id>",
@@ -26,7 +26,7 @@ export const usersDisable: Command = {
 
 export const usersEnable: Command = {
   name: "users enable",
-  summary: "Let a disabled user in again, and forget the failures that slow the logins down",
+  summary: "Enable a disabled user, and forget the failed logins",
   positionals: ["id"],
   options: {},
   checkWith: "gatehouse users show <id>",
@@ -39,7 +39,7 @@ export const usersEnable: Command = {
 
 export const usersSetRole: Command = {
   name: "users set-role",
-  summary: "Change what a user may do: USER, ADMIN or AUDITOR; a change ends every session of theirs",
+  summary: "Set a user's role: USER, ADMIN or AUDITOR; a change ends all of the user's sessions",
   positionals: ["id", "role"],
   options: {},
   checkWith: "gatehouse users show <id>",
@@ -53,13 +53,13 @@ export const usersSetRole: Command = {
 
 export const usersRequirePasswordChange: Command = {
   name: "users require-password-change",
-  summary: "End every session of a user and give none before the password was changed",
+  summary: "End all sessions of a user, and require a new password for the next one",
   details:
-    "At the next login with the right password, and the second factor where there is one, the user sets a new password\n" +
-    "and is in. A new password by a mailed link does as well.",
+    "At the next login with the present password, and the second factor if there is one, the user sets a new password.\n" +
+    "A new password by a mailed link also counts.",
   positionals: ["id"],
   options: {
-    "take-back": { type: "boolean", description: "the present password may stay" },
+    "take-back": { type: "boolean", description: "withdraw the requirement" },
   },
   checkWith: "gatehouse users show <id>",
   async run({ positionals, flags }, backend) {
@@ -76,8 +76,8 @@ export const usersRequirePasswordChange: Command = {
 
 export const usersUnlock: Command = {
   name: "users unlock",
-  summary: "Forget the failures that slow a user's logins down",
-  details: "Those of every network and device, too. Whether the user is disabled stays as it is.",
+  summary: "Forget a user's failed logins, which delay further ones",
+  details: "Includes those of every network and device. Does not enable a disabled user.",
   positionals: ["id"],
   options: {},
   async run({ positionals }, backend) {

@@ -5,7 +5,7 @@ import { sessionsEnded } from "./set-user-access.ts";
 
 export const usersEndSessions: Command = {
   name: "users end-sessions",
-  summary: "End every session of a user, and the logins that are under way",
+  summary: "End all sessions of a user, and unfinished logins",
   positionals: ["id"],
   options: {},
   checkWith: "gatehouse users show <id>",

@@ -18,11 +18,11 @@ export const usersList: Command = {
   summary: "Show users, newest first, a page at a time",
   positionals: [],
   options: {
-    query: { type: "string", value: "text", description: "only those with this in address or name" },
+    query: { type: "string", value: "text", description: "only users with this text in address or name" },
     role: { type: "string", value: "role", description: "only USER, ADMIN or AUDITOR" },
     status: { type: "string", value: "status", description: "only active or disabled" },
-    limit: { type: "string", value: "count", description: `1 to ${MAX_LIMIT}; ${DEFAULT_LIMIT} unless said` },
-    cursor: { type: "string", value: "id", description: "go on after the page before" },
+    limit: { type: "string", value: "count", description: `1 to ${MAX_LIMIT}; default ${DEFAULT_LIMIT}` },
+    cursor: { type: "string", value: "id", description: "continue after the previous page" },
   },
   async run({ values }, backend) {
     const request = {

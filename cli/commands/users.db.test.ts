@@ -73,7 +73,7 @@ async function shown(id = ada): Promise<UserView> {
   return (JSON.parse((await gatehouse(["users", "show", id, "--json"])).out) as { user: UserView }).user;
 }
 
-test("users list shows users, filtered and page by page, to people and to programs", async () => {
+test("users list shows users, filtered and page by page, as text and as JSON", async () => {
   const list = async (...options: string[]) => {
     const { out } = await gatehouse(["users", "list", "--json", ...options]);
     return JSON.parse(out) as { users: UserView[]; nextCursor: string | null };
@@ -94,7 +94,7 @@ test("users list shows users, filtered and page by page, to people and to progra
   expect(more).toBe(`More: --cursor ${ada}`);
 });
 
-test("users show has everything about one", async () => {
+test("users show prints all facts about a user", async () => {
   expect(await shown()).toEqual({
     id: ada,
     email: "ada@example.com",
@@ -113,7 +113,7 @@ test("users show has everything about one", async () => {
   expect(out).toMatch(/^firstLoginAt +-$/m);
 });
 
-test("each change does what it says, and says which sessions ended", async () => {
+test("each change takes effect and reports the ended sessions", async () => {
   deps.tokenService.revokeUserSessions.mockImplementation(async () => ["s1", "s2"]);
   for (const [argv, text, after] of [
     [["disable"], "is disabled; 2 sessions have ended", { status: "disabled" }],
@@ -137,7 +137,7 @@ test("each change does what it says, and says which sessions ended", async () =>
   expect(JSON.parse(json.out)).toEqual({ userId: ada, endedSessionIds: ["s1", "s2"] });
 });
 
-test("what cannot be undone is done for --yes only", async () => {
+test("changes that cannot be undone need --yes", async () => {
   await database.ownerSql`
     insert into totp_credentials values (${ada}, ${Buffer.alloc(48)}, '0123456789abcdef', now(), now(), 0)`;
   for (const verb of ["reset-mfa", "delete"]) {
@@ -153,7 +153,7 @@ test("what cannot be undone is done for --yes only", async () => {
   expect(await gatehouse(["users", "show", ada])).toMatchObject({ code: 1 });
 });
 
-test("the last administrator stays one, and nobody is not found", async () => {
+test("the last administrator cannot be changed, and an unknown user is not found", async () => {
   const { out } = await gatehouse(["users", "list", "--role", "ADMIN", "--json"]);
   const [admin] = (JSON.parse(out) as { users: UserView[] }).users;
   for (const argv of [["disable"], ["set-role", "USER"], ["delete", "--yes"]]) {
@@ -174,18 +174,18 @@ test.each([
   ["users list --limit 0", "--limit must be 1 to 100"],
   ["users list --limit 1e1", "--limit must be 1 to 100"],
   ["users show", "Missing: <id>"],
-])("%s asks nobody", async (line, problem) => {
+])("%s calls no service", async (line, problem) => {
   const { code, error } = await gatehouse(line.split(" "));
   expect({ code, error }).toEqual({ code: 64, error: expect.stringContaining(problem) });
 });
 
-test("only an operator's certificate and the gateway's may", async () => {
+test("only operators and the gateway may change users", async () => {
   const { code, error } = await gatehouse(["users", "disable", ada, "--json"], "token-service");
   expect([code, JSON.parse(error).error.code]).toEqual([1, "caller_not_allowed"]);
   expect(await shown()).toMatchObject({ status: "active" });
 });
 
-test("an auditor's certificate reads and changes no user", async () => {
+test("an auditor may neither read nor change users", async () => {
   for (const argv of [
     ["users", "list"],
     ["users", "show", ada],
@@ -197,7 +197,7 @@ test("an auditor's certificate reads and changes no user", async () => {
   expect(readings.noted).toEqual([]);
 });
 
-test("what an operator reads is noted once a call, with the filter; an address they look for where it can be erased", async () => {
+test("each read of an operator is recorded once with its filter; a searched address can be erased", async () => {
   await gatehouse(["users", "list", "--role", "USER", "--limit", "2"]);
   await gatehouse(["users", "list", "--query", "ada@example.com"]);
   await gatehouse(["users", "list", "--query", "lovel"]);
@@ -212,7 +212,7 @@ test("what an operator reads is noted once a call, with the filter; an address t
   expect(JSON.stringify(readings.noted.map(({ reason }) => reason))).not.toMatch(/ada@|lovel/);
 });
 
-test("who cannot be noted is not answered", async () => {
+test("a read that cannot be recorded is refused", async () => {
   await server.close(0);
   server = createRpcServer({
     address: "127.0.0.1:0",
@@ -227,14 +227,14 @@ test("who cannot be noted is not answered", async () => {
   expect([out, JSON.parse(error).error.code]).toEqual(["", "audit_unavailable"]);
 });
 
-test("what an operator changes is told to the audit log under their name", async () => {
+test("changes are in the audit log with the operator's name", async () => {
   await gatehouse(["users", "disable", ada]);
   const [event] = await database.sql`
     select type, person, actor_id, user_id from security_events where type = 'status_changed'`;
   expect(event).toEqual({ type: "status_changed", person: "operator:tester", actor_id: null, user_id: ada });
 });
 
-test("an answer that was lost says how to see what was done", async () => {
+test("the error for a lost answer says how to check the result", async () => {
   await database.ownerSql`alter table users rename to gone`;
   try {
     const { code, error } = await gatehouse(["users", "disable", ada]);

@@ -1,6 +1,6 @@
 import { UsageError } from "../usage-error.ts";
 
-/** @returns undefined without the option. @throws {UsageError} */
+/** @throws {UsageError} */
 export function wholeNumber(
   values: ReadonlyMap<string, string>,
   option: string,

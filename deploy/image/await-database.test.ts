@@ -24,7 +24,7 @@ function connect(port: number, maxWaitMs = 60_000): Sql {
   return sql;
 }
 
-test("a database that comes later is waited for, and the wait is told of once", async () => {
+test("a database that starts later is awaited, and the wait is reported once", async () => {
   const port = await freePort();
   const told: string[] = [];
   const asked = vi.fn(connect(port));
@@ -39,7 +39,7 @@ test("a database that comes later is waited for, and the wait is told of once", 
   expect(told).toEqual([expect.stringContaining("ECONNREFUSED")]);
 });
 
-test("the wait has an end", async () => {
+test("the wait ends after its timeout", async () => {
   const waiting = awaitDatabase(connect(await freePort(), 1_000), {
     timeoutMs: 100,
     intervalMs: 20,
@@ -51,7 +51,7 @@ test("the wait has an end", async () => {
   });
 });
 
-test("what no waiting mends is thrown at once", async () => {
+test("permanent errors are thrown at once", async () => {
   server = await startFakePostgres(({ text }) => (text === "select 1" ? "denied" : undefined));
   const told: string[] = [];
   const waiting = awaitDatabase(connect(server.port), {

@@ -18,7 +18,7 @@ const sql = connectForSchema(config, `await-schema ${wanted.database}`);
 async function obstacle(): Promise<string | undefined> {
   try {
     const pending = await pendingMigrations({ sql, directory });
-    return pending.length === 0 ? undefined : `not run yet: ${pending.join(", ")}`;
+    return pending.length === 0 ? undefined : `pending migrations: ${pending.join(", ")}`;
   } catch (thrown) {
     const error = causeOfUnavailable(thrown) ?? thrown;
     return error instanceof Error ? error.message || error.name : String(error);
@@ -34,8 +34,8 @@ while (reason !== undefined && performance.now() < deadline) {
   reason = await obstacle();
 }
 await sql.end({ timeout: 1 });
-if (reason === undefined) console.log(`${wanted.database}: the schema is there`);
+if (reason === undefined) console.log(`${wanted.database}: the schema is current`);
 else {
-  console.error(`${wanted.database}: given up after ${TIMEOUT_MS / 1_000} s: ${reason}`);
+  console.error(`${wanted.database}: gave up after ${TIMEOUT_MS / 1_000} s: ${reason}`);
   process.exitCode = 1;
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes base images for deploy/image/Dockerfile where no image registry is reachable: a minimal Debian by debootstrap,
+# Builds base images for deploy/image/Dockerfile without an image registry: a minimal Debian by debootstrap,
 # with the Node.js of npm's node-linux-* package. Needs root, debootstrap, npm, docker; a Debian mirror and npm's registry.
 #
-#   gatehouse-base        what the image stands on: Debian, libatomic1, node
+#   gatehouse-base        Debian, libatomic1, node
 #   gatehouse-build-base  the same with npm, for the build stage
 #
-# DEBIAN_MIRROR, DEBIAN_SUITE, NODE_VERSION and NPM_VERSION choose others than those below.
+# DEBIAN_MIRROR, DEBIAN_SUITE, NODE_VERSION and NPM_VERSION override the values below.
 set -euo pipefail
 
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
@@ -26,11 +26,11 @@ root=$work/root
 # libatomic1: Node.js 26 needs it. ca-certificates: TLS to mail servers and identity providers.
 debootstrap --variant=minbase --include=ca-certificates,libatomic1,libstdc++6 "$suite" "$root" "$mirror" >"$work/log" ||
   { tail -20 "$work/log" >&2; exit 1; }
-# As the slim images do; licences stay.
+# As in the slim images. Licences are kept.
 find "$root/usr/share/doc" -mindepth 2 ! -name copyright ! -type d -delete
 rm -rf "$root"/usr/share/{man,info,locale,lintian} "$root"/var/cache/{apt,debconf,ldconfig}/* \
   "$root"/var/lib/apt/lists/* "$root"/var/log/*
-# A mirror of this machine is nobody else's.
+# The mirror of this machine must not be in the image.
 rm -f "$root/etc/apt/sources.list" "$root/etc/resolv.conf" "$root/etc/hostname"
 
 fetch() { # fetch PACKAGE TARGET: unpacks an npm package; npm checks its integrity

@@ -63,7 +63,7 @@ afterEach(async () => {
   await database.drop();
 });
 
-test("what several gateways have left in a claim is stored once, under the gateway's name, and the claim is empty then", async () => {
+test("entries of several gateways in a claim are stored once under the gateway's name, and the claim is emptied", async () => {
   const port = await startAuditService();
   const first = await leave(1, 450);
   await leave(7, 9);
@@ -80,7 +80,7 @@ test("what several gateways have left in a claim is stored once, under the gatew
   expect(await stored()).toMatchObject([{ entries: 453 }]);
 });
 
-test("a claim without entries, and one that was never used, are empty", async () => {
+test("a claim without entries and an unused claim count as empty", async () => {
   const port = await startAuditService();
   expect(await drain(port)).toEqual({
     code: 0,
@@ -89,7 +89,7 @@ test("a claim without entries, and one that was never used, are empty", async ()
   expect(await drain(port)).toMatchObject({ code: 0 });
 });
 
-test("what cannot be sent in time stays, is counted, and is sent by the next try", async () => {
+test("entries that cannot be sent in time are kept, counted, and sent by the next attempt", async () => {
   const port = await startAuditService();
   await leave(1, 3);
   await server?.close(0);
@@ -103,7 +103,7 @@ test("what cannot be sent in time stays, is counted, and is sent by the next try
   expect(await stored()).toMatchObject([{ entries: 3 }]);
 });
 
-test("what a process beside it still holds is not taken from it, and the claim does not count as empty", async () => {
+test("files of a running process are not taken over, and the claim does not count as empty", async () => {
   const port = await startAuditService();
   const living = await spoolOf(randomUUID());
   await living.spool.append([entryAt(1)]);
@@ -114,7 +114,7 @@ test("what a process beside it still holds is not taken from it, and the claim d
   expect(await drain(port)).toMatchObject({ code: 0 });
 });
 
-test("a file that cannot be read keeps the claim: everything else is sent, and it says so", async () => {
+test("a file that cannot be read is reported and kept, and everything else is sent", async () => {
   const port = await startAuditService();
   await leave(1, 3);
   await mkdir(join(directory, ".damaged"), { recursive: true });

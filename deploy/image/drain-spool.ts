@@ -26,7 +26,7 @@ try {
   }
   if (damagedFiles > 0) {
     fail(
-      `${damagedFiles} files in .damaged/ hold entries that cannot be read; keep the claim, and look at them`,
+      `${damagedFiles} files in .damaged/ hold entries that cannot be read; keep the claim for inspection`,
     );
   }
   if (unsentFiles === 0 && damagedFiles === 0) console.log(`${directory}: empty`);

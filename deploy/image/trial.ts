@@ -230,7 +230,7 @@ async function stopService({ name, pod }: Workload): Promise<void> {
   const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
   const { stdout } = await docker("inspect", "--format", "{{.State.ExitCode}}", containerName(name));
   console.log(`${name} ended ${stdout.trim()} ${seconds} s after SIGTERM`);
-  if (stdout.trim() !== "0") throw new Error(`${name} did not end in order`);
+  if (stdout.trim() !== "0") throw new Error(`${name} did not stop in order`);
 }
 
 /** Uses the overlay's passwords, certificate and script. */

@@ -1,7 +1,6 @@
 import type { Container } from "./manifests.ts";
 import type { Manifest } from "./render.ts";
 
-/** The message is for the operator. */
 export class DrainRefused extends Error {
   override readonly name = "DrainRefused";
 }
@@ -18,15 +17,13 @@ const DRAIN_LABEL = "drain-spool";
 export function drainJob(statefulSet: Manifest, replica: string): Manifest {
   const { metadata, spec } = statefulSet;
   const ordinal = Number(new RegExp(`^${metadata.name}-(\\d+)$`).exec(replica)?.[1] ?? Number.NaN);
-  if (Number.isNaN(ordinal)) throw new DrainRefused(`${replica} is no replica of ${metadata.name}`);
+  if (Number.isNaN(ordinal)) throw new DrainRefused(`${replica} is not a replica of ${metadata.name}`);
   if (spec.replicas === undefined) {
-    throw new DrainRefused(
-      "How many replicas there are is not said: give the StatefulSet of the cluster, not of a file",
-    );
+    throw new DrainRefused("spec.replicas is missing: use the StatefulSet from the cluster, not from a file");
   }
   if (ordinal < spec.replicas) {
     throw new DrainRefused(
-      `${replica} is one of ${spec.replicas} replicas that are to run: it sends what it has by itself`,
+      `${replica} is one of the ${spec.replicas} desired replicas, which sends its entries itself`,
     );
   }
   const claim: string = spec.volumeClaimTemplates[0].metadata.name;

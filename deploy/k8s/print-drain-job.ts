@@ -18,7 +18,7 @@ try {
 } catch (error) {
   if (!(error instanceof DrainRefused || error instanceof SyntaxError)) throw error;
   process.stderr.write(
-    `${error instanceof SyntaxError ? "Standard input is no StatefulSet as JSON" : error.message}\n`,
+    `${error instanceof SyntaxError ? "Standard input is not a StatefulSet in JSON" : error.message}\n`,
   );
   process.exitCode = 1;
 }

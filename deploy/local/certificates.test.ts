@@ -20,7 +20,7 @@ afterEach(() => rm(directory, { recursive: true, force: true }));
 const path = (name: string) => join(directory, name);
 const certificate = async (name: string) => new X509Certificate(await readFile(path(`${name}.crt`)));
 
-test("everyone gets a certificate of the authority, in files only the owner may read", async () => {
+test("every identity gets a certificate of the authority, in files that only the owner may read", async () => {
   expect(await ensureCertificates(directory, NOW)).toEqual(["ca", ...IDENTITIES]);
 
   const authority = await certificate("ca");
@@ -46,31 +46,31 @@ test.each([
   ["-_.x", "x"],
   ["ä", "local"],
   ["a".repeat(40), "a".repeat(31)],
-])("in a certificate %j is called %j", (user, name) => {
+])("the user %j is named %j in a certificate", (user, name) => {
   expect(localPerson(user)).toBe(name);
 });
 
-test("certificates of operators and auditors without a name, or with another's, are issued anew", async () => {
+test("certificates of operators and auditors without a name, or with another name, are replaced", async () => {
   await ensureCertificates(directory, NOW, "ada");
   expect(await ensureCertificates(directory, NOW, "bob")).toEqual(["operator", "auditor"]);
 });
 
-test("sound certificates stay, on the last day too", async () => {
+test("valid certificates are kept, also on their last day", async () => {
   await ensureCertificates(directory, NOW);
   expect(await ensureCertificates(directory, days(19))).toEqual([]);
 });
 
-test("with less than a third of their life left the leaves are issued anew, the authority stays", async () => {
+test("leaves with less than a third of their life left are replaced, the authority is kept", async () => {
   await ensureCertificates(directory, NOW);
   expect(await ensureCertificates(directory, days(21))).toEqual([...IDENTITIES]);
 });
 
-test("an authority that would end before its leaves is replaced", async () => {
+test("an authority that would expire before its leaves is replaced", async () => {
   await ensureCertificates(directory, NOW);
   expect(await ensureCertificates(directory, days(3630))).toEqual(["ca", ...IDENTITIES]);
 });
 
-test("a clock set back issues the leaves anew", async () => {
+test("leaves are replaced after the clock was set back", async () => {
   await ensureCertificates(directory, NOW);
   expect(await ensureCertificates(directory, days(-1))).toEqual([...IDENTITIES]);
 });
@@ -82,7 +82,7 @@ test.each([
   { broken: "operator.crt", by: "another identity", made: ["operator"] },
   { broken: "ca.key", by: "rubbish", made: ["ca", ...IDENTITIES] },
   { broken: "ca.crt", by: "no authority", made: ["ca", ...IDENTITIES] },
-])("$broken replaced by $by: made anew are $made", async ({ broken, by, made }) => {
+])("$broken replaced by $by: $made are created again", async ({ broken, by, made }) => {
   await ensureCertificates(directory, NOW);
   const other = {
     "another key": "audit-service.key",
@@ -96,7 +96,7 @@ test.each([
   expect(await ensureCertificates(directory, NOW)).toEqual([]);
 });
 
-test("two processes talk mutual TLS 1.3 and see who the other is", async () => {
+test("two processes use mutual TLS 1.3 and see each other's identity", async () => {
   await ensureCertificates(directory, NOW);
   const server = createServer({
     ...(await credentials("token-service")),

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { emptyHome, openHome } from "./home.ts";
 
-test("a home that is emptied keeps its marker and what somebody else put there, and nothing of the log", async () => {
+test("emptying a home keeps its marker and foreign files, and removes the checkpoints", async () => {
   const path = await mkdtemp(join(tmpdir(), "gatehouse-home-"));
   onTestFinished(() => rm(path, { recursive: true }));
   const home = await openHome(path);

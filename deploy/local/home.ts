@@ -6,38 +6,31 @@ import { makePrivateDirectory, readIfPresent, writePrivateFile } from "./private
 
 const MARKER = "gatehouse-home";
 
-/** What Gatehouse puts into its home, and so what `--fresh` may remove. The marker stays. */
+/** `--fresh` may remove these. */
 const ENTRIES = {
   postgres: "postgres",
   tls: "tls",
   secrets: "secrets",
   logs: "logs",
-  /** Audit entries while audit-service is away. */
   spool: "spool",
-  /** The mailbox's messages. */
   mail: "mail",
   routesFile: "routes.yaml",
   providersFile: "providers.yaml",
-  /** Checkpoints of the audit log, outside the database. audit-service keeps the newest beside it. */
+  /** audit-service also writes `<file>.latest*`. */
   checkpointFile: "checkpoints.jsonl",
-  /** Which ports the last start listens on, for the CLI. */
+  /** For the CLI. */
   portsFile: "ports.json",
-  /** Exists once everything has been ready at least once. */
   startedOnceFile: "started-once",
 } as const;
 
-/** Where each kind of data of one local Gatehouse is kept. All paths are absolute. */
+/** Absolute paths of the data of one local Gatehouse. */
 export interface Home extends Record<keyof typeof ENTRIES, string> {
   path: string;
-  /** Among the arguments of every process that runs on it. */
+  /** An argument of every process of this home. */
   name: string;
 }
 
-/**
- * Opens the home at `path`, making it if it is missing or empty.
- *
- * @throws {LaunchError} if the directory holds something else, or may not be used.
- */
+/** Creates a missing home. @throws {LaunchError} if the directory is not a home or cannot be used. */
 export async function openHome(path: string): Promise<Home> {
   try {
     await claim(path);
@@ -53,9 +46,8 @@ export async function openHome(path: string): Promise<Home> {
 }
 
 /**
- * Removes all data of earlier starts. Call it only while nothing runs on this home. Killed half-way, it leaves a home
- * that can be started: the database goes first and at once, since without it the rest is only made anew, while a
- * database without its secrets is lost and in the way.
+ * Nothing may run on this home. The database is removed first: after an interruption the rest is created again, while a
+ * database without its secrets could not be used.
  */
 export async function emptyHome(home: Home): Promise<void> {
   await rm(home.startedOnceFile, { force: true });
@@ -75,7 +67,7 @@ async function makeDirectories({ secrets, logs }: Home): Promise<void> {
   await Promise.all([secrets, logs].map(makePrivateDirectory));
 }
 
-/** A folder without our marker that has something in it is somebody else's: never write to it or delete from it. */
+/** Never writes to a foreign folder. */
 async function claim(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
   const isEmpty = (await readdir(path)).length === 0;
@@ -84,7 +76,7 @@ async function claim(path: string): Promise<void> {
       `GATEHOUSE_HOME ${path} is not empty and is not a Gatehouse home: choose another folder, or empty it.`,
     );
   }
-  // Files of two users in one home would sooner or later shut one of them out.
+  // With files of two users, one of them could not read some.
   const { uid } = await stat(path);
   if (uid !== process.getuid?.()) {
     throw new LaunchError(

@@ -12,30 +12,25 @@ const RUNNING_GRACE_MS = 2_000;
 const STOPPING_GRACE_MS = 12_000;
 const STOPPING = ", which is stopping";
 
-/** The right to run on a home. It ends with its process, however that ends. */
 export interface LauncherLock {
-  /** Tells a launcher that waits for this home that it will be free soon. */
+  /** A waiting launcher then waits longer. */
   announceStop(): void;
   release(): void;
 }
 
-/** Thrown when another process holds the lock. */
 export class LockHeldError extends LaunchError {}
 
 /**
- * Takes the lock of a directory. Held as a listening socket: the kernel drops it with the process, so nothing stale
- * can stay behind. Waits for a holder which is just stopping.
- *
- * @param graceMs how long to wait for a holder that does not say it is stopping.
- * @throws {LockHeldError} if another process holds it.
+ * A listening socket, which the kernel closes with the process.
+ * @param graceMs wait for a holder that is not stopping. @throws {LockHeldError}
  */
 export async function takeLauncherLock(directory: string, graceMs = RUNNING_GRACE_MS): Promise<LauncherLock> {
   const name = await directoryName(directory);
-  // A leading NUL is Linux' abstract namespace: no file to leave behind.
+  // Linux' abstract namespace leaves no file behind.
   const address = process.platform === "linux" ? `\0${name}` : join(tmpdir(), `${name}.sock`);
   let state = `process ${process.pid}`;
   const server = createServer((socket) => socket.on("error", () => socket.destroy()).end(state));
-  server.unref(); // held for the process's whole life, but never what keeps it alive
+  server.unref();
   const startedAt = performance.now();
   while (!(await listens(server, address))) {
     const holder = await askHolder(address);
@@ -55,7 +50,6 @@ export async function takeLauncherLock(directory: string, graceMs = RUNNING_GRAC
   };
 }
 
-/** False if the address is in use. */
 async function listens(server: Server, address: string): Promise<boolean> {
   try {
     await once(server.listen(address), "listening");
@@ -66,15 +60,14 @@ async function listens(server: Server, address: string): Promise<boolean> {
   }
 }
 
-/** What the holder says of itself. */
 async function askHolder(address: string): Promise<string> {
   const socket = createConnection(address);
   socket.setTimeout(1_000, () => socket.destroy(new Error("no answer")));
   try {
     return await text(socket);
   } catch (error) {
-    // Outside Linux the socket is a file, which outlives a killed launcher.
+    // Outside Linux a killed launcher leaves the socket's file behind.
     if (errorCode(error) === "ECONNREFUSED" && !address.startsWith("\0")) await rm(address, { force: true });
-    return "it does not answer";
+    return "no answer";
   }
 }

@@ -15,14 +15,12 @@ import { ensureSecrets, type FirstAdministrator, firstAdministrator, secretFile 
 import type { Settings } from "./settings.ts";
 import type { SummaryRow } from "./summary.ts";
 
-/** After this the processes are ended by force, which leaves PostgreSQL its time within the 10 s promised. */
+/** Then processes are killed. PostgreSQL needs the rest of the promised 10 s. */
 const STOP_TIMEOUT_MS = 6_500;
-/** Of our own environment, what a program may need to run at all. Everything else a child gets is said in its spec. */
+/** Other variables are passed only by the process's spec. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "TZ", "LANG"];
 
-/** Starts and stops everything of a local Gatehouse on one home. */
 export class Launcher {
-  /** What runs where. */
   readonly rows: SummaryRow[] = [];
   readonly #root: string;
   readonly #settings: Settings;
@@ -37,23 +35,19 @@ export class Launcher {
     this.#root = root;
     this.#settings = settings;
     this.#home = home;
-    this.failed.catch(() => {}); // nobody may be waiting yet
+    this.failed.catch(() => {}); // It may reject before the first await.
   }
 
-  /** Rejects with the reason as soon as one of the processes ends unasked. */
+  /** Rejects when a process ends unexpectedly. */
   get failed(): Promise<never> {
     return this.#failure.promise;
   }
 
-  /**
-   * Brings everything up; resolves when all of it is ready.
-   *
-   * @throws {LaunchError} saying what did not start and why. Call `stop` then.
-   */
+  /** Resolves when everything is ready. @throws {LaunchError}. `stop` must be called then, too. */
   async start(): Promise<FirstAdministrator> {
     await ensureSecrets(this.#home);
     const database = this.#startDatabase();
-    database.catch(() => {}); // awaited below; until then a failure elsewhere is reported first
+    database.catch(() => {}); // It is awaited below.
     const administrator = await this.#prepareFiles();
     this.#plan = processPlan(this.#settings, this.#home, administrator);
     await Promise.all(
@@ -66,7 +60,6 @@ export class Launcher {
     return administrator;
   }
 
-  /** Stops everything in order, by force after a few seconds. Nothing is left when it resolves. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     const stopped = this.#stopInOrder();
@@ -94,7 +87,7 @@ export class Launcher {
       cwd: this.#root,
       env: {
         ...Object.fromEntries(INHERITED.map((variable) => [variable, process.env[variable]])),
-        // Compiled code is kept between starts: 20 MB less at rest, and a faster start.
+        // Saves 20 MB and time at the next start.
         NODE_COMPILE_CACHE: join(this.#root, "node_modules", ".cache", "gatehouse"),
         ...environment,
       },
@@ -135,7 +128,7 @@ export class Launcher {
     await makePrivateDirectory(home.mail);
     const made = await ensureCertificates(home.tls, new Date());
     const again = made.includes("ca") && (await readIfPresent(home.startedOnceFile)) !== undefined;
-    if (again) console.log("The certificate authority could not be used and was made anew.");
+    if (again) console.log("The certificate authority was invalid and has been replaced.");
 
     const routes = await readFile(join(this.#root, "deploy", "local", "routes.yaml"), "utf8");
     const payments = local(this.#settings.PAYMENTS_PORT);

@@ -18,7 +18,7 @@ async function stubborn(name: string): Promise<ChildProcess> {
   return child;
 }
 
-test("what has the home's name among its arguments is ended by force, and nothing else", async () => {
+test("only processes with the home's name as an argument are killed", async () => {
   const [ours, database, other] = await Promise.all(
     ["gatehouse-leftover", "gatehouse-leftover-postgres", "gatehouse-other"].map(stubborn),
   );
@@ -27,7 +27,7 @@ test("what has the home's name among its arguments is ended by force, and nothin
   expect(other?.signalCode).toBeNull();
 });
 
-test("what ends by itself is waited for", async () => {
+test("processes that end by themselves are awaited", async () => {
   const [first, last] = [await stubborn("gatehouse-orderly"), await stubborn("gatehouse-orderly")];
   const waited = endLeftovers("gatehouse-orderly", 60_000);
   first.kill("SIGUSR2");
@@ -38,7 +38,7 @@ test("what ends by itself is waited for", async () => {
   await expect.poll(() => last.signalCode).toBe("SIGUSR2");
 });
 
-test("a home has one name, whatever its path is", async () => {
+test("a home has the same name for every path", async () => {
   const folder = await mkdtemp(join(tmpdir(), "gatehouse-name-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   await symlink(folder, join(folder, "link"));

@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 
 const TAIL_BYTES = 16 * 1024;
 
-/** The last lines of a log file which are not blank, at most `count`; none if it cannot be read. */
+/** Omits blank lines. Empty if the file cannot be read. */
 export async function lastLines(path: string, count: number): Promise<string[]> {
   try {
     const { size } = await stat(path);
@@ -16,10 +16,7 @@ export async function lastLines(path: string, count: number): Promise<string[]> 
   }
 }
 
-/**
- * Why a process ended, in one line out of the end of its log: its last fatal or error entry (pino writes JSON), else
- * the message of the last error that node printed; undefined if it left no word about it.
- */
+/** Returns the last fatal entry, else the last error entry (pino's JSON), else the last error printed by Node. */
 export function reasonIn(lines: readonly string[]): string | undefined {
   const entries = lines.map(logEntry).filter((entry) => entry !== undefined);
   const worst = entries.findLast(({ level }) => level >= 60) ?? entries.findLast(({ level }) => level >= 50);

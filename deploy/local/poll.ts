@@ -2,11 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const INTERVAL_MS = 50;
 
-/**
- * Looks again and again until there is no problem left.
- *
- * @returns undefined then; or the problem that was left after `timeoutMs`.
- */
+/** @returns undefined without a problem, or the last one after `timeoutMs`. */
 export async function untilNone<Problem>(
   look: () => Promise<Problem | undefined>,
   timeoutMs: number,

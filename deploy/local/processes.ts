@@ -5,33 +5,24 @@ import { servicePasswordFile } from "./postgres/ensure-database.ts";
 import { type FirstAdministrator, secretFile } from "./secrets.ts";
 import type { Settings } from "./settings.ts";
 
-/** A process of node to run. */
 export interface ProcessSpec {
   name: string;
-  /** TypeScript file, relative to the repository. */
+  /** Relative to the repository. */
   entry: string;
   environment: Record<string, string>;
-  /** Options of node itself. */
   nodeOptions: readonly string[];
-  /** Answers 200 once the process can do its work. */
   readyUrl: string;
-  /** Where it serves, for people. */
+  /** Shown to the user. */
   address: string;
 }
 
-/** The address of a port of this machine. */
 export const local = (port: number) => `127.0.0.1:${port}`;
 
-/** The issuer of the demo provider. */
 export const demoIssuer = (settings: Settings) => `http://${local(settings.DEMO_PROVIDER_PORT)}`;
 
-/** Whether a process cannot start before its database is there. */
 export const needsDatabase = ({ environment }: ProcessSpec) => "DATABASE_URL" in environment;
 
-/**
- * The processes of a local Gatehouse beside PostgreSQL, each with all it reads from its environment. In groups, which
- * are stopped one after the other: who calls before who is called.
- */
+/** Without PostgreSQL. The groups are stopped in this order: callers first. */
 export function processPlan(
   settings: Settings,
   home: Home,
@@ -66,10 +57,14 @@ export function processPlan(
     SMTP_URL: `smtp://${local(settings.SMTP_PORT)}`,
     MAIL_FROM: "Gatehouse <no-reply@gatehouse.example>",
     PUBLIC_ORIGIN: gatewayUrl,
+    // Browsers take no addresses.
+    PASSKEY_RP_ID: "localhost",
+    PASSKEY_ORIGINS: `http://localhost:${settings.GATEWAY_PORT}`,
     LINK_KEY_FILE: secretFile(home, "link-key"),
     MFA_ENCRYPTION_KEY_FILE: secretFile(home, "mfa-encryption-key"),
     DEVICE_KEY_FILE: secretFile(home, "device-key"),
     OAUTH_PROVIDERS_FILE: home.providersFile,
+    BREACH_LIST_FILE: settings.BREACH_LIST_FILE ?? "",
     OAUTH_RETURN_TO: `${demoIssuer(settings)}/signed-in`,
   });
   const token = service(settings, home, "token-service", settings.TOKEN_OPERATIONS_PORT, {
@@ -115,7 +110,7 @@ function service(
     entry: name === "payments-service" ? "examples/payments-service/main.ts" : `${name}/main.ts`,
     address: environment.LISTEN_ADDRESS,
     readyUrl: `http://${local(operationsPort)}/readyz`,
-    nodeOptions: ["--max-semi-space-size=2"], // 10 MB less at rest
+    nodeOptions: ["--max-semi-space-size=2"], // Saves 10 MB.
     environment: {
       ...environment,
       LOG_LEVEL: settings.LOG_LEVEL,
@@ -147,7 +142,7 @@ function demo(
     entry: `deploy/local/demo/${name}.ts`,
     address: local(port),
     readyUrl: `http://${local(port)}${readyPath}`,
-    nodeOptions: ["--optimize-for-size", "--max-semi-space-size=1"], // the mailbox: 113 MB at rest instead of 152
+    nodeOptions: ["--optimize-for-size", "--max-semi-space-size=1"], // The mailbox needs 113 MB instead of 152 MB.
     environment,
   };
 }

@@ -6,33 +6,28 @@ import { lastLines, reasonIn } from "./log-file.ts";
 
 const LINES_SHOWN = 20;
 
-/** What to run. */
 export interface Program extends Pick<SpawnOptions, "cwd" | "env" | "uid" | "gid"> {
   name: string;
   command: string;
   args: readonly string[];
-  /** Begun anew; the one before is kept as `<path>.1`. */
+  /** The previous log is kept as `<path>.1`. */
   logFile: string;
-  /** File descriptor 3. Its end tells the process that the launcher is gone. */
+  /** File descriptor 3. It closes when the launcher ends. */
   channel: "ipc" | "pipe";
 }
 
-/** A process which runs, or has run. */
 export interface RunningProcess {
   child: ChildProcess;
   /** 0 if it could not be started. */
   pid: number;
-  /** Resolves when it has ended, with the end of its log and, in the last line, how and why. Never rejects. */
+  /** Resolves with the end of the log and the reason in the last line. Never rejects. */
   ended: Promise<string>;
 }
 
-/**
- * Starts a process with its output in a log file. It has a session of its own, so that a Ctrl-C in the terminal reaches
- * only the launcher, which then stops it in order.
- */
+/** In its own session, so that Ctrl-C reaches only the launcher, which stops processes in order. */
 export function runProcess({ name, command, args, logFile, channel, ...options }: Program): RunningProcess {
   if (existsSync(logFile)) renameSync(logFile, `${logFile}.1`);
-  // Straight into the file: the log goes on when the launcher has been killed, and costs it nothing.
+  // The log continues after the launcher was killed.
   const log = openSync(logFile, "a", 0o600);
   const child = spawn(command, args, { ...options, stdio: ["ignore", log, log, channel], detached: true });
   closeSync(log);

@@ -5,7 +5,7 @@ import type { Home } from "./home.ts";
 import { LaunchError } from "./launch-error.ts";
 import { keptSecret, randomPassword, readIfPresent, writePrivateFile } from "./private-file.ts";
 
-/** How each secret is made, by the name of its file. Keys are 32 bytes as base64, the signing key is Ed25519 as PEM. */
+/** By file name. Keys are 32 bytes in base64. */
 const SECRETS = {
   "postgres-superuser-password": randomPassword,
   "key-encryption-key": newKey,
@@ -19,7 +19,7 @@ const SECRETS = {
 
 type SecretName = keyof typeof SECRETS;
 
-/** Without these the data that is there cannot be read: made only where there is no data yet. */
+/** Existing data cannot be read without these, so they are created only before it. */
 const ESSENTIAL: readonly SecretName[] = [
   "postgres-superuser-password",
   "key-encryption-key",
@@ -30,17 +30,11 @@ function newKey(): string {
   return randomBytes(32).toString("base64");
 }
 
-/** The file of a secret. */
 export function secretFile(home: Home, name: SecretName): string {
   return join(home.secrets, name);
 }
 
-/**
- * Makes the secrets that are missing. Call it before the database is made, so that one without them means that they
- * were lost.
- *
- * @throws {LaunchError} if one is missing that the database there needs.
- */
+/** Must be called before the database is created. @throws {LaunchError} if an existing database's secret is missing. */
 export async function ensureSecrets(home: Home): Promise<void> {
   for (const [name, make] of Object.entries(SECRETS) as [SecretName, () => string][]) {
     const path = secretFile(home, name);
@@ -52,26 +46,22 @@ export async function ensureSecrets(home: Home): Promise<void> {
 }
 
 function lost(name: SecretName, path: string): LaunchError {
-  const ifNeverUsed = `. Or, if nobody has set up a second factor yet: openssl rand -base64 32 > ${path}`;
+  const ifNeverUsed = `. Or, if no user has a second factor yet: openssl rand -base64 32 > ${path}`;
   return new LaunchError(
-    `${path} is missing: put it back, or start anew with \`npm start -- --fresh\`` +
+    `${path} is missing: restore it, or delete all data with \`npm start -- --fresh\`` +
       (name === "mfa-encryption-key" ? ifNeverUsed : "."),
   );
 }
 
-/** The administrator that the first start makes. */
 export interface FirstAdministrator {
   email: string;
   password: string;
   passwordFile: string;
-  /** False once everything was up with this administrator: changed settings no longer count. */
+  /** False once a start has succeeded. Changed settings are then ignored. */
   isFirstStart: boolean;
 }
 
-/**
- * The first administrator's login: what the settings say, or a random password, until the first start has succeeded;
- * after that what was kept then.
- */
+/** Uses the settings, or a random password, until a start has succeeded, and the stored ones afterwards. */
 export async function firstAdministrator(
   home: Home,
   { email, password }: { email: string; password: string | undefined },

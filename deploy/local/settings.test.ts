@@ -19,24 +19,24 @@ test("an empty environment gives the documented ports and the home in the reposi
   expect(settingsPorts(settings)).toHaveLength(17);
 });
 
-test("a variable set to nothing counts as not set", () => {
+test("an empty variable counts as unset", () => {
   expect(readSettings({ GATEWAY_PORT: "", GATEHOUSE_HOME: "" }, "/repository").GATEWAY_PORT).toBe(8080);
 });
 
-test("all problems are reported at once, a line each", () => {
+test("all problems are reported at once, one per line", () => {
   const error = problemsOf({ GATEWAY_PORT: "http", SMTP_PORT: "0", TOKEN_PORT: "50051", LOG_LEVEL: "loud" });
   expect(error.exitCode).toBe(78);
   for (const name of [
     "GATEWAY_PORT",
     "SMTP_PORT",
-    "TOKEN_PORT: is 50051, as IDENTITY_PORT is",
+    "TOKEN_PORT: 50051 is also used by IDENTITY_PORT",
     "LOG_LEVEL",
   ]) {
     expect(error.message).toContain(`\n  ${name}`);
   }
 });
 
-test.each(["0", "65536", "0x50", "1e3", "-1", "80 ", "8080.5"])("%j is no port", (text) => {
+test.each(["0", "65536", "0x50", "1e3", "-1", "80 ", "8080.5"])("%j is refused as a port", (text) => {
   expect(problemsOf({ GATEWAY_PORT: text }).message).toContain("GATEWAY_PORT");
 });
 

@@ -17,7 +17,7 @@ const port = (fallback: number) =>
     .pipe(z.number().min(1).max(65_535))
     .default(fallback);
 
-/** Every port `npm start` listens on, all on loopback. The key is the variable that moves it. */
+/** All on loopback. */
 const portSettings = {
   GATEWAY_PORT: port(8080),
   GATEWAY_OPERATIONS_PORT: port(9080),
@@ -38,11 +38,9 @@ const portSettings = {
   DEMO_PROVIDER_PORT: port(8090),
 };
 
-/** A variable of `portSettings`. */
 export type PortName = keyof typeof portSettings;
 const portNames = Object.keys(portSettings) as PortName[];
 
-/** Everything `npm start` reads from its environment. */
 export const settingsSchema = z.object({
   ...portSettings,
   GATEHOUSE_HOME: z.string().min(1).optional(),
@@ -54,20 +52,20 @@ export const settingsSchema = z.object({
     .string()
     .refine((text) => text === text.trim() && !/[\r\n]/.test(text), "must be one line without outer spaces")
     .optional(),
+  BREACH_LIST_FILE: z.string().min(1).optional(),
   LOG_LEVEL: z.enum(["fatal", "error", "warn", "info", "debug", "trace"]).default("info"),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
 });
 
 type Parsed = z.infer<typeof settingsSchema>;
 
-/** The launcher's settings; `home` is absolute. */
+/** `home` is absolute. */
 export type Settings = Omit<z.infer<typeof settingsSchema>, "GATEHOUSE_HOME"> & { home: string };
 
 /**
- * Reads the launcher's settings. A variable set to nothing counts as not set.
- *
- * @param root the repository's folder: the default home is `.gatehouse` in it.
- * @throws {LaunchError} (78) naming every wrong variable at once, never its value: it may be a password.
+ * Empty variables count as unset.
+ * @param root contains the default home, `.gatehouse`.
+ * @throws {LaunchError} 78 with all invalid variables. Their values are not shown, because one may be a password.
  */
 export function readSettings(environment: NodeJS.ProcessEnv, root: string): Settings {
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
@@ -77,13 +75,13 @@ export function readSettings(environment: NodeJS.ProcessEnv, root: string): Sett
   if (parsed.success) problems.push(...passwordProblems(parsed.data));
   if (!parsed.success || problems.length > 0) {
     const lines = problems.map((problem) => `\n  ${problem}`).join("");
-    throw new LaunchError(`Wrong settings:${lines}`, { exitCode: 78 });
+    throw new LaunchError(`Invalid settings:${lines}`, { exitCode: 78 });
   }
   const { GATEHOUSE_HOME, ...settings } = parsed.data;
   return { ...settings, home: resolve(GATEHOUSE_HOME ?? resolve(root, ".gatehouse")) };
 }
 
-/** As identity-service would refuse it: found out later, there would be no administrator. */
+/** identity-service has the same rules, but its refusal would leave no administrator. */
 function passwordProblems({ GATEHOUSE_ADMIN_EMAIL: email, GATEHOUSE_ADMIN_PASSWORD: password }: Parsed) {
   if (password === undefined) return [];
   const common = commonPasswords(MIN_PASSWORD_CHARACTERS);
@@ -96,22 +94,21 @@ function passwordProblems({ GATEHOUSE_ADMIN_EMAIL: email, GATEHOUSE_ADMIN_PASSWO
   }
 }
 
-/** Every port that will be listened on, with the variable that moves it. */
 export function settingsPorts(settings: Settings): { name: PortName; port: number }[] {
   return portNames.map((name) => ({ name, port: settings[name] }));
 }
 
-/** Tells the CLI where this home's processes listen: it may run with the variables of another one. */
+/** The CLI may run with other variables. */
 export async function writePorts(home: { portsFile: string }, settings: Settings): Promise<void> {
   const ports = Object.fromEntries(settingsPorts(settings).map(({ name, port }) => [name, port]));
   await writePrivateFile(home.portsFile, `${JSON.stringify(ports, undefined, 2)}\n`);
 }
 
-/** Looked at on its own, so that it is found beside other problems. */
+/** Parses each port alone, so that other problems do not hide this one. */
 function portsUsedTwice(given: Record<string, string | undefined>): string[] {
   const ports = portNames.map((name) => ({ name, port: portSettings[name].safeParse(given[name]).data }));
   const byPort = Map.groupBy(ports, ({ port }) => port);
   return [...byPort].flatMap(([number, [first, ...others]]) =>
-    number === undefined ? [] : others.map(({ name }) => `${name}: is ${number}, as ${first?.name} is`),
+    number === undefined ? [] : others.map(({ name }) => `${name}: ${number} is also used by ${first?.name}`),
   );
 }

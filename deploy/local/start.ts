@@ -16,15 +16,14 @@ const PARENT_POLL_MS = 250;
 const USAGE = `Usage: npm start [-- --fresh]
 
 Runs Gatehouse on this machine: PostgreSQL, the services, the gateway, an example API, a mailbox and an
-identity provider to try.
+identity provider for demonstration.
 
   --fresh   remove all data of earlier starts first
-  --help    this text
+  --help    print this text
 
 Environment: GATEHOUSE_HOME (where the data is kept; .gatehouse in the repository), GATEWAY_PORT and the
 other ports, GATEHOUSE_ADMIN_EMAIL and GATEHOUSE_ADMIN_PASSWORD (at the first start), LOG_LEVEL.`;
 
-/** Runs a local Gatehouse until it is told to stop. */
 async function main(): Promise<void> {
   const { fresh, help } = parseArguments(process.argv.slice(2));
   if (help) return console.log(USAGE);
@@ -58,7 +57,6 @@ function parseArguments(args: string[]): { fresh?: boolean; help?: boolean } {
   }
 }
 
-/** Makes sure that nobody else runs on this home, nothing of an earlier run is left and the ports are free. */
 async function claimHome(home: Home, settings: Settings, fresh: boolean): Promise<LauncherLock> {
   const lock = await takeLauncherLock(home.path);
   await endLeftovers(home.name);
@@ -69,8 +67,8 @@ async function claimHome(home: Home, settings: Settings, fresh: boolean): Promis
 }
 
 /**
- * Resolves at the first request to stop. The second ends this process at once: what it has started then ends by itself.
- * Signals at the same moment are one request: npm passes on the Ctrl-C which the terminal has sent to every process.
+ * Resolves at the first request. The second ends this process at once, and the others then end by themselves. Signals at
+ * the same moment are one request, because npm forwards a Ctrl-C that the terminal has sent to every process.
  */
 function onStopRequest(): Promise<undefined> {
   const { promise, resolve: stop } = Promise.withResolvers<undefined>();
@@ -81,16 +79,15 @@ function onStopRequest(): Promise<undefined> {
     if (performance.now() - firstAt > SAME_REQUEST_MS) process.exit(1);
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, ask);
-  process.on("SIGHUP", () => stop(undefined)); // a terminal that closes says so beside its SIGTERM
-  // npm killed with -9 cannot pass anything on, and this process would go on unseen. A script that starts it in the
-  // background and ends means nothing by it.
+  process.on("SIGHUP", () => stop(undefined)); // A closing terminal also sends SIGTERM.
+  // A killed npm forwards nothing. Without npm the parent may end, such as a script that starts this in the background.
   const parent = process.ppid;
   const isOrphan = () => process.ppid !== parent && stop(undefined);
   if (process.env.npm_lifecycle_event !== undefined) setInterval(isOrphan, PARENT_POLL_MS).unref();
   return promise;
 }
 
-// A terminal that was closed, or `| head`: nothing to print to is no reason to leave processes behind.
+// A closed terminal or `| head` must not prevent an orderly stop.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 try {

@@ -1,7 +1,6 @@
 import type { FirstAdministrator } from "./secrets.ts";
 import type { Settings } from "./settings.ts";
 
-/** One line of the table of what runs where. */
 export interface SummaryRow {
   name: string;
   address: string;
@@ -9,7 +8,7 @@ export interface SummaryRow {
   logFile: string;
 }
 
-/** What `npm start` prints once everything is ready; the first line is for scripts that wait for it. */
+/** Scripts may wait for the first line. */
 export function summary(
   settings: Settings,
   rows: readonly SummaryRow[],
@@ -24,15 +23,15 @@ export function summary(
     row("NAME", "ADDRESS", "PID", "LOG"),
     ...rows.map(({ name, address, pid, logFile }) => row(name, address, String(pid), logFile)),
     "",
-    `Mail is kept, not sent: http://127.0.0.1:${settings.MAILBOX_PORT} (as JSON at /email, SMTP on ${settings.SMTP_PORT})`,
-    `The API, to read and to try, in a browser: ${url}/docs`,
+    `Mails are kept and not sent: http://127.0.0.1:${settings.MAILBOX_PORT} (as JSON at /email, SMTP on ${settings.SMTP_PORT})`,
+    `API documentation, in a browser: ${url}/docs`,
     `Log in at the demo identity provider, in a browser: ${url}/auth/demo`,
-    `First administrator: ${email}  password${isFirstStart ? `: ${password}` : ` as first set: in ${passwordFile}`}`,
+    `First administrator: ${email}  password${isFirstStart ? `: ${password}` : ` of the first start: in ${passwordFile}`}`,
     "",
     "Try it:",
     ...curlLines(url),
     "",
-    `Up in ${seconds.toFixed(1)} s. Ctrl-C stops everything.`,
+    `Started in ${seconds.toFixed(1)} s. Ctrl-C stops everything.`,
   ].join("\n");
 }
 

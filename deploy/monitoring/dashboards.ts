@@ -78,7 +78,7 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
           {
             title: "Errors",
             unit: "reqps",
-            description: "Refusals that are answers (NOT_FOUND, INVALID_ARGUMENT, …) are left out.",
+            description: "Excludes expected refusals (NOT_FOUND, INVALID_ARGUMENT, …).",
             queries: [
               [
                 'sum by (method, code) (gatehouse:rpc_requests:rate5m{code=~"INTERNAL|UNKNOWN|UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED"})',
@@ -113,7 +113,7 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
           {
             title: "Open calls that were ended",
             unit: "reqps",
-            description: "Because their token, session or key ended, or nobody could say whether it had.",
+            description: "Because their token, session or key ended, or its state was unknown.",
             queries: [[RATE("gatehouse_exchanges_ended_total", "code"), "{{code}}"]],
           },
           {
@@ -152,7 +152,7 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             queries: [[RATE("gatehouse_logins_total", "step, outcome"), "{{step}}: {{outcome}}"]],
           },
           {
-            title: "Refused, by the reason that clients are not told",
+            title: "Refused, by internal reason",
             unit: "reqps",
             queries: [[RATE("gatehouse_login_refusals_total", "reason"), "{{reason}}"]],
           },
@@ -205,7 +205,7 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
         title: "Keys, certificates, throttle",
         panels: [
           {
-            title: "Signing key: age, and when it is due",
+            title: "Signing key: age and rotation",
             unit: "s",
             queries: [
               ["max(gatehouse_signing_key_age_seconds)", "age"],
@@ -218,7 +218,7 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             queries: [["max(gatehouse_totp_secrets_under_earlier_key)", "secrets"]],
           },
           {
-            title: "Certificates end in",
+            title: "Certificates expire in",
             unit: "s",
             queries: [["min by (service) (gatehouse_certificate_end_seconds) - time()", "{{service}}"]],
           },
@@ -231,14 +231,22 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
             ],
           },
           {
-            title: "Breach look-ups",
+            title: "Breach lookups",
             unit: "reqps",
-            queries: [[RATE("gatehouse_breach_lookups_total", "outcome"), "{{outcome}}"]],
+            queries: [
+              [RATE("gatehouse_breach_list_lookups_total", "outcome"), "list: {{outcome}}"],
+              [RATE("gatehouse_breach_lookups_total", "outcome"), "{{outcome}}"],
+            ],
+          },
+          {
+            title: "Hashes of breached passwords",
+            unit: "short",
+            queries: [["min(gatehouse_breach_list_entries)", "in the list"]],
           },
         ],
       },
       {
-        title: "Debts",
+        title: "Pending work",
         panels: [
           {
             title: "Ends of sessions not confirmed",
@@ -344,7 +352,7 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
         title: "Proof",
         panels: [
           {
-            title: "Numbered entries, and those under a checkpoint",
+            title: "Numbered entries, and entries under a checkpoint",
             unit: "short",
             queries: [
               ["max(gatehouse_audit_log_size)", "numbered"],
@@ -415,7 +423,7 @@ export const DASHBOARDS: Readonly<Record<string, Dashboard>> = {
         title: "Databases",
         panels: [
           {
-            title: "Connections, and how many there may be",
+            title: "Connections and their maximum",
             unit: "short",
             queries: [
               ["sum by (service) (gatehouse_database_connections)", "{{service}}"],

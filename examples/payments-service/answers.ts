@@ -1,6 +1,6 @@
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 
-/** The statuses of the failures this service has: those of docs/errors.md. */
+/** As in docs/errors.md. */
 const STATUS: Partial<Record<ErrorCode, number>> = {
   uri_too_long: 414,
   validation_failed: 400,
@@ -20,7 +20,7 @@ export function success<T>(data: T, message: string) {
   return { success: true, data, message };
 }
 
-/** A failure in Gatehouse's envelope. What is not expected becomes `internal_error` without a word about it. */
+/** In Gatehouse's envelope. Unexpected errors become `internal_error` without details. */
 export function failure(thrown: unknown, requestId: string) {
   const known = thrown instanceof DomainError ? thrown : new DomainError(frameworkCode(thrown));
   const status = STATUS[known.code];

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { addressSchema, processConfig, tlsConfig } from "../../service-kit/config.ts";
 
-/** Everything the example reads from its environment. */
 export const configSchema = z.object({
   ...processConfig,
   ...tlsConfig,

@@ -1,16 +1,16 @@
 import type { Payment } from "./payment.ts";
 
-/** The latest payments, in memory: enough for an example, gone with the process. A real service has a database. */
+/** In memory, for this example only. */
 export interface PaymentStore {
   add(payment: Payment): void;
   find(id: string): Payment | undefined;
-  /** Newest first. @param userId whose; everyone's if absent. */
+  /** Newest first. All users' without `userId`. */
   list(userId?: string): Payment[];
-  /** @returns whether it was there. */
+  /** Returns false if it did not exist. */
   remove(id: string): boolean;
 }
 
-/** @param maxPayments beyond that, the oldest is forgotten. */
+/** The oldest are dropped above `maxPayments`. */
 export function createPaymentStore(maxPayments: number): PaymentStore {
   const payments = new Map<string, Payment>();
   return {

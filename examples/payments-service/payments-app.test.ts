@@ -9,7 +9,7 @@ function active(userId: string, role: Role): Verification {
   const times = { authTime: at, issuedAt: at, expiresAt: at };
   return {
     kind: "active",
-    principal: { userId, role, sessionId: "s", tokenId: "t", keyId: "k", amr: ["pwd"], ...times },
+    principal: { userId, role, sessionId: "s", tokenId: "t", keyId: "k", amr: ["pwd"], acr: 1, ...times },
   };
 }
 
@@ -51,7 +51,7 @@ async function service(isDraining = () => false) {
 
 const order = { amount: 1_250, currency: "EUR", payee: "Bob", reference: "Invoice 7" };
 
-test("a payment is made by its owner, seen by its owner and administrators, deleted by administrators", async () => {
+test("users create payments, owners and administrators read them, and administrators delete them", async () => {
   const { call } = await service();
   const made = await call("POST", "/payments", "ada", order);
   expect(made.statusCode).toBe(201);
@@ -67,7 +67,7 @@ test("a payment is made by its owner, seen by its owner and administrators, dele
   expect((await call("DELETE", `/payments/${payment.id}`, "admin")).json().error.code).toBe("not_found");
 });
 
-test("a header alone makes nobody anybody: the token speaks", async () => {
+test("identity headers are ignored: only the token counts", async () => {
   const { app, call } = await service();
   const headers = { "x-user-id": "admin", "x-user-role": "ADMIN" };
   const alone = await app.inject({ url: "/payments", headers });
@@ -105,7 +105,7 @@ test.each<{ body: unknown; fields: string[] }>([
   expect(details.map(({ field }: { field: string }) => field)).toEqual(fields);
 });
 
-test("what is not JSON is 415 or 400, never 500", async () => {
+test("a body that is not JSON is refused with 415 or 400, never 500", async () => {
   const { call } = await service();
   const text = await call("POST", "/payments", "ada", "amount=1", { "content-type": "text/plain" });
   expect(text.json().error.code).toBe("unsupported_media_type");
@@ -115,7 +115,7 @@ test("what is not JSON is 415 or 400, never 500", async () => {
   );
 });
 
-test("the store keeps the latest and forgets the oldest", async () => {
+test("the store keeps the latest payments and drops the oldest", async () => {
   const { call } = await service();
   for (const reference of ["1", "2", "3", "4"])
     await call("POST", "/payments", "ada", { ...order, reference });
@@ -123,7 +123,7 @@ test("the store keeps the latest and forgets the oldest", async () => {
   expect(payments.map((payment: { reference: string }) => payment.reference)).toEqual(["4", "3", "2"]);
 });
 
-test("while the process drains, callers are asked to come by another connection", async () => {
+test("while the process drains, responses close their connections", async () => {
   let isDraining = false;
   const { call } = await service(() => isDraining);
   expect((await call("GET", "/payments", "ada")).headers.connection).toBe("keep-alive");

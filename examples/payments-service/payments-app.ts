@@ -16,7 +16,7 @@ export interface PaymentsDeps {
   store: PaymentStore;
   logger: Logger;
   now(): Date;
-  /** The process is about to stop: callers are asked to come by another connection. */
+  /** Responses then close the connection. */
   isDraining(): boolean;
 }
 
@@ -25,7 +25,7 @@ const HTTP_CREATED = 201;
 const PAYERS: RouteAuth = { roles: ["USER", "ADMIN"] };
 const ADMINS: RouteAuth = { roles: ["ADMIN"] };
 
-/** The payments API, not yet listening. An example of an upstream: it asks token-service itself who calls. */
+/** An example of an upstream that verifies tokens itself. */
 export async function buildPaymentsApp({
   verifier,
   store,
@@ -83,7 +83,7 @@ export async function buildPaymentsApp({
   app.get<{ Params: { id: string } }>("/payments/:id", { config: { auth: PAYERS } }, async (request) => {
     const { userId, role } = principalIn(request);
     const payment = store.find(request.params.id);
-    // Someone else's payment is not there.
+    // The existence of other users' payments is not revealed.
     if (payment === undefined || (role !== "ADMIN" && payment.userId !== userId))
       throw new DomainError("not_found");
     return success({ payment }, "The payment.");

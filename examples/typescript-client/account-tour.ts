@@ -1,10 +1,9 @@
 import { ok, type RequestOpts } from "@oazapfts/runtime";
 import { getAccount, logIn, logOut, refresh, register, type User } from "./generated/gatehouse.ts";
 
-/** Everything is answered within the gateway's own deadlines; a connection that hangs is not. */
+/** For hanging connections. The gateway has its own deadlines. */
 const TIMEOUT_MS = 20_000;
 
-/** What a new user types. */
 export interface NewUser {
   email: string;
   password: string;
@@ -13,11 +12,8 @@ export interface NewUser {
 }
 
 /**
- * Registers, logs in, asks who it is, refreshes and logs out, each by the generated client.
- *
- * @param baseUrl of a gateway: `http://127.0.0.1:8080`.
- * @returns the account, and the code with which its token is refused after the logout.
- * @throws {HttpError} of `@oazapfts/runtime`, if a step is refused: `data.error.code` says why.
+ * @returns the account, and the error code of its token after the logout.
+ * @throws {HttpError} of `@oazapfts/runtime`, with `data.error.code`, if a step is refused.
  */
 export async function accountTour(
   baseUrl: string,
@@ -31,10 +27,10 @@ export async function accountTour(
   await ok(register(newUser, call()));
 
   const { email, password } = newUser;
-  // Without cookies: the answer has this header too, with what to send at the next login.
+  // Clients without cookies send the value of this response header at the next login.
   const device = { gatehouseDevice: "new" };
   const { data: login } = await ok(logIn({ email, password }, device, call()));
-  // The types do not let one forget that a login can need a second step.
+  // The types require a check for a second step.
   if (!("accessToken" in login)) throw new Error("this account needs a second step");
   const { data: account } = await ok(getAccount(call(login.accessToken)));
 
@@ -42,6 +38,7 @@ export async function accountTour(
   await ok(logOut({ scope: "all" }, call(tokens.accessToken)));
 
   const afterwards = await getAccount(call(tokens.accessToken));
-  if (afterwards.status !== 401) throw new Error(`a dead token was answered ${afterwards.status}`);
+  if (afterwards.status !== 401)
+    throw new Error(`after the logout the token was answered with ${afterwards.status}`);
   return { user: account.user, afterwards: afterwards.data.error.code };
 }

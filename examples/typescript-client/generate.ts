@@ -4,11 +4,11 @@ import { join, resolve } from "node:path";
 import { generateSource } from "oazapfts";
 import { answeringGateway } from "../../gateway/testing/answering-gateway.ts";
 
-// Writes the client of the gateway's OpenAPI document as it is now: `npm run generate:client`.
+// `npm run generate:client` writes the client of the present OpenAPI document.
 
 const TARGET = resolve(import.meta.dirname, "generated", "gatehouse.ts");
 
-/** The generator knows nothing of `exactOptionalPropertyTypes`. Callers are checked against the types all the same. */
+/** The generator does not support `exactOptionalPropertyTypes`. Callers are still type checked. */
 const NOT_CHECKED = "// @ts-nocheck\n";
 
 const { app, document } = answeringGateway();

@@ -80,20 +80,19 @@ export function toAuditEntry(message: EntryMessage | undefined): z.output<typeof
     requestId,
     traceId,
     sequence: sequence === 0 ? null : sequence,
-    receivedAt: (message.receivedAt ?? occurredAt).toISOString(), // a version before sends none
+    receivedAt: (message.receivedAt ?? occurredAt).toISOString(), // Absent in older versions.
     producer,
   };
   if (message.kind === EntryKind.INTENT) return { id, kind: "intent", ...call };
   const { errorCode, httpStatus, latencyUs, reason } = message;
-  // An outcome of a later version is unknown.
+  // A later version may have further outcomes.
   const outcome = outcomeField.options.find((name) => OUTCOMES[name] === message.outcome) ?? "unknown";
-  const result = { outcome, ...given({ errorCode }) };
-  if (message.kind === EntryKind.EVENT)
-    return { id, kind: "event", ...call, ...result, ...given({ reason }) };
+  const result = { outcome, ...given({ errorCode, reason }) };
+  if (message.kind === EntryKind.EVENT) return { id, kind: "event", ...call, ...result };
   return { id, kind: "outcome", ...call, ...result, httpStatus, latencyUs };
 }
 
-/** Without the members that are empty. */
+/** Without empty members. */
 function given<T extends object>(members: T): Partial<T> {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== "")) as Partial<T>;
 }

@@ -85,7 +85,7 @@ test.each(["client:ledger", "operator:ada", "auditor:ada.l"])(
   },
 );
 
-test("who searched for what, and who read which entry, is in the log before the answer: one entry a call", async () => {
+test("searches and reads are in the audit log before the answer, one entry a call", async () => {
   const durable = Promise.withResolvers<void>();
   const readings: AuditEvent[] = [];
   const recordEvent = async (event: AuditEvent) => {

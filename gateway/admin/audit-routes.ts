@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { filterText } from "../../audit-client/record-reading.ts";
 import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import { nextCursorField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/envelope.ts";
@@ -18,7 +19,7 @@ const time = z.iso
   .datetime({ offset: true, message: "must be an RFC 3339 time" })
   .transform((value) => new Date(value));
 
-/** A canonical user id, or the name of a service or of a person's certificate. */
+/** A canonical user id, or the name of a service or a certificate's person. */
 const actor = z.union([
   z.uuid().toLowerCase(),
   z
@@ -45,7 +46,7 @@ const size = z
   .regex(/^[1-9]\d{0,15}$/, "must be a whole number from 1")
   .transform(Number)
   .pipe(z.int())
-  // For clients it is a number, although a query is text.
+  // A number for clients, although a query is text.
   .meta({ type: "integer", pattern: undefined, minimum: 1, maximum: Number.MAX_SAFE_INTEGER });
 
 const HASH = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
@@ -69,13 +70,20 @@ const provenEntry = z.strictObject({
     .meta({ description: "Null while no checkpoint covers the entry: about a second." }),
 });
 
-const policy: RoutePolicy = { auth: { roles: ["ADMIN", "AUDITOR"] }, limitClass: "admin" };
+interface AuditRouteDeps extends Pick<Backends, "auditQuery"> {
+  noteReading: NoteReading;
+  adminAssurance?: AssuranceDemand | undefined;
+}
 
-/** Reads the audit log and its proofs. */
 export function registerAuditRoutes(
   app: GatewayApp,
-  { auditQuery, noteReading }: Pick<Backends, "auditQuery"> & { noteReading: NoteReading },
+  { auditQuery, noteReading, adminAssurance }: AuditRouteDeps,
 ): void {
+  const policy: RoutePolicy = {
+    auth: { roles: ["ADMIN", "AUDITOR"] },
+    limitClass: "admin",
+    ...(adminAssurance && { assurance: adminAssurance }),
+  };
   const route = routeIn(app, "Audit log");
 
   route("searchAuditLog", "GET", "/admin/audit", {
@@ -96,7 +104,7 @@ export function registerAuditRoutes(
         action: "audit.searched",
         filter: filterText({ ...filter, request: call }),
       });
-      const page = await auditQuery.searchEntries(toSearch(request.query), request.call);
+      const page = await auditQuery.searchEntries(toSearch(request.query), request.state.call);
       const entries = page.entries.map(toAuditEntry);
       return success({ entries, nextCursor: page.nextCursor || null }, "Audit entries, newest first.");
     },
@@ -110,7 +118,7 @@ export function registerAuditRoutes(
     codes: ["not_found", "audit_unavailable"],
     handler: async (request) => {
       await noteReading(request, { action: "audit.entry_read" });
-      const found = await auditQuery.getEntry({ ...request.params, sequence: 0 }, request.call);
+      const found = await auditQuery.getEntry({ ...request.params, sequence: 0 }, request.state.call);
       const { leafData, leafHash, inclusionProof, checkpoint } = found;
       const proof = {
         leafData: Buffer.from(leafData).toString("utf8"),
@@ -136,7 +144,10 @@ export function registerAuditRoutes(
     ),
     codes: ["not_found"],
     handler: async (request) => {
-      const { checkpoint, verifierKey } = await auditQuery.getCheckpoint({ atLeastSize: 0 }, request.call);
+      const { checkpoint, verifierKey } = await auditQuery.getCheckpoint(
+        { atLeastSize: 0 },
+        request.state.call,
+      );
       return success({ checkpoint, verifierKey }, "The latest signed checkpoint.");
     },
   });
@@ -149,7 +160,7 @@ export function registerAuditRoutes(
     answers: answersWith("The proof.", z.strictObject({ leafHash: hash, proof: hashes })),
     codes: ["not_found"],
     handler: async (request) => {
-      const { leafHash, proof } = await auditQuery.proveInclusion(request.query, request.call);
+      const { leafHash, proof } = await auditQuery.proveInclusion(request.query, request.state.call);
       return success({ leafHash: base64(leafHash), proof: proof.map(base64) }, "The inclusion proof.");
     },
   });
@@ -163,7 +174,7 @@ export function registerAuditRoutes(
     codes: ["not_found"],
     handler: async (request) => {
       const { from: firstSize, to: secondSize } = request.query;
-      const { proof } = await auditQuery.proveConsistency({ firstSize, secondSize }, request.call);
+      const { proof } = await auditQuery.proveConsistency({ firstSize, secondSize }, request.state.call);
       return success({ proof: proof.map(base64) }, "The consistency proof.");
     },
   });

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { optional, textField } from "../routing/fields.ts";
 
-/** `limit` is 1 to 100, `cursor` comes from the previous page. */
 export const pageQuery = {
   cursor: optional(
     textField(1, 512, {
@@ -15,6 +14,6 @@ export const pageQuery = {
     .transform(Number)
     .pipe(z.number().max(100))
     .default(50)
-    // For clients it is a number, although a query is text.
+    // A number for clients, although a query is text.
     .meta({ type: "integer", pattern: undefined, minimum: 1, maximum: 100, default: 50 }),
 };

@@ -58,7 +58,7 @@ test.each(ROUTES)("$method $url is for administrators only", async (route) => {
   expect((await send(app, { ...route, token: "admin-token" })).statusCode).toBe(200);
 });
 
-test("the list passes its filters on, and is fifty unless told", async () => {
+test("the list forwards its filters, and has fifty users by default", async () => {
   const { app, list } = gateway();
   const query = "query=ada&role=ADMIN&status=disabled&cursor=c&limit=100";
   const answer = await send(app, { url: `/admin/users?${query}`, token: "admin-token" });
@@ -123,7 +123,7 @@ test("what administrators do is audited by name and with the user's id; reading 
   ]);
 });
 
-test("the last administrator is 409 last_admin, nobody is 404 not_found", async () => {
+test("the last administrator is 409 last_admin, an unknown user is 404 not_found", async () => {
   const fails = (code: "last_admin" | "not_found") => () => Promise.reject(new DomainError(code));
   const last = gateway({ setUserAccess: fails("last_admin"), deleteUser: fails("last_admin") });
   for (const route of ROUTES.slice(2, 4)) {
@@ -180,7 +180,7 @@ test.each([
   },
   { url: "/admin/users?query=ada&cursor=c", filter: "limit=50 queryCharacters=3", address: undefined },
 ])(
-  "$url: the log has who looked for what, an address where it can be erased",
+  "$url: the audit log has the reader and the query, with addresses where they can be erased",
   async ({ url, filter, address }) => {
     const { app, readings } = gateway();
     await send(app, { url, token: "admin-token" });

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { filterText, lookedFor } from "../../audit-client/record-reading.ts";
 import { type ManagedUser, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
+import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
 import { managedUserAnswer, nextCursorField, roleField, statusField, toUser } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
@@ -32,22 +33,29 @@ const UserChange = z
     status: statusField.optional(),
     mustChangePassword: z.boolean().optional(),
   })
-  .refine((body) => Object.values(body).some((value) => value !== undefined), "must change something")
+  .refine(
+    (body) => Object.values(body).some((value) => value !== undefined),
+    "must contain at least one change",
+  )
   .meta({ minProperties: 1 });
 
 const managed = z.strictObject({ user: managedUserAnswer });
-const policy: RoutePolicy = { auth: { roles: ["ADMIN"] }, limitClass: "admin" };
-
 interface UserAdminDeps extends Pick<Backends, "users"> {
   noteReading: NoteReading;
   verifier: Pick<TokenVerifier, "refuseSession">;
+  adminAssurance?: AssuranceDemand | undefined;
 }
 
-/** User administration. The verifier refuses ended sessions at once, before the revocation stream does. */
+/** The verifier refuses ended sessions before the revocation stream does. */
 export function registerUserAdminRoutes(
   app: GatewayApp,
-  { users, noteReading, verifier }: UserAdminDeps,
+  { users, noteReading, verifier, adminAssurance }: UserAdminDeps,
 ): void {
+  const policy: RoutePolicy = {
+    auth: { roles: ["ADMIN"] },
+    limitClass: "admin",
+    ...(adminAssurance && { assurance: adminAssurance }),
+  };
   const route = routeIn(app, "Administration");
   const refuse = ({ endedSessionIds }: { endedSessionIds: readonly string[] }) => {
     for (const id of endedSessionIds) verifier.refuseSession(id);
@@ -71,7 +79,7 @@ export function registerUserAdminRoutes(
         ...(address !== undefined && { address }),
       });
       const wanted = { query, cursor, limit: filter.limit, ...accessOf(filter) };
-      const page = await users.listUsers(wanted, request.call);
+      const page = await users.listUsers(wanted, request.state.call);
       const list = { users: page.users.map(toManagedUser), nextCursor: page.nextCursor || null };
       return success(list, "Users, newest first.");
     },
@@ -85,7 +93,7 @@ export function registerUserAdminRoutes(
     codes: ["not_found", "audit_unavailable"],
     handler: async (request) => {
       await noteReading(request, { action: "user.read" });
-      const { user } = await users.getManagedUser({ userId: request.params.id }, request.call);
+      const { user } = await users.getManagedUser({ userId: request.params.id }, request.state.call);
       return success({ user: toManagedUser(user) }, "The user.");
     },
   });
@@ -102,10 +110,10 @@ export function registerUserAdminRoutes(
     handler: async (request) => {
       const { mustChangePassword } = request.body;
       const access = { userId: request.params.id, ...accessOf(request.body), mustChangePassword };
-      const changed = await users.setUserAccess(access, request.call);
+      const changed = await users.setUserAccess(access, request.state.call);
       const user = toManagedUser(changed.user);
       if ((mustChangePassword ?? user.mustChangePassword) !== user.mustChangePassword) {
-        throw new Error("identity-service overlooked that the password must be changed");
+        throw new Error("identity-service did not apply mustChangePassword");
       }
       refuse(changed);
       return success({ user }, "The user was changed.");
@@ -119,7 +127,7 @@ export function registerUserAdminRoutes(
     answers: answersWith("The account is gone."),
     codes: ["not_found", "last_admin"],
     handler: async (request) => {
-      refuse(await users.deleteUser({ userId: request.params.id }, request.call));
+      refuse(await users.deleteUser({ userId: request.params.id }, request.state.call));
       return success({}, "The account is gone.");
     },
   });
@@ -131,7 +139,7 @@ export function registerUserAdminRoutes(
     answers: answersWith("They have ended.", z.strictObject({ ended: intLike(2, "How many.") })),
     codes: ["not_found"],
     handler: async (request) => {
-      const ended = await users.endUserSessions({ userId: request.params.id }, request.call);
+      const ended = await users.endUserSessions({ userId: request.params.id }, request.state.call);
       refuse(ended);
       return success({ ended: ended.endedSessionIds.length }, "The user's sessions have ended.");
     },
@@ -145,7 +153,7 @@ export function registerUserAdminRoutes(
     answers: answersWith("The user no longer has one."),
     codes: ["not_found"],
     handler: async (request) => {
-      refuse(await users.resetUserMfa({ userId: request.params.id }, request.call));
+      refuse(await users.resetUserMfa({ userId: request.params.id }, request.state.call));
       return success({}, "The user no longer has a second factor.");
     },
   });

@@ -82,7 +82,7 @@ test("a wrong password is 401 and refuses no session", async () => {
   expect(refused).toEqual([]);
 });
 
-test("a deleted account's session is over even if nobody said so", async () => {
+test("a deleted account's session is refused even without a revocation", async () => {
   const { app, refused } = withAccounts({ deleteAccount: async () => ({ ...ended, endedSessionIds: [] }) });
   const response = await send(app, {
     method: "DELETE",

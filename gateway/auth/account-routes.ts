@@ -22,7 +22,6 @@ const EmailBody = z.strictObject({ email: emailField });
 
 const mailAnswer = answersWith("Always the same answer, whether there is such an account or not.");
 
-/** The owner's own account. The verifier refuses ended sessions at once. */
 export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Accounts");
   const asking = (request: FastifyRequest) => ({
@@ -38,7 +37,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     answers: mailAnswer,
     codes: ["busy"],
     handler: async (request) => {
-      await identity.resendVerification({ ...request.body, ...asking(request) }, request.call);
+      await identity.resendVerification({ ...request.body, ...asking(request) }, request.state.call);
       return success({}, "If the address has an account and is not confirmed, a mail is on its way.");
     },
   });
@@ -51,7 +50,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     answers: mailAnswer,
     codes: ["busy"],
     handler: async (request) => {
-      await identity.forgotPassword({ ...request.body, ...asking(request) }, request.call);
+      await identity.forgotPassword({ ...request.body, ...asking(request) }, request.state.call);
       return success({}, "If the address has an account, a mail is on its way.");
     },
   });
@@ -66,7 +65,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
       const change = { ...request.body, userId, sessionId, clientIp: clientIp(request) };
-      const { endedSessionIds } = await identity.changePassword(change, request.call);
+      const { endedSessionIds } = await identity.changePassword(change, request.state.call);
       for (const id of endedSessionIds) verifier.refuseSession(id);
       return success({}, "The password was changed; your other sessions have ended.");
     },
@@ -80,10 +79,10 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     schema: { body: z.strictObject({ tempToken: tempTokenField, newPassword: newPasswordField }) },
     answers: answersWith("A session.", loginAnswers.afterPasswordChange, loginHeaders),
     codes: ["password_change_token_invalid", "password_unchanged", ...newPasswordCodes, "busy"],
-    handler: async (request, reply) => {
+    identify: async (request) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      const answer = await identity.changePasswordAtLogin(attempt, request.call);
-      return loginAnswer(request, reply, resultOf(answer));
+      const answer = await identity.changePasswordAtLogin(attempt, request.state.call);
+      return loginAnswer(resultOf(answer));
     },
   });
 
@@ -96,7 +95,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     codes: ["not_found"],
     handler: async (request) => {
       const { userId } = principalOf(request);
-      const { user } = await identity.updateProfile({ ...request.body, userId }, request.call);
+      const { user } = await identity.updateProfile({ ...request.body, userId }, request.state.call);
       return success({ user: toUser(user) }, "Your account.");
     },
   });
@@ -111,7 +110,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
       const deletion = { ...request.body, userId, clientIp: clientIp(request) };
-      const { endedSessionIds } = await identity.deleteAccount(deletion, request.call);
+      const { endedSessionIds } = await identity.deleteAccount(deletion, request.state.call);
       for (const id of [...endedSessionIds, sessionId]) verifier.refuseSession(id);
       return success({}, "The account was deleted.");
     },
@@ -127,7 +126,7 @@ export function registerAccountRoutes(app: GatewayApp, { identity, verifier }: A
     handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
       const change = { ...request.body, userId, sessionId, clientIp: clientIp(request) };
-      await identity.changeEmail(change, request.call);
+      await identity.changeEmail(change, request.state.call);
       return success({}, "A mail is on its way to the new address; it changes when it is confirmed.");
     },
   });

@@ -3,8 +3,6 @@ import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { intLike, textLike } from "../routing/fields.ts";
 
-// Schemas shared by several answers.
-
 const ID = "0199a000-0000-7000-8000-000000000001";
 
 export const idField = z.uuid().meta({ examples: [ID] });
@@ -32,7 +30,7 @@ const userFields = {
 export const userAnswer = z.strictObject(userFields).meta({ id: "User" });
 export const accountAnswer = z.strictObject({ user: userAnswer });
 
-/** @throws if the message has no user, or a role that this version does not know. */
+/** @throws without a user, or for an unknown role. */
 export function toUser(message: User | undefined): z.output<typeof userAnswer> {
   const role = roleField.options.find((name) => Role[name] === message?.role);
   if (message?.createdAt === undefined || role === undefined) {
@@ -61,8 +59,10 @@ const tempTokenField = textLike(
   "Opaque; good for five minutes, five tries and one success. Never an access token.",
 );
 
+const completedFields = { ...tokenFields, user: userAnswer };
+
 const completedAnswer = z
-  .strictObject({ ...tokenFields, user: userAnswer })
+  .strictObject(completedFields)
   .meta({ id: "CompletedLogin", description: "A session has begun." });
 
 const passwordChangeAnswer = z
@@ -77,21 +77,43 @@ const mfaAnswer = z
   })
   .meta({ id: "MfaRequired", description: "Go on with `POST /auth/mfa/verify`." });
 
-/** The results of a password, a provider, a code and a new password. A later step never returns to an earlier one. */
+const enrollmentTokenField = textLike(
+  "cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E",
+  "Opaque; good for 15 minutes, ten tries and one success. Never an access token.",
+);
+
+const enrollmentRequiredAnswer = z
+  .strictObject({
+    requireMfaEnrollment: z.literal(true),
+    tempToken: enrollmentTokenField,
+    methods: z.array(textLike("totp")),
+  })
+  .meta({
+    id: "MfaEnrollmentRequired",
+    description: "The user's role requires a second factor. Go on with `POST /auth/mfa/setup`.",
+  });
+
+/** A later step never returns to an earlier one. */
 export const loginAnswers = {
-  afterPassword: z.union([completedAnswer, mfaAnswer, passwordChangeAnswer]),
-  afterProvider: z.union([completedAnswer, mfaAnswer]),
+  afterPassword: z.union([completedAnswer, mfaAnswer, passwordChangeAnswer, enrollmentRequiredAnswer]),
+  afterProvider: z.union([completedAnswer, mfaAnswer, enrollmentRequiredAnswer]),
+  afterPasskey: completedAnswer,
   afterCode: z.union([completedAnswer, passwordChangeAnswer]),
-  afterPasswordChange: completedAnswer,
+  afterPasswordChange: z.union([completedAnswer, enrollmentRequiredAnswer]),
 };
 
-/** Headers of a login that ends with a session. */
+/** For `POST /auth/mfa/enable`. */
+export const enrolledLoginAnswer = (recoveryCodes: z.ZodType) =>
+  z
+    .strictObject({ ...completedFields, recoveryCodes })
+    .meta({ id: "EnrolledLogin", description: "A session has begun, with a new second factor." });
+
 export const loginHeaders = {
   "Set-Cookie": "`gatehouse_device`: the device is known at the next login. It opens nothing.",
   "Gatehouse-Device": "The same in place of the cookie, for a client that sent this header.",
 };
 
-/** Optional header of every step of a login, and of requests for mails. */
+/** For steps of a login, and requests for mails. */
 export const deviceHeader = {
   "Gatehouse-Device":
     "For clients without cookies: the value that the last login answered in this header, or `new`. A known device gets " +

@@ -92,7 +92,7 @@ test("me is the caller's own account, asked for in the caller's name and within 
   expect((asked?.context.deadlineMs ?? 0) - Date.now()).toBeLessThanOrEqual(1_000);
 });
 
-test("a token that outlived its account is no token", async () => {
+test("a token of a deleted account is invalid", async () => {
   const { app } = withIdentity({ getUser: () => Promise.reject(new DomainError("not_found")) });
   const response = await send(app, { url: "/auth/me", token: "user-token" });
   expect(response.json().error.code).toBe("token_invalid");

@@ -32,7 +32,6 @@ const RefreshBody = z.strictObject({
   refreshToken: textField(1, 4_096, { examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
 });
 
-/** Registration, login, refresh and the own account. */
 export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: AuthDeps): void {
   const accountRoute = routeIn(app, "Accounts");
   const loginRoute = routeIn(app, "Logins");
@@ -46,12 +45,11 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     schema: { body: RegisterBody },
     answers: { 201: answer("The new account.", accountAnswer) },
     codes: ["email_already_registered", ...newPasswordCodes, "busy"],
-    handler: async (request, reply) => {
+    identify: async (request, reply) => {
       const registration = { ...request.body, clientIp: clientIp(request) };
-      const user = toUser((await identity.register(registration, request.call)).user);
-      request.provenActor = { userId: user.id };
+      const user = toUser((await identity.register(registration, request.state.call)).user);
       reply.code(HTTP_CREATED);
-      return success({ user }, "Registered.");
+      return { body: success({ user }, "Registered."), actor: { userId: user.id } };
     },
   });
 
@@ -65,10 +63,10 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     schema: { body: z.strictObject({ email: emailField, password: passwordField }) },
     answers: answersWith("A session, or what is missing to one.", loginAnswers.afterPassword, loginHeaders),
     codes: ["invalid_credentials", "email_not_verified", "busy"],
-    handler: async (request, reply) => {
+    identify: async (request) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      const { result } = await identity.login(attempt, request.call);
-      return loginAnswer(request, reply, result);
+      const { result } = await identity.login(attempt, request.state.call);
+      return loginAnswer(result);
     },
   });
 
@@ -81,12 +79,15 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     schema: { body: RefreshBody },
     answers: answersWith("A new pair of tokens.", z.strictObject(tokenFields).meta({ id: "Tokens" })),
     codes: ["refresh_token_invalid", "refresh_token_reused"],
-    handler: async (request) => {
+    identify: async (request) => {
       const { clientIp: ip, userAgent } = clientOf(request);
-      const { tokens } = await sessions.refreshSession({ ...request.body, ip, userAgent }, request.call);
+      const { tokens } = await sessions.refreshSession(
+        { ...request.body, ip, userAgent },
+        request.state.call,
+      );
       if (tokens === undefined) throw new Error("token-service sent a refresh without tokens");
-      request.provenActor = { userId: tokens.userId, sessionId: tokens.sessionId };
-      return success(tokenResponse(tokens), "Refreshed.");
+      const { userId, sessionId } = tokens;
+      return { body: success(tokenResponse(tokens), "Refreshed."), actor: { userId, sessionId } };
     },
   });
 
@@ -99,7 +100,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     ),
     handler: async (request) => {
       const { userId } = principalOf(request);
-      const account = await identity.getUser({ userId }, request.call).catch((error: unknown) => {
+      const account = await identity.getUser({ userId }, request.state.call).catch((error: unknown) => {
         // The account is deleted; its sessions end next.
         const isGone = error instanceof DomainError && error.code === "not_found";
         throw isGone ? new DomainError("token_invalid", undefined, { cause: error }) : error;

@@ -1,11 +1,14 @@
 import { z } from "zod";
 import { textField } from "../routing/fields.ts";
 
-/** A first check that allows international addresses. identity-service decides. */
+/** Allows international addresses. identity-service decides. */
 const EMAIL =
   /^(?!\.)(?!.*\.\.)[^\s@"\p{C}]{1,64}(?<!\.)@(?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+[\p{L}\p{N}][\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}]$/u;
 /** Printable text with at least one visible character. */
 const NAME = /^(?=.*[^\p{Z}])\P{C}+$/u;
+
+/** Six digits, or a recovery code of 16 letters and digits with optional spaces and dashes. */
+const CODE = /^(?:[0-9]{6}|[A-Za-z2-7](?:[ \p{Pd}]{0,3}[A-Za-z2-7]){15})$/u;
 
 export const emailField = z
   .email({ pattern: EMAIL })
@@ -13,7 +16,7 @@ export const emailField = z
   .meta({ format: "idn-email", examples: ["ada@example.com"] });
 export const passwordField = textField(1, 1_024, { format: "password", examples: ["Correct-Horse-42"] });
 const MAX_NEW_PASSWORD_CODE_POINTS = 128;
-/** The limits of a new password. An existing one may be any text. */
+/** An existing password may be any text. */
 export const newPasswordField = z
   .string()
   .min(1)
@@ -22,7 +25,6 @@ export const newPasswordField = z
     issues.push({ code: "too_big", origin: "string", maximum: MAX_NEW_PASSWORD_CODE_POINTS, input: value });
   })
   .meta({ format: "password", maxLength: MAX_NEW_PASSWORD_CODE_POINTS, examples: ["Correct-Horse-42"] });
-/** Errors of the password policy. */
 export const newPasswordCodes = [
   "password_too_short",
   "password_too_common",
@@ -34,6 +36,11 @@ export const nameField = z
   .max(100)
   .regex(NAME, "must be printable text")
   .meta({ examples: ["Ada"] });
+export const codeField = z
+  .string()
+  .max(64, { abort: true })
+  .regex(CODE, "must be six digits or a recovery code")
+  .meta({ examples: ["492039"] });
 /** Longer than any tempToken. Another text has its own error code. */
 export const tempTokenField = textField(1, 200, {
   examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"],
@@ -43,7 +50,7 @@ export const linkTokenField = textField(1, 200, {
   description: "From the mail.",
   examples: ["dGhpcyBpcyBub3QgYSB0b2tlbg"],
 });
-/** Must be in identity-service's configured list. */
+/** identity-service's configuration lists the values. */
 export const returnToField = textField(1, 2_048, {
   description: "Where the browser goes at the end: exactly one of those that the operator allows.",
   examples: ["https://app.example.com/signed-in"],

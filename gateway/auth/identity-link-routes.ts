@@ -36,7 +36,6 @@ const departureAnswer = z.strictObject({ url: textLike("https://accounts.example
 /** Errors of `proveOwner` in identity-service. */
 const ownerCodes = ["reauthentication_required", "invalid_credentials", "busy"] as const;
 
-/** Lists, links and unlinks a user's accounts at identity providers. */
 export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Identity providers");
 
@@ -49,7 +48,7 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier
     ),
     handler: async (request) => {
       const { userId } = principalOf(request);
-      const { identities } = await identity.listLinkedIdentities({ userId }, request.call);
+      const { identities } = await identity.listLinkedIdentities({ userId }, request.state.call);
       return success({ identities: identities.map(toIdentity) }, "The ways to log in beside a password.");
     },
   });
@@ -71,10 +70,10 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier
       const { password = "", returnTo = "" } = request.body;
       const linkTo = ownerOf(request, password);
       const { clientIp } = linkTo;
-      // The session identifies the caller: no device is needed.
+      // The session identifies the caller.
       const asked = { ...request.params, returnTo, codeChallenge: "", clientIp, deviceToken: "" };
       const beginning = { ...asked, ...browserTokenOf(request), linkTo };
-      const departure = await identity.beginOAuthLogin(beginning, request.call);
+      const departure = await identity.beginOAuthLogin(beginning, request.state.call);
       keepBrowserToken(reply, departure);
       return success({ url: departure.authorizationUrl }, "Send the browser there.");
     },
@@ -90,7 +89,10 @@ export function registerIdentityLinkRoutes(app: GatewayApp, { identity, verifier
     codes: ["not_found", "last_credential", ...ownerCodes],
     handler: async (request) => {
       const owner = ownerOf(request, request.body?.password ?? "");
-      const { endedSessionIds } = await identity.unlinkIdentity({ owner, ...request.params }, request.call);
+      const { endedSessionIds } = await identity.unlinkIdentity(
+        { owner, ...request.params },
+        request.state.call,
+      );
       for (const id of endedSessionIds) verifier.refuseSession(id);
       return success({}, "Unlinked; your other sessions have ended.");
     },

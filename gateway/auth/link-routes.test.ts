@@ -143,7 +143,7 @@ test.each([
   expect(response.body).not.toContain("internal");
 });
 
-test("an empty password is told on the page", async () => {
+test("an empty password is reported on the page", async () => {
   const { app } = withAccounts();
   const body = `token=${TOKEN}&newPassword=`;
   const response = await send(app, { method: "POST", url: "/auth/reset-password", body, headers: FORM });
@@ -167,7 +167,7 @@ test.each([
   expect(response.statusCode).toBe(status);
 });
 
-test("no other route of ours reads forms", async () => {
+test("no other own route reads forms", async () => {
   const { app } = withAccounts();
   for (const url of ["/auth/forgot-password", "/auth/login", "/auth/register"]) {
     const response = await send(app, { method: "POST", url, body: "email=a%40b.co", headers: FORM });

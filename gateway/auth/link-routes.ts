@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { bearerToken, verifyBearer } from "../../token-client/bearer-token.ts";
@@ -22,7 +22,7 @@ import type { AuthDeps } from "./auth-deps.ts";
 import { linkTokenField, newPasswordCodes, newPasswordField } from "./body-fields.ts";
 
 const TokenBody = z.strictObject({ token: linkTokenField });
-/** A form sends an empty field for a password that was not typed. */
+/** Forms send an empty field for an omitted password. */
 const ProofBody = z.strictObject({
   token: linkTokenField,
   password: optional(
@@ -46,24 +46,20 @@ const ResetBody = z.strictObject({
     }),
 });
 const REFUSED_TOKENS: ReadonlySet<ErrorCode> = new Set(["token_missing", "token_invalid", "token_expired"]);
-/** Not strict: mail programs add parameters of their own to links. */
+/** Mail programs add parameters to links. */
 const LinkQuery = z.object({ token: linkTokenField });
 
 const PAGE = textLike("<!doctype html>");
 const pageAnswers = { 200: { description: "A page whose button posts.", content: { [HTML_TYPE]: PAGE } } };
 
-/** The result of using a link. */
 interface Used {
   userId: string;
-  /** For the answer in JSON. */
   data: object;
   message: string;
 }
 
-/** The button of a page, and its documentation. */
 interface Link<B extends z.ZodType>
   extends Pick<Route<object>, "summary" | "description" | "codes" | "takesSession"> {
-  /** The operation id of `GET`. */
   pageSummary: string;
   body: B;
   answer: Parameters<typeof answer>;
@@ -71,8 +67,8 @@ interface Link<B extends z.ZodType>
 }
 
 /**
- * The links of mails: `GET` shows a page and changes nothing, because mail scanners open links; the page's button
- * posts. `POST` takes JSON and answers in JSON, or a form, for which the answer is a page.
+ * The links of mails. `GET` changes nothing, because mail scanners open links; the page's button posts. `POST`
+ * accepts JSON, or a form, whose answer is a page.
  */
 export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const proven = async ({ token, password = "" }: z.output<typeof ProofBody>, request: FastifyRequest) => ({
@@ -100,7 +96,9 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
       codes: ["verification_token_invalid", "invalid_credentials", "busy"],
       takesSession: true,
       use: async (body, request) => {
-        const user = toUser((await identity.verifyEmail(await proven(body, request), request.call)).user);
+        const user = toUser(
+          (await identity.verifyEmail(await proven(body, request), request.state.call)).user,
+        );
         return { userId: user.id, data: { user }, message: "The address is confirmed." };
       },
     });
@@ -115,7 +113,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
       answer: ["No login opens the account now."],
       codes: ["verification_token_invalid"],
       use: async ({ token }, request) => {
-        const ended = await identity.disownAccount({ token, ...clientOf(request) }, request.call);
+        const ended = await identity.disownAccount({ token, ...clientOf(request) }, request.state.call);
         return refuse(ended, "No login opens the account now.");
       },
     });
@@ -131,7 +129,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
       codes: ["reset_token_invalid", ...newPasswordCodes, "password_unchanged", "busy"],
       use: async ({ token, newPassword, keepRecentLogins = false }, request) => {
         const reset = { token, newPassword, keepRecentLogins, clientIp: clientIp(request) };
-        const ended = await identity.resetPassword(reset, request.call);
+        const ended = await identity.resetPassword(reset, request.state.call);
         return refuse(ended, "The password was set; every session has ended.");
       },
     });
@@ -145,7 +143,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
       codes: ["verification_token_invalid", "reauthentication_required", "invalid_credentials", "busy"],
       takesSession: true,
       use: async (body, request) => {
-        const { user } = await identity.confirmEmailChange(await proven(body, request), request.call);
+        const { user } = await identity.confirmEmailChange(await proven(body, request), request.state.call);
         const changed = toUser(user);
         return { userId: changed.id, data: { user: changed }, message: "The address was changed." };
       },
@@ -159,7 +157,7 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
       answer: ["The old address is back."],
       codes: ["verification_token_invalid"],
       use: async ({ token }, request) => {
-        const ended = await identity.undoEmailChange({ token }, request.call);
+        const ended = await identity.undoEmailChange({ token }, request.state.call);
         return refuse(ended, "The old address is back; every session has ended.");
       },
     });
@@ -174,14 +172,13 @@ export function registerLinkRoutes(app: GatewayApp, { identity, verifier }: Auth
       answer: ["All sessions of the account have ended."],
       codes: ["verification_token_invalid"],
       use: async ({ token }, request) => {
-        const ended = await identity.undoAccessChange({ token }, request.call);
+        const ended = await identity.undoAccessChange({ token }, request.state.call);
         return refuse(ended, "Every session has ended, and the password is gone.");
       },
     });
   });
 }
 
-/** Adds the page of a link and the route of its button. */
 function addLink<B extends z.ZodType>(
   app: GatewayApp,
   operationId: string,
@@ -199,7 +196,7 @@ function addLink<B extends z.ZodType>(
     schema: { querystring: LinkQuery },
     answers: pageAnswers,
     failurePage: onFailure,
-    handler: async (request, reply) => sendPage(reply, linkPage(page, request.query.token)),
+    handler: async (request, reply) => reply.headers(PAGE_HEADERS).send(linkPage(page, request.query.token)),
   });
 
   route(operationId, "POST", url, {
@@ -209,19 +206,19 @@ function addLink<B extends z.ZodType>(
     bodyTypes: [JSON_TYPE, FORM_TYPE],
     answers: { 200: { description, content: { ...content, [HTML_TYPE]: PAGE } } },
     failurePage: onFailure,
-    handler: async (request, reply) => {
+    identify: async (request, reply) => {
       const { userId, data, message } = await use(request.body as z.output<B>, request);
-      request.provenActor = { userId };
-      return isForm(request) ? sendPage(reply, donePage(page)) : success(data, message);
+      const actor = { userId };
+      if (!isForm(request)) return { body: success(data, message), actor };
+      reply.headers(PAGE_HEADERS);
+      return { body: donePage(page), actor };
     },
   });
 }
 
 /**
- * The user of the session that comes along; empty: none does.
- *
- * @throws {DomainError} `invalid_credentials` for a session that is over and for what is no access token;
- *   `service_unavailable`.
+ * @returns an empty text without a session. @throws {DomainError} `invalid_credentials` for an ended session or
+ * another text; `service_unavailable`.
  */
 async function verifySessionUser(
   { headers: { authorization } }: FastifyRequest,
@@ -234,8 +231,4 @@ async function verifySessionUser(
     const isRefused = error instanceof DomainError && REFUSED_TOKENS.has(error.code);
     throw isRefused ? new DomainError("invalid_credentials", undefined, { cause: error }) : error;
   }
-}
-
-function sendPage(reply: FastifyReply, html: string): FastifyReply {
-  return reply.headers(PAGE_HEADERS).send(html);
 }

@@ -1,4 +1,3 @@
-import type { FastifyReply, FastifyRequest } from "fastify";
 import type {
   ChangePasswordAtLoginResponse,
   CompletedLogin,
@@ -6,29 +5,34 @@ import type {
   LoginResult,
 } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { TokenPair } from "../../proto/gen/gatehouse/token/v1/principal.ts";
-import { keepDeviceToken } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
+import type { IdentifiedAnswer } from "../edge/route.ts";
 import { toUser } from "./answer-fields.ts";
 
-/** The answer of every step of a login. The audit log gets the user. */
-export function loginAnswer(request: FastifyRequest, reply: FastifyReply, result: LoginResult["result"]) {
+export function loginAnswer(result: LoginResult["result"]): IdentifiedAnswer {
   if (result?.$case === "mfaChallenge") {
     const { tempToken, methods, userId } = result.value;
-    request.provenActor = { userId };
-    return success({ requireMfa: true, tempToken, methods }, "A code of the second factor is needed.");
+    const body = success({ requireMfa: true, tempToken, methods }, "A code of the second factor is needed.");
+    return { body, actor: { userId } };
   }
   if (result?.$case === "passwordChange") {
     const { tempToken, userId } = result.value;
-    request.provenActor = { userId };
-    return success({ requirePasswordChange: true, tempToken }, "The password has to be changed.");
+    const body = success({ requirePasswordChange: true, tempToken }, "The password has to be changed.");
+    return { body, actor: { userId } };
+  }
+  if (result?.$case === "mfaEnrollment") {
+    const { tempToken, methods, userId } = result.value;
+    const body = success(
+      { requireMfaEnrollment: true, tempToken, methods },
+      "A second factor has to be set up first.",
+    );
+    return { body, actor: { userId } };
   }
   const { tokens, user, actor, deviceToken } = toCompletedLogin(result?.value);
-  keepDeviceToken(request, reply, deviceToken);
-  request.provenActor = actor;
-  return success({ ...tokenResponse(tokens), user }, "Logged in.");
+  return { body: success({ ...tokenResponse(tokens), user }, "Logged in."), actor, deviceToken };
 }
 
-/** The result of a later step of a login. The previous version of identity-service uses other fields. */
+/** The previous version of identity-service uses other fields. */
 export function resultOf(
   answer: CompleteMfaLoginResponse | ChangePasswordAtLoginResponse,
 ): LoginResult["result"] {
@@ -38,7 +42,7 @@ export function resultOf(
   return answer.completed && { $case: "completed", value: answer.completed };
 }
 
-/** @throws if there is no session in it, so that an unknown result does not log in. */
+/** @throws without a session, so that an unknown result does not log in. */
 export function toCompletedLogin(message: CompletedLogin | undefined) {
   if (message?.tokens === undefined) {
     throw new Error("identity-service sent a login result that this gateway cannot read");
@@ -49,7 +53,7 @@ export function toCompletedLogin(message: CompletedLogin | undefined) {
   return { tokens, user, actor, deviceToken };
 }
 
-/** As in RFC 6749 §5.1, in camelCase. */
+/** RFC 6749 §5.1, in camelCase. */
 export function tokenResponse({ accessToken, refreshToken, expiresInS }: TokenPair) {
   return { accessToken, refreshToken, tokenType: "Bearer", expiresIn: expiresInS };
 }

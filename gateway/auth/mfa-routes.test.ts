@@ -18,6 +18,8 @@ const CODE = "123456";
 const RECOVERY_CODES = ["ABCD-EFGH-IJKL-MNOP"];
 
 const METHODS = [
+  "beginTotpEnrollmentAtLogin",
+  "completeTotpEnrollmentAtLogin",
   "completeMfaLogin",
   "beginTotpEnrollment",
   "confirmTotpEnrollment",
@@ -162,7 +164,7 @@ test.each<{ path: string; body: unknown; fields: string[] }>([
     body: { tempToken: "t".repeat(201), code: "1".repeat(65) },
     fields: ["tempToken", "code"],
   },
-  { path: "setup", body: {}, fields: ["password"] },
+  { path: "setup", body: {}, fields: ["body"] },
   { path: "enable", body: { code: "" }, fields: ["code"] },
   { path: "disable", body: { code: CODE }, fields: ["password"] },
   { path: "recovery-codes", body: { code: null }, fields: ["code"] },
@@ -193,3 +195,80 @@ test("me says how many recovery codes are left, only with a second factor", asyn
   expect(data.recoveryCodesLeft).toBe(9);
   expect(data.user).not.toHaveProperty("recoveryCodesLeft");
 });
+
+const enrollment = { secret: "S", otpauthUrl: "otpauth://totp/x", qrCode: "data:image/svg+xml;base64,x" };
+const completedEnrollment = { result: completedLogin("d"), recoveryCodes: RECOVERY_CODES };
+
+test("a role that requires a second factor gets a tempToken for its enrollment, and no tokens", async () => {
+  const value = { tempToken: TEMP_TOKEN, methods: ["totp"], userId: USER_ID };
+  const { app, entries } = testGateway({
+    identity: { login: async () => ({ result: { $case: "mfaEnrollment", value } }) },
+  });
+  const body = { email: ada.email, password: "correct horse" };
+  const response = await send(app, { method: "POST", url: "/auth/login", body });
+  expect(response.statusCode).toBe(200);
+  expect(response.json().data).toEqual({
+    requireMfaEnrollment: true,
+    tempToken: TEMP_TOKEN,
+    methods: ["totp"],
+  });
+  expect(entries[1]).toMatchObject({ actor: { userId: USER_ID }, outcome: "success" });
+  expect(JSON.stringify(entries)).not.toContain(TEMP_TOKEN);
+});
+
+test("its tempToken sets up and enables without an access token, and completes the login", async () => {
+  const { app, entries, asked } = withMfa({
+    beginTotpEnrollmentAtLogin: { ...enrollment, userId: USER_ID },
+    completeTotpEnrollmentAtLogin: completedEnrollment,
+  });
+  const tempToken = TEMP_TOKEN;
+  const setUp = await send(app, { method: "POST", url: "/auth/mfa/setup", body: { tempToken } });
+  expect(setUp.json().data).toEqual(enrollment);
+  const body = { tempToken, code: CODE };
+  const enabled = await send(app, { method: "POST", url: "/auth/mfa/enable", body });
+  expect(enabled.json().data).toEqual({
+    accessToken: tokens.accessToken,
+    refreshToken: tokens.refreshToken,
+    tokenType: "Bearer",
+    expiresIn: 900,
+    user: adaJson,
+    recoveryCodes: RECOVERY_CODES,
+  });
+  expect(enabled.headers["cache-control"]).toBe("no-store");
+  expect(asked).toMatchObject([{ tempToken }, { ...body, clientIp: "127.0.0.1", deviceToken: "" }]);
+  expect(entries).toMatchObject([
+    { kind: "intent", action: "auth.mfa.setup", actor: {} },
+    { kind: "outcome", actor: { userId: USER_ID }, outcome: "success" },
+    { kind: "intent", action: "auth.mfa.enable", actor: {} },
+    { kind: "outcome", actor: { userId: USER_ID, sessionId: SESSION_ID }, outcome: "success" },
+  ]);
+  for (const secret of [TEMP_TOKEN, CODE, "ABCD"]) expect(JSON.stringify(entries)).not.toContain(secret);
+});
+
+test.each([
+  ["/auth/mfa/setup", { password: "p" }, undefined, "token_missing"],
+  ["/auth/mfa/enable", { code: CODE }, undefined, "token_missing"],
+  ["/auth/mfa/enable", { code: CODE }, TEMP_TOKEN, "token_invalid"],
+  ["/auth/mfa/setup", { tempToken: TEMP_TOKEN }, TEMP_TOKEN, "token_invalid"],
+  ["/auth/mfa/disable", { tempToken: TEMP_TOKEN }, undefined, "token_missing"],
+  ["/auth/mfa/recovery-codes", { tempToken: TEMP_TOKEN, code: CODE }, undefined, "token_missing"],
+])("%s with %j and the access token %s is %s: nothing is asked", async (url, body, token, code) => {
+  const { app, asked } = withMfa({});
+  const response = await send(app, { method: "POST", url, body, ...(token !== undefined && { token }) });
+  expect(response.statusCode).toBe(401);
+  expect(response.json().error.code).toBe(code);
+  expect(asked).toEqual([]);
+});
+
+test.each(["mfaEnrollment", "passwordChange", undefined])(
+  "an enrollment that comes to %s is no login",
+  async ($case) => {
+    const result = {
+      result: $case && { $case, value: { tempToken: TEMP_TOKEN, methods: [], userId: USER_ID } },
+    };
+    const { app } = withMfa({ completeTotpEnrollmentAtLogin: { ...completedEnrollment, result } });
+    const body = { tempToken: TEMP_TOKEN, code: CODE };
+    const response = await send(app, { method: "POST", url: "/auth/mfa/enable", body });
+    expect(response.statusCode).toBe(500);
+  },
+);

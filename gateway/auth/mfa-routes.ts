@@ -1,37 +1,50 @@
 import { z } from "zod";
+import type {
+  BeginTotpEnrollmentResponse,
+  CompleteTotpEnrollmentAtLoginResponse,
+} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
+import { type IdentifiedAnswer, routeIn } from "../edge/route.ts";
 import { textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import { deviceHeader, loginAnswers, loginHeaders } from "./answer-fields.ts";
+import { deviceHeader, enrolledLoginAnswer, loginAnswers, loginHeaders } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
-import { passwordField, tempTokenField } from "./body-fields.ts";
-import { loginAnswer, resultOf } from "./login-answer.ts";
+import { codeField, passwordField, tempTokenField } from "./body-fields.ts";
+import { loginAnswer, resultOf, toCompletedLogin, tokenResponse } from "./login-answer.ts";
 
-/** Six digits, or a recovery code of 16 letters and digits with optional spaces and dashes. */
-const CODE = /^(?:[0-9]{6}|[A-Za-z2-7](?:[ \p{Pd}]{0,3}[A-Za-z2-7]){15})$/u;
-const codeField = z
-  .string()
-  .max(64, { abort: true })
-  .regex(CODE, "must be six digits or a recovery code")
-  .meta({ examples: ["492039"] });
 const CodeBody = z.strictObject({ code: codeField });
+const SetUpBody = z.union([
+  z.strictObject({ password: passwordField }),
+  z.strictObject({ tempToken: tempTokenField }),
+]);
+const EnableBody = z.union([CodeBody, z.strictObject({ tempToken: tempTokenField, code: codeField })]);
+
+const ENABLED = "The second factor is on. Keep the recovery codes.";
 
 const enrollmentAnswer = z.strictObject({
   secret: textLike("JBSWY3DPEHPK3PXP", "Base32."),
   otpauthUrl: textLike("otpauth://totp/Gatehouse:ada?secret=JBSWY3DPEHPK3PXP"),
   qrCode: textLike("data:image/svg+xml;base64,AA==", "An SVG as a data URL."),
 });
-const recoveryCodesAnswer = z.strictObject({
-  recoveryCodes: z
-    .array(textLike("4kzq-8m2p-xw7c"))
-    .meta({ description: "Ten, each good once, and shown only here." }),
-});
+const recoveryCodesField = z
+  .array(textLike("4kzq-8m2p-xw7c"))
+  .meta({ description: "Ten, each good once, and shown only here." });
+const recoveryCodesAnswer = z.strictObject({ recoveryCodes: recoveryCodesField });
 
-/** The second factor: login, enrolment, removal, recovery codes. */
+function setUpAnswer({ secret, otpauthUrl, qrCode }: BeginTotpEnrollmentResponse) {
+  return success({ secret, otpauthUrl, qrCode }, "Confirm with a code of your authenticator app.");
+}
+
+/** @throws without a session, so that an unknown result does not log in. */
+function enrolledAnswer({ result, recoveryCodes }: CompleteTotpEnrollmentAtLoginResponse): IdentifiedAnswer {
+  if (result?.result?.$case !== "completed") throw new Error("the enrollment did not complete the login");
+  const { tokens, user, actor, deviceToken } = toCompletedLogin(result.result.value);
+  return { body: success({ ...tokenResponse(tokens), user, recoveryCodes }, ENABLED), actor, deviceToken };
+}
+
 export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthDeps): void {
   const route = routeIn(app, "Second factor");
 
@@ -47,44 +60,72 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
       loginHeaders,
     ),
     codes: ["mfa_code_invalid", "mfa_token_invalid"],
-    handler: async (request, reply) => {
+    identify: async (request) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      const answer = await identity.completeMfaLogin(attempt, request.call);
-      return loginAnswer(request, reply, resultOf(answer));
+      const answer = await identity.completeMfaLogin(attempt, request.state.call);
+      return loginAnswer(resultOf(answer));
     },
   });
 
   route("setUpMfa", "POST", "/auth/mfa/setup", {
     summary: "Begin to set up a second factor",
     description:
-      "403 `email_not_verified` while the account's credentials are not proven: see `POST /auth/verify-email`.",
-    policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.setup" },
-    schema: { body: z.strictObject({ password: passwordField }) },
+      "With an access token and the password: 403 `email_not_verified` while the account's credentials are not proven, see " +
+      "`POST /auth/verify-email`. Without an access token, for a login that answered `requireMfaEnrollment`: its " +
+      "`tempToken` instead of the password.",
+    policy: {
+      auth: "authenticated",
+      limitClass: "account",
+      action: "auth.mfa.setup",
+      orTokenInBody: "tempToken",
+    },
+    schema: { body: SetUpBody },
     answers: answersWith("For an authenticator app. Nothing is on yet.", enrollmentAnswer),
-    codes: ["invalid_credentials", "email_not_verified", "mfa_already_enabled", "busy"],
-    handler: async (request) => {
+    codes: ["invalid_credentials", "mfa_token_invalid", "email_not_verified", "mfa_already_enabled", "busy"],
+    identify: async (request) => {
+      const { body, state } = request;
+      if ("tempToken" in body) {
+        const { userId, ...begun } = await identity.beginTotpEnrollmentAtLogin(body, state.call);
+        return { body: setUpAnswer(begun), actor: { userId } };
+      }
       const { userId } = principalOf(request);
-      const enrollment = { userId, ...request.body, clientIp: clientIp(request) };
-      const begun = await identity.beginTotpEnrollment(enrollment, request.call);
-      const { secret, otpauthUrl, qrCode } = begun;
-      return success({ secret, otpauthUrl, qrCode }, "Confirm with a code of your authenticator app.");
+      const enrollment = { userId, ...body, clientIp: clientIp(request) };
+      return { body: setUpAnswer(await identity.beginTotpEnrollment(enrollment, state.call)), actor: null };
     },
   });
 
   route("enableMfa", "POST", "/auth/mfa/enable", {
     summary: "Turn the second factor on",
-    description: "Every other session ends.",
-    policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.enable" },
-    schema: { body: CodeBody },
-    answers: answersWith("It is on.", recoveryCodesAnswer),
-    codes: ["mfa_code_invalid", "email_not_verified", "mfa_already_enabled"],
-    handler: async (request) => {
+    description:
+      "Every other session ends. With the `tempToken` of a login that answered `requireMfaEnrollment`, in place of an access " +
+      "token, the login is complete: the answer has its tokens too.",
+    policy: {
+      auth: "authenticated",
+      limitClass: "account",
+      action: "auth.mfa.enable",
+      orTokenInBody: "tempToken",
+    },
+    headers: deviceHeader,
+    schema: { body: EnableBody },
+    answers: answersWith(
+      "It is on.",
+      z.union([recoveryCodesAnswer, enrolledLoginAnswer(recoveryCodesField)]),
+      loginHeaders,
+    ),
+    codes: ["mfa_code_invalid", "mfa_token_invalid", "email_not_verified", "mfa_already_enabled"],
+    identify: async (request) => {
+      const { body, state } = request;
+      const client = clientOf(request);
+      if ("tempToken" in body) {
+        const attempt = { ...body, ...client, deviceToken: deviceTokenOf(request) };
+        return enrolledAnswer(await identity.completeTotpEnrollmentAtLogin(attempt, state.call));
+      }
       const { userId, sessionId } = principalOf(request);
-      const confirmation = { userId, sessionId, ...request.body, ...clientOf(request) };
-      const confirmed = await identity.confirmTotpEnrollment(confirmation, request.call);
+      const confirmation = { userId, sessionId, ...body, ...client };
+      const confirmed = await identity.confirmTotpEnrollment(confirmation, state.call);
       for (const id of confirmed.endedSessionIds) verifier.refuseSession(id);
       const { recoveryCodes } = confirmed;
-      return success({ recoveryCodes }, "The second factor is on. Keep the recovery codes.");
+      return { body: success({ recoveryCodes }, ENABLED), actor: null };
     },
   });
 
@@ -94,11 +135,11 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     policy: { auth: "authenticated", limitClass: "account", action: "auth.mfa.disable" },
     schema: { body: z.strictObject({ password: passwordField, code: codeField }) },
     answers: answersWith("It is off."),
-    codes: ["invalid_credentials", "mfa_code_invalid", "busy"],
+    codes: ["invalid_credentials", "mfa_code_invalid", "mfa_required", "busy"],
     handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
       const proof = { userId, sessionId, ...request.body, ...clientOf(request) };
-      const { endedSessionIds } = await identity.disableTotp(proof, request.call);
+      const { endedSessionIds } = await identity.disableTotp(proof, request.state.call);
       for (const id of endedSessionIds) verifier.refuseSession(id);
       return success({}, "The second factor is off.");
     },
@@ -113,7 +154,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     handler: async (request) => {
       const { userId } = principalOf(request);
       const proof = { userId, ...request.body, ...clientOf(request) };
-      const { recoveryCodes } = await identity.regenerateRecoveryCodes(proof, request.call);
+      const { recoveryCodes } = await identity.regenerateRecoveryCodes(proof, request.state.call);
       return success({ recoveryCodes }, "Keep the recovery codes.");
     },
   });

@@ -8,10 +8,10 @@ import { cookieOf } from "../edge/cookies.ts";
 const NAME = "gatehouse_oauth";
 /** Browsers accept this prefix only from this origin over HTTPS (RFC 6265bis §4.1.3.2). */
 const SECURE_NAME = `__Host-${NAME}`;
-/** The form of a token. No other text is put into a header. */
+/** No other text is put into a header. */
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 
-/** The token that binds a flow to the browser. Empty if there is none. */
+/** Empty without a token. */
 export function browserTokenOf(
   request: FastifyRequest,
 ): Pick<BeginOAuthLoginRequest, "browserToken" | "isBrowserTokenSecure"> {
@@ -21,8 +21,8 @@ export function browserTokenOf(
 }
 
 /**
- * Has a browser keep what binds a flow to it. `Lax`: the way back from the provider is a navigation from elsewhere,
- * which `Strict` cookies do not go with. It is a GET for every provider: see the POST of `oauth-routes.ts`.
+ * `Lax`, because `Strict` cookies are not sent with the navigation from the provider, which is always a GET:
+ * see the POST of `oauth-routes.ts`.
  */
 export function keepBrowserToken(reply: FastifyReply, departure: BeginOAuthLoginResponse): void {
   const { browserToken, expiresInS: maxAge, isSecure: secure } = departure;

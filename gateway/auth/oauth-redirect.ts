@@ -7,7 +7,6 @@ import { toCompletedLogin, tokenResponse } from "./login-answer.ts";
 export const TOKEN_DELIVERIES = ["fragment", "query"] as const;
 export type TokenDelivery = (typeof TOKEN_DELIVERIES)[number];
 
-/** Where the browser is sent, and the result for the audit log. */
 interface OAuthEnd {
   location: string;
   actor: AuditActor | null;
@@ -16,11 +15,7 @@ interface OAuthEnd {
   deviceToken?: string;
 }
 
-/**
- * The end of a flow for the browser. Of what the provider wrote nothing is in it.
- *
- * @param completion its `returnTo` is from the list in the configuration, without a fragment.
- */
+/** Contains no text of the provider. @param completion has a configured `returnTo` without a fragment. */
 export function oauthEnd(
   { returnTo, result }: Pick<CompleteOAuthLoginResponse, "returnTo" | "result">,
   delivery: TokenDelivery,
@@ -34,6 +29,10 @@ export function oauthEnd(
     case "mfaChallenge": {
       const { tempToken, userId } = result.value;
       return { location: deliver(returnTo, { requireMfa: "true", tempToken }), actor: { userId } };
+    }
+    case "mfaEnrollment": {
+      const { tempToken, userId } = result.value;
+      return { location: deliver(returnTo, { requireMfaEnrollment: "true", tempToken }), actor: { userId } };
     }
     case "oneTimeCode": {
       const { code, userId } = result.value;

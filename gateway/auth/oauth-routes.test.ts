@@ -76,6 +76,12 @@ test.each<[string, OAuthResult, TokenDelivery, string]>([
   ],
   ["a second factor", mfaChallenge, "fragment", `${RETURN_TO}#requireMfa=true&tempToken=t`],
   [
+    "a second factor to set up",
+    { $case: "mfaEnrollment", value: { tempToken: "t", methods: ["totp"], userId: USER_ID } },
+    "fragment",
+    `${RETURN_TO}#requireMfaEnrollment=true&tempToken=t`,
+  ],
+  [
     "a code",
     { $case: "oneTimeCode", value: { code: "one-time", userId: USER_ID } },
     "fragment",
@@ -124,7 +130,7 @@ test("the callback is a GET, and in the audit log all the same: before, and with
     expect(written).not.toContain(secret);
 });
 
-test("without an audit log nobody gets in", async () => {
+test("without an audit log logins are refused", async () => {
   const { complete, ...made } = gateway(completed);
   const { app } = testGateway({
     identity: { completeOAuthLogin: complete },
@@ -146,13 +152,16 @@ test.each([
   ["two states", `code=c&state=${STATE}&state=${STATE}`, COOKIE],
   ["no cookie", `code=c&state=${STATE}`, "a=b"],
   ["a cookie that is none of ours", `code=c&state=${STATE}`, "__Host-gatehouse_oauth=x"],
-])("with %s nobody is asked and nothing written: 400 oauth_state_invalid", async (_name, query, cookie) => {
-  const { app, complete, entries } = gateway(completed);
-  const response = await callback(app, query, { cookie });
-  expect([response.statusCode, response.json().error.code]).toEqual([400, "oauth_state_invalid"]);
-  expect(complete).not.toHaveBeenCalled();
-  expect(entries).toEqual([]);
-});
+])(
+  "with %s no service is called and nothing recorded: 400 oauth_state_invalid",
+  async (_name, query, cookie) => {
+    const { app, complete, entries } = gateway(completed);
+    const response = await callback(app, query, { cookie });
+    expect([response.statusCode, response.json().error.code]).toEqual([400, "oauth_state_invalid"]);
+    expect(complete).not.toHaveBeenCalled();
+    expect(entries).toEqual([]);
+  },
+);
 
 test("a browser gets a page, with nothing of the provider in it", async () => {
   const { app } = gateway(completed);
@@ -205,7 +214,7 @@ test("an answer as a form (Apple) becomes a GET, which brings the cookie", async
   expect(complete).not.toHaveBeenCalled();
 });
 
-test("paths of others are not providers, whatever the method; HEAD logs nobody in", async () => {
+test("other paths are not providers, whatever the method; HEAD logs no user in", async () => {
   const { app, begin, complete } = gateway(completed);
   for (const url of ["/auth/login", "/auth/logout", "/v1/auth/register"]) {
     const response = await send(app, { url });
@@ -264,7 +273,7 @@ test("a code is exchanged for tokens and the user, or for a second factor", asyn
   expect(second.json().data).toEqual({ requireMfa: true, tempToken: "t", methods: ["totp"] });
 });
 
-test("who is logged in sees, links and unlinks; what unlinking ends is refused here at once", async () => {
+test("a user lists, links and unlinks identities; sessions that unlinking ends are refused at once", async () => {
   const unlink = vi.fn<Identity["unlinkIdentity"]>(async () => ({ endedSessionIds: ["s1"] }));
   const linked = { provider: "google", email: "a@example.com", linkedAt: new Date(0), userId: USER_ID };
   const { app, begin, refused, entries } = gateway(completed, "fragment", {

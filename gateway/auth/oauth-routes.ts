@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { clientIp, clientOf } from "../edge/caller.ts";
-import { deviceTokenOf, keepDeviceToken } from "../edge/device-cookie.ts";
+import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import { addFormParser } from "../edge/form-parser.ts";
 import { HTTP_FOUND, HTTP_SEE_OTHER } from "../edge/http-errors.ts";
@@ -25,7 +25,7 @@ const CALLBACK_BUDGET_MS = 8_000;
 const MAX_PARAMETER_CHARACTERS = 4_096;
 const STATE_CHARACTERS = 43;
 
-/** An unknown name is `provider_not_found`. The router accepts no longer one. */
+/** An unknown name is `provider_not_found`. The router refuses longer ones. */
 export const ProviderParams = z.strictObject({
   provider: z
     .string()
@@ -44,7 +44,7 @@ const BeginQuery = z.strictObject({
     .optional()
     .meta({ description: "S256 of a verifier (RFC 7636, section 4.2)." }),
 });
-/** A value that is too long or repeated counts as missing. Then the flow's state is not found. */
+/** A parameter that is too long or repeated counts as missing. */
 const parameter = z
   .string()
   .max(MAX_PARAMETER_CHARACTERS)
@@ -77,7 +77,7 @@ const providersAnswer = z.strictObject({
   ),
 });
 
-/** Failures that are sent to `returnTo`. identity-service chooses them. */
+/** identity-service sends these to `returnTo`. */
 export const REDIRECTED_CODES = [
   "oauth_failed",
   "oauth_denied",
@@ -88,10 +88,7 @@ export const REDIRECTED_CODES = [
   "service_unavailable",
 ] as const satisfies readonly ErrorCode[];
 
-/**
- * Logins at identity providers. `/auth/:provider` is a pattern that the paths of others fit into: for those it is as if
- * it were not there.
- */
+/** Other paths that fit `/auth/:provider` have precedence. */
 export function registerOAuthRoutes(
   app: GatewayApp,
   { identity, tokenDelivery, verifier }: AuthDeps,
@@ -110,7 +107,7 @@ export function registerOAuthRoutes(
     policy: { auth: "public", limitClass: "provider" },
     answers: answersWith("Those that one can log in at; none, if none is configured.", providersAnswer),
     handler: async (request) => {
-      const { providers } = await identity.listProviders({}, request.call);
+      const { providers } = await identity.listProviders({}, request.state.call);
       const named = providers.map(({ name, displayName }) => ({ name, displayName }));
       return success({ providers: named }, "The identity providers.");
     },
@@ -140,7 +137,7 @@ export function registerOAuthRoutes(
       const { returnTo = "", codeChallenge = "" } = request.query;
       const from = { clientIp: clientIp(request), deviceToken: deviceTokenOf(request) };
       const asked = { ...request.params, returnTo, codeChallenge, ...from, ...browserTokenOf(request) };
-      const departure = await identity.beginOAuthLogin({ ...asked, linkTo: undefined }, request.call);
+      const departure = await identity.beginOAuthLogin({ ...asked, linkTo: undefined }, request.state.call);
       keepBrowserToken(reply, departure);
       return reply.code(HTTP_FOUND).header("location", departure.authorizationUrl).send();
     },
@@ -153,7 +150,7 @@ export function registerOAuthRoutes(
       "`returnTo`, unless the operator has them put into the query. A failure that the client can be told goes to " +
       "`returnTo` as well, as `#error=` with its code: " +
       `${REDIRECTED_CODES.map((code) => `\`${code}\``).join(", ")}. No \`HEAD\`: it has an effect.`,
-    // A GET that creates users and sessions, so it is audited.
+    // A GET that creates users and sessions.
     policy: { auth: "public", limitClass: "provider", action: "auth.oauth_login", hasEffect: true },
     schema: { params: ProviderParams, querystring: Answer },
     cookies: {
@@ -165,7 +162,8 @@ export function registerOAuthRoutes(
         headers: {
           Location:
             "`returnTo` with `accessToken`, `refreshToken`, `tokenType` and `expiresIn`; with `?code=` if it began " +
-            "with a `codeChallenge`; with `requireMfa` and `tempToken`, for `POST /auth/mfa/verify`; with `#linked=` " +
+            "with a `codeChallenge`; with `requireMfa` and `tempToken`, for `POST /auth/mfa/verify`; with " +
+            "`requireMfaEnrollment` and `tempToken`, for `POST /auth/mfa/setup`; with `#linked=` " +
             "and the provider; or with `#error=`.",
           ...loginHeaders,
         },
@@ -174,7 +172,7 @@ export function registerOAuthRoutes(
     codes: ["oauth_state_invalid", "provider_not_found", "not_found"],
     failurePage,
     options: { exposeHeadRoute: false, preValidation: refuseStrangers },
-    handler: async (request, reply) => {
+    identify: async (request, reply) => {
       const arrival = {
         ...request.params,
         ...request.query,
@@ -182,19 +180,18 @@ export function registerOAuthRoutes(
         ...clientOf(request),
         deviceToken: deviceTokenOf(request),
       };
-      const completion = await identity.completeOAuthLogin(arrival, withLongBudget(request.call));
+      const completion = await identity.completeOAuthLogin(arrival, withLongBudget(request.state.call));
       for (const id of completion.endedSessionIds) verifier.refuseSession(id);
-      const { location, actor, refused, deviceToken } = oauthEnd(completion, tokenDelivery);
-      request.provenActor = actor;
-      if (refused !== undefined) request.errorCode = refused;
-      if (deviceToken !== undefined) keepDeviceToken(request, reply, deviceToken);
-      return reply.code(HTTP_FOUND).header("location", location).send();
+      const { location, ...identified } = oauthEnd(completion, tokenDelivery);
+      reply.code(HTTP_FOUND).header("location", location);
+      return { body: undefined, ...identified };
     },
   });
 
   app.register(async (scope: GatewayApp) => {
     addFormParser(scope);
-    // For `response_mode=form_post` (Apple): a cross-site POST has no `Lax` cookie, but the GET after a redirect has.
+    // For `response_mode=form_post` (Apple): a cross-site POST has no `Lax` cookie, but the GET after a
+    // redirect has.
     routeIn(scope, "Identity providers")("receiveOAuthForm", "POST", "/auth/:provider/callback", {
       summary: "Form: back from an identity provider",
       description: "For providers that answer by a form (`response_mode=form_post`).",
@@ -228,10 +225,10 @@ export function registerOAuthRoutes(
     schema: { body: ExchangeBody },
     answers: answersWith("A session, or what is missing to one.", loginAnswers.afterProvider, loginHeaders),
     codes: ["oauth_code_invalid", "email_not_verified"],
-    handler: async (request, reply) => {
+    identify: async (request) => {
       const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      const { result } = await identity.exchangeOAuthCode(attempt, request.call);
-      return loginAnswer(request, reply, result);
+      const { result } = await identity.exchangeOAuthCode(attempt, request.state.call);
+      return loginAnswer(result);
     },
   });
 }

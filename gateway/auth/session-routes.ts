@@ -35,7 +35,6 @@ const sessionAnswer = z
   })
   .meta({ id: "Session" });
 
-/** Logout and a user's sessions. The verifier refuses ended sessions at once, before the revocation stream does. */
 export function registerSessionRoutes(app: GatewayApp, { identity, sessions, verifier }: AuthDeps): void {
   const route = routeIn(app, "Logins");
 
@@ -45,32 +44,41 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
       "Ends this session, all others, or all. Their access tokens are refused at once, and what was begun in them (a change " +
       "of address, the linking of a provider) does not happen. With `others` and `all` logins that are under way end too. " +
       "Where the access token has expired, the newest refresh token in the body proves the session.",
-    policy: { auth: "authenticated", limitClass: "logout", action: "auth.logout", orRefreshToken: true },
+    policy: {
+      auth: "authenticated",
+      limitClass: "logout",
+      action: "auth.logout",
+      orTokenInBody: "refreshToken",
+    },
     schema: { body: LogoutBody },
     answers: answersWith("Logged out."),
     codes: ["refresh_token_invalid"],
-    options: {
-      // Before the audit intent, and after the body has been checked.
-      preValidation: async (request) => {
-        const { tokenFailure, call } = request;
-        if (tokenFailure === null) return;
+    proof: {
+      // After the validation of the body.
+      hook: "preValidation",
+      prove: async (request) => {
+        const { refusal, call } = request.state;
+        if (refusal === null) return null;
         const { refreshToken } = request.body as z.output<typeof LogoutBody>;
-        if (refreshToken === undefined) throw tokenFailure;
+        if (refreshToken === undefined) throw refusal.error;
         const { userId, sessionId } = await sessions.proveRefreshToken({ refreshToken }, call);
         if (userId === "" || sessionId === "")
           throw new Error("token-service sent a proof without a session");
-        request.provenActor = { userId, sessionId };
+        return { userId, sessionId };
       },
     },
     handler: async (request) => {
       const { userId, sessionId } = callerOf(request);
       const { scope } = request.body;
       if (scope === "session") {
-        await sessions.revokeSession({ sessionId, userId, reason: "logout" }, request.call);
+        await sessions.revokeSession({ sessionId, userId, reason: "logout" }, request.state.call);
       } else {
         const exceptSessionId = scope === "others" ? sessionId : "";
         // identity-service also ends logins in progress.
-        const { endedSessionIds } = await identity.endOwnSessions({ userId, exceptSessionId }, request.call);
+        const { endedSessionIds } = await identity.endOwnSessions(
+          { userId, exceptSessionId },
+          request.state.call,
+        );
         for (const id of endedSessionIds) verifier.refuseSession(id);
       }
       if (scope !== "others") verifier.refuseSession(sessionId);
@@ -87,7 +95,7 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
     ),
     handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
-      const found = await sessions.listSessions({ userId }, request.call);
+      const found = await sessions.listSessions({ userId }, request.state.call);
       const list = found.sessions.map((session) => toSession(session, sessionId));
       return success({ sessions: list }, "Your sessions.");
     },
@@ -102,16 +110,15 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
     handler: async (request) => {
       const { userId } = principalOf(request);
       const { id: sessionId } = request.params;
-      await sessions.revokeSession({ sessionId, userId, reason: "session_ended" }, request.call);
+      await sessions.revokeSession({ sessionId, userId, reason: "session_ended" }, request.state.call);
       verifier.refuseSession(sessionId);
       return success({}, "The session has ended.");
     },
   });
 }
 
-/** The user of the access token or of the refresh token. */
 function callerOf(request: FastifyRequest): { userId: string; sessionId: string } {
-  const { userId, sessionId } = request.provenActor ?? {};
+  const { userId, sessionId } = request.state.proof?.actor ?? {};
   return userId === undefined || sessionId === undefined ? principalOf(request) : { userId, sessionId };
 }
 

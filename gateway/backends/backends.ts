@@ -8,7 +8,7 @@ import { openRpcChannel, type RpcMethods } from "../../service-kit/rpc-methods.t
 import type { ProcessCertificate } from "../../service-kit/rpc-tls.ts";
 import { isRefreshTokenForm } from "../../token-client/token-rules.ts";
 
-/** Each method throws the service's error as a DomainError. */
+/** Methods throw the service's error as a DomainError. */
 export interface Backends {
   identity: RpcMethods<typeof IdentityServiceService>;
   users: RpcMethods<typeof UserAdminServiceService>;
@@ -28,6 +28,7 @@ const idempotentIn = {
   identity: [
     IdentityServiceService.getUser,
     IdentityServiceService.listProviders,
+    IdentityServiceService.listPasskeys,
     UserAdminServiceService.listUsers,
     UserAdminServiceService.getManagedUser,
   ],
@@ -45,7 +46,7 @@ const idempotentIn = {
   ],
 } as const;
 
-/** Opens one channel to each process. It connects when it is first used. */
+/** Channels connect on first use. */
 export function openBackends(
   addresses: BackendAddresses,
   certificate: ProcessCertificate,
@@ -72,7 +73,7 @@ export function openBackends(
   };
 }
 
-/** A text without the form of a refresh token is not sent to token-service. */
+/** Malformed refresh tokens are not sent to token-service. */
 function refusingMalformedTokens(sessions: Backends["sessions"]): Backends["sessions"] {
   const assertForm = ({ refreshToken }: { refreshToken: string }) => {
     if (!isRefreshTokenForm(refreshToken)) throw new DomainError("refresh_token_invalid");

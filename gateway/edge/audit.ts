@@ -8,86 +8,100 @@ import type { Logger } from "../../service-kit/logger.ts";
 import { pathBelow } from "../routing/proxy-table.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { clientIp } from "./caller.ts";
+import { isClosed } from "./completion.ts";
 import { maskSecrets } from "./mask-secrets.ts";
+import { type AuditState, type RequestState, writableState } from "./request-state.ts";
 import { userAgent } from "./user-agent.ts";
 
 const MAX_RESOURCE_CHARACTERS = 200;
 const MAX_EMAIL_CHARACTERS = 254;
-/** The effect has already happened, so a response waits only this long. */
+/** The effect has already happened. */
 const OUTCOME_WAIT_MS = 500;
 
-/** The call may have had its effect, although its answer was lost. */
+/** The call may have had its effect. */
 const UNCERTAIN: ReadonlySet<ErrorCode> = new Set(["service_unavailable", "internal_error"]);
 
-/** A mutating call continues only after its intent is durable. The hook throws `audit_unavailable`. */
-export function createRecordIntent(recorder: AuditRecorder) {
-  return async (request: FastifyRequest): Promise<void> => {
-    const action = request.policy?.action;
-    if (action === undefined || !isAudited(request)) return;
+const TOLD: AuditState = { kind: "told" };
+
+export interface AuditTrail {
+  /** Undefined if the call is not audited. Rejects with `audit_unavailable`. */
+  recordIntent(request: FastifyRequest): Promise<void> | undefined;
+  /**
+   * Durable before the response completes: its client finds the call in the log. Queued if the client has left.
+   * Idempotent, never rejects.
+   */
+  recordOutcome(request: FastifyRequest, reply: FastifyReply): Promise<void> | undefined;
+}
+
+export function createAuditTrail(recorder: AuditRecorder, logger: Logger): AuditTrail {
+  const recordIntent = async (request: FastifyRequest, action: string): Promise<void> => {
+    const state = writableState(request);
     const call = auditedCall(request, action);
     const startedMs = performance.now();
-    await recorder.record({ ...call, kind: "intent" }, request.call.deadlineMs);
-    request.audited = { call, startedMs, isTold: false };
+    await recorder.record({ ...call, kind: "intent" }, state.call.deadlineMs);
+    state.audit = { kind: "intended", call, startedMs };
   };
-}
-
-/** A WebSocket is audited too, because it may carry changes. */
-export function isAudited(request: FastifyRequest): boolean {
-  return (request.policy?.hasEffect ?? isMutating(request.method)) || request.upgrade !== null;
-}
-
-export type RecordOutcome = (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
-
-/** A response completes only after its outcome is durable, so a client finds its call in the log even after a crash. */
-export function createRecordOutcome(recorder: AuditRecorder, logger: Logger): RecordOutcome {
-  return async (request, reply) => {
-    const outcome = takeOutcome(request, reply);
-    if (outcome === undefined) return;
+  const record = async (outcome: AuditOutcome): Promise<void> => {
     try {
       await recorder.record(outcome, Date.now() + OUTCOME_WAIT_MS);
-    } catch (error) {
-      logger.error(
-        { err: error, requestId: request.id },
-        "audit outcome lost, or durable only after its answer",
-      );
+    } catch (err) {
+      const { requestId } = outcome;
+      logger.error({ err, requestId }, "audit outcome lost, or durable only after its answer");
     }
   };
-}
-
-/** Queues the outcome of a call without a complete response. */
-export function createEnqueueOutcome(recorder: AuditRecorder, logger: Logger) {
-  return (request: FastifyRequest, reply: FastifyReply): void => {
-    const outcome = takeOutcome(request, reply);
-    if (outcome === undefined) return;
+  const enqueue = (outcome: AuditOutcome): undefined => {
     try {
       recorder.enqueue(outcome);
-    } catch (error) {
+    } catch (err) {
       // The stored intent is closed as unknown later.
-      logger.error({ err: error, requestId: request.id }, "audit outcome lost");
+      logger.error({ err, requestId: outcome.requestId }, "audit outcome lost");
     }
+    return undefined;
   };
-}
-
-function takeOutcome(request: FastifyRequest, reply: FastifyReply): AuditOutcome | undefined {
-  if (request.audited === null || request.audited.isTold) return undefined;
-  const { call, startedMs } = request.audited;
-  request.audited.isTold = true;
   return {
-    ...call,
-    actor: { ...call.actor, ...request.provenActor },
-    kind: "outcome",
-    outcome: outcomeOf(request, reply.statusCode),
-    ...(request.errorCode !== null && { errorCode: request.errorCode }),
-    httpStatus: reply.statusCode,
-    latencyUs: Math.round((performance.now() - startedMs) * 1_000),
+    recordIntent(request) {
+      const { policy, upgrade } = request.state;
+      // A WebSocket may carry changes.
+      const hasEffect = (policy?.hasEffect ?? isMutating(request.method)) || upgrade !== null;
+      return hasEffect && policy?.action !== undefined ? recordIntent(request, policy.action) : undefined;
+    },
+    recordOutcome(request, reply) {
+      const outcome = takeOutcome(request, reply);
+      if (outcome === undefined) return undefined;
+      return isClosed(request) ? enqueue(outcome) : record(outcome);
+    },
   };
 }
 
-function outcomeOf(request: FastifyRequest, status: number): AuditOutcome["outcome"] {
-  if (request.isEffectUncertain) return "unknown";
-  if (request.errorCode !== null && UNCERTAIN.has(request.errorCode)) return "unknown";
+export function isOutcomeDue({ state }: FastifyRequest): boolean {
+  return state.audit.kind === "intended";
+}
+
+function takeOutcome(request: FastifyRequest, { statusCode }: FastifyReply): AuditOutcome | undefined {
+  const state = writableState(request);
+  const { audit, errorCode, proof, approval } = state;
+  if (audit.kind !== "intended") return undefined;
+  state.audit = TOLD;
+  return {
+    ...audit.call,
+    actor: { ...audit.call.actor, ...proof?.actor },
+    kind: "outcome",
+    outcome: outcomeOf(state, statusCode),
+    ...(errorCode !== null && { errorCode }),
+    ...(approval !== null && { reason: `approval ${approval.id} ${approval.method} ${approval.digest}` }),
+    httpStatus: statusCode,
+    latencyUs: Math.round((performance.now() - audit.startedMs) * 1_000),
+  };
+}
+
+function outcomeOf(
+  { isEffectUncertain, errorCode }: Readonly<RequestState>,
+  status: number,
+): AuditOutcome["outcome"] {
+  if (isEffectUncertain) return "unknown";
+  if (errorCode !== null && UNCERTAIN.has(errorCode)) return "unknown";
   // A redirect may carry an error code.
-  return status < 400 && request.errorCode === null ? "success" : "failure";
+  return status < 400 && errorCode === null ? "success" : "failure";
 }
 
 export function auditedCall(
@@ -95,33 +109,31 @@ export function auditedCall(
   action: string,
   actor: AuditActor = actorOf(request),
 ): AuditedCall {
+  const { call, policy } = request.state;
   return {
     callId: uuidv7(),
     actor,
     clientIp: clientIp(request),
     userAgent: maskSecrets(userAgent(request)),
     method: request.method,
-    route: request.policy?.pattern ?? "",
+    route: policy?.pattern ?? "",
     resource: resourceOf(request),
     action,
-    requestId: request.call.requestId,
-    traceId: traceIdOf(request.call),
+    requestId: call.requestId,
+    traceId: traceIdOf(call),
   };
 }
 
-/** The claimed e-mail address stands for an anonymous caller. */
-function actorOf({ principal, provenActor, body }: FastifyRequest): AuditActor {
-  if (provenActor !== null) return provenActor;
-  if (principal !== null) {
-    return { userId: principal.userId, role: principal.role, sessionId: principal.sessionId };
-  }
+function actorOf({ state: { call, proof }, body }: FastifyRequest): AuditActor {
+  const known = proof?.actor ?? call.actor;
+  if (known !== undefined) return known;
   const { email } = (body ?? {}) as { email?: unknown };
   if (typeof email !== "string") return {};
   // The canonical form is needed to erase an account's entries.
   return { claimedEmail: (canonicalEmail(email) ?? email).slice(0, MAX_EMAIL_CHARACTERS) };
 }
 
-function resourceOf({ params, target, raw }: FastifyRequest): string {
+function resourceOf({ params, state: { target }, raw }: FastifyRequest): string {
   const { id, provider } = (params ?? {}) as { id?: string; provider?: string };
   const resource = target === null ? (id ?? provider ?? "") : pathBelow(target, raw.url ?? "");
   return maskSecrets(resource).slice(0, MAX_RESOURCE_CHARACTERS);

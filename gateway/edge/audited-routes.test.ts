@@ -8,6 +8,7 @@ import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_ser
 import { DomainError } from "../../service-kit/errors.ts";
 import { isMutating } from "../routing/route-policy.ts";
 import { parseIntrospectionClients } from "../services/introspection-clients.ts";
+import { creationOptions, passkey, requestOptions } from "../testing/answering-gateway.ts";
 import {
   ada,
   completedLogin,
@@ -42,10 +43,38 @@ const SAMPLES: Record<string, Sample> = {
   "POST /auth/logout": { headers: user },
   "DELETE /auth/sessions/:id": { headers: user },
   "POST /auth/mfa/verify": { body: { tempToken: "temp", code: "123456" } },
+  "POST /auth/step-up": { headers: user, body: { acr: 2 } },
+  "POST /auth/step-up/verify": { headers: user, body: { stepUpToken: "temp", code: "123456" } },
   "POST /auth/mfa/setup": { headers: user, body: { password } },
   "POST /auth/mfa/enable": { headers: user, body: { code: "123456" } },
   "POST /auth/mfa/disable": { headers: user, body: { password, code: "123456" } },
   "POST /auth/mfa/recovery-codes": { headers: user, body: { code: "123456" } },
+  "POST /auth/passkeys/options": { headers: user },
+  "POST /auth/passkeys": {
+    headers: user,
+    body: {
+      name: "Phone",
+      response: {
+        id: "AAAA",
+        type: "public-key",
+        response: { clientDataJSON: "AAAA", attestationObject: "AAAA" },
+      },
+    },
+  },
+  "PATCH /auth/passkeys/:id": { headers: user, body: { name: "Phone" } },
+  "DELETE /auth/passkeys/:id": { headers: user },
+  "POST /auth/passkeys/login/options": { body: {} },
+  "POST /auth/passkeys/login": {
+    body: {
+      challengeToken: "challenge",
+      response: {
+        id: "AAAA",
+        type: "public-key",
+        response: { clientDataJSON: "AAAA", authenticatorData: "AAAA", signature: "AAAA" },
+      },
+    },
+  },
+  "POST /auth/approvals/verify": { headers: user, body: { token: "approval", code: "123456" } },
   "POST /auth/verify-email": { body: { token: "link" } },
   "POST /auth/reset-password": { body: { token: "link", newPassword: password } },
   "POST /auth/confirm-email-change": { body: { token: "link" } },
@@ -95,6 +124,12 @@ const ANYTHING = {
   authorizationUrl: "https://provider.test/authorize",
   browserToken: "b".repeat(43),
   expiresInS: 600,
+  acr: "urn:gatehouse:acr:2",
+  passkey,
+};
+const OPTIONS: Readonly<Record<string, unknown>> = {
+  beginPasskeyRegistration: creationOptions,
+  beginPasskeyLogin: requestOptions,
 };
 const MANAGED = { user: { user: ada, status: UserStatus.ACTIVE }, endedSessionIds: [SESSION_ID] };
 
@@ -153,7 +188,17 @@ const BEHAVIOURS: Record<string, Behaviour> = {
 };
 
 let behaviour: Behaviour = BEHAVIOURS["2xx"] as Behaviour;
-const backend = new Proxy({}, { get: () => () => behaviour.service() }) as never;
+const backend = new Proxy(
+  {},
+  {
+    get: (_own, name) => async () => {
+      const answered = await behaviour.service();
+      const options = OPTIONS[String(name)];
+      if (answered !== ANYTHING || options === undefined) return answered;
+      return { ...ANYTHING, optionsJson: JSON.stringify(options) };
+    },
+  },
+) as never;
 const users = { setUserAccess: async () => ((await behaviour.service()) === ANYTHING ? MANAGED : undefined) };
 const upstream = createServer((request, response) => {
   request.resume();

@@ -1,17 +1,19 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import type { AuditActor } from "../../audit-client/audit-entry.ts";
+import type { Actor } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
+import { assertAssured } from "../../token-client/assurance.ts";
 import { bearerToken, verifiedPrincipal } from "../../token-client/bearer-token.ts";
 import type { Subject, TokenVerifier, Verification } from "../../token-client/principal.ts";
 import { assertAllowed } from "../../token-client/route-auth.ts";
 import { clientIp } from "./caller.ts";
+import { writableState } from "./request-state.ts";
 
-/** The `onRequest` hook throws an authentication error, or `service_unavailable` if the token's state is unknown. */
+/** The hook fails with an authentication error, or `service_unavailable` if the token's state is unknown. */
 export function createAuthenticate(verifier: Pick<TokenVerifier, "verify">) {
   return (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction): void => {
     const refuse = (error: unknown) => {
       if (!mayBeProvenElse(request, error)) return done(error as Error);
-      request.tokenFailure = error;
+      writableState(request).refusal ??= { error, actor: null };
       done();
     };
     let asked: Promise<void> | undefined;
@@ -26,31 +28,31 @@ export function createAuthenticate(verifier: Pick<TokenVerifier, "verify">) {
   };
 }
 
-/** Verifies again after the body: it may take ten seconds, and the session may have ended meanwhile. */
+/** The session may have ended during a slow body. */
 export function createSecondLook(verifier: Pick<TokenVerifier, "verify">) {
   const authenticateAgain = createAuthenticate(verifier);
   return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
-    const hasRead = request.target === null && request.body !== undefined && request.accessToken !== "";
-    if (hasRead) authenticateAgain(request, reply, done);
+    // Of forwarded calls, only those that need an approval have a body yet.
+    if (request.state.access !== null && request.body !== undefined) authenticateAgain(request, reply, done);
     else done();
   };
 }
 
-/** Whether a refresh token may replace the missing or expired access token. */
-function mayBeProvenElse({ policy }: FastifyRequest, error: unknown): error is DomainError {
+function mayBeProvenElse({ state }: FastifyRequest, error: unknown): error is DomainError {
   return (
-    policy?.orRefreshToken === true &&
+    state.policy?.orTokenInBody !== undefined &&
     error instanceof DomainError &&
     (error.code === "token_missing" || error.code === "token_expired")
   );
 }
 
-/** Synchronous for cached tokens, which most calls have. */
+/** Synchronous for cached tokens. */
 function authenticate(
   request: FastifyRequest,
   verifier: Pick<TokenVerifier, "verify">,
 ): Promise<void> | undefined {
-  if (request.policy === null || request.policy.auth === "public") return undefined;
+  const { policy } = request.state;
+  if (policy === null || policy.auth === "public") return undefined;
   const token = bearerToken(request.headers.authorization);
   const verification = verifier.verify(token, clientIp(request));
   if (verification instanceof Promise)
@@ -60,18 +62,20 @@ function authenticate(
 }
 
 function admit(request: FastifyRequest, token: string, verification: Verification): void {
-  const subject = verification.kind === "active" ? verification.principal : verification.subject;
-  // Reset on success. Refusals of known callers are recorded.
-  request.refusedActor = subject === undefined ? null : actorOf(subject);
-  const principal = verifiedPrincipal(verification);
-  if (request.policy?.auth !== "public") assertAllowed(request.policy?.auth, principal);
-  const { userId, role, sessionId } = principal;
-  request.refusedActor = null;
-  request.principal = principal;
-  request.accessToken = token;
-  request.call.actor = { userId, role, sessionId };
+  const state = writableState(request);
+  try {
+    const principal = verifiedPrincipal(verification);
+    if (state.policy?.auth !== "public") assertAllowed(state.policy?.auth, principal);
+    assertAssured(state.policy?.assurance, principal, Date.now());
+    state.access = { principal, accessToken: token };
+    state.call.actor = actorOf(principal);
+  } catch (error) {
+    const subject = verification.kind === "active" ? verification.principal : verification.subject;
+    state.refusal = { error: error as Error, actor: subject === undefined ? null : actorOf(subject) };
+    throw error;
+  }
 }
 
-function actorOf({ userId, role, sessionId }: Subject): AuditActor {
+function actorOf({ userId, role, sessionId }: Subject): Actor {
   return { userId, role, sessionId };
 }

@@ -13,14 +13,13 @@ export function clientIp(request: FastifyRequest): string {
   return (isIP(ip) === 0 ? peer : ip).replace(MAPPED_IPV4, "");
 }
 
-/** The origin of a call, which services report to its user. */
 export function clientOf(request: FastifyRequest): { clientIp: string; userAgent: string } {
   return { clientIp: clientIp(request), userAgent: userAgent(request) };
 }
 
 /** @throws on a public route. */
 export function principalOf(request: FastifyRequest): Principal {
-  if (request.principal === null)
-    throw new Error(`${request.routeOptions.url} is public and has no principal`);
-  return request.principal;
+  const { access } = request.state;
+  if (access === null) throw new Error(`${request.routeOptions.url} is public and has no principal`);
+  return access.principal;
 }

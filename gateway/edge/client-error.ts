@@ -12,7 +12,7 @@ const PARSER_CODES: Readonly<Record<string, ErrorCode>> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: "payload_too_large",
 };
 
-/** Answers unparsable input and closes the connection, because the end of the request is unknown. */
+/** Closes the connection, because the end of the unparsable request is unknown. */
 export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
   if (socket.writable && !isAnswering(socket)) {
@@ -21,14 +21,14 @@ export function answerClientError(error: Error & { code?: string }, socket: Sock
   socket.destroy();
 }
 
-/** Answers CONNECT, for which Node provides no response object. */
+/** Node provides no response object for CONNECT. */
 export function refuseTunnel(socket: Socket): void {
   socket.on("error", () => socket.destroy());
   if (isAnswerOwed(socket)) socket.destroy();
   else socket.end(rawFailure("not_implemented"), () => socket.destroy());
 }
 
-/** Refuses a request for which the framework has no routes. */
+/** For methods that the framework cannot route. */
 export function refuseRequest(response: ServerResponse, code: ErrorCode): void {
   const { status, headers, text } = rawParts(code);
   response.writeHead(status, headers);

@@ -1,33 +1,39 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { writableState } from "./request-state.ts";
 
 export type OnCompleted = (request: FastifyRequest, reply: FastifyReply) => void;
 
 /**
- * Detects the end of a request. Fastify's `onResponse` is not called after a client has left, but the handler's result
- * must still be recorded.
+ * Fastify's `onResponse` is not called after a client has left, but the result must still be recorded.
  */
 export interface Completion {
   watch(request: FastifyRequest, reply: FastifyReply): void;
-  /** The response is known. */
   decided(request: FastifyRequest, reply: FastifyReply): void;
   /** Called automatically, except for WebSockets. */
   closed(request: FastifyRequest, reply: FastifyReply): void;
 }
 
 export function createCompletion(onCompleted: OnCompleted): Completion {
+  const complete: OnCompleted = (request, reply) => {
+    writableState(request).phase = "completed";
+    onCompleted(request, reply);
+  };
   const closed: Completion["closed"] = (request, reply) => {
-    if (request.isClosed) return;
-    request.isClosed = true;
-    if (request.isDecided) onCompleted(request, reply);
-    request.exchange?.abandon();
+    if (isClosed(request)) return;
+    if (request.state.phase === "decided") complete(request, reply);
+    else writableState(request).phase = "closed";
+    request.state.exchange?.abandon();
   };
   return {
     watch: (request, reply) => void reply.raw.once("close", () => closed(request, reply)),
     decided(request, reply) {
-      if (request.isDecided) return;
-      request.isDecided = true;
-      if (request.isClosed) onCompleted(request, reply);
+      if (request.state.phase === "closed") complete(request, reply);
+      else if (request.state.phase === "open") writableState(request).phase = "decided";
     },
     closed,
   };
+}
+
+export function isClosed({ state: { phase } }: FastifyRequest): boolean {
+  return phase === "closed" || phase === "completed";
 }

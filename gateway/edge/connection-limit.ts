@@ -5,11 +5,11 @@ import type { IsTrustedProxy } from "./trusted-proxies.ts";
 
 export interface ConnectionLimits {
   total: number;
-  /** Limit per IPv4 address or IPv6 /64. A /56 has 4 times and a /48 16 times as many. Trusted proxies are exempt. */
+  /** Per IPv4 address or IPv6 /64; a /56 has 4 times, a /48 16 times as many. Trusted proxies are exempt. */
   perAddress: number;
 }
 
-/** Closes excess connections unread. A network may use at most the remaining capacity, so that others keep a share. */
+/** A network may use at most the remaining capacity, so that others keep a share. */
 export function limitConnections(
   server: Server,
   { total, perAddress }: ConnectionLimits,

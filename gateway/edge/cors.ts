@@ -33,10 +33,9 @@ export function corsHeadersFor(
 }
 
 export function isOriginAllowed(request: FastifyRequest): boolean {
-  return request.corsHeaders.includes("access-control-allow-origin");
+  return request.state.corsHeaders.includes("access-control-allow-origin");
 }
 
-/** Empty unless it is a preflight of an allowed origin. */
 export function preflightHeaders(
   request: FastifyRequest,
   methods: readonly string[],

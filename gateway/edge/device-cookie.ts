@@ -3,16 +3,20 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { cookieOf } from "./cookies.ts";
 
 const NAME = "gatehouse_device";
-/** The lifetime of the token in identity-service: 180 days. */
+/** As in identity-service. */
 const MAX_AGE_S = 180 * 86_400;
 const MAX_LENGTH = 256;
-/** Only these characters may enter a header. */
 const TOKEN = /^[A-Za-z0-9._-]+$/;
+
+/** An older identity-service sends an empty token. */
+export function isDeviceToken(token: string): boolean {
+  return TOKEN.test(token);
+}
 
 /** `<version>.<user>.<device>`, the constant part of a device's tokens. */
 const DEVICE = /^\d+\.[\w-]+\.[\w-]+(?=\.)/;
 
-/** Clients without cookies send the previous token or `new` here, and receive the next one. */
+/** Clients without cookies send the previous token or `new`. */
 const DEVICE_HEADER = "gatehouse-device";
 
 /** The header overrides the cookie. Empty if absent or malformed. */
@@ -22,21 +26,15 @@ export function deviceTokenOf(request: FastifyRequest): string {
   return value.length <= MAX_LENGTH && TOKEN.test(value) ? value : "";
 }
 
-/** The key contains the secret random device id, so it cannot be forged for another device. It is not verified here. */
+/** Not verified: a device id is secret and random, so a key cannot be forged for another device. */
 export function deviceKeyOf(token: string): string | undefined {
   const [device] = DEVICE.exec(token) ?? [];
   if (device === undefined) return undefined;
   return createHash("sha256").update(`device ${device}`).digest("base64url").slice(0, 22);
 }
 
-/**
- * The token only separates the owner's login attempts from those of strangers. `Lax`, because the return from a
- * provider is a cross-site navigation. A request with the header gets no cookie, so scripts never see a cookie's token.
- */
-export function keepDeviceToken(request: FastifyRequest, reply: FastifyReply, token = ""): void {
-  // An older identity-service sends no device token.
-  if (!TOKEN.test(token)) return;
-  request.givenDeviceToken = token;
+/** `Lax`, because the return from a provider is cross-site. Scripts never see a cookie's token. */
+export function keepDeviceToken(request: FastifyRequest, reply: FastifyReply, token: string): void {
   if (request.headers[DEVICE_HEADER] !== undefined) {
     reply.header(DEVICE_HEADER, token);
     return;

@@ -23,7 +23,7 @@ export const PROBLEM_TYPE = "application/problem+json";
 export function failure(error: DomainError, requestId: string, accept: string | undefined): Failure {
   const { code } = error;
   const message = publicMessage(error);
-  const details = code === "validation_failed" ? error.fields.map(toDetail) : undefined;
+  const details = code === "validation_failed" ? error.fields.map(toDetail) : (error.details ?? error.stepUp);
   if (!acceptsProblem(accept)) {
     const body = { success: false, message, error: { code, requestId, ...(details && { details }) } };
     return { contentType: "application/json; charset=utf-8", body };
@@ -36,22 +36,22 @@ export function failure(error: DomainError, requestId: string, accept: string | 
     instance: `urn:uuid:${requestId}`,
     code,
     requestId,
-    ...(details && { errors: details }),
+    ...(Array.isArray(details) ? { errors: details } : details && { details }),
   };
   return { contentType: PROBLEM_TYPE, body };
 }
 
-/** An internal error may contain text of another service, so only the catalogue text is shown. */
+/** The message of an internal error may come from another service. */
 export function publicMessage({ code, message }: DomainError): string {
   return HTTP_STATUS[code] >= 500 ? ERROR_CATALOGUE[code] : message;
 }
 
-/** Copies known fields only, because the object may carry more. */
+/** The object may carry more fields. */
 function toDetail({ field, code, message }: FieldProblem): FieldProblem {
   return { field, code, message };
 }
 
-/** Problem details must not rank below plain JSON (RFC 9110 §12.5.1). */
+/** RFC 9110 §12.5.1. */
 function acceptsProblem(accept: string | undefined): boolean {
   if (accept === undefined || !accept.toLowerCase().includes(PROBLEM_TYPE)) return false;
   const quality = new Map(

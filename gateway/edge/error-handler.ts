@@ -1,11 +1,13 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
+import { stepUpChallenge } from "../../token-client/assurance.ts";
 import { ClientGone } from "./client-gone.ts";
 import { failure, publicMessage } from "./envelope.ts";
 import { isForm } from "./form-parser.ts";
 import { CHALLENGE, HTTP_CLIENT_GONE, HTTP_STATUS, INTERNAL_ONLY } from "./http-errors.ts";
 import { PAGE_HEADERS } from "./link-pages.ts";
+import { writableState } from "./request-state.ts";
 import { setStandardHeaders } from "./standard-headers.ts";
 
 const DEFAULT_RETRY_MS = 1_000;
@@ -71,13 +73,12 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
   const { code } = error;
   const status = HTTP_STATUS[code];
   const { contentType, body } = failure(error, request.id, request.headers.accept);
-  const challenge = CHALLENGE[code];
+  const challenge = error.stepUp === undefined ? CHALLENGE[code] : stepUpChallenge(error.stepUp);
   setStandardHeaders(request, reply);
-  // Only the limit that refused the call is reported.
   for (const name of RATE_LIMIT_HEADERS) reply.removeHeader(name);
   if (challenge !== undefined) reply.header("www-authenticate", challenge);
   if (RETRY_LATER.has(status)) setRetryHeaders(error, reply);
-  request.errorCode = code;
+  if (request.state !== undefined) writableState(request).errorCode = code;
   const page = wantsPage(request) ? request.routeOptions?.config?.failurePage : undefined;
   if (page !== undefined) {
     const html = page(error, publicMessage(error), request);

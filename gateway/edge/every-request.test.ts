@@ -101,7 +101,7 @@ test.each([...METHODS, ...RTSP_METHODS])(
       BODIES.map(({ headers, body }) => head(`${method} ${path} HTTP/1.1`, ...headers) + body + nothing),
     );
     const results = await Promise.all(
-      [...plain, ...withBodies].map(async (bytes) => ({ bytes, ...(await exchange(port, bytes, 2_000)) })),
+      [...plain, ...withBodies].map(async (bytes) => ({ bytes, ...(await exchange(port, bytes, 20_000)) })),
     );
     const found = results.flatMap(({ bytes, text, closed }) => {
       const line = JSON.stringify(bytes.slice(0, 120));

@@ -4,7 +4,7 @@ import type { GatewayApp } from "./request-state.ts";
 
 const FORM = /^application\/x-www-form-urlencoded\s*(?:;|$)/i;
 
-/** Parses only UTF-8 forms. Repeated parameters are refused (RFC 6749 §3.2), because parsers disagree on them. */
+/** Repeated parameters are refused (RFC 6749 §3.2). */
 export function registerFormParser(app: GatewayApp): void {
   app.removeAllContentTypeParsers();
   addFormParser(app);

@@ -15,26 +15,36 @@ export const HTTP_STATUS: Record<ErrorCode, number> = {
   token_missing: 401,
   token_invalid: 401,
   token_expired: 401,
+  step_up_required: 401,
   invalid_credentials: 401,
   mfa_code_invalid: 401,
   mfa_token_invalid: 401,
+  step_up_token_invalid: 401,
   password_change_token_invalid: 401,
+  passkey_invalid: 401,
   invalid_client: 401,
   refresh_token_invalid: 401,
   refresh_token_reused: 401,
+  mfa_enrollment_required: 403,
   forbidden: 403,
   email_not_verified: 403,
   oauth_denied: 403,
   reauthentication_required: 403,
+  approval_required: 403,
+  approval_mismatch: 403,
+  approval_expired: 403,
+  approval_used: 403,
   provider_not_found: 404,
   not_found: 404,
   method_not_allowed: 405,
   request_timeout: 408,
   email_already_registered: 409,
   mfa_already_enabled: 409,
+  mfa_required: 409,
   link_required: 409,
   already_linked: 409,
   last_credential: 409,
+  last_factor: 409,
   last_admin: 409,
   conflict: 409,
   payload_too_large: 413,
@@ -71,7 +81,7 @@ const REALM = 'realm="gatehouse"';
 const INVALID_TOKEN = `Bearer error="invalid_token", ${REALM}`;
 const INVALID_GRANT = `Bearer error="invalid_grant", ${REALM}`;
 
-/** Unlike RFC 6750 §3.1, a missing token is reported as an error too. See RFC 6749 §5.2 for `invalid_grant`. */
+/** Unlike RFC 6750 §3.1, a missing token is an error. `invalid_grant`: RFC 6749 §5.2. */
 export const CHALLENGE: Partial<Record<ErrorCode, string>> = {
   token_missing: `Bearer error="invalid_request", ${REALM}`,
   token_invalid: INVALID_TOKEN,
@@ -79,7 +89,11 @@ export const CHALLENGE: Partial<Record<ErrorCode, string>> = {
   invalid_credentials: INVALID_GRANT,
   mfa_code_invalid: INVALID_GRANT,
   mfa_token_invalid: INVALID_GRANT,
+  step_up_token_invalid: INVALID_GRANT,
   password_change_token_invalid: INVALID_GRANT,
+  /** RFC 9470 §3. */
+  step_up_required: `Bearer error="insufficient_user_authentication", max_age=300, ${REALM}`,
+  passkey_invalid: INVALID_GRANT,
   /** RFC 6749 §5.2, RFC 7617 §2. */
   invalid_client: `Basic ${REALM}, charset="UTF-8"`,
   refresh_token_invalid: INVALID_GRANT,

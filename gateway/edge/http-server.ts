@@ -1,24 +1,27 @@
-import { createServer, METHODS, type RequestListener, type Server, type ServerOptions } from "node:http";
+import {
+  createServer,
+  METHODS,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from "node:http";
 import type { Socket } from "node:net";
 import { refuseRequest, refuseTunnel } from "./client-error.ts";
 
 const HEADERS_TIMEOUT_MS = 3_000;
-/** Must exceed a balancer's keep-alive, so that the gateway never closes a connection about to be used. */
+/** Must exceed a balancer's. */
 const KEEP_ALIVE_MS = 65_000;
-/** Closes connections without reads and writes. */
 const SILENT_CONNECTION_MS = 75_000;
 const CHECK_INTERVAL_MS = 1_000;
 const MAX_REQUESTS_PER_SOCKET = 1_000;
 
-/** Node's parser also accepts others, such as RTSP's. */
+/** Node's parser accepts others, too. */
 const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
 
 /** Connections on which further requests are not trusted. */
 export type EndingConnections = WeakSet<Socket>;
 
-/**
- * Refuses with documented errors what Node would otherwise answer or drop: `Expect`, CONNECT and unsupported upgrades.
- */
 export function createHttpServer(
   serve: RequestListener,
   ending: EndingConnections,
@@ -32,7 +35,7 @@ export function createHttpServer(
     // Forwarded uploads may last. `stall-watch.ts` limits slow bodies.
     requestTimeout: 0,
     shouldUpgradeCallback,
-    // The request guard answers it with a documented error.
+    // The request guard answers it.
     requireHostHeader: false,
   });
   server.setTimeout(SILENT_CONNECTION_MS);
@@ -48,8 +51,13 @@ export function createHttpServer(
   };
   server.on("request", receive);
   server.on("checkContinue", receive);
-  // Node would answer other expectations without the standard headers.
   server.on("checkExpectation", receive);
   server.on("connect", (_request, socket) => refuseTunnel(socket as Socket));
   return server;
+}
+
+/** Node sends a response that waits for an earlier one of its connection even after its `destroy`. */
+export function breakOff(response: ServerResponse): void {
+  response.destroy();
+  response.req.socket.destroy();
 }

@@ -90,7 +90,6 @@ const STYLE =
   "[role=alert]{padding:.6rem;border-left:4px solid #b00020;background:#fdecee}";
 const STYLE_HASH = createHash("sha256").update(STYLE).digest("base64");
 
-/** Forbids scripts, external resources, framing and other form targets. */
 export const PAGE_HEADERS = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy": `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
@@ -144,7 +143,6 @@ export function donePage(page: LinkPage): string {
   return frame(done, `<p role="status">${next}</p>`);
 }
 
-/** Shows the form again if a new attempt may succeed, otherwise the reason. */
 export function failurePage(
   page: LinkPage,
   error: DomainError,

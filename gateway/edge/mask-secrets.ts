@@ -1,12 +1,12 @@
-/** Card numbers of 14 to 16 digits, plain or in printed groups, and not part of a longer id. */
+/** 14 to 16 digits, plain or in printed groups, not within a longer id. */
 const CARD = /(?<![\w-])[3-6]\d{3}(?:([ -]?)\d{4}\1\d{4}\1\d{2,4}|([ -])\d{6}\2\d{4,5})(?![\w-])/g;
-/** A signed token (RFC 7519) begins with `eyJ`. The look-ahead runs once per word, which keeps matching linear. */
+/** RFC 7519. The look-ahead runs once per word, which keeps matching linear. */
 const TOKEN = /(?<![\w-])(?=[\w-]+\.[\w-]*\.)([\w-]*?)eyJ[\w-]{5,}\.[\w-]*\.[\w-]*/g;
 const MAX_CHARACTERS = 8_192;
 const KEPT_AT_START = 6;
 const KEPT_AT_END = 4;
 
-/** Masks tokens and card numbers. The first six and last four digits may be shown (PCI DSS 3.4.1). */
+/** The first six and last four digits may be shown (PCI DSS 3.4.1). */
 export function maskSecrets(text: string): string {
   return text
     .slice(0, MAX_CHARACTERS)

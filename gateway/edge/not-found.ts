@@ -4,14 +4,14 @@ import type { KnownPaths } from "../routing/known-paths.ts";
 import { preflightHeaders } from "./cors.ts";
 import { HTTP_NO_CONTENT } from "./http-errors.ts";
 
-/** Answers OPTIONS and preflights of known paths, and otherwise 405 or 404. */
 export function createNotFoundHandler(paths: KnownPaths) {
   return (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const [path = ""] = (request.raw.url ?? "").split("?", 1);
-    const methods = request.target?.route.allow ?? paths.methodsOf(path);
+    const methods = request.state.target?.route.allow ?? paths.methodsOf(path);
     if (methods.length === 0) throw new DomainError("not_found");
     // Path and method exist, so the router refused an overlong parameter.
-    if (request.target === null && methods.includes(request.method)) throw new DomainError("uri_too_long");
+    if (request.state.target === null && methods.includes(request.method))
+      throw new DomainError("uri_too_long");
     reply.header("allow", [...methods, "OPTIONS"].join(", "));
     if (request.method !== "OPTIONS") throw new DomainError("method_not_allowed");
     return reply

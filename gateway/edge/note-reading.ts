@@ -4,10 +4,9 @@ import type { Reading } from "../../audit-client/record-reading.ts";
 import { auditedCall } from "./audit.ts";
 import { maskSecrets } from "./mask-secrets.ts";
 
-/** @throws {DomainError} `audit_unavailable`. A reading that cannot be recorded is not answered. */
+/** Rejects with `audit_unavailable`. */
 export type NoteReading = (request: FastifyRequest, reading: Omit<Reading, "resource">) => Promise<void>;
 
-/** One entry per call, before the response. */
 export function createNoteReading(
   recorder: Pick<AuditEventRecorder, "recordEvent">,
   now: () => Date,
@@ -29,7 +28,7 @@ export function createNoteReading(
         traceId,
         outcome: "success",
       },
-      request.call.deadlineMs,
+      request.state.call.deadlineMs,
     );
   };
 }

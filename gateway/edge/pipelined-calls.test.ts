@@ -65,8 +65,8 @@ function send(text: string) {
   return connection;
 }
 
-test("ten thousand pipelined logins of one network: half of its limit is under way, and others log in", async () => {
-  const flood = Array.from({ length: 20 }, () => send(loginFrom("192.0.2.1").repeat(500)));
+test("two thousand pipelined logins of one network: half of its limit is under way, and others log in", async () => {
+  const flood = Array.from({ length: 20 }, () => send(loginFrom("192.0.2.1").repeat(100)));
   await expect.poll(() => waiting.length).toBe(LOGIN_LIMIT / 2);
   const other = send(loginFrom("192.0.2.2"));
   await expect.poll(() => waiting.length).toBe(LOGIN_LIMIT / 2 + 1);
@@ -77,7 +77,7 @@ test("ten thousand pipelined logins of one network: half of its limit is under w
     answerAll();
     return flood.reduce((sum, { text }) => sum + statuses(text).length, 0);
   };
-  await expect.poll(isAnswered, { timeout: 60_000 }).toBe(10_000);
+  await expect.poll(isAnswered, { timeout: 60_000 }).toBe(2_000);
   expect(mostWaiting).toBeLessThanOrEqual(LOGIN_LIMIT / 2 + 1);
   const answers = new Map<number, number>();
   for (const status of flood.flatMap(({ text }) => statuses(text)))
@@ -97,4 +97,4 @@ test("a place comes back when its client leaves in the middle of its body, or be
   await expect.poll(() => waiting.length).toBe(1);
   answerAll();
   await expect.poll(() => statuses(last.text)).toEqual([200]);
-}, 60_000);
+});

@@ -11,6 +11,7 @@ import type { ReconciledLimiter } from "../limits/reconciled-limiter.ts";
 import { ShareCounts } from "../limits/share-counts.ts";
 import { clientIp } from "./caller.ts";
 import { deviceKeyOf, deviceTokenOf } from "./device-cookie.ts";
+import { writableState } from "./request-state.ts";
 
 export interface RateLimitDeps {
   limitClasses: LimitClasses;
@@ -24,23 +25,19 @@ type SharedScope = Exclude<LimitScope, "device">;
 type Hook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
 
 export interface RateLimits {
-  /** Limits a network's concurrent calls on own public routes. */
+  /** Limits a network's concurrent calls. */
   enter: Hook;
   beforeLogin: Hook;
   afterLogin: Hook;
   /** @returns the guard's error, or `too_many_requests`. */
   refusedByGuard(request: FastifyRequest, error: Error): Error;
-  /** Remembers network and device of a successful call. */
   noteAnswer(request: FastifyRequest, reply: FastifyReply): void;
 }
 
-/** The share of a network's limit that may run concurrently. It bounds pipelined calls. */
+/** The share of a network's limit that may run concurrently, for example pipelined. */
 const AT_ONCE = 0.5;
 
-/**
- * The hooks throw `too_many_requests`. Totals of public routes count unknown callers only: refused clients must not use
- * up the capacity of others.
- */
+/** Totals of public routes count unknown callers only: refused clients must not use up the capacity of others. */
 export function createRateLimits(deps: RateLimitDeps): RateLimits {
   const { metrics, callLimiter, proxyLimiter } = deps;
   const refusals = metrics.counter("gatehouse_rate_limited_total", "Calls refused with 429 by the gateway.", [
@@ -57,12 +54,12 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
   function settle(request: FastifyRequest, reply: FastifyReply, verdict: Verdict): void {
     const { refusedBy, waitMs, own } = verdict;
     if (refusedBy !== undefined) {
-      refusals.inc({ limit: refusedBy.scope, route: request.policy?.pattern ?? "(none)" });
+      refusals.inc({ limit: refusedBy.scope, route: request.state.policy?.pattern ?? "(none)" });
       // Do not reveal the global limit.
       const limit = refusedBy.scope === "total" ? {} : { limit: refusedBy.limit.burst };
       throw new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs), ...limit });
     }
-    if (own === undefined || request.target !== null || request.policy === null) return;
+    if (own === undefined || request.state.target !== null || request.state.policy === null) return;
     reply.header("ratelimit-limit", own.limit);
     reply.header("ratelimit-remaining", own.remaining);
     reply.header("ratelimit-reset", own.resetS);
@@ -74,7 +71,7 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
       const buckets = bucketsOf(request, deps);
       const answer = (verdict: Verdict) => settle(request, reply, verdict);
       try {
-        if (request.target !== null) answer(proxyLimiter.take(buckets));
+        if (request.state.target !== null) answer(proxyLimiter.take(buckets));
         else if (COUNTED_HERE.has(limitClassOfRequest(request))) answer(callLimiter.takeHere(buckets));
         else if (buckets.length > 0) {
           callLimiter
@@ -92,15 +89,16 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
 
   return {
     enter(request, _reply, done) {
-      const isOpenToAll = isPublic(request) || request.policy?.orRefreshToken === true;
-      const limit = isOpenToAll && request.target === null ? limitOf(request, deps, "address") : undefined;
+      const isOpenToAll = isPublic(request) || request.state.policy?.orTokenInBody !== undefined;
+      const limit =
+        isOpenToAll && request.state.target === null ? limitOf(request, deps, "address") : undefined;
       if (limit === undefined) return done();
       const kind = kindOf(request, "address");
       const max = Math.max(Math.floor(limit.burst * AT_ONCE), 1);
       try {
-        request.leave = underWay.enter({ kind, callers: networksOf(clientIp(request)), max });
+        writableState(request).leave = underWay.enter({ kind, callers: networksOf(clientIp(request)), max });
       } catch (error) {
-        refusals.inc({ limit: "open", route: request.policy?.pattern ?? "(none)" });
+        refusals.inc({ limit: "open", route: request.state.policy?.pattern ?? "(none)" });
         return done(error as Error);
       }
       done();
@@ -114,11 +112,12 @@ export function createRateLimits(deps: RateLimitDeps): RateLimits {
       return new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(waitMs) });
     },
     noteAnswer(request, reply) {
-      request.leave?.();
-      request.leave = null;
-      if (request.target !== null || reply.statusCode >= 400) return;
+      const state = writableState(request);
+      state.leave?.();
+      state.leave = null;
+      if (state.target !== null || reply.statusCode >= 400) return;
       // A valid token, or a session that began or continues.
-      if (request.principal === null && request.provenActor?.sessionId === undefined) return;
+      if (state.access === null && state.proof?.actor.sessionId === undefined) return;
       void callLimiter.remember({ network: networkOf(clientIp(request)), device: deviceOf(request) });
     },
   };
@@ -134,10 +133,10 @@ function bucketsBeforeLogin(request: FastifyRequest, deps: RateLimitDeps): Bucke
   if (total === undefined) return buckets;
   const [{ name: exemptNetwork }] = networks;
   const shared: Bucket = { ...totalBucket(request, total), exemptNetwork };
-  const reserve = request.target === null ? deviceBucket(request, deps) : undefined;
+  const reserve = request.state.target === null ? deviceBucket(request, deps) : undefined;
   if (reserve !== undefined) buckets.push(reserve);
-  // Forwarded calls do not wait for Redis and use local memory only.
-  if (request.target === null || !deps.callLimiter.isKnown(exemptNetwork)) buckets.push(shared);
+  // Forwarded calls do not wait for Redis.
+  if (request.state.target === null || !deps.callLimiter.isKnown(exemptNetwork)) buckets.push(shared);
   return buckets;
 }
 
@@ -149,27 +148,28 @@ function deviceBucket(request: FastifyRequest, { limitClasses }: RateLimitDeps):
   return { kind: `own ${limitClass} device`, name, scope: "device", limit: limitFrom(limit) };
 }
 
-/** The device issued by this login has precedence. */
 function deviceOf(request: FastifyRequest): LetInDevice | undefined {
-  const { givenDeviceToken, provenActor } = request;
-  const key = deviceKeyOf(givenDeviceToken ?? deviceTokenOf(request));
+  const { proof } = request.state;
+  const issued = proof?.deviceToken ?? null;
+  const key = deviceKeyOf(issued ?? deviceTokenOf(request));
   if (key === undefined) return undefined;
-  return givenDeviceToken === null ? { key } : { key, userId: provenActor?.userId };
+  return issued === null ? { key } : { key, userId: proof?.actor.userId };
 }
 
 function bucketsAfterLogin(request: FastifyRequest, deps: RateLimitDeps): Bucket[] {
-  if (request.principal === null) return [];
+  const { access, target } = request.state;
+  if (access === null) return [];
   const buckets: Bucket[] = [];
   const user = limitOf(request, deps, "user");
   if (user !== undefined) {
     buckets.push({
       kind: kindOf(request, "user"),
-      name: request.principal.userId,
+      name: access.principal.userId,
       scope: "user",
       limit: user,
     });
   }
-  const total = request.target?.route.limits.total;
+  const total = target?.route.limits.total;
   if (total !== undefined) buckets.push(totalBucket(request, total));
   return buckets;
 }
@@ -189,21 +189,22 @@ function unknownBuckets(request: FastifyRequest, { limitClasses }: RateLimitDeps
 }
 
 function isPublic(request: FastifyRequest): boolean {
-  return request.policy?.auth === "public";
+  return request.state.policy?.auth === "public";
 }
 
 function limitClassOfRequest(request: FastifyRequest): LimitClass {
-  return request.policy === null ? "unknown" : (request.routeOptions.config.limitClass ?? "document");
+  return request.state.policy === null ? "unknown" : (request.routeOptions.config.limitClass ?? "document");
 }
 
 function limitOf(request: FastifyRequest, deps: RateLimitDeps, scope: SharedScope): Limit | undefined {
-  if (request.target !== null) return request.target.route.limits[scope];
+  const { target } = request.state;
+  if (target !== null) return target.route.limits[scope];
   const limit = deps.limitClasses[limitClassOfRequest(request)][scope];
   return limit && limitFrom(limit);
 }
 
 function kindOf(request: FastifyRequest, scope: SharedScope): string {
-  const { target } = request;
+  const { target } = request.state;
   return target === null ? `own ${limitClassOfRequest(request)} ${scope}` : target.route.limitKinds[scope];
 }
 

@@ -17,8 +17,8 @@ const MAX_BUCKETS = 10_000;
 const READ_ACTION = "call.refused";
 
 /**
- * Records refused roles always, and invalid tokens on mutating methods only. Entries are limited per user, network and
- * gateway, and the rest is counted. @param nowMs of a monotonic clock.
+ * Records refused roles, and invalid tokens on mutating methods. Entries beyond a limit are counted only.
+ * @param nowMs of a monotonic clock.
  */
 export function createRecordRefusal(recorder: AuditRecorder, metrics: Metrics, nowMs: () => number) {
   const source = new MemorySource(MAX_BUCKETS);
@@ -27,7 +27,7 @@ export function createRecordRefusal(recorder: AuditRecorder, metrics: Metrics, n
     "Refused calls of known users that the audit log has no entry of, because there were too many.",
   );
   return (request: FastifyRequest, actor: AuditActor, httpStatus: number): void => {
-    const { errorCode, policy } = request;
+    const { errorCode, policy, startedMs } = request.state;
     if (errorCode === null || (errorCode !== "forbidden" && !isMutating(request.method))) return;
     const buckets = bucketsOf(actor, clientIp(request));
     const verdict = verdictOf(buckets, source.spend(buckets, nowMs()));
@@ -39,7 +39,7 @@ export function createRecordRefusal(recorder: AuditRecorder, metrics: Metrics, n
         outcome: "failure",
         errorCode,
         httpStatus,
-        latencyUs: Math.round((performance.now() - request.startedMs) * 1_000),
+        latencyUs: Math.round((performance.now() - startedMs) * 1_000),
       });
     } catch {
       leftOut.inc();

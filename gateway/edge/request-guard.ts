@@ -4,7 +4,7 @@ import { DomainError } from "../../service-kit/errors.ts";
 const MAX_HEADERS = 100;
 const MAX_HEADER_NAME_CHARACTERS = 256;
 const MAX_URL_CHARACTERS = 8_192;
-/** Duplicates are ambiguous, because servers pick different values. */
+/** Servers pick different values of duplicates. */
 const SINGLE = [
   "host",
   "authorization",
@@ -16,11 +16,11 @@ const SINGLE = [
 ];
 const BIT = new Map(SINGLE.map((name, index) => [name, 1 << index]));
 const NOT_PRINTABLE_ASCII = /[^\x21-\x7e]/;
-/** An encoded slash, backslash, dot or control character. Other servers may decode it before routing. */
+/** Slash, backslash, dot or control character. Other servers may decode it before routing. */
 const ENCODED_DELIMITER = /%(?:[01][0-9a-f]|2e|2f|5c|7f)/i;
 /** An escaped `%` of an escape. */
 const ESCAPED_AGAIN = /%25[0-9a-f]{2}/i;
-/** An encoded `;`, and slash, backslash and dot characters that normalization does not change. */
+/** Characters that normalization does not change. */
 const DELIMITER_LIKE = /[;\u2044\u2215\u2216\u29f5\u29f8\u29f9\u3002\uff61]/;
 const DELIMITER = /[./\\;%?#]/;
 const BROKEN_ESCAPE = /%(?![0-9a-f]{2})/i;
@@ -30,7 +30,7 @@ const BODYLESS = new Set(["GET", "HEAD", "TRACE"]);
 
 export type RawRequest = Pick<IncomingMessage, "method" | "url" | "httpVersion" | "rawHeaders" | "headers">;
 
-/** Refuses ambiguous requests before other processing. @see RFC 9112 §3.2, §6.1 and §11.2, RFC 9110 §15.6. */
+/** @see RFC 9112 §3.2, §6.1 and §11.2, RFC 9110 §15.6. */
 export function guardRequest(request: RawRequest, allowedHosts: ReadonlySet<string>): void {
   // The parser accepts further versions.
   if (!VERSIONS.has(request.httpVersion)) throw new DomainError("http_version_not_supported");
@@ -64,7 +64,7 @@ function guardFraming({ method, httpVersion, headers }: RawRequest): void {
   if (isChunked && httpVersion === "1.0") {
     throw new DomainError("bad_request", "HTTP/1.0 has no Transfer-Encoding.");
   }
-  // The parser removes the last coding only and would forward the rest as plain data.
+  // The parser removes the last coding only.
   if (isChunked && coding.toLowerCase() !== "chunked") throw new DomainError("not_implemented");
   const hasBody = isChunked || (headers["content-length"] ?? "0") !== "0";
   if (hasBody && BODYLESS.has(method ?? "")) {
@@ -76,8 +76,8 @@ function guardFraming({ method, httpVersion, headers }: RawRequest): void {
 }
 
 /**
- * Policy depends on the prefix. An upstream could leave it if it decodes twice, decodes invalid UTF-8, folds full-width
- * characters or cuts path parameters. @param path accepted by `guardRequest`. @throws {DomainError} `bad_request`.
+ * An upstream could leave the prefix of its policy if it decodes twice or invalid UTF-8, folds full-width characters or
+ * cuts path parameters. @param path accepted by `guardRequest`.
  */
 export function guardUpstreamPath(path: string): void {
   if (path.includes(";") || (path.includes("%") && isAmbiguousEscaped(path))) {
@@ -95,7 +95,7 @@ function isAmbiguousEscaped(path: string): boolean {
   }
 }
 
-/** Whether NFKC creates delimiters, for example from full-width characters. */
+/** Whether NFKC creates delimiters. */
 function folds(decoded: string): boolean {
   const count = (text: string) => text.split(DELIMITER).length;
   return count(decoded.normalize("NFKC")) !== count(decoded);

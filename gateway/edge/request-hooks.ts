@@ -8,7 +8,8 @@ import type { Metrics } from "../../service-kit/metrics.ts";
 import { startSpan } from "../../service-kit/tracing.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
 import type { ProxyTable } from "../routing/proxy-table.ts";
-import { createEnqueueOutcome, createRecordIntent, isAudited, type RecordOutcome } from "./audit.ts";
+import type { RequestPolicy } from "../routing/route-policy.ts";
+import type { AuditTrail } from "./audit.ts";
 import { createAuthenticate, createSecondLook } from "./authenticate.ts";
 import type { Completion, OnCompleted } from "./completion.ts";
 import { corsHeadersFor } from "./cors.ts";
@@ -17,15 +18,14 @@ import { createRateLimits, type RateLimitDeps, type RateLimits } from "./rate-li
 import { createRecordRefusal } from "./refused-calls.ts";
 import { guardRequest, guardUpstreamPath } from "./request-guard.ts";
 import { createRequestLog } from "./request-log.ts";
-import type { GatewayApp, Upgrade } from "./request-state.ts";
+import { type GatewayApp, RequestState, type Upgrade, writableState } from "./request-state.ts";
 import type { StallWatch } from "./stall-watch.ts";
 import { setStandardHeaders } from "./standard-headers.ts";
 import { closeIfUnread } from "./unread-body.ts";
 
 export interface HookDeps extends RateLimitDeps {
   verifier: Pick<TokenVerifier, "verify">;
-  recorder: AuditRecorder;
-  recordOutcome: RecordOutcome;
+  audit: AuditTrail;
   proxies: ProxyTable;
   allowedHosts: ReadonlySet<string>;
   allowedOrigins: ReadonlySet<string>;
@@ -36,15 +36,15 @@ export interface HookDeps extends RateLimitDeps {
   notFound: (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
 }
 
-/** Own routes validate before the audit intent. */
 export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
-  const { completion, recordOutcome } = deps;
-  decorateRequests(app);
+  const { completion, audit } = deps;
+  app.decorateRequest("state", undefined as never);
   app.addHook("onRequest", (request, reply, done) => {
-    begin(request, deps);
+    request.state = begin(request, deps);
     completion.watch(request, reply);
     // A forwarded response and the error handler set them later.
-    if (request.target === null || request.policy === null) setStandardHeaders(request, reply);
+    const { target, policy } = request.state;
+    if (target === null || policy === null) setStandardHeaders(request, reply);
     done();
   });
   const limits = createRateLimits(deps);
@@ -54,109 +54,87 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   app.addHook("onRequest", createAuthenticate(deps.verifier));
   app.addHook("onRequest", limits.afterLogin);
   app.addHook("onRequest", (request, reply, done) => {
-    // Unknown routes are answered before their body is read.
-    if (request.policy === null) deps.notFound(request, reply);
+    // Before its body is read.
+    if (request.state.policy === null) deps.notFound(request, reply);
     else done();
   });
   app.addHook("preParsing", (request, reply, _payload, done) => {
-    // A forwarded call requests its body after its intent is recorded.
-    if (request.target === null) {
+    // Other forwarded calls request their body after their intent is recorded.
+    const { target, policy } = request.state;
+    if (target === null || policy?.approval !== undefined) {
       assertReadable(request);
       if (request.headers.expect !== undefined) reply.raw.writeContinue();
     }
     done();
   });
   app.addHook("preHandler", createSecondLook(deps.verifier));
-  app.addHook("preHandler", createIntentHook(deps.recorder));
+  app.addHook("preHandler", createIntentHook(audit));
   app.addHook("onSend", (request, reply, _payload, done) => {
     closeIfUnread(request, reply);
     completion.decided(request, reply);
     limits.noteAnswer(request, reply);
-    if (request.audited === null) done();
-    else recordOutcome(request, reply).then(() => done(), done);
+    const durable = audit.recordOutcome(request, reply);
+    if (durable === undefined) done();
+    else durable.then(() => done(), done);
   });
 }
 
 export function createOnCompleted(deps: {
+  audit: AuditTrail;
   recorder: AuditRecorder;
   logger: Logger;
   metrics: Metrics;
 }): OnCompleted {
-  const { recorder, logger } = deps;
-  const enqueueOutcome = createEnqueueOutcome(recorder, logger);
-  const logRequest = createRequestLog(logger, deps.metrics);
-  const recordRefusal = createRecordRefusal(recorder, deps.metrics, () => performance.now());
+  const { audit, recorder, logger, metrics } = deps;
+  const logRequest = createRequestLog(logger, metrics);
+  const recordRefusal = createRecordRefusal(recorder, metrics, () => performance.now());
   return (request, reply) => {
     logRequest(request, reply);
     endSpan(request, reply);
-    enqueueOutcome(request, reply);
-    if (request.refusedActor !== null) recordRefusal(request, request.refusedActor, reply.statusCode);
+    void audit.recordOutcome(request, reply);
+    const actor = request.state.refusal?.actor ?? null;
+    if (actor !== null) recordRefusal(request, actor, reply.statusCode);
   };
 }
 
-function decorateRequests(app: GatewayApp): void {
-  app.decorateRequest("call", undefined as never);
-  app.decorateRequest("span", undefined as never);
-  app.decorateRequest("startedMs", 0);
-  app.decorateRequest("target", null);
-  app.decorateRequest("policy", null);
-  app.decorateRequest("exchange", null);
-  app.decorateRequest("upgrade", null);
-  app.decorateRequest("corsHeaders", undefined as never);
-  app.decorateRequest("isDecided", false);
-  app.decorateRequest("isClosed", false);
-  app.decorateRequest("leave", null);
-  app.decorateRequest("principal", null);
-  app.decorateRequest("accessToken", "");
-  app.decorateRequest("tokenFailure", null);
-  app.decorateRequest("refusedActor", null);
-  app.decorateRequest("provenActor", null);
-  app.decorateRequest("givenDeviceToken", null);
-  app.decorateRequest("audited", null);
-  app.decorateRequest("errorCode", null);
-  app.decorateRequest("isEffectUncertain", false);
-}
-
-function begin(request: FastifyRequest, deps: HookDeps): void {
-  const { raw } = request;
-  const { traceparent } = request.headers;
-  request.startedMs = performance.now();
-  request.call = newCallContext({
+function begin(request: FastifyRequest, deps: HookDeps): RequestState {
+  const startedMs = performance.now();
+  const { traceparent, "content-length": length = "0", "transfer-encoding": encoding } = request.headers;
+  const call = newCallContext({
     requestId: request.id,
     traceparent: typeof traceparent === "string" ? traceparent : undefined,
   });
-  request.upgrade = deps.upgradeOf(raw);
-  chooseRoute(request, deps.proxies);
-  request.span = startSpan("server", `${request.method} ${patternOf(request)}`, request.call.traceparent);
-  request.call.traceparent = request.span.traceparent;
-  const origins = request.target?.route.allowedOriginSet ?? deps.allowedOrigins;
-  request.corsHeaders = corsHeadersFor(request, origins);
-  const { "content-length": length = "0", "transfer-encoding": encoding } = request.headers;
+  const { target, policy } = chooseRoute(request, deps.proxies);
+  const span = startSpan("server", `${request.method} ${patternOf(policy)}`, call.traceparent);
+  call.traceparent = span.traceparent;
+  const upgrade = deps.upgradeOf(request.raw);
+  const corsHeaders = corsHeadersFor(request, target?.route.allowedOriginSet ?? deps.allowedOrigins);
   if (length !== "0" || encoding !== undefined) deps.stalls.watchBody(request);
+  return new RequestState({ startedMs, call, span, target, policy, upgrade, corsHeaders });
 }
 
 /** Policy depends on the matched route, never on the URL text. */
-function chooseRoute(request: FastifyRequest, proxies: ProxyTable): void {
+function chooseRoute(request: FastifyRequest, proxies: ProxyTable): Pick<RequestState, "target" | "policy"> {
   const { config } = request.routeOptions;
   // A 404 of the router may be a proxied path.
   if (!request.is404 && !config.isProxy) {
-    const { auth, action, hasEffect, orRefreshToken } = config;
+    const { auth, action, assurance, hasEffect, orTokenInBody } = config;
     if (auth === undefined) throw new Error(`${config.url} does not say who may call it`);
-    request.policy = {
+    const policy = {
       auth,
       ...(action !== undefined && { action }),
+      ...(assurance !== undefined && { assurance }),
       ...(hasEffect !== undefined && { hasEffect }),
-      ...(orRefreshToken !== undefined && { orRefreshToken }),
+      ...(orTokenInBody !== undefined && { orTokenInBody }),
       pattern: config.url,
     };
-    return;
+    return { target: null, policy };
   }
   const path = pathOf(request);
   const target = proxies.find(path);
-  if (target === undefined) return;
+  if (target === undefined) return { target: null, policy: null };
   const isExact = path.length === target.version.length + target.route.prefix.length;
-  request.target = target;
-  request.policy = (isExact ? target.exact : target.below).get(request.method) ?? null;
+  return { target, policy: (isExact ? target.exact : target.below).get(request.method) ?? null };
 }
 
 function pathOf({ raw: { url = "" } }: FastifyRequest): string {
@@ -164,45 +142,43 @@ function pathOf({ raw: { url = "" } }: FastifyRequest): string {
   return query === -1 ? url : url.slice(0, query);
 }
 
-function createIntentHook(recorder: AuditRecorder) {
-  const recordIntent = createRecordIntent(recorder);
+function createIntentHook(audit: AuditTrail) {
   return (request: FastifyRequest, _reply: unknown, done: HookHandlerDoneFunction): void => {
-    // The budget begins after the request was read, so a slow upload does not use it.
-    request.call.deadlineMs = Date.now() + CALL_BUDGET_MS;
-    if (isAudited(request)) recordIntent(request).then(() => done(), done);
-    else done();
+    // A slow upload does not use up the budget.
+    writableState(request).call.deadlineMs = Date.now() + CALL_BUDGET_MS;
+    const durable = audit.recordIntent(request);
+    if (durable === undefined) done();
+    else durable.then(() => done(), done);
   };
 }
 
-function patternOf(request: FastifyRequest): string {
-  return request.policy?.pattern ?? "(none)";
+function patternOf(policy: RequestPolicy | null): string {
+  return policy?.pattern ?? "(none)";
 }
 
-function endSpan(request: FastifyRequest, reply: FastifyReply): void {
-  const { statusCode } = reply;
-  request.span.end(
+function endSpan({ id, method, state }: FastifyRequest, { statusCode }: FastifyReply): void {
+  state.span.end(
     {
-      "http.request.method": request.method,
-      "http.route": patternOf(request),
+      "http.request.method": method,
+      "http.route": patternOf(state.policy),
       "http.response.status_code": statusCode,
-      "gatehouse.request_id": request.id,
+      "gatehouse.request_id": id,
     },
-    statusCode >= 500 ? (request.errorCode ?? String(statusCode)) : undefined,
+    statusCode >= 500 ? (state.errorCode ?? String(statusCode)) : undefined,
   );
 }
 
-/** @throws {DomainError} if the headers show that the body cannot be read. */
 function assertReadable({ headers, routeOptions }: FastifyRequest): void {
   const coding = headers["content-encoding"];
   if (coding !== undefined && coding.toLowerCase() !== "identity") {
     throw new DomainError("unsupported_media_type", "Bodies are read without a content coding only.");
   }
-  if (Number(headers["content-length"] ?? 0) > (routeOptions.bodyLimit ?? Number.POSITIVE_INFINITY)) {
+  const { bodyLimit = Number.POSITIVE_INFINITY, config } = routeOptions;
+  if (config.isProxy === undefined && Number(headers["content-length"] ?? 0) > bodyLimit) {
     throw new DomainError("payload_too_large");
   }
 }
 
-/** An ambiguous request ends its connection. */
 function createGuard(
   allowedHosts: ReadonlySet<string>,
   ending: EndingConnections,
@@ -212,9 +188,9 @@ function createGuard(
     try {
       if (ending.has(request.raw.socket)) throw new DomainError("bad_request");
       guardRequest(request.raw, allowedHosts);
-      if (request.target?.route.strictPaths) guardUpstreamPath(pathOf(request));
-      if (request.raw.headers.upgrade !== undefined && request.upgrade === null) {
-        // The parser stops at an upgrade and drops the data after it, even if refused.
+      if (request.state.target?.route.strictPaths) guardUpstreamPath(pathOf(request));
+      if (request.raw.headers.upgrade !== undefined && request.state.upgrade === null) {
+        // The parser drops the data after an upgrade, even if refused.
         ending.add(request.raw.socket);
         reply.raw.shouldKeepAlive = false;
       }

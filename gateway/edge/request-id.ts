@@ -13,7 +13,7 @@ export function requestIdOf(request: IncomingMessage, isTrustedProxy: IsTrustedP
   return newRequestId();
 }
 
-/** UUIDv7 (RFC 9562 §5.7) with bits of a UUIDv4, which Node caches, while random bytes cost a system call. */
+/** UUIDv7 (RFC 9562 §5.7). Node caches UUIDv4, while random bytes cost a system call. */
 function newRequestId(): string {
   const ms = Date.now().toString(16).padStart(12, "0");
   return `${ms.slice(0, 8)}-${ms.slice(8)}-7${randomUUID().slice(15)}`;

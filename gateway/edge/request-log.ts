@@ -12,31 +12,31 @@ export function createRequestLog(logger: Logger, metrics: Metrics) {
     "route",
     "status",
   ]);
-  // Caches label look-ups. Routes, methods and statuses are few.
+  // Caches label look-ups.
   const series = new Map<string, Map<string, Map<number, Pick<Histogram.Internal<string>, "observe">>>>();
   const seriesOf = (method: string, route: string, status: number) => {
     const byMethod = kept(series, route, () => new Map());
     const byStatus = kept(byMethod, method, () => new Map());
     return kept(byStatus, status, () => duration.labels({ method, route, status: String(status) }));
   };
-  // Fields are chosen explicitly, and redaction would cost as much as the rest of the line.
+  // Redaction would cost as much as the rest of the line.
   const line = logger.child({}, { redact: [] });
   return (request: FastifyRequest, reply: FastifyReply): void => {
-    const route = request.policy?.pattern ?? "(none)";
-    const durationMs = performance.now() - request.startedMs;
+    const { state } = request;
+    const route = state.policy?.pattern ?? "(none)";
+    const durationMs = performance.now() - state.startedMs;
     seriesOf(request.method, route, reply.statusCode).observe(durationMs / 1_000);
     line.info(
       {
         requestId: request.id,
-        traceId: traceIdOf(request.call),
+        traceId: traceIdOf(state.call),
         method: request.method,
         route,
         status: reply.statusCode,
-        errorCode: request.errorCode ?? undefined,
+        errorCode: state.errorCode ?? undefined,
         durationMs: Math.round(durationMs * 1_000) / 1_000,
         clientIp: clientIp(request),
-        userId: request.principal?.userId,
-        // The response was not sent completely.
+        userId: state.access?.principal.userId,
         aborted: reply.raw.writableFinished ? undefined : true,
       },
       "request",

@@ -16,54 +16,130 @@ declare module "fastify" {
   /** Own routes must have `auth`, `limitClass` and `docs`. */
   interface FastifyContextConfig extends Partial<RoutePolicy> {
     docs?: RouteDocs;
-    /** HTML for browsers. Without it a refusal is JSON. */
+    /** HTML for browsers. */
     failurePage?: FailurePage;
     isProxy?: true;
   }
 
   interface FastifyRequest {
-    call: CallContext;
-    span: CallSpan;
-    /** Null for own and unknown paths. */
-    target: ProxyTarget | null;
-    /** Null for unknown routes. */
-    policy: RequestPolicy | null;
-    exchange: Exchange | null;
-    upgrade: Upgrade | null;
-    leave: (() => void) | null;
-    /** Null on public routes. */
-    principal: Principal | null;
-    /** Verified. Empty on public routes. */
-    accessToken: string;
-    /** The failure of the access token, if a refresh token may still prove the caller. */
-    tokenFailure: Error | null;
-    /** A known caller that was refused. */
-    refusedActor: AuditActor | null;
-    /** The user identified by a public call such as a login or refresh. */
-    provenActor: AuditActor | null;
-    givenDeviceToken: string | null;
-    /** Null without a recorded intent. */
-    audited: { call: AuditedCall; startedMs: number; isTold: boolean } | null;
-    /** Names and values in turn. */
-    corsHeaders: readonly string[];
-    /** Null for successes and an upstream's own errors. */
-    errorCode: ErrorCode | null;
-    /** The failed call may have had an effect. */
-    isEffectUncertain: boolean;
-    startedMs: number;
-    /** The response is known. */
-    isDecided: boolean;
-    /** The connection no longer serves the request. */
-    isClosed: boolean;
+    /** Undefined in the error handler if the router itself refused the request. */
+    state: ReadonlyState;
   }
+}
+
+type ReadonlyState = Readonly<Omit<RequestState, "call"> & { call: Readonly<CallContext> }>;
+
+/** `closed`: the client left before the response was decided. */
+export type Phase = "open" | "decided" | "closed" | "completed";
+
+interface Access {
+  readonly principal: Principal;
+  readonly accessToken: string;
+}
+
+interface TokenRefusal {
+  readonly error: Error;
+  /** Null if unknown. */
+  readonly actor: AuditActor | null;
+}
+
+/** For example by a login or refresh. */
+interface Proof {
+  readonly actor: AuditActor;
+  /** Issued by a login. */
+  readonly deviceToken: string | null;
+}
+
+/** The user's approval that lets this call through, as its upstream and the audit log see it. */
+export interface UsedApproval {
+  readonly id: string;
+  /** `totp`, `recovery_code`. */
+  readonly method: string;
+  /** SHA-256 in hexadecimal. */
+  readonly digest: string;
+}
+
+export type AuditState =
+  | { readonly kind: "none" }
+  | { readonly kind: "intended"; readonly call: AuditedCall; readonly startedMs: number }
+  | { readonly kind: "told" };
+
+const NOT_AUDITED: AuditState = { kind: "none" };
+
+type Beginning = Pick<
+  RequestState,
+  "startedMs" | "call" | "span" | "target" | "policy" | "upgrade" | "corsHeaders"
+>;
+
+/** One shape keeps the hot path fast. */
+export class RequestState {
+  /** Milliseconds of `performance.now()`. */
+  readonly startedMs: number;
+  readonly call: CallContext;
+  readonly span: CallSpan;
+  /** Null for own and unknown paths. */
+  readonly target: ProxyTarget | null;
+  /** Null for unknown routes. */
+  readonly policy: RequestPolicy | null;
+  readonly upgrade: Upgrade | null;
+  /** Names and values in turn. */
+  readonly corsHeaders: readonly string[];
+  phase: Phase = "open";
+  exchange: Exchange | null = null;
+  /** Ends the concurrent call. */
+  leave: (() => void) | null = null;
+  /** Null on public routes. */
+  access: Access | null = null;
+  /** A token in the body may still prove the caller. */
+  refusal: TokenRefusal | null = null;
+  proof: Proof | null = null;
+  /** Null if the call needs none. */
+  approval: UsedApproval | null = null;
+  audit: AuditState = NOT_AUDITED;
+  /** Null for an upstream's own errors. */
+  errorCode: ErrorCode | null = null;
+  /** The failed call may have had an effect. */
+  isEffectUncertain = false;
+
+  constructor(beginning: Beginning) {
+    this.startedMs = beginning.startedMs;
+    this.call = beginning.call;
+    this.span = beginning.span;
+    this.target = beginning.target;
+    this.policy = beginning.policy;
+    this.upgrade = beginning.upgrade;
+    this.corsHeaders = beginning.corsHeaders;
+  }
+}
+
+/** For `gateway/edge` only. */
+export function writableState(request: FastifyRequest): RequestState {
+  return request.state;
+}
+
+export function noteApproval(request: FastifyRequest, approval: UsedApproval): void {
+  writableState(request).approval = approval;
+}
+
+export function noteExchange(request: FastifyRequest, exchange: Exchange): void {
+  writableState(request).exchange = exchange;
+}
+
+export function noteUncertainEffect(request: FastifyRequest): void {
+  writableState(request).isEffectUncertain = true;
+}
+
+export function noteBreakOff(request: FastifyRequest, { code }: DomainError): void {
+  const state = writableState(request);
+  state.isEffectUncertain = true;
+  state.errorCode ??= code;
 }
 
 export interface Exchange {
   /** Longest pause within a body. */
   readonly idleTimeoutMs: number;
-  /** Minimum average rate of sending the request and reading the response. */
+  /** Minimum average rate in both directions. */
   readonly minBytesPerS: number;
-  /** Called when the client has gone. */
   abandon(): void;
   /** Answers with the error, or aborts a started response. */
   fail(error: DomainError): void;

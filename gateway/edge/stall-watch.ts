@@ -2,14 +2,16 @@ import type { ServerResponse } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { DomainError } from "../../service-kit/errors.ts";
 import { answerClientError } from "./client-error.ts";
+import { isClosed } from "./completion.ts";
+import { breakOff } from "./http-server.ts";
 
 const SWEEP_MS = 1_000;
 const OWN_BODY_MS = 10_000;
-/** Limit for the rest of a body after its call was answered. */
+/** After its call was answered. */
 const LEFT_BODY_MS = 10_000;
 /** After this time the average rate is checked. */
 const RATE_AFTER_MS = 10_000;
-/** Limit without progress of the reader. After this total wait the average rate is checked. */
+/** Without progress, or in total before the average rate is checked. */
 const READER_MS = 30_000;
 
 interface Body {
@@ -31,7 +33,7 @@ interface Reader {
   minBytesPerS: number;
 }
 
-/** Ends slow senders and readers. One sweep per second replaces a timer per request. */
+/** One sweep per second replaces a timer per request. */
 export class StallWatch {
   readonly #bodies = new Set<Body>();
   readonly #readers = new Map<ServerResponse, Reader>();
@@ -76,7 +78,7 @@ export class StallWatch {
   #sweep(nowMs: number): void {
     for (const [response, reader] of this.#readers) {
       if (response.destroyed || response.writableFinished) this.#readers.delete(response);
-      else if (this.#isStalled(response, reader, nowMs)) response.destroy();
+      else if (this.#isStalled(response, reader, nowMs)) breakOff(response);
     }
     for (const body of this.#bodies) {
       const { raw } = body.request;
@@ -100,12 +102,13 @@ function takenOf({ socket }: ServerResponse): number {
 }
 
 function check(body: Body, nowMs: number): void {
-  const { raw, exchange, isClosed } = body.request;
+  const { raw, state } = body.request;
+  const { exchange } = state;
   if (exchange === null) {
     if (nowMs - body.startedMs > OWN_BODY_MS) cutOff(body);
     return;
   }
-  if (isClosed) {
+  if (isClosed(body.request)) {
     body.overMs ??= nowMs;
     if (nowMs - body.overMs > LEFT_BODY_MS) raw.destroy();
     return;
@@ -128,7 +131,7 @@ function check(body: Body, nowMs: number): void {
 }
 
 function cutOff({ request }: Body): void {
-  if (request.isClosed) {
+  if (isClosed(request)) {
     request.raw.destroy();
     return;
   }

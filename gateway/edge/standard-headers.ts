@@ -1,6 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 
-/** `Server` is omitted to disclose nothing. */
 export const STANDARD_HEADERS = {
   "x-content-type-options": "nosniff",
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -11,17 +10,17 @@ const STRICT_TRANSPORT = "max-age=31536000";
 
 /** Names and values in turn. */
 export function answerHeaders(request: FastifyRequest): string[] {
-  const headers = ["x-request-id", request.id, ...request.corsHeaders];
+  const headers = ["x-request-id", request.id, ...request.state.corsHeaders];
   if (request.protocol === "https") headers.push("strict-transport-security", STRICT_TRANSPORT);
   return headers;
 }
 
-/** `Strict-Transport-Security` must not be sent over plain HTTP (RFC 6797 §7.2). */
+/** No `Strict-Transport-Security` over plain HTTP (RFC 6797 §7.2). */
 export function setStandardHeaders(request: FastifyRequest, reply: FastifyReply): void {
   reply.headers(STANDARD_HEADERS);
   reply.header("x-request-id", request.id);
-  // Requests refused by the router itself have run no hook.
-  const { corsHeaders = [] } = request;
+  // The router itself refused a request without a state.
+  const corsHeaders = request.state?.corsHeaders ?? [];
   for (let index = 0; index < corsHeaders.length; index += 2) {
     reply.header(corsHeaders[index] ?? "", corsHeaders[index + 1]);
   }

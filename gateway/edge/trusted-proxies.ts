@@ -20,7 +20,7 @@ export function trustedProxies(networks: BlockList): IsTrustedProxy {
     const version = isIP(address);
     return version !== 0 && networks.check(address, version === 6 ? "ipv6" : "ipv4");
   };
-  // Caches look-ups, because `BlockList` is a native call.
+  // `BlockList` is a native call.
   const known = new LRUCache<string, boolean>({ max: MAX_KNOWN_ADDRESSES });
   return (address) => {
     if (address === undefined) return false;

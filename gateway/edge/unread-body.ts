@@ -7,10 +7,10 @@ export function closeIfUnread(request: FastifyRequest, reply: FastifyReply): voi
   if (leavesUnread(request)) reply.header("connection", "close");
 }
 
-/** Whether the rest is too large to discard, or may never arrive after an `Expect`. */
-export function leavesUnread({ raw, headers, errorCode }: FastifyRequest): boolean {
+/** A body may never arrive after an `Expect`. */
+export function leavesUnread({ raw, headers, state }: FastifyRequest): boolean {
   if (raw.complete) return false;
-  if (errorCode === "request_timeout") return true;
+  if (state.errorCode === "request_timeout") return true;
   const { "content-length": length = "0", "transfer-encoding": encoding, expect } = headers;
   return encoding !== undefined || expect !== undefined || Number(length) > MAX_DISCARDED_BYTES;
 }

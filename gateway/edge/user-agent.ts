@@ -4,14 +4,14 @@ const MAX_CHARACTERS = 512;
 const MAX_BYTES = 4 * MAX_CHARACTERS;
 const BEYOND_ASCII = /[\x80-\xff]/;
 
-/** Returns at most 512 characters, and an empty text if the header is absent. */
+/** Empty if absent. */
 export function userAgent(request: FastifyRequest): string {
   const header = (request.headers["user-agent"] ?? "").slice(0, MAX_BYTES);
   const text = BEYOND_ASCII.test(header) ? decoded(Buffer.from(header, "latin1")) : header;
   return text.slice(0, MAX_CHARACTERS).toWellFormed();
 }
 
-/** Node reads headers as Latin-1, but many clients send UTF-8 (RFC 9110 §5.5). */
+/** Many clients send UTF-8 (RFC 9110 §5.5). */
 function decoded(bytes: Buffer): string {
   try {
     // Streaming mode drops a character split by the cut.

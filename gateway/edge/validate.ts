@@ -6,9 +6,10 @@ import { fieldProblems } from "../../service-kit/field-problems.ts";
 const NO_BODY = z.undefined("takes no body");
 const NO_KEYS = z.strictObject({});
 
-/** Checks all parts together to list every failing field. A part without a schema must be absent. */
+/** Lists every failing field of all parts. A part without a schema must be absent. */
 export async function validateRequest(request: FastifyRequest): Promise<void> {
   if (request.is404) return;
+  refuseWithoutToken(request);
   const { schema } = request.routeOptions;
   const problems: FieldProblem[] = [];
   const check = (part: string, declared: unknown, otherwise: z.ZodType, value: unknown): unknown => {
@@ -26,4 +27,11 @@ export async function validateRequest(request: FastifyRequest): Promise<void> {
   request.params = params;
   request.query = query;
   request.body = body;
+}
+
+/** The body may have a token in place of the access token that is missing or has expired. */
+function refuseWithoutToken({ body, state: { refusal, policy } }: FastifyRequest): void {
+  if (refusal === null) return;
+  const member = policy?.orTokenInBody ?? "";
+  if (typeof body !== "object" || body === null || !Object.hasOwn(body, member)) throw refusal.error;
 }

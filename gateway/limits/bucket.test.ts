@@ -47,7 +47,7 @@ test("of two buckets with the same room the caller learns of the first, its smal
   expect(told).toEqual({ limit: 4, remaining: 1, resetS: 45 });
 });
 
-test("a bucket that is full has no room left, and the longest wait is told", () => {
+test("a full bucket has no room, and the longest wait is returned", () => {
   const buckets = [own("a", 4), own("b", 4), own("c", 4)];
   expect(verdict(buckets, [46_000, 60_000, 47_000])).toEqual({
     refusedBy: buckets[1],

@@ -5,7 +5,7 @@ import type { CallLimiter } from "./call-limiter.ts";
 
 export interface LimiterUnderTest {
   limiter: CallLimiter;
-  /** Moves its clock on. */
+  /** Advances the clock. */
   pass(ms: number): void;
 }
 
@@ -24,7 +24,7 @@ const total = (calls: number): Bucket => ({
 
 const ofNetworks = (ip: string, calls: number): Bucket[] =>
   networksOf(ip).map(({ name, times }) => address(name, calls * times));
-/** Of strangers: who comes from `network` is not counted once it is known. */
+/** Callers from `network` are not counted once it is known. */
 const strangers = (calls: number, network: string): Bucket => ({ ...total(calls), exemptNetwork: network });
 const ofDevice = (name: string, calls = 3): Bucket => ({
   kind: "own login device",
@@ -34,7 +34,7 @@ const ofDevice = (name: string, calls = 3): Bucket => ({
 });
 const DAY_MS = 86_400_000;
 
-/** What every limiter promises. @param open gives one without any counts, whose clock stands. */
+/** @param open returns an empty limiter with a stopped clock. */
 export function testLimiterContract(name: string, open: () => Promise<LimiterUnderTest>): void {
   describe(`${name}, as every limiter`, () => {
     let limiter: CallLimiter;
@@ -85,7 +85,7 @@ export function testLimiterContract(name: string, open: () => Promise<LimiterUnd
       expect(refusedBy?.name).toBe("b");
     });
 
-    test("a caller learns how its own bucket stands, not how that of everybody does", async () => {
+    test("a caller sees the state of its own bucket, not that of the shared one", async () => {
       await admitted(2, address("a", 5), total(3));
       const { own } = await limiter.take([address("a", 5), total(3)]);
       expect(own).toEqual({ limit: 5, remaining: 2, resetS: 36 });
@@ -103,7 +103,7 @@ export function testLimiterContract(name: string, open: () => Promise<LimiterUnd
       expect(await admitted(1, ...ofNetworks(elsewhere, 2), strangers(40, elsewhere))).toBe(1);
     });
 
-    test("when strangers have used up what they share, who comes from a known network gets in, within its own limit", async () => {
+    test("when the strangers' limit is used up, callers from known networks pass within their own limits", async () => {
       await limiter.remember({ network: "192.0.2.1" });
       for (let index = 0; index < 10; index += 1) {
         const ip = `198.51.100.${index}`;
@@ -134,10 +134,10 @@ export function testLimiterContract(name: string, open: () => Promise<LimiterUnd
       expect(await fromKnown()).toBe(1);
     });
 
-    /** A login on a device, from its usual network. */
+    /** From the device's usual network. */
     const logIn = (key: string, userId = "ada") =>
       limiter.remember({ network: "198.51.100.1", device: { key, userId } });
-    /** Calls from an unknown network after the strangers' limit is used up. */
+    /** After the strangers' limit is used up. */
     const fromElsewhere = async (key: string, count = 1) => {
       await admitted(10, strangers(10, "192.0.2.9"));
       return admitted(count, ofDevice(key), strangers(10, "203.0.113.1"));
@@ -174,7 +174,7 @@ export function testLimiterContract(name: string, open: () => Promise<LimiterUnd
       expect(await fromElsewhere("phone", 9)).toBe(2);
     });
 
-    test("a caller is not told how its device's bucket stands", async () => {
+    test("a caller does not see the state of its device's bucket", async () => {
       await logIn("phone");
       const { own } = await limiter.take([
         address("203.0.113.1", 5),

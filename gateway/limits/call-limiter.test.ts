@@ -68,7 +68,7 @@ describe("without Redis", () => {
     return { redis, limiter: createRedisLimiter(redis, { replicas: 3, now: () => nowMs }) };
   }
 
-  test("a gateway counts by itself, with its share, and knows whom it has let in", async () => {
+  test("a gateway counts alone with its share, and remembers successful callers", async () => {
     const { limiter } = limiterAlone();
     const admitted = async (exemptNetwork: string) => {
       const verdicts = await Promise.all(
@@ -84,7 +84,7 @@ describe("without Redis", () => {
     expect(limiter.takeHere([{ ...bucket, exemptNetwork: "192.0.2.2" }]).refusedBy).toBeDefined();
   });
 
-  test("Redis is told of a network once an hour", async () => {
+  test("a network is sent to Redis once an hour", async () => {
     const { limiter, redis } = limiterAlone();
     for (let call = 0; call < 3; call += 1) await limiter.remember({ network: "192.0.2.1" });
     expect(redis.questions).toBe(1);

@@ -16,29 +16,28 @@ import {
   newDevicesPlace,
 } from "./known-callers.ts";
 
-/** Limits calls exactly: of any number at once no more than the limits allow get through. */
+/** Exact: concurrent calls never exceed a limit. */
 export interface CallLimiter {
-  /** Counts a call in all of the buckets, or in none if one has no room; as one atomic step. Never throws. */
+  /** Counts a call in all buckets, or in none if one has no room. Atomic. Never throws. */
   take(buckets: readonly Bucket[]): Promise<Verdict>;
   /** Counts in this process only, with its share. */
   takeHere(buckets: readonly Bucket[]): Verdict;
-  /** Remembers the network and device of a success. For at least 15 days they are not counted as strangers. Never rejects. */
+  /** For at least 15 days the network and device do not count as strangers. Never rejects. */
   remember(letIn: LetIn): Promise<void>;
-  /** Whether a network is remembered in this process. */
+  /** In this process. */
   isKnown(network: string): boolean;
-  /** Buckets in memory. */
   readonly size: number;
 }
 
 export interface CallLimiterOptions {
   /** Gateways that share the limits while they cannot count together. */
   replicas: number;
-  /** Milliseconds, for what is counted in memory. */
+  /** Milliseconds, for counts in memory. */
   now: () => number;
   maxEntries?: number;
 }
 
-/** Gives each of `replicas` its share of the limits. Forgets everything with its process. */
+/** Gives each of `replicas` its share of the limits. */
 export function createMemoryLimiter(
   { replicas, now, maxEntries }: CallLimiterOptions,
   known = new KnownCallers(replicas),
@@ -69,10 +68,10 @@ export function createMemoryLimiter(
   };
 }
 
-/** The braces put all keys into one slot: a script may touch no others, should this be a cluster's only node. */
+/** The braces put all keys into one slot, which scripts in a cluster need. */
 const KEY_PREFIX = "gatehouse:{limits}:";
 
-/** The name of a bucket in Redis. Addresses are digests there. */
+/** Addresses become digests. */
 export function storedKey({ kind, name, scope }: Pick<Bucket, "kind" | "name" | "scope">): string {
   const stored =
     scope === "address" ? createHash("sha256").update(name).digest("base64url").slice(0, 22) : name;
@@ -84,12 +83,12 @@ const keysOf = (what: string, count: number) =>
   Array.from({ length: count }, (_, index) => `${KEY_PREFIX}${what} ${index}`);
 const NETWORK_KEYS = keysOf("filter of networks", FILTERS);
 const DEVICE_KEYS = keysOf("filter of devices", FILTERS);
-/** One for each of two alternating days. Each expires at the end of its day. */
+/** For two alternating days. Each expires at the end of its day. */
 const NEW_DEVICE_KEYS = keysOf("new devices", 2);
 
 /**
- * `has(key, bit, count)`: whether a name is in the Bloom filter of the current or the previous generation. `key` is the index
- * of the first filter in KEYS; `bit` that of the first of `count` bits in ARGV.
+ * `has(key, bit, count)`: whether a name is in the filter of the current or the previous generation. `key` is
+ * the index of the first filter in KEYS; `bit` that of the first of `count` bits in ARGV.
  */
 const LUA_HAS = `
 local generation = math.floor(now / ${GENERATION_MS})
@@ -106,9 +105,10 @@ end
 `;
 
 /**
- * Arguments: the number of buckets; the emission interval and burst offset of each; whose calls each counts (`all`,
- * `device`, `strangers`); the bits of the network, then of the device. Keys: the buckets, then the filters of both. Returns
- * for each bucket how far its TAT was ahead of now before the call, or -1 if it does not count the call.
+ * Arguments: the number of buckets; the emission interval and burst offset of each; whose calls each counts
+ * (`all`, `device`, `strangers`); the bits of the network, then of the device. Keys: the buckets, then the
+ * filters of both. Returns for each bucket how far its TAT was ahead of now, or -1 if it does not count the
+ * call.
  */
 const takeScript = redisScript(`${LUA_NOW}${LUA_GCRA}${LUA_HAS}
 local count = tonumber(ARGV[2])
@@ -138,9 +138,9 @@ return aheads
 `);
 
 /**
- * Adds a network to the current filter. Adds a device if the gateway knows it (`known`), if a filter has it, or if its user
- * may have another new device today (then the argument is the index of the user's counter). A filter expires with the
- * generation after its own.
+ * Adds a network, and a device if the gateway knows it (`known`), a filter has it, or its user may have another
+ * new device today (then the argument is the index of the user's counter). A filter expires with the generation
+ * after its own.
  */
 const rememberScript = redisScript(`${LUA_NOW}${LUA_HAS}
 local function set(first, bit, count, size)
@@ -169,13 +169,12 @@ end
 const bitsOfNetwork = (network: string) => filterBits(network, NETWORK_FILTER);
 const bitsOfDevice = (key: string) => filterBits(key, DEVICE_FILTER);
 
-/** Whose calls a bucket counts, for the script. */
 function whoseCalls({ scope, exemptNetwork }: Bucket): string {
   if (scope === "device") return "device";
   return exemptNetwork === undefined ? "all" : "strangers";
 }
 
-/** Counts for all gateways together, in Redis. While that is away each counts by itself, with its share: never without. */
+/** Counts for all gateways together. Without Redis each counts by itself, with its share. */
 export function createRedisLimiter(
   redis: SharedRedis,
   options: CallLimiterOptions & { redisNow?: () => number },
@@ -207,7 +206,7 @@ export function createRedisLimiter(
     },
     async remember(letIn) {
       const { network, device } = letIn;
-      // After Redis has lost its data, gateways that know the device add it again.
+      // Restores a known device after Redis has lost its data.
       const isDeviceKnown = device !== undefined && known.hasDevice(device.key, options.now());
       if (!known.add(letIn, options.now())) return;
       const place = device?.userId === undefined ? "" : newDevicesPlace(device.userId);

@@ -15,7 +15,7 @@ describe("networks", () => {
     expect(known.hasNetwork("b", 5)).toBe(false);
   });
 
-  test("the others are told at first, and again after an hour", () => {
+  test("a network is sent to Redis at first, and again after an hour", () => {
     const known = new KnownCallers(1);
     expect(known.add({ network: "a" }, 0)).toBe(true);
     expect(known.add({ network: "a" }, HOUR_MS - 1)).toBe(false);
@@ -25,7 +25,7 @@ describe("networks", () => {
     expect(known.hasNetwork("a", HOUR_MS + GENERATION_MS - 1)).toBe(true);
   });
 
-  test("so many are remembered; the one that was good longest ago gives way", () => {
+  test("a limited number is remembered; the least recent success is evicted", () => {
     const known = new KnownCallers(1, 2);
     known.add({ network: "a" }, 0);
     known.add({ network: "b" }, 1);
@@ -81,7 +81,7 @@ describe("devices", () => {
     expect(known.hasDevice("phone", 0)).toBe(true);
   });
 
-  test("the others are told at each login, and of what a client names once an hour", () => {
+  test("a device is sent to Redis at each login, otherwise once an hour", () => {
     const known = new KnownCallers(1);
     expect(known.add(letIn("phone"), 0)).toBe(true);
     expect(known.add(letIn("phone"), HOUR_MS - 1)).toBe(false);

@@ -1,19 +1,15 @@
 import { createHash } from "node:crypto";
 
 const DAY_MS = 86_400_000;
-/** A network or device stays known for at least this long after a success, and at most twice as long. */
+/** A caller is known for this time after a success, and at most twice as long. */
 export const GENERATION_MS = 15 * DAY_MS;
-/** A known caller is sent to Redis again after this, in case Redis has lost its data. */
+/** Redis may have lost its data. */
 const TELL_AGAIN_MS = 3_600_000;
 /** About 12 MB when full. */
 const MAX_NAMES = 100_000;
-/**
- * New devices of a user that are accepted as known in a day. Each login without a device token creates a device, so one
- * account could otherwise create any number of them.
- */
+/** For each user. A login without a device token creates a device, so one account could create any number. */
 export const NEW_DEVICES_A_DAY = 5;
 
-/** The network and device of a success, such as a login. */
 export interface LetIn {
   /** An IPv4 address or an IPv6 /64. */
   network: string;
@@ -23,18 +19,18 @@ export interface LetIn {
 export interface LetInDevice {
   /** See `deviceKeyOf`. */
   key: string;
-  /** The user who has just logged in on it. Absent if the client only sent the token: an unknown device then stays unknown. */
+  /** The user who has just logged in on it. Without a user, an unknown device stays unknown. */
   userId?: string | undefined;
 }
 
-/** Networks and devices with a success in the last 15 days, in the memory of this process. */
+/** Networks and devices with a recent success, in memory. */
 export class KnownCallers {
   readonly #networks: RecentNames;
   readonly #devices: RecentNames;
   readonly #told: RecentNames;
   readonly #newDevices: NewDevices;
 
-  /** @param replicas gateways: each accepts its share of new devices. */
+  /** Each of `replicas` gateways accepts its share of new devices. */
   constructor(replicas: number, max = MAX_NAMES) {
     this.#networks = new RecentNames(max);
     this.#devices = new RecentNames(max);
@@ -63,9 +59,9 @@ export class KnownCallers {
   }
 }
 
-/** A bounded set of names. When it is full, the least recently added one is evicted. */
+/** When full, the least recently added name is evicted. */
 class RecentNames {
-  /** Time of the last addition of each, oldest first. */
+  /** Time of the last addition, oldest first. */
   readonly #seenMs = new Map<string, number>();
   readonly #max: number;
 
@@ -89,7 +85,7 @@ class RecentNames {
   }
 }
 
-/** Counts new devices of each user in a day. Bounded: some users share a counter. */
+/** Bounded: some users share a counter. */
 class NewDevices {
   readonly #counts = new Uint8Array(2 ** 16);
   readonly #max: number;
@@ -112,33 +108,31 @@ class NewDevices {
 }
 
 /**
- * The size of a Bloom filter in Redis. There is one filter for each generation of 15 days, and the last two are looked up.
- * Memory is bounded whatever an attacker does. A false positive only escapes the limit that strangers share. An
- * attacker can try any number of made-up device keys, but not of networks: so the devices' filter has a lower rate of them.
+ * A Bloom filter in Redis for each generation of 15 days. The last two are searched. A false positive only
+ * escapes the limit that strangers share. Attackers can invent device keys, but not networks: so the devices'
+ * filter has a lower rate.
  */
 export interface Filter {
-  /** Bits of one filter; a power of two. */
+  /** A power of two. */
   bits: number;
-  /** Bits (hash functions) for each name. */
+  /** Hash functions. */
   bitsOfName: number;
 }
 
 /** 8 MiB. False positives: 0.07 % with three million networks in a generation, 4 % with ten million. */
 export const NETWORK_FILTER: Filter = { bits: 2 ** 26, bitsOfName: 4 };
-/** 16 MiB. False positives: one in 30 million with three million devices in a generation, one in 200,000 with five. */
+/** 16 MiB. False positives: one in 30 million with three million devices, one in 200,000 with five. */
 export const DEVICE_FILTER: Filter = { bits: 2 ** 27, bitsOfName: 12 };
-/** Keys in rotation: two generations that are looked up, and one that has expired before its key is used again. */
+/** Two generations in use, and one that expires before its key is used again. */
 export const FILTERS = 3;
-/** Counters of new devices in Redis, four bits each: 2 MiB for a day. */
+/** Four bits each: 2 MiB for a day. */
 const NEW_DEVICE_COUNTERS = 2 ** 22;
 
-/** The bits of a name in a generation's filter. */
 export function filterBits(name: string, { bits, bitsOfName }: Filter): number[] {
   const digest = createHash("sha512").update(name).digest();
   return Array.from({ length: bitsOfName }, (_, index) => digest.readUInt32BE(4 * index) % bits);
 }
 
-/** The index of a user's counter in Redis. */
 export function newDevicesPlace(userId: string): number {
   return placeOf(userId, NEW_DEVICE_COUNTERS);
 }

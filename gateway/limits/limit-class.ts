@@ -3,27 +3,23 @@ import { type RateLimit, rateLimitSchema } from "../../routes-file/routes-file.t
 
 const perMinute = (calls: number): RateLimit => ({ calls, perSeconds: 60 });
 
-/** The limits of a class. */
 export interface ClassLimits {
-  /** For an IPv4 address or an IPv6 /64. A /56 has 4 times and a /48 16 times as much. */
+  /** For an IPv4 address or IPv6 /64, 4 times for a /56 and 16 times for a /48. */
   address: RateLimit;
-  /** For a user. */
   user?: RateLimit;
-  /** Calls of a known device on an unknown network. Further ones are counted with strangers. */
+  /** For a known device on an unknown network. Further calls count as strangers'. */
   device?: RateLimit;
-  /** Calls of all strangers together: neither network nor device is known for a recent success. */
+  /** For all strangers together: no recent success of their network or device. */
   total?: RateLimit;
 }
 
 /**
- * The classes of calls and their limits. They are counted before any other work. identity-service also counts accounts and
- * failures, with smaller budgets.
- *
- * Anyone who can fill a limit that all callers share can shut them out. So only strangers share one, where a call costs work
- * before it is authenticated. Hashes, open calls and database connections have their own limits.
+ * Counted before any other work. identity-service also counts accounts and failures, with smaller limits.
+ * A limit that all callers share lets one of them shut out the others. So only strangers share one, where a
+ * call costs work before it is authenticated.
  */
 const DEFAULT_CLASSES = {
-  /** With a password or a code, without a token. */
+  /** With a password or a code. */
   login: { address: perMinute(300), device: perMinute(10), total: perMinute(12_000) },
   /** With a token of a mail. */
   link: { address: perMinute(120), device: perMinute(10), total: perMinute(12_000) },
@@ -37,7 +33,7 @@ const DEFAULT_CLASSES = {
   admin: { address: perMinute(600), user: perMinute(600) },
   /** By services, possibly for each of their own calls. */
   introspection: { address: perMinute(30_000) },
-  /** Served from memory, counted in memory. */
+  /** Served and counted in memory. */
   document: { address: perMinute(600) },
   /** Unknown paths, methods and hosts, and preflights; counted in memory. */
   unknown: { address: perMinute(3_000) },
@@ -48,11 +44,7 @@ export type LimitClasses = Record<LimitClass, ClassLimits>;
 
 const ENTRY = /^([a-z]+)\.([a-z]+)=(\d{1,10})\/(\d{1,4})$/;
 
-/**
- * Reads changes to the limits: `login.address=100/60,refresh.total=5000/1`, as calls and seconds.
- *
- * It is a schema: its problems name the entry.
- */
+/** `login.address=100/60,refresh.total=5000/1`, as calls and seconds. */
 export const limitClassesSchema = z.string().transform((text, context): LimitClasses => {
   const classes: LimitClasses = structuredClone(DEFAULT_CLASSES);
   for (const entry of text.split(",").map((part) => part.trim())) {

@@ -4,28 +4,24 @@ import type { SharedRedis } from "../../service-kit/shared-redis.ts";
 import { type Bucket, type LimitScope, sharesOf, type Verdict, verdictOf } from "./bucket.ts";
 import { storedKey } from "./call-limiter.ts";
 
-/** How often gateways reconcile their counts. */
 const EXCHANGE_MS = 100;
-/** Buckets in one exchange; the others wait for the next. */
+/** The others wait for the next exchange. */
 const MAX_REPORTED = 1_000;
 
 export interface ReconciledLimiterOptions {
-  /** Undefined: this gateway is alone with its share. */
+  /** Undefined for a single gateway. */
   redis: SharedRedis | undefined;
-  /** Gateways that share the limits while Redis is away. */
+  /** Gateways that share the limits without Redis. */
   replicas: number;
   now?: () => number;
   maxEntries?: number;
 }
 
 /**
- * Limits calls from memory, without a wait. Ten times a second, off the path of requests, it adds what it has counted to
- * Redis and learns what the other gateways have counted. What they do not know yet is the overshoot: of one bucket, G
- * gateways let at most G times its calls through at once. Afterwards all of them are counted, so that over time the rate
- * is exact: callers wait for the excess.
- *
- * What could not be reported because Redis was away is not reported later: while it is away no gateway takes more than its
- * share.
+ * Limits calls from memory, and exchanges the counts with the other gateways through Redis ten times a second.
+ * Until then they overshoot: G gateways allow at most G times a bucket's burst at once. Afterwards all calls
+ * are counted, so the rate is exact over time.
+ * Counts from an outage of Redis are not reported later, because each gateway then has only its share.
  */
 export class ReconciledLimiter {
   readonly #redis: SharedRedis | undefined;
@@ -33,7 +29,7 @@ export class ReconciledLimiter {
   readonly #replicas: number;
   readonly #now: () => number;
   readonly #source: MemorySource;
-  /** Used since the last exchange, or reported in it: then it is asked once more what the others have reported meanwhile. */
+  /** Buckets used since the last exchange, or reported in it, to learn what others reported meanwhile. */
   readonly #due = new Map<Entry, LimitScope>();
   readonly #timer: NodeJS.Timeout;
   #isExchanging = false;
@@ -48,12 +44,10 @@ export class ReconciledLimiter {
     this.#timer.unref();
   }
 
-  /** Buckets in memory. */
   get size(): number {
     return this.#source.size;
   }
 
-  /** Counts a call in all of the buckets, or in none if one has no room. */
   take(buckets: readonly Bucket[]): Verdict {
     const decisions =
       this.#redis?.isConnected === true
@@ -62,7 +56,7 @@ export class ReconciledLimiter {
     return verdictOf(buckets, decisions);
   }
 
-  /** Reports what was counted here and takes in what the others have counted. One at a time. Never throws. */
+  /** One exchange at a time. Never throws. */
   async exchange(): Promise<void> {
     this.#source.sweep(this.#now());
     if (this.#shared === undefined || this.#isExchanging || this.#due.size === 0) return;
@@ -72,7 +66,7 @@ export class ReconciledLimiter {
       const { kind, name, unreportedMs: ms } = entry;
       entry.unreportedMs = 0;
       this.#due.delete(entry);
-      // Again, at the end of the line: gateways that used it at the same time may report after this one.
+      // Once more: gateways that used it at the same time may report later.
       if (ms > 0) this.#due.set(entry, scope);
       return { key: storedKey({ kind, name, scope }), ms };
     });
@@ -81,7 +75,7 @@ export class ReconciledLimiter {
     if (aheadsMs === undefined) return;
     const nowMs = this.#now();
     for (const [index, [entry]] of reported.entries()) {
-      // What was counted here meanwhile comes on top. A Redis that has lost its data moves no TAT back.
+      // Adds what was counted here meanwhile. A Redis that lost its data must not move a TAT back.
       const tatMs = nowMs + (aheadsMs[index] ?? 0) + entry.unreportedMs;
       entry.tatMs = Math.max(entry.tatMs, tatMs);
     }

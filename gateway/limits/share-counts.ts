@@ -3,27 +3,22 @@ import type { Network } from "../../service-kit/network-of.ts";
 
 const RETRY_AFTER_MS = 1_000;
 
-/** How much of a kind a caller may have open. */
 export interface Share {
-  /** Each kind is counted by itself: the calls of a route, or its WebSockets. */
+  /** Counted separately: the calls of a route, or its WebSockets. */
   kind: string;
   /** The user, or the networks of the client's address. */
   callers: readonly Network[];
   max: number;
-  /** Free places of all callers together. No such limit if absent. */
+  /** Free places of all callers together. */
   free?: number;
 }
 
-/** Counts what each caller has open, and enforces its share. */
 export class ShareCounts {
   readonly #counts = new Map<string, number>();
 
   /**
-   * Takes a place. A caller may have as many as its share, and at most as many as are free: each of a hundred greedy
-   * callers still leaves room for the next.
-   *
-   * @returns releases the place; call it once.
-   * @throws {DomainError} `too_many_requests`.
+   * Also limits a caller to the places that are free: a hundred greedy callers still leave room for the next.
+   * @returns releases the place; call it once. @throws {DomainError} `too_many_requests`.
    */
   enter({ kind, callers, max, free = Number.POSITIVE_INFINITY }: Share): () => void {
     const keys: string[] = [];

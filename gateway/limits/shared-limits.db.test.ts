@@ -137,7 +137,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
     expect((await other.take(buckets)).refusedBy).toBeUndefined();
   });
 
-  test("Redis takes in a network without a device, and with one that nobody has logged in on", async () => {
+  test("Redis accepts a network without a device, and with an unknown device", async () => {
     const lines: string[] = [];
     const limiter = createRedisLimiter(await connect(redis, lines), { replicas: GATEWAYS, now });
     await limiter.remember({ network: "192.0.2.1" });

@@ -1,7 +1,6 @@
 import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 
-/** Content with its ETag. */
 export interface Cacheable {
   content: Buffer;
   mediaType: string;
@@ -9,7 +8,7 @@ export interface Cacheable {
 }
 
 const HTTP_NOT_MODIFIED = 304;
-/** After this, clients revalidate it, and get 304 unless another version runs. */
+/** Then clients revalidate. */
 const MAX_AGE_S = 300;
 
 export function cacheable(content: string | Buffer, mediaType: string): Cacheable {
@@ -18,7 +17,7 @@ export function cacheable(content: string | Buffer, mediaType: string): Cacheabl
   return { content: bytes, mediaType, etag: `"${digest}"` };
 }
 
-/** Sends the content or 304. @see RFC 9110 §13.1.2. */
+/** @see RFC 9110 §13.1.2. */
 export function sendCacheable(
   request: FastifyRequest,
   reply: FastifyReply,

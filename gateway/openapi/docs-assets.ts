@@ -4,12 +4,12 @@ import { type Cacheable, cacheable } from "./cacheable.ts";
 
 const require = createRequire(import.meta.url);
 
-/** All from this origin, no inline scripts or styles, no frames. */
+/** No inline scripts or styles, no frames. */
 export const DOCS_CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
-  // Swagger UI's arrows are in its style sheet.
+  // Swagger UI's arrows.
   "img-src 'self' data:",
   // "Try it out" calls this gateway.
   "connect-src 'self'",
@@ -35,14 +35,14 @@ const PAGE = `<!doctype html>
 /** No external validator gets the document. */
 const START = `SwaggerUIBundle({ url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null });\n`;
 
-/** The page and its files, by name. Other files of Swagger UI are not served. */
+/** Other files of Swagger UI are not served. */
 export async function loadDocsAssets(): Promise<{ page: Cacheable; files: ReadonlyMap<string, Cacheable> }> {
   const [style, script] = await Promise.all(
     ["swagger-ui.css", "swagger-ui-bundle.js"].map((name) =>
       readFile(require.resolve(`swagger-ui-dist/${name}`)),
     ),
   );
-  if (style === undefined || script === undefined) throw new Error("swagger-ui-dist is not whole");
+  if (style === undefined || script === undefined) throw new Error("swagger-ui-dist is incomplete");
   const javaScript = "text/javascript; charset=utf-8";
   return {
     page: cacheable(PAGE, "text/html; charset=utf-8"),

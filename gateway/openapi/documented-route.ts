@@ -3,10 +3,9 @@ import type { z } from "zod";
 import type { RouteAuth } from "../../token-client/route-auth.ts";
 import type { RouteDocs } from "../routing/route-docs.ts";
 
-/** A registered route with its documentation. */
 export interface DocumentedRoute {
   method: string;
-  /** As the router knows it: `/auth/sessions/:id`. */
+  /** The router's pattern: `/auth/sessions/:id`. */
   url: string;
   config: FastifyContextConfig & { auth: RouteAuth; docs: RouteDocs };
   schema: { body?: z.ZodType; querystring?: z.ZodType; params?: z.ZodType };
@@ -16,8 +15,7 @@ export interface DocumentedRoute {
 export function documentedRoute(route: RouteOptions): DocumentedRoute {
   const { config, schema = {} } = route;
   const name = `${route.method} ${route.url}`;
-  if (config?.auth === undefined || config.docs === undefined)
-    throw new Error(`${name} does not say what it answers (config.docs)`);
+  if (config?.auth === undefined || config.docs === undefined) throw new Error(`${name} has no config.docs`);
   const { auth, docs } = config;
   // The validator accepts only zod schemas.
   return {

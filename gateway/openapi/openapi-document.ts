@@ -7,7 +7,7 @@ import type { DocumentedRoute } from "./documented-route.ts";
 import { codeTable, failureAnswer, failuresOf, problemAnswer } from "./openapi-failures.ts";
 import { createSchemaWriter, type JsonSchema, type SchemaWriter } from "./openapi-schemas.ts";
 
-/** The parts of an OpenAPI document that are read here. */
+/** The parts that are read here. */
 export interface OpenApiDocument {
   openapi: string;
   paths: Record<string, Record<string, Operation>>;
@@ -22,7 +22,7 @@ export interface OpenApiDocument {
 
 type Operation = { operationId: string; responses: Record<string, object>; [member: string]: unknown };
 
-/** The OpenAPI 3.1 document of these routes. @see https://spec.openapis.org/oas/v3.1.1.html */
+/** OpenAPI 3.1. @see https://spec.openapis.org/oas/v3.1.1.html */
 export function createOpenApiDocument(routes: readonly DocumentedRoute[]): OpenApiDocument {
   const schemas = createSchemaWriter();
   const responses: Record<string, object> = {};
@@ -166,7 +166,7 @@ function success({ description, content = {}, headers = {} }: Answer, schemas: S
   };
 }
 
-/** Each status with its codes. Equal ones are shared in `responses`. */
+/** Equal answers are shared in `responses`. */
 function failures(
   route: DocumentedRoute,
   schemas: SchemaWriter,

@@ -22,16 +22,17 @@ const ANY_REQUEST = [
 const WITH_TOKEN = ["token_missing", "token_invalid", "token_expired"] as const;
 const WITH_BODY = ["payload_too_large", "unsupported_media_type"] as const;
 
-/** Every code that a client can see, as `docs/errors.md` orders them. */
+/** In the order of `docs/errors.md`. */
 const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter((code) => !INTERNAL_ONLY.has(code));
 
-/** A route's codes by status: those of its policy, and its own. */
 export function failuresOf({ method, config }: DocumentedRoute): Map<number, ErrorCode[]> {
-  const { auth, docs, hasEffect } = config;
+  const { auth, docs, hasEffect, assurance } = config;
+  const mayNeedStepUp = assurance !== undefined || typeof auth === "object";
   const possible = new Set<ErrorCode>([
     ...ANY_REQUEST,
     ...(auth === "public" ? [] : WITH_TOKEN),
     ...(typeof auth === "object" ? (["forbidden"] as const) : []),
+    ...(mayNeedStepUp ? (["step_up_required"] as const) : []),
     ...(isMutating(method) ? WITH_BODY : []),
     ...((hasEffect ?? isMutating(method)) ? (["audit_unavailable"] as const) : []),
     ...(docs.codes ?? []),
@@ -55,14 +56,23 @@ const problems = z
       })
       .meta({ id: "FieldProblem" }),
   )
-  .optional()
   .meta({ description: "Every failing field; only with `validation_failed`." });
+const stepUp = z
+  .strictObject({
+    acr: z.int().min(1).max(3),
+    maxAgeSeconds: z.int().optional(),
+    methods: z.array(z.string()).meta({ description: "Those that may reach it." }),
+  })
+  .meta({
+    id: "StepUpDemand",
+    description: "The assurance that the call demands; only with `step_up_required`.",
+  });
 
 const failureSchema = z
   .strictObject({
     success: z.literal(false),
     message,
-    error: z.strictObject({ code: errorCode, requestId, details: problems }),
+    error: z.strictObject({ code: errorCode, requestId, details: z.union([problems, stepUp]).optional() }),
   })
   .meta({ id: "Failure", description: "A failure in our envelope." });
 
@@ -75,13 +85,13 @@ const problemSchema = z
     instance: z.string(),
     code: errorCode,
     requestId,
-    errors: problems,
+    errors: problems.optional(),
+    details: stepUp.optional(),
   })
   .meta({ id: "Problem", description: "The same as RFC 9457's problem details." });
 
 const EXAMPLE_ID = "0199a000-0000-7000-8000-000000000001";
 
-/** A failure in our envelope, with one of these codes. */
 export function failureAnswer(codes: readonly ErrorCode[]): z.ZodType {
   const narrow = z.object({ error: z.object({ code: z.enum(codes) }) });
   return z
@@ -89,7 +99,7 @@ export function failureAnswer(codes: readonly ErrorCode[]): z.ZodType {
     .meta({ examples: codes.slice(0, 1).map((code) => exampleFor(code, undefined)) });
 }
 
-/** The same as problem details. @see RFC 9457 §3. */
+/** Problem details. @see RFC 9457 §3. */
 export function problemAnswer(status: number, codes: readonly ErrorCode[]): z.ZodType {
   const narrow = z.object({ status: z.literal(status), code: z.enum(codes) });
   return z
@@ -102,8 +112,9 @@ export function codeTable(codes: readonly ErrorCode[]): string {
   return codes.map((code) => `- \`${code}\` (${HTTP_STATUS[code]}): ${ERROR_CATALOGUE[code]}`).join("\n");
 }
 
-/** As the gateway sends it. */
 function exampleFor(code: ErrorCode, accept: string | undefined): object {
   const fields = [{ field: "email", code: "invalid_format", message: "Invalid email address" }];
-  return failure(new DomainError(code, undefined, { fields }), EXAMPLE_ID, accept).body;
+  const demand = { acr: 2, maxAgeSeconds: 300, methods: ["totp", "recovery_code"] } as const;
+  const stepUp = code === "step_up_required" ? { stepUp: demand } : {};
+  return failure(new DomainError(code, undefined, { fields, ...stepUp }), EXAMPLE_ID, accept).body;
 }

@@ -14,18 +14,14 @@ import { createOpenApiDocument } from "./openapi-document.ts";
 const policy: RoutePolicy = { auth: "public", limitClass: "document" };
 const DocumentAnswer = z.looseObject({ openapi: textLike("3.1.1") });
 
-/** Documents every route that is registered in `app` later. HEAD is part of GET. */
+/** Documents every route registered later. HEAD is part of GET. */
 export function noteRoutes(app: GatewayApp, routes: DocumentedRoute[]): void {
   app.addHook("onRoute", (route: RouteOptions) => {
     if (route.method !== "HEAD") routes.push(documentedRoute(route));
   });
 }
 
-/**
- * The API's description, as a document and as a page. Both are outside of versions.
- *
- * @param routes all that the document is to name; complete by the first request.
- */
+/** Outside of versions. @param routes complete by the first request. */
 export async function registerOpenApiRoutes(app: GatewayApp, routes: DocumentedRoute[]): Promise<void> {
   const { page, files } = await loadDocsAssets();
   let document: Cacheable | undefined;
@@ -60,7 +56,6 @@ export async function registerOpenApiRoutes(app: GatewayApp, routes: DocumentedR
   });
 }
 
-/** Answers of content that clients may cache. */
 function kept(description: string, mediaType: string, schema: z.ZodType): RouteDocs["answers"] {
   return { 200: { description, content: { [mediaType]: schema }, headers: CACHE_HEADERS }, 304: UNCHANGED };
 }

@@ -3,16 +3,14 @@ import { z } from "zod";
 
 export type JsonSchema = z.core.JSONSchema.BaseSchema;
 
-/** For requests or for answers. */
 type Side = "input" | "output";
 
-/** Writes zod schemas as JSON Schema 2020-12. Schemas with an `id` go to `components`, once. */
+/** JSON Schema 2020-12. Schemas with an `id` go to `components`. */
 export interface SchemaWriter {
   components: Record<string, JsonSchema>;
   write(schema: z.ZodType, side: Side): JsonSchema;
-  /** A media type's schema with an example. @throws if there is nothing to make an example of. */
+  /** @throws without anything to make an example of. */
   media(schema: z.ZodType, side: Side): { schema: JsonSchema; example: unknown };
-  /** Each member of an object as a parameter. */
   parameters(schema: z.ZodType | undefined, where: "path" | "query"): object[];
 }
 
@@ -39,7 +37,7 @@ export function createSchemaWriter(): SchemaWriter {
 
   function keep(name: string, component: JsonSchema): void {
     if (!isDeepStrictEqual(components[name] ?? component, component))
-      throw new Error(`two schemas are ${name}`);
+      throw new Error(`two schemas have the id ${name}`);
     components[name] = component;
   }
 
@@ -68,7 +66,6 @@ export function createSchemaWriter(): SchemaWriter {
   };
 }
 
-/** With references as in OpenAPI documents. */
 function referring(schema: JsonSchema): JsonSchema {
   const text = JSON.stringify(schema, (key, value) =>
     key === "$ref" && typeof value === "string" ? value.replace(LOCAL_REFERENCE, REFERENCE) : value,
@@ -76,9 +73,9 @@ function referring(schema: JsonSchema): JsonSchema {
   return JSON.parse(text);
 }
 
-/** Formats say enough of dates and ids; and an answer may have more members in a later version. */
+/** Formats describe dates and ids. Answers may have more members in a later version. */
 function simplify({ zodSchema, jsonSchema: schema }: Written, side: Side): void {
-  // zod has no schema for a transformed value, so its metadata has one.
+  // zod has no schema for a transformed value; its metadata has one.
   const { default: byDefault } = z.globalRegistry.get(zodSchema) ?? {};
   if (byDefault !== undefined) schema.default = byDefault;
   if (schema.format === "date-time" || schema.format === "uuid") delete schema.pattern;
@@ -90,7 +87,6 @@ const EXAMPLES_OF_FORMATS: Readonly<Record<string, string>> = {
   "date-time": "2026-01-02T03:04:05.678Z",
 };
 
-/** Composed of the schema's examples: the first alternative, one member of a list. */
 function exampleOf(schema: JsonSchema, components: Record<string, JsonSchema>): unknown {
   const { $ref, examples, enum: values, anyOf, properties, items, format = "" } = schema;
   const referred = $ref === undefined ? undefined : components[$ref.slice(REFERENCE.length)];

@@ -2,11 +2,12 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Dispatcher } from "undici";
 import { DomainError } from "../../service-kit/errors.ts";
-import type { RecordOutcome } from "../edge/audit.ts";
+import { type AuditTrail, isOutcomeDue } from "../edge/audit.ts";
 import { ClientGone } from "../edge/client-gone.ts";
-import type { Completion } from "../edge/completion.ts";
+import { type Completion, isClosed } from "../edge/completion.ts";
 import { HTTP_EARLY_HINTS } from "../edge/http-errors.ts";
-import type { Exchange } from "../edge/request-state.ts";
+import { breakOff } from "../edge/http-server.ts";
+import { type Exchange, noteBreakOff, noteExchange, noteUncertainEffect } from "../edge/request-state.ts";
 import type { StallWatch } from "../edge/stall-watch.ts";
 import { answerHeaders } from "../edge/standard-headers.ts";
 import { leavesUnread } from "../edge/unread-body.ts";
@@ -17,21 +18,21 @@ import { callersOf, type OpenExchange, type OpenExchanges } from "./open-exchang
 import { isClosedBeforeAnswer, upstreamFailure } from "./upstream-error.ts";
 import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
 
-/** Up to this size a copy into one write with the headers is cheaper. */
+/** Larger chunks get a write of their own, without a copy. */
 const MAX_COPIED_BYTES = 16_384;
 const SILENCE_MARGIN_MS = 5_000;
 const IDEMPOTENT: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
 export interface ForwardDeps {
   completion: Pick<Completion, "decided">;
-  recordOutcome: RecordOutcome;
+  audit: Pick<AuditTrail, "recordOutcome">;
   stalls: StallWatch;
   exchanges: OpenExchanges;
 }
 
 /**
- * Streams a request to an upstream and its response back. Unsent calls try the next upstream. GET and HEAD are repeated
- * once after a kept-alive connection was closed (RFC 9110 §9.2.2). Failures are sent as `DomainError` or `ClientGone`.
+ * Unsent calls try the next upstream. GET and HEAD are repeated once after a kept-alive connection was closed (RFC 9110
+ * §9.2.2). @throws {DomainError}
  */
 export function forward(
   request: FastifyRequest,
@@ -39,10 +40,10 @@ export function forward(
   target: ProxyTarget,
   deps: ForwardDeps,
 ): void {
-  // It may have left during the audit write. Nothing was sent, and no `close` event follows.
+  // It left during the audit write, so no `close` event follows.
   if (reply.raw.destroyed) throw new ClientGone();
   const call = new ForwardedCall(request, reply, target, deps);
-  request.exchange = call;
+  noteExchange(request, call);
   call.begin();
 }
 
@@ -52,7 +53,6 @@ function announcesBody({ headers }: FastifyRequest, maxBytes: number): boolean {
   return length > 0 || headers["transfer-encoding"] !== undefined;
 }
 
-/** The path and query in the client's spelling. */
 export function upstreamPath({ route, version }: ProxyTarget, url: string): string {
   if (!route.stripPrefix) return version === "" ? url : url.slice(version.length);
   const rest = url.slice(version.length + route.prefix.length);
@@ -85,7 +85,7 @@ export function breakerCaller(request: FastifyRequest): string {
 
 type State =
   | { kind: "new" }
-  /** For a connection. `wasSent`: an earlier connection was closed before its response. */
+  /** `wasSent`: on an earlier connection, closed before its response. */
   | { kind: "waiting"; upstream: Upstream; wasSent: boolean }
   | { kind: "sent"; upstream: Upstream; controller: Dispatcher.DispatchController }
   /** `left` counts bytes; NaN without a length. `last` is held back until the audit outcome is durable. */
@@ -96,7 +96,7 @@ type State =
       left: number;
       last: Buffer | undefined;
     }
-  /** The upstream is done. The client may still read. */
+  /** The client may still read. */
   | { kind: "ended"; isAnswered: boolean; last: Buffer | undefined };
 
 class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandler {
@@ -125,14 +125,14 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     this.#options = {
       path: upstreamPath(target, request.raw.url ?? ""),
       method: request.method as Dispatcher.HttpMethod,
-      headers: upstreamHeaders(request.raw.rawHeaders, request, route.allowedHeaderSet),
+      headers: upstreamHeaders(request.raw.rawHeaders, request.state, route.allowedHeaderSet),
       body: null,
       headersTimeout: route.headersTimeoutMs,
       bodyTimeout: route.idleTimeoutMs,
     };
   }
 
-  /** @throws {DomainError} if the caller has too many open calls, or no upstream is available. */
+  /** @throws {DomainError} */
   begin(): void {
     const { totalTimeoutMs, bodyLimitBytes, limitKinds, maxOpenPerCaller: max } = this.#route;
     const callers = callersOf(this.#request);
@@ -145,8 +145,11 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       this.#total = setTimeout(() => this.fail(new DomainError("upstream_timeout")), totalTimeoutMs);
     }
     if (this.#hasBody) {
-      this.#options.body = limitedBody(this.#request.raw, bodyLimitBytes);
-      if (this.#request.headers.expect !== undefined) this.#reply.raw.writeContinue();
+      const { body } = this.#request;
+      // Already read, for its approval: the upstream gets the bytes that were digested.
+      this.#options.body = Buffer.isBuffer(body) ? body : limitedBody(this.#request.raw, bodyLimitBytes);
+      if (!Buffer.isBuffer(body) && this.#request.headers.expect !== undefined)
+        this.#reply.raw.writeContinue();
     }
     upstream.dispatch(this.#options, this);
   }
@@ -169,11 +172,11 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
   }
 
   get accessToken(): string {
-    return this.#request.accessToken;
+    return this.#request.state.access?.accessToken ?? "";
   }
 
   get startedMs(): number {
-    return this.#request.startedMs;
+    return this.#request.state.startedMs;
   }
 
   get isWaiting(): boolean {
@@ -181,7 +184,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
   }
 
   get isGone(): boolean {
-    return this.#request.isClosed || this.#request.raw.socket.destroyed;
+    return isClosed(this.#request) || this.#request.raw.socket.destroyed;
   }
 
   abandon(): void {
@@ -192,8 +195,7 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
   fail(error: DomainError): void {
     const { raw } = this.#reply;
     if (this.#upstream !== undefined) this.#stop(error);
-    // The upstream has finished, but the client has not read everything.
-    else if (!this.isWaiting && !raw.writableFinished) raw.destroy();
+    else if (!this.isWaiting && !raw.writableFinished) breakOff(raw);
   }
 
   get #wasSent(): boolean {
@@ -247,8 +249,8 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     const state = this.#state;
     if (state.kind === "answering") state.left -= chunk.length;
     if (state.kind === "answering" && state.left === 0) {
-      if (this.#request.audited === null) endWith(raw, chunk);
-      else state.last = chunk;
+      if (isOutcomeDue(this.#request)) state.last = chunk;
+      else endWith(raw, chunk);
       return;
     }
     if (raw.write(chunk)) return;
@@ -262,8 +264,9 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
 
   onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
     this.#leave("answered");
-    if (this.#request.audited === null) this.#end(trailers);
-    else void this.#deps.recordOutcome(this.#request, this.#reply).then(() => this.#end(trailers));
+    const durable = this.#deps.audit.recordOutcome(this.#request, this.#reply);
+    if (durable === undefined) this.#end(trailers);
+    else void durable.then(() => this.#end(trailers));
   }
 
   #end(trailers: IncomingHttpHeaders): void {
@@ -289,17 +292,14 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
       if (!this.#reply.raw.writableEnded) this.#breakOff();
       return;
     }
-    this.#request.isEffectUncertain = this.#failure === undefined ? failure.isEffectUncertain : wasSent;
+    const isEffectUncertain = this.#failure === undefined ? failure.isEffectUncertain : wasSent;
+    if (isEffectUncertain) noteUncertainEffect(this.#request);
     this.#reply.send(this.#failure ?? failure.error);
   }
 
-  /** If the gateway ended the response, its effect is unknown. */
   #breakOff(): void {
-    if (this.#failure instanceof DomainError) {
-      this.#request.isEffectUncertain = true;
-      this.#request.errorCode ??= this.#failure.code;
-    }
-    this.#reply.raw.destroy();
+    if (this.#failure instanceof DomainError) noteBreakOff(this.#request, this.#failure);
+    breakOff(this.#reply.raw);
   }
 
   #tryNext(): boolean {
@@ -308,7 +308,6 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     return this.#sendAgain("failed", this.#upstream);
   }
 
-  /** The upstream closed a kept-alive connection, which does not indicate a failure. */
   #repeat(): boolean {
     this.#mayRepeat = false;
     return this.#sendAgain("abandoned");
@@ -331,12 +330,11 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     const last = this.#state.kind === "answering" ? this.#state.last : undefined;
     this.#state = { kind: "ended", isAnswered: !this.isWaiting, last };
     clearTimeout(this.#total);
-    // Otherwise the client still reads the response.
     if (this.isGone) this.#deps.exchanges.leave(this);
   }
 }
 
-/** Sends unsent headers in the same write. */
+/** In one write with unsent headers. */
 function endWith(raw: ServerResponse, chunk: Buffer): void {
   if (chunk.length <= MAX_COPIED_BYTES) raw.end(chunk.toString("latin1"), "latin1");
   else raw.end(chunk);

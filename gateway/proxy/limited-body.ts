@@ -1,7 +1,7 @@
 import { type Readable, Transform } from "node:stream";
 import { DomainError } from "../../service-kit/errors.ts";
 
-/** Fails with `payload_too_large`. Its end leaves the source open, so that the client can be answered. */
+/** Fails with `payload_too_large`. Leaves the source open, so that the client can be answered. */
 export function limitedBody(source: Readable, maxBytes: number): Readable {
   let bytes = 0;
   const limited = new Transform({
@@ -18,7 +18,7 @@ export function limitedBody(source: Readable, maxBytes: number): Readable {
   source.once("aborted", () => fail(new Error("the client has gone")));
   limited.once("close", () => {
     source.unpipe(limited);
-    // The rest must be read before the connection can be reused.
+    // Must be read before the connection can be reused.
     source.resume();
   });
   return source.pipe(limited);

@@ -8,9 +8,9 @@ import { clientIp } from "../edge/caller.ts";
 import { type Share, ShareCounts } from "../limits/share-counts.ts";
 
 const SWEEP_MS = 1_000;
-/** A waiting call may outlive its token this long, because clients renew tokens during calls. */
+/** For waiting calls, because clients renew tokens during calls. */
 const MAY_OUTLIVE_TOKEN_MS = 10_000;
-/** Half of a verifier's concurrent requests to token-service. The other half is for new calls. */
+/** Half of a verifier's concurrent requests. The other half is for new calls. */
 const MAX_ASKED_AT_ONCE = 500;
 
 export interface OpenExchange {
@@ -20,7 +20,7 @@ export interface OpenExchange {
   readonly startedMs: number;
   /** The upstream has not begun to answer. */
   readonly isWaiting: boolean;
-  /** The sweep polls it, because Node does not notify a response that waits for an earlier one. */
+  /** Polled, because Node does not notify a response that waits for an earlier one. */
   readonly isGone: boolean;
   abandon(): void;
   fail(error: DomainError): void;
@@ -33,8 +33,8 @@ export interface OpenExchangesOptions {
 }
 
 export function callersOf(request: FastifyRequest): readonly Network[] {
-  const { principal } = request;
-  return principal === null ? networksOf(clientIp(request)) : [{ name: principal.userId, times: 1 }];
+  const { access } = request.state;
+  return access === null ? networksOf(clientIp(request)) : [{ name: access.principal.userId, times: 1 }];
 }
 
 /** Verifies tokens every second. An exchange ends when its token is revoked, expired or unverifiable. */
@@ -42,10 +42,7 @@ export class OpenExchanges {
   readonly #verifier: Pick<TokenVerifier, "verify">;
   readonly #logger: Logger;
   readonly #open = new Map<OpenExchange, () => void>();
-  /**
-   * Failed exchanges that are still open. Each sweep fails them again, because the first attempt does not abort a
-   * complete but unread response.
-   */
+  /** Each sweep fails these again, because one attempt does not abort a complete but unread response. */
   readonly #ended = new WeakMap<OpenExchange, DomainError>();
   readonly #shares = new ShareCounts();
   readonly #timer: NodeJS.Timeout;
@@ -59,7 +56,7 @@ export class OpenExchanges {
     this.#timer.unref();
     const ends = metrics.counter(
       "gatehouse_exchanges_ended_total",
-      "Forwarded calls and WebSockets ended because their token was no longer good, or could not be verified.",
+      "Forwarded calls and WebSockets ended because their token became invalid or could not be verified.",
       ["code"],
     );
     this.#countEnd = (code) => ends.inc({ code });
@@ -68,7 +65,7 @@ export class OpenExchanges {
     );
   }
 
-  /** Takes a place, which `leave` releases. @throws {DomainError} `too_many_requests`. */
+  /** @throws {DomainError} `too_many_requests`. */
   enter(exchange: OpenExchange, share: Share): void {
     this.#open.set(exchange, this.#shares.enter(share));
   }
@@ -83,7 +80,7 @@ export class OpenExchanges {
     clearInterval(this.#timer);
   }
 
-  /** Never rejects. Failed exchanges are retried by the next sweep. */
+  /** Never rejects. The next sweep retries. */
   async #sweep(): Promise<void> {
     if (this.#isSweeping) return;
     this.#isSweeping = true;

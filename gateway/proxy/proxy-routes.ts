@@ -1,29 +1,49 @@
-import type { HTTPMethods } from "fastify";
+import type { FastifyReply, FastifyRequest, HTTPMethods } from "fastify";
+import type { ApprovalDemand } from "../../routes-file/routes-file.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
+import type { ProxyTarget } from "../routing/proxy-table.ts";
+import { type ApprovalServices, passApproval, readApprovedBody } from "./approve-call.ts";
 import { type ForwardDeps, forward } from "./forward.ts";
 import type { WebSockets } from "./websocket.ts";
 
-/** HEAD and OPTIONS are added to the methods of the routes file. */
+/** HEAD and OPTIONS extend the routes file's methods. */
 const METHODS: HTTPMethods[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 export interface ProxyDeps extends ForwardDeps {
   webSockets: WebSockets;
+  identity: ApprovalServices["identity"];
 }
 
-/** One catch-all route, because routes change at run time. The first hook has chosen the target. */
+/** A catch-all, because routes change at run time. The first hook has chosen the target. */
 export function registerProxyRoutes(app: GatewayApp, deps: ProxyDeps): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", (_request, _payload, done) => done(null));
+  app.addContentTypeParser("*", (request, payload, done) => {
+    if (request.state.policy?.approval === undefined) done(null);
+    else readApprovedBody(request, payload).then((body) => done(null, body), done);
+  });
   app.route({
     method: METHODS,
     url: "/*",
     config: { isProxy: true },
     handler(request, reply) {
-      const { target, upgrade } = request;
+      const { target, policy, upgrade } = request.state;
       if (target === null) throw new DomainError("not_found");
       if (upgrade !== null) deps.webSockets.connect(request, reply, target, upgrade);
-      else forward(request, reply, target, deps);
+      else if (policy?.approval === undefined) forward(request, reply, target, deps);
+      else forwardApproved(request, reply, { target, demand: policy.approval }, deps);
     },
   });
+}
+
+/** Nothing reaches the upstream before the approval is used. */
+function forwardApproved(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  approved: { target: ProxyTarget; demand: ApprovalDemand },
+  deps: ProxyDeps,
+): void {
+  passApproval(request, approved, deps)
+    .then(() => forward(request, reply, approved.target, deps))
+    .catch((error: unknown) => reply.send(error));
 }

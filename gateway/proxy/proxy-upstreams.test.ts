@@ -209,7 +209,7 @@ test("a call as a whole ends in time where the route says so", async () => {
   await expect(call()).rejects.toThrow();
 });
 
-test("a public method needs no token, and names nobody; the others still do", async () => {
+test("a public method needs no token and forwards no identity; the others still do", async () => {
   const methods = { GET: { auth: "public" }, POST: { auth: "authenticated", action: "a.make" } };
   const { call } = await serve({ upstream: await upstream("1"), methods }, hosts());
   const nobodys = { authorization: "" };
@@ -245,7 +245,7 @@ test("routes change while calls run: none is dropped, new ones take the new rout
 
 const APP = "https://app.example.com";
 
-test("a listed origin may call, by name; another is told nothing", async () => {
+test("a listed origin may call, by name; another gets no CORS headers", async () => {
   const route = {
     upstream: await upstream("1"),
     allowedOrigins: [APP],

@@ -204,7 +204,7 @@ test("an upstream that takes no body is 504", async () => {
   connection.socket.destroy();
 });
 
-test("100-continue is told only to a call that was let through and recorded", async () => {
+test("100-continue is sent only to an admitted and recorded call", async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   onRecord = () => promise;
   const connection = dial();
@@ -245,6 +245,35 @@ test("early hints and trailers pass", async () => {
   expect(statuses(connection.text)).toEqual([103, 200]);
   expect(connection.text).toContain("</style.css>; rel=preload");
   connection.socket.destroy();
+});
+
+test.each([
+  { framing: "with a length", headers: { "content-length": 9 }, end: "last" },
+  { framing: "in chunks", headers: {}, end: "\r\n0\r\n\r\n" },
+])("an answer $framing does not end before its outcome is durable", async ({ headers, end }) => {
+  const { promise: durable, resolve: keep } = Promise.withResolvers<void>();
+  onRecord = async () => {
+    if (gateway.entries.at(-1)?.kind === "outcome") await durable;
+  };
+  const { promise: started, resolve: goOn } = Promise.withResolvers<void>();
+  serve = (request, response) => {
+    if (request.method === "GET") return void response.end("other");
+    response.writeHead(201, headers).write("first");
+    void started.then(() => response.end("last"));
+  };
+  const connection = dial();
+  connection.socket.write(head("POST", "/a", "Content-Length: 0"));
+  await expect.poll(() => connection.text).toContain("first");
+  goOn();
+  await expect.poll(() => gateway.entries.map(({ kind }) => kind)).toEqual(["intent", "outcome"]);
+  // What was sent before the whole call of another client has come.
+  const other = dial();
+  other.socket.write(head("GET", "/a"));
+  await expect.poll(() => other.text).toContain("other");
+  expect(connection.text).not.toContain(end);
+  keep();
+  await expect.poll(() => connection.text.endsWith(end)).toBe(true);
+  for (const { socket } of [connection, other]) socket.destroy();
 });
 
 test("a client that takes nothing holds the upstream up, and not our memory", async () => {

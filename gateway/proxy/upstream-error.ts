@@ -21,13 +21,13 @@ export interface UpstreamFailure {
   error: unknown;
   /** Whether the upstream may have executed the call. */
   isEffectUncertain: boolean;
-  /** There was no connection, so another upstream may be tried. */
+  /** Another upstream may be tried. */
   isUnsent: boolean;
 }
 
 /** Maps undici's errors to `upstream_timeout` or `upstream_unavailable`. */
 export function upstreamFailure(thrown: unknown): UpstreamFailure {
-  // The request body was too large, so the upstream received an incomplete one.
+  // The request body was too large, so the upstream received a part.
   if (thrown instanceof DomainError) {
     return { error: thrown, isEffectUncertain: false, isUnsent: false };
   }
@@ -57,7 +57,7 @@ export function isClosedBeforeAnswer(thrown: unknown): boolean {
   return CLOSED.has(code) && (socket?.bytesRead ?? bytesRead ?? 0) > 0;
 }
 
-/** An AggregateError has one error for each address of a name. */
+/** An AggregateError has one error for each address. */
 function codesOf(thrown: unknown): string[] {
   const { code, errors = [] } = (thrown ?? {}) as { code?: string; errors?: unknown[] };
   return [...(code === undefined ? [] : [code]), ...errors.flatMap(codesOf)];

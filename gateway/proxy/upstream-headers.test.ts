@@ -3,9 +3,18 @@ import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
 import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstream-headers.ts";
 
 const caller = {
-  principal: { userId: "user-1", role: "USER", sessionId: "session-1" } as const,
-  accessToken: "verified.token.text",
+  access: {
+    principal: {
+      userId: "user-1",
+      role: "USER",
+      sessionId: "session-1",
+      acr: 2,
+      authTime: new Date(1_700_000_000_900),
+    },
+    accessToken: "verified.token.text",
+  } as const,
   call: { requestId: "request-1", traceparent: "00-trace-span-01" },
+  approval: null,
 };
 
 function forwarded(...pairs: [string, string][]): [string, string][] {
@@ -24,6 +33,8 @@ const OURS: [string, string][] = [
   ["x-user-id", "user-1"],
   ["x-user-role", "USER"],
   ["x-session-id", "session-1"],
+  ["x-auth-context", "urn:gatehouse:acr:2"],
+  ["x-auth-time", "1700000000"],
   ["x-request-id", "request-1"],
   ["traceparent", "00-trace-span-01"],
 ];
@@ -45,6 +56,8 @@ test.each([
   "x-user-role",
   "X-USER-ROLES",
   "X-User",
+  "X-Auth-Context",
+  "x-auth-time",
   "X-Session-Id",
   "X-Session",
   "X_User_Id",
@@ -153,9 +166,9 @@ test("a Connection header can drop what the client sent, never what we set", () 
   expect(forwardedWith(["x-secret", "x-kept"], ...sent)).toEqual([["x-kept", "1"], ...OURS]);
 });
 
-test("on a public route nobody is named", () => {
+test("on a public route no identity is forwarded", () => {
   const call = { requestId: "id", traceparent: "tp" };
-  const nobody = { principal: null, accessToken: "", call };
+  const nobody = { access: null, call, approval: null };
   const headers = upstreamHeaders(["Authorization", "Basic x", "X-User-Id", "7"], nobody, new Set());
   expect(headers).toEqual(["x-request-id", "id", "traceparent", "tp"]);
 });
@@ -236,4 +249,14 @@ test("trailers that say how to read the body, or belong to the connection, do no
     "vary-info": "1",
   };
   expect(passableTrailers({ ...withheld, ...passed })).toEqual(passed);
+});
+
+test("an approval is named by the gateway only", () => {
+  const claimed = ["X-Approval-Id", "X-Approval-Method", "X-Approval-Digest", "Gatehouse-Approval"];
+  expect(forwarded(...claimed.map((name): [string, string] => [name, "claimed"]))).toEqual(OURS);
+  const approval = { id: "approval-1", method: "totp", digest: "ab12" };
+  const headers = upstreamHeaders(["X-Approval-Id", "claimed"], { ...caller, approval }, new Set());
+  expect(headers.slice(headers.indexOf("x-approval-id"), headers.indexOf("x-request-id"))).toEqual([
+    ...["x-approval-id", "approval-1", "x-approval-method", "totp", "x-approval-digest", "ab12"],
+  ]);
 });

@@ -1,9 +1,11 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import type { CallContext } from "../../service-kit/call-context.ts";
+import { acrOf } from "../../token-client/assurance.ts";
 import type { Principal } from "../../token-client/principal.ts";
+import type { UsedApproval } from "../edge/request-state.ts";
 import { STANDARD_HEADERS } from "../edge/standard-headers.ts";
 
-/** RFC 9110 §7.6.1, and names used by older peers. */
+/** RFC 9110 §7.6.1, and names of older peers. */
 const HOP_BY_HOP = new Set([
   "connection",
   "keep-alive",
@@ -17,8 +19,7 @@ const HOP_BY_HOP = new Set([
   "http2-settings",
 ]);
 /**
- * An allow list, because upstreams may trust any header for identity, address, path or method, and no deny list is
- * complete.
+ * Upstreams may trust any header for identity, address, path or method, and no deny list is complete.
  * @see https://www.iana.org/assignments/http-fields/http-fields.xhtml
  */
 const ORDINARY = new Set([
@@ -69,17 +70,18 @@ const MAX_KNOWN_NAMES = 1_000;
 
 export interface Caller {
   /** Null on public routes. */
-  principal: Pick<Principal, "userId" | "role" | "sessionId"> | null;
-  accessToken: string;
+  access: {
+    principal: Pick<Principal, "userId" | "role" | "sessionId" | "acr" | "authTime">;
+    accessToken: string;
+  } | null;
   call: Pick<CallContext, "requestId" | "traceparent">;
+  approval: UsedApproval | null;
 }
 
-/**
- * Sets the verified identity. @param rawHeaders names and values in turn. @param allowed further names in lower case.
- */
+/** Sets the verified identity. @param rawHeaders names and values in turn. @param allowed lower-case names. */
 export function upstreamHeaders(
   rawHeaders: readonly string[],
-  { principal, accessToken, call }: Caller,
+  { access, call, approval }: Caller,
   allowed: ReadonlySet<string>,
 ): string[] {
   const headers: string[] = [];
@@ -89,25 +91,36 @@ export function upstreamHeaders(
     const name = passableUp(written) || allowedName(written, allowed);
     if (name !== "" && named?.has(name) !== true) headers.push(name, rawHeaders[index + 1] ?? "");
   }
-  if (principal !== null) {
+  if (access !== null) {
+    const { principal, accessToken } = access;
     headers.push("authorization", `Bearer ${accessToken}`, "x-user-id", principal.userId);
     headers.push("x-user-role", principal.role, "x-session-id", principal.sessionId);
+    headers.push("x-auth-context", acrOf(principal.acr), "x-auth-time", authTimeOf(principal));
+  }
+  if (approval !== null) {
+    headers.push("x-approval-id", approval.id, "x-approval-method", approval.method);
+    headers.push("x-approval-digest", approval.digest);
   }
   headers.push("x-request-id", call.requestId, "traceparent", call.traceparent);
   return headers;
 }
 
+/** In seconds since 1970. */
+function authTimeOf({ authTime }: Pick<Principal, "authTime">): string {
+  return String(Math.floor(authTime.getTime() / 1_000));
+}
+
 const passableUp = remembered((name) => ORDINARY.has(name) || ORDINARY_FAMILY.test(name));
 const passableDown = remembered((name) => !NOT_DOWNSTREAM.has(name) && !CORS.test(name));
 
-/** Routes cannot allow headers that the gateway sets. Empty if not allowed. */
+/** Empty if not allowed. Routes cannot allow headers that the gateway sets. */
 function allowedName(written: string, allowed: ReadonlySet<string>): string {
   if (allowed.size === 0) return "";
   const name = written.toLowerCase();
   return allowed.has(name) ? name : "";
 }
 
-/** Caches the lower-case name to forward, empty for a dropped header. */
+/** Caches the name to forward, empty for a dropped header. */
 function remembered(isPassable: (name: string) => boolean): (written: string) => string {
   const known = new Map<string, string>();
   return (written) => {
@@ -121,7 +134,6 @@ function remembered(isPassable: (name: string) => boolean): (written: string) =>
   };
 }
 
-/** The hop-by-hop names in `Connection`, if any. */
 function connectionNames(rawHeaders: readonly (string | Buffer)[]): Set<string> | undefined {
   let names: Set<string> | undefined;
   for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -142,7 +154,7 @@ function text(value: string | Buffer): string {
   return typeof value === "string" ? value : value.toString("latin1");
 }
 
-/** Headers that disclose the upstream, or that the gateway sets. */
+/** They disclose the upstream, or the gateway sets them. */
 const NOT_DOWNSTREAM = new Set([
   "server",
   "x-powered-by",
@@ -155,7 +167,7 @@ const CORS = /^access-control-/;
 const STANDARD = Object.entries(STANDARD_HEADERS);
 const STANDARD_NAMES = Object.keys(STANDARD_HEADERS);
 
-/** @param headers and rawHeaders names and values in turn. Missing standard headers are added. */
+/** Names and values are in turn. Adds missing standard headers. */
 export function addDownstreamHeaders(headers: string[], rawHeaders: readonly (string | Buffer)[]): void {
   const named = connectionNames(rawHeaders);
   let present = 0;
@@ -172,7 +184,7 @@ export function addDownstreamHeaders(headers: string[], rawHeaders: readonly (st
   }
 }
 
-/** Fields that affect how the message is interpreted (RFC 9110 §6.5.1). */
+/** Fields that change how the message is read (RFC 9110 §6.5.1). */
 const NOT_IN_TRAILERS =
   /^(?:content-|host$|set-cookie$|authorization$|www-authenticate$|cache-control$|vary$)/;
 

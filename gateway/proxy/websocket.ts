@@ -10,7 +10,13 @@ import { ClientGone } from "../edge/client-gone.ts";
 import type { Completion } from "../edge/completion.ts";
 import { isOriginAllowed } from "../edge/cors.ts";
 import { HTTP_SWITCHING_PROTOCOLS } from "../edge/http-errors.ts";
-import type { Exchange, GatewayApp, Upgrade } from "../edge/request-state.ts";
+import {
+  type Exchange,
+  type GatewayApp,
+  noteExchange,
+  noteUncertainEffect,
+  type Upgrade,
+} from "../edge/request-state.ts";
 import { answerHeaders } from "../edge/standard-headers.ts";
 import type { ProxyTable, ProxyTarget } from "../routing/proxy-table.ts";
 import type { Upstream } from "../routing/upstream.ts";
@@ -36,7 +42,7 @@ export function asksForWebSocket(
   return proxies.find(path)?.route.websocket === true;
 }
 
-/** Passes upgrades through the app, so that its checks apply. */
+/** Upgrades pass the app's checks. */
 export function acceptUpgrades(app: GatewayApp): (request: IncomingMessage) => Upgrade | null {
   const upgrades = new WeakMap<IncomingMessage, Upgrade>();
   app.server.on("upgrade", (request: IncomingMessage, socket: Socket, head: Buffer) => {
@@ -122,15 +128,15 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     completion: Completion,
     onEnd: () => void,
   ) {
-    this.accessToken = request.accessToken;
-    this.startedMs = request.startedMs;
+    this.accessToken = request.state.access?.accessToken ?? "";
+    this.startedMs = request.state.startedMs;
     this.#request = request;
     this.#reply = reply;
     this.#target = target;
     this.#upgrade = upgrade;
     this.#completion = completion;
     this.#onEnd = onEnd;
-    request.exchange = this;
+    noteExchange(request, this);
   }
 
   begin(): void {
@@ -145,7 +151,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
       {
         path: upstreamPath(this.#target, this.#request.raw.url ?? ""),
         method: "GET",
-        headers: upstreamHeaders(this.#request.raw.rawHeaders, this.#request, route.allowedHeaderSet),
+        headers: upstreamHeaders(this.#request.raw.rawHeaders, this.#request.state, route.allowedHeaderSet),
         upgrade: "websocket",
         headersTimeout: route.headersTimeoutMs,
       },
@@ -208,7 +214,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     const caller = isFailed && !isUnsent ? breakerCaller(this.#request) : undefined;
     this.#upstream?.leave(isFailed ? "failed" : "abandoned", caller);
     this.#end();
-    this.#request.isEffectUncertain = isEffectUncertain;
+    if (isEffectUncertain) noteUncertainEffect(this.#request);
     this.#reply.send(this.#failure ?? error);
   }
 

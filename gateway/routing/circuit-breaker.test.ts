@@ -37,7 +37,7 @@ test("each failed try doubles the pause, up to 30 s", () => {
   }
 });
 
-test("a try that told nothing leaves its place to the next", () => {
+test("an abandoned trial leaves its place to the next", () => {
   const breaker = opened();
   breaker.letThrough(1_000);
   breaker.abandoned();
@@ -50,7 +50,7 @@ test("what fails late, of calls from before it opened, does not lengthen the pau
   expect(breaker.letThrough(1_000)).toBe(true);
 });
 
-test("one caller's failures count twice, so that a request that always fails opens it for nobody else", () => {
+test("at most two failures of a caller count, so that its failing request opens no circuit for others", () => {
   const breaker = new CircuitBreaker();
   for (let failure = 0; failure < 100; failure += 1) breaker.failed(0, "one");
   for (let failure = 0; failure < 100; failure += 1) breaker.failed(0, "another");

@@ -1,12 +1,12 @@
 const FAILURES_TO_OPEN = 5;
-/** Counted per caller, because a caller may know a request that always fails. */
+/** Per caller, who may know a request that always fails. */
 const FAILURES_THAT_COUNT = 2;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
 
 /**
- * Five failures in a row open it, of which at most two count per caller. After a pause one trial call at a time is
- * allowed. A failed trial doubles the pause. Each admitted call must end in `succeeded`, `failed` or `abandoned`.
+ * Opens after five failures in a row, at most two per caller. After a pause it allows one trial call at a time;
+ * a failed trial doubles the pause. Each admitted call must end in `succeeded`, `failed` or `abandoned`.
  */
 export class CircuitBreaker {
   #row: (string | undefined)[] = [];
@@ -45,7 +45,7 @@ export class CircuitBreaker {
     }
     if (this.#row.length < FAILURES_TO_OPEN) this.#row.push(caller);
     if (this.#isOpen) {
-      // Calls that started before it opened give no new information.
+      // Calls that started earlier give no new information.
       if (!this.#isTrying) return;
       this.#isTrying = false;
       this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);

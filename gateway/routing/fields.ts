@@ -6,7 +6,7 @@ interface About {
   examples?: unknown[];
 }
 
-/** `min` and `max` count UTF-16 code units. */
+/** In UTF-16 code units. */
 export function textField(min: number, max: number, about: About = {}) {
   const text = z.string().max(max);
   return (min === 0 ? text : text.min(min)).meta({ ...about });

@@ -5,7 +5,7 @@ export interface KnownPaths {
   isLiteral(path: string): boolean;
 }
 
-/** Patterns contain segments, `:name` for one segment, and a final `*` for the rest. */
+/** Patterns have segments, `:name` for one segment, and a final `*` for the rest. */
 export function createKnownPaths(): KnownPaths {
   const patterns: { segments: string[]; methods: readonly string[] }[] = [];
   const literal = (path: string) => patterns.filter(({ segments }) => segments.join("/") === decoded(path));
@@ -34,7 +34,7 @@ function matches(pattern: readonly string[], segments: readonly string[]): boole
   );
 }
 
-/** Decodes as the router does. The guard refuses broken escapes. */
+/** As the router does. The guard refuses broken escapes. */
 function decoded(path: string): string {
   try {
     return decodeURIComponent(path);

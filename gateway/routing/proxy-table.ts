@@ -7,7 +7,7 @@ import { Upstream } from "./upstream.ts";
 
 /** Paths without a version mean version 1. */
 export const VERSION_PREFIXES = ["", "/v1"] as const;
-/** Longer than a call needs from the choice of its route to its upstream. */
+/** Longer than a call needs to reach its upstream. */
 const RETIREMENT_MS = 30_000;
 const STATE_VALUES = { closed: 0, "half-open": 1, open: 2 } as const;
 
@@ -26,7 +26,7 @@ export interface ProxyRoute extends UpstreamRoute {
 export interface ProxyTarget {
   route: ProxyRoute;
   version: string;
-  /** Policies by method, for the prefix and for paths below it. */
+  /** By method, for the prefix and for paths below it. */
   exact: ReadonlyMap<string, RequestPolicy>;
   below: ReadonlyMap<string, RequestPolicy>;
 }
@@ -46,7 +46,7 @@ export class ProxyTable {
     this.replace(routes);
     metrics.gauge(
       "gatehouse_upstream_circuit",
-      "Whether an upstream is asked: 0 closed (it is), 1 half-open (one call tries), 2 open (it is not).",
+      "Circuit breaker of an upstream: 0 closed, 1 half-open (one trial call at a time), 2 open (no calls).",
       ["upstream"],
       (gauge) => {
         gauge.reset();
@@ -57,7 +57,7 @@ export class ProxyTable {
     );
   }
 
-  /** @param path without the query, not decoded, because the raw text is forwarded. */
+  /** @param path not decoded, because the raw text is forwarded, and without the query. */
   find(path: string): ProxyTarget | undefined {
     const { targets, longest } = this.#table;
     for (let end = path.indexOf("/", 1); end !== -1 && end <= longest; end = path.indexOf("/", end + 1)) {
@@ -67,7 +67,7 @@ export class ProxyTable {
     return targets.get(path);
   }
 
-  /** Connections to remaining upstreams are kept. */
+  /** Keeps connections to remaining upstreams. */
   replace(routes: readonly UpstreamRoute[]): void {
     const before = this.#table.upstreams;
     const upstreams = new Map<string, Upstream>();
@@ -106,7 +106,7 @@ export class ProxyTable {
   }
 }
 
-/** The decoded path below the prefix: `7` of `/v1/payments/7?x=1`. */
+/** The decoded `7` of `/v1/payments/7?x=1`. */
 export function pathBelow({ route, version }: ProxyTarget, url: string): string {
   const [path = ""] = url.split("?", 1);
   // The guard refuses broken escapes, but not invalid UTF-8.

@@ -5,7 +5,9 @@ export const TAGS = {
   Accounts: "Register, prove an address, change or delete an account.",
   Logins: "Log in, refresh, log out; the sessions of a user.",
   "Identity providers": "Log in at one; the links of an account to them.",
+  Passkeys: "WebAuthn: log in without a password.",
   "Second factor": "TOTP codes and recovery codes.",
+  Approvals: "The user's consent to one transaction.",
   Administration: "Users, for the role ADMIN.",
   "Audit log": "For the roles ADMIN and AUDITOR.",
   Services: "For other services: keys, introspection.",
@@ -14,7 +16,7 @@ export const TAGS = {
 
 export interface Answer {
   description: string;
-  /** Schemas by media type, as strict as the response. */
+  /** By media type, as strict as the response. */
   content?: Readonly<Record<string, z.ZodType>>;
   headers?: Readonly<Record<string, string>>;
 }
@@ -26,15 +28,15 @@ export interface RouteDocs {
   summary: string;
   description?: string;
   answers: Readonly<Record<number, Answer>>;
-  /** Errors beyond those of the policy. See `openapi-failures.ts`. */
+  /** Beyond those of the policy, see `openapi-failures.ts`. */
   codes?: readonly ErrorCode[];
   /** Defaults to JSON. */
   bodyTypes?: readonly string[];
   cookies?: Readonly<Record<string, string>>;
   headers?: Readonly<Record<string, string>>;
-  /** A public route that accepts an optional access token. */
+  /** A public route with an optional access token. */
   takesSession?: boolean;
-  /** Callers authenticate as services with HTTP Basic. */
+  /** Callers are services, with HTTP Basic. */
   isForClients?: boolean;
 }
 

@@ -1,20 +1,26 @@
 import type { RouteOptions } from "fastify";
+import type { ApprovalDemand } from "../../routes-file/routes-file.ts";
+import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import type { RouteAuth } from "../../token-client/route-auth.ts";
 import type { LimitClass } from "../limits/limit-class.ts";
 
 export interface RoutePolicy {
   auth: RouteAuth;
   limitClass: LimitClass;
-  /** Audit action, for example `auth.login`. Required for mutating methods. */
+  /** Audit action: `auth.login`. Required for mutating methods. */
   action?: string;
-  /** The route accepts a refresh token in the body instead. */
-  orRefreshToken?: boolean;
+  /** What the caller's session must have proven. Not on public routes. */
+  assurance?: AssuranceDemand;
+  /** Accepts a token in this member of the body instead. The route's `proof` or handler checks it. */
+  orTokenInBody?: "refreshToken" | "tempToken";
   /** The call has an audited effect although its method does not show it. */
   hasEffect?: boolean;
 }
 
 export interface RequestPolicy extends Omit<RoutePolicy, "limitClass"> {
   pattern: string;
+  /** Of forwarded calls. */
+  approval?: ApprovalDemand;
 }
 
 const MUTATING: ReadonlySet<string> = new Set(["POST", "PUT", "PATCH", "DELETE"]);
@@ -27,13 +33,14 @@ export function isMutating(method: string): boolean {
 export function assertRoutePolicy(route: RouteOptions): void {
   const methods = [route.method].flat();
   const name = `${methods.join(",")} ${route.url}`;
-  const { auth, action, limitClass, isProxy } = route.config ?? {};
+  const { auth, action, assurance, limitClass, isProxy } = route.config ?? {};
   // The routes file is validated when it is read.
   if (isProxy) return;
-  if (auth === undefined) throw new Error(`${name} does not say who may call it (config.auth)`);
-  if (typeof auth === "object" && auth.roles.length === 0) throw new Error(`${name} lets no role in`);
-  if (limitClass === undefined)
-    throw new Error(`${name} does not say what its calls are counted with (config.limitClass)`);
+  if (auth === undefined) throw new Error(`${name} has no config.auth`);
+  if (typeof auth === "object" && auth.roles.length === 0) throw new Error(`${name} allows no role`);
+  if (auth === "public" && assurance !== undefined)
+    throw new Error(`${name} is public and demands an assurance of its caller`);
+  if (limitClass === undefined) throw new Error(`${name} has no config.limitClass`);
   if (methods.some(isMutating) && (action === undefined || action === "")) {
     throw new Error(`${name} has no audit action (config.action)`);
   }

@@ -46,7 +46,7 @@ export class Upstream {
     this.#breaker.succeeded();
   }
 
-  /** @param caller undefined if there was no connection, so the caller cannot be the cause. */
+  /** @param caller undefined without a connection: the caller cannot be the cause. */
   leave(end: CallEnd, caller?: string): void {
     this.#openCalls -= 1;
     if (end === "failed") this.#breaker.failed(performance.now(), caller);
@@ -62,13 +62,13 @@ export class Upstream {
   }
 }
 
-/** Adds `bytesRead` to connection errors, which undici does for some only. */
+/** Adds `bytesRead` to connection errors, as undici does for some. */
 function connectorWithin(timeoutMs: number): buildConnector.connector {
   const connect = buildConnector({ timeout: timeoutMs });
   return (options, callback) =>
     connect(options, (...result) => {
       const [, socket] = result;
-      // Runs before undici's listener, which passes the error on.
+      // Runs before undici's listener.
       socket?.on("error", (error) => Object.assign(error, { bytesRead: socket.bytesRead }));
       callback(...result);
     });

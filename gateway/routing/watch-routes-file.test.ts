@@ -63,7 +63,7 @@ test("a file that says something else is taken, also by a swapped link; one that
   await expect.poll(() => taken).toEqual([["/b"]]);
 });
 
-test("a bad file changes nothing and is told once, with its line; a good one after it is taken", async () => {
+test("an invalid file changes nothing and is logged once with its line; a later valid one is used", async () => {
   await publish("v2", "routes:\n  - prefix: /auth");
   await expect.poll(() => log).toContain("line 2, routes.0.prefix");
   await lookedAgain();

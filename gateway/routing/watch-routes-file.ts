@@ -16,14 +16,12 @@ export interface RoutesWatchOptions {
   lookEveryMs?: number;
 }
 
-/**
- * Polls the file, because a mounted ConfigMap changes by a link, which watchers may miss. Invalid files are ignored.
- */
+/** Polls, because watchers may miss a ConfigMap's change of links. Ignores invalid files. */
 export function watchRoutesFile(options: RoutesWatchOptions): Repetition {
   const { path, proxies, logger } = options;
   const reloads = options.metrics.counter(
     "gatehouse_routes_reloads_total",
-    "Changes of the routes file, by whether they were taken.",
+    "Changes of the routes file by result.",
     ["result"],
   );
   let seen = options.text;
@@ -39,7 +37,7 @@ export function watchRoutesFile(options: RoutesWatchOptions): Repetition {
     } catch (error) {
       reloads.inc({ result: "refused" });
       const reason = error instanceof Error ? error.message : String(error);
-      logger.error({ reason }, "the routes file has changed and cannot be used: the routes before it stay");
+      logger.error({ reason }, "the routes file has changed and cannot be used: the previous routes stay");
     }
   };
   return repeat("routes file", options.lookEveryMs ?? LOOK_EVERY_MS, look, logger);

@@ -41,7 +41,7 @@ test.each([
   basic("ledger", "%FF"),
   `${basic("ledger", "new")}, ${basic("ledger", "new")}`,
   basic("ledger", "new").replace("Basic", "Bearer"),
-])("%j proves nobody", (header) => {
+])("%j authenticates no client", (header) => {
   expect(clients.authenticate(header)).toBeUndefined();
 });
 
@@ -62,7 +62,7 @@ test.each([
   [`[{ id: a, secretSha256: ${good} }]`, "(all)"],
   ["clients: [s3cret: }", "is not YAML"],
   [`clients: [${Array(101).fill(`{ id: a, secretSha256: ${good} }`).join(", ")}]`, "clients"],
-])("the file %j is refused, without a word of its secrets", (text, message) => {
+])("the file %j is refused, without its secrets in the error", (text, message) => {
   expect(() => parseIntrospectionClients(text)).toThrow(message);
   expect(() => parseIntrospectionClients(text)).not.toThrow("s3cret");
 });

@@ -9,9 +9,9 @@ const clientsFile = z.strictObject({
   clients: z
     .array(
       z.strictObject({
-        /** May occur twice while a client's secret is replaced. */
+        /** May occur twice while a secret is replaced. */
         id: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/, "must be 1 to 64 of A-Z a-z 0-9 . _ -"),
-        /** Of the secret's UTF-8. A plain hash, so the secret must be random: 32 bytes, not a password. */
+        /** Of the secret's UTF-8. A plain hash needs a random secret: 32 bytes, not a password. */
         secretSha256: z.string().regex(/^[0-9a-f]{64}$/, "must be 64 hexadecimal digits in lower case"),
       }),
     )
@@ -19,18 +19,12 @@ const clientsFile = z.strictObject({
     .max(MAX_CLIENTS),
 });
 
-/** The clients that may introspect tokens. */
 export interface IntrospectionClients {
-  /** @returns the client's id, or undefined if the header does not prove one. It takes as long for every secret. */
+  /** @returns the client's id. Takes as long for every secret. */
   authenticate(authorization: string | undefined): string | undefined;
 }
 
-/**
- * Reads a file of clients.
- *
- * @param text YAML 1.2, so JSON too.
- * @throws {ConfigError} naming every problem, never a value.
- */
+/** @param text YAML 1.2 or JSON. @throws {ConfigError} naming every problem, never a value. */
 export function parseIntrospectionClients(text: string): IntrospectionClients {
   const { data, error } = clientsFile.safeParse(parsed(text), { reportInput: true });
   if (error !== undefined) {
@@ -59,13 +53,13 @@ function parsed(text: string): unknown {
   try {
     return parse(text, { prettyErrors: false });
   } catch {
-    throw new ConfigError("the clients file cannot be used: it is not YAML"); // its text may have a secret in it
+    throw new ConfigError("the clients file cannot be used: it is not YAML"); // The text may contain a secret.
   }
 }
 
 const BASIC = /^basic +([A-Za-z0-9+/]+={0,2})$/i;
 
-/** `Authorization: Basic …` (RFC 7617), id and secret form-encoded in it as OAuth asks (RFC 6749 §2.3.1). */
+/** RFC 7617, with id and secret form-encoded (RFC 6749 §2.3.1). */
 function basicCredentials(authorization: string | undefined): { id: string; secret: string } | undefined {
   const encoded = BASIC.exec(authorization ?? "")?.[1];
   if (encoded === undefined) return undefined;
@@ -75,7 +69,7 @@ function basicCredentials(authorization: string | undefined): { id: string; secr
   try {
     return { id: formDecoded(text.slice(0, colon)), secret: formDecoded(text.slice(colon + 1)) };
   } catch {
-    return undefined; // a broken escape is nobody's secret
+    return undefined; // A broken escape.
   }
 }
 

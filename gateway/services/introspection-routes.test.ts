@@ -15,6 +15,7 @@ const introspectionClients = parseIntrospectionClients(`clients: [{ id: ledger, 
 const principal = {
   ...principalWith("AUDITOR"),
   amr: ["pwd", "otp"],
+  acr: 2 as const,
   authTime: new Date(1_700_000_000_000),
   issuedAt: new Date(1_700_000_100_000),
   expiresAt: new Date(1_700_001_000_000),
@@ -65,6 +66,7 @@ test("a good token: whose it is and until when, in the words of the RFC", async 
       jti: "token-id",
       role: "AUDITOR",
       amr: ["pwd", "otp"],
+      acr: "urn:gatehouse:acr:2",
       auth_time: 1_700_000_000,
       token_type: "Bearer",
     });
@@ -165,7 +167,7 @@ test("every use is in the audit log, before and after, and neither token nor sec
   }
 });
 
-test("what cannot be recorded is not told", async () => {
+test("an introspection that cannot be recorded is not answered", async () => {
   const recorder = {
     record: async () => {
       throw new DomainError("audit_unavailable");

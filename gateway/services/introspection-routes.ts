@@ -2,6 +2,7 @@ import type { FastifyRequest } from "fastify";
 import { z } from "zod";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
+import { acrOf } from "../../token-client/assurance.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
 import { idField, roleField } from "../auth/answer-fields.ts";
 import { registerFormParser } from "../edge/form-parser.ts";
@@ -11,7 +12,7 @@ import { intLike, optional, textField, textLike } from "../routing/fields.ts";
 import { FORM_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
 import type { IntrospectionClients } from "./introspection-clients.ts";
 
-/** Not strict: other parameters are ignored, as OAuth asks (RFC 6749 §3.2). The body limit bounds them. */
+/** Other parameters are ignored (RFC 6749 §3.2). */
 const IntrospectionBody = z.object({
   /** Longer than any token. Another text is not active. */
   token: textField(1, 8_192, { examples: ["eyJhbGciOiJFZERTQSJ9.e30.AA"] }),
@@ -31,6 +32,7 @@ const introspectionAnswer = z
     jti: optional(textLike("0199a000-0000-7000-8000-000000000005")),
     role: roleField.optional(),
     amr: z.array(textLike("pwd")).optional(),
+    acr: optional(textLike("urn:gatehouse:acr:2")),
     auth_time: seconds,
     token_type: z.literal("Bearer").optional(),
   })
@@ -44,8 +46,8 @@ export interface IntrospectionDeps {
 }
 
 /**
- * Token introspection (RFC 7662) for services that can neither speak gRPC nor verify signatures. Successes are the
- * RFC's, without our envelope. It changes nothing, but tells of others' sessions: the audit log names every use.
+ * RFC 7662, for services without gRPC and signature verification. Successes have the RFC's form, without our
+ * envelope. Every use is audited, because it discloses others' sessions.
  */
 export function registerIntrospectionRoutes(app: GatewayApp, deps: IntrospectionDeps): void {
   const { introspectionClients: clients, verifier, logger } = deps;
@@ -54,14 +56,14 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
     const clientId = clients.authenticate(request.headers.authorization);
     if (clientId === undefined) throw new DomainError("invalid_client");
     logger.info({ clientId, requestId: request.id }, "introspection client");
-    request.provenActor = { userId: `client:${clientId}` };
+    return { userId: `client:${clientId}` };
   };
   app.register(async (scope: GatewayApp) => {
     registerFormParser(scope);
     routeIn(scope, "Services")("introspectToken", "POST", "/oauth/introspect", {
       summary: "Introspect an access token (RFC 7662)",
       description: "For services that can neither speak gRPC nor verify signatures. The answer is the RFC's.",
-      // Not for users. Services authenticate before their body is read.
+      // Services authenticate before their body is read.
       policy: { auth: "public", limitClass: "introspection", action: "token.introspect" },
       isForClients: true,
       schema: { body: IntrospectionBody },
@@ -70,7 +72,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
         200: { description: "What is known of it.", content: { [JSON_TYPE]: introspectionAnswer } },
       },
       codes: ["invalid_client"],
-      options: { onRequest: authenticateClient },
+      proof: { hook: "onRequest", prove: authenticateClient },
       handler: async (request) => {
         const { token } = request.body;
         const verification = await verifier.verify(token);
@@ -87,6 +89,7 @@ export function registerIntrospectionRoutes(app: GatewayApp, deps: Introspection
           jti: principal.tokenId,
           role: principal.role,
           amr: principal.amr,
+          acr: acrOf(principal.acr),
           auth_time: secondsOf(principal.authTime),
           token_type: "Bearer",
         };
@@ -101,7 +104,7 @@ function secondsOf(date: Date): number {
 
 const Claims = z.object({ iss: z.string() });
 
-/** The `iss` of a verified access token. @throws if the text is not a JWT. */
+/** Of a verified access token. @throws if the text is not a JWT. */
 function issuerOf(verifiedToken: string): string {
   const payload = Buffer.from(verifiedToken.split(".")[1] ?? "", "base64url").toString("utf8");
   return Claims.parse(JSON.parse(payload)).iss;

@@ -29,7 +29,7 @@ test("the set is asked for once for its maximum age, however many want it", asyn
   expect(state.calls).toBe(2);
 });
 
-test("the last good set outlives a failure, for ten minutes at most", async () => {
+test("the last good set is served after a failure, for at most ten minutes", async () => {
   let isDown = false;
   const { state, get } = cache(async () => {
     if (isDown) throw new Error("away");
@@ -104,7 +104,7 @@ test("a ban while the set is on its way holds for it, and a set of banned keys a
   await expect(asked).rejects.toMatchObject({ code: "service_unavailable" });
 });
 
-test("a key told by the watch that the set lacks is asked for at once", async () => {
+test("a key of the watch that is missing in the set is fetched at once", async () => {
   let kids = ["old"];
   const { state, get, expectKeys } = cache(async () => setOf(...kids));
   await get();

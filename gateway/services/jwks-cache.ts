@@ -2,36 +2,35 @@ import { z } from "zod";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 
-/** A key set as token-service gives it. */
 export interface Jwks {
   /** JSON text of a JWK Set. */
   json: string;
-  /** How long a reader may keep it. */
+  /** How long readers may keep it. */
   maxAgeS: number;
 }
 
 export interface JwksCache {
-  /** @throws {DomainError} `service_unavailable` if there is no set that is fresh enough. */
+  /** @throws {DomainError} `service_unavailable` without a fresh set. */
   get(context: CallContext): Promise<Jwks>;
-  /** A key was banned: no set has it from now on, whatever a replica that has not heard of it says. */
+  /** For a banned key. Replicas may still send it. */
   refuseKey(keyId: string): void;
-  /** Keys whose tokens may be accepted. A set that lacks one of them is asked for again. */
+  /** Keys whose tokens may be accepted. A set without one of them is fetched again. */
   expectKeys(keyIds: ReadonlySet<string>): void;
 }
 
-/** How old the last good set may be while token-service cannot be asked. */
+/** Of the last good set, while token-service is unavailable. */
 const MAX_STALE_MS = 10 * 60_000;
-/** After a failure, how long the last good set is served without asking again. */
+/** Pause after a failure. */
 const RETRY_AFTER_MS = 1_000;
-/** For so long after a ban readers are told to ask again soon: what they keep may be from before it. */
+/** This long after a ban, readers keep a set only briefly. Their copies may be older. */
 const BAN_IS_YOUNG_MS = MAX_STALE_MS;
 const MAX_AGE_AFTER_BAN_S = 60;
-/** A set from a replica that has not heard of the newest ban or key. */
+/** For a set of a replica that does not know the newest ban or key. */
 const MAX_AGE_OF_OLDER_SET_S = 1;
-/** Bans are an operator's act; the oldest are of keys that no set has any more. */
+/** The oldest bans are of keys that no set contains. */
 const MAX_BANS = 1_000;
 
-/** Only what a verifier needs; a set with a private or symmetric member in it is not passed on. */
+/** Refuses private and symmetric members. */
 const publicKey = z
   .looseObject({ kty: z.enum(["OKP", "EC", "RSA"]), kid: z.string().min(1) })
   .refine((key) => ["d", "p", "q", "dp", "dq", "qi", "oth", "k"].every((member) => !(member in key)));
@@ -39,7 +38,7 @@ const publicKeySet = z.strictObject({ keys: z.array(publicKey).min(1) });
 
 type Key = z.infer<typeof publicKey>;
 
-/** Keeps the key set for its maximum age. One question is in flight at most, whoever asks. */
+/** At most one request is in flight. */
 export function createJwksCache(
   fetchJwks: (context: CallContext) => Promise<Jwks>,
   nowMs: () => number,
@@ -56,7 +55,7 @@ export function createJwksCache(
       const jwks = await fetchJwks(context);
       const set: unknown = JSON.parse(jwks.json);
       publicKeySet.parse(set);
-      // As they came: the parser would put their members into another order.
+      // The parser would reorder their members.
       keep((set as { keys: Key[] }).keys, jwks);
     } catch (error) {
       failedMs = nowMs();
@@ -88,7 +87,6 @@ export function createJwksCache(
     };
   }
 
-  /** The known set with what is left of its age: at most, none. */
   function lastGood(): Jwks | undefined {
     if (known === undefined) return undefined;
     const ageMs = nowMs() - known.fetchedMs;
@@ -99,7 +97,6 @@ export function createJwksCache(
     return { json, maxAgeS: isAfterBan ? Math.min(leftS, MAX_AGE_AFTER_BAN_S) : leftS };
   }
 
-  /** What is left of the known set is served only if there is no newer one. */
   function askAgain(): void {
     if (known === undefined) return;
     const { keys, jwks, fetchedMs } = known;

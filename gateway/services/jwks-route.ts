@@ -14,7 +14,7 @@ const keySetAnswer = z
   })
   .meta({ id: "JwkSet", description: "RFC 7517, section 5." });
 
-/** The public keys (RFC 7517 §5, RFC 8615), for services that verify signatures themselves. */
+/** RFC 7517 §5, RFC 8615. */
 export function registerJwksRoute(app: GatewayApp, jwks: Pick<JwksCache, "get">): void {
   let keySet: { json: string; file: Cacheable } | undefined;
   routeIn(app, "Services")("getKeys", "GET", "/.well-known/jwks.json", {
@@ -25,7 +25,7 @@ export function registerJwksRoute(app: GatewayApp, jwks: Pick<JwksCache, "get">)
       304: UNCHANGED,
     },
     handler: async (request, reply) => {
-      const { json, maxAgeS } = await jwks.get(request.call);
+      const { json, maxAgeS } = await jwks.get(request.state.call);
       if (keySet?.json !== json) keySet = { json, file: cacheable(json, `${MEDIA_TYPE}; charset=utf-8`) };
       return sendCacheable(request, reply, keySet.file, maxAgeS);
     },

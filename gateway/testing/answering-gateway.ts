@@ -10,7 +10,7 @@ import { ada, completedLogin, send, testGateway, tokens, USER_ID } from "./test-
 export const SERVICE_CREDENTIALS = "Basic c2VydmljZTpzZWNyZXQ=";
 
 const BROWSER_TOKEN = "b".repeat(43);
-/** `Cookie` of a browser that comes back from an identity provider. */
+/** `Cookie` after an identity provider. */
 export const BROWSER_COOKIE = `gatehouse_oauth=${BROWSER_TOKEN}`;
 
 const managed = {
@@ -24,11 +24,14 @@ const noneEnded = { endedSessionIds: [] };
 const user = { user: ada };
 const mfaChallenge = { tempToken: "temp", methods: ["totp", "recovery_code"], userId: USER_ID };
 const passwordChange = { tempToken: "temp", userId: USER_ID };
+const mfaEnrollment = { tempToken: "temp", methods: ["totp"], userId: USER_ID };
+const enrollment = { secret: "AB", otpauthUrl: "otpauth://totp/x", qrCode: "data:image/svg+xml,x" };
 const { result } = completedLogin("device");
 const logins = [
   { result },
   { result: { $case: "mfaChallenge", value: mfaChallenge } },
   { result: { $case: "passwordChange", value: passwordChange } },
+  { result: { $case: "mfaEnrollment", value: mfaEnrollment } },
 ] as const;
 const time = ada.createdAt;
 const intent: Entry = {
@@ -70,9 +73,41 @@ const unproven = { leafData: Buffer.of(), leafHash: Buffer.of(), inclusionProof:
 const checkpoint = "log\n7\nAA==\n";
 const identity = { provider: "demo", email: ada.email, linkedAt: time, userId: USER_ID };
 const departure = { authorizationUrl: "https://idp.example/a", browserToken: BROWSER_TOKEN, expiresInS: 600 };
+export const passkey = {
+  id: USER_ID,
+  name: "My phone",
+  createdAt: time,
+  lastUsedAt: undefined,
+  backedUp: false,
+  transports: ["internal"],
+};
+const credential = { id: "AAAA", type: "public-key", transports: ["internal"] };
+export const creationOptions = {
+  challenge: "A".repeat(43),
+  rp: { id: "example.com", name: "Gatehouse" },
+  user: { id: "AAAA", name: ada.email, displayName: "Ada Lovelace" },
+  pubKeyCredParams: [{ alg: -8, type: "public-key" }],
+  timeout: 300_000,
+  attestation: "none",
+  excludeCredentials: [credential],
+  authenticatorSelection: {
+    residentKey: "required",
+    requireResidentKey: true,
+    userVerification: "required",
+  },
+  extensions: { credProps: true },
+  hints: [],
+};
+export const requestOptions = {
+  challenge: "A".repeat(43),
+  rpId: "example.com",
+  allowCredentials: [credential],
+  timeout: 300_000,
+  userVerification: "required",
+};
 const returnTo = "https://app.example/signed-in";
 
-/** A gateway whose services answer, in turn, all that they can answer; `overrides` are other parts of it. */
+/** Its services return all their answers in turn. `overrides` replace other parts. */
 export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = {}) {
   let failing: DomainError | undefined;
   let turn = 0;
@@ -80,7 +115,7 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
     return async () => {
       if (failing !== undefined) throw failing;
       turn += 1;
-      // As each method's type asks for; the contract is checked on what the gateway makes of it.
+      // The contract is checked on the gateway's answers.
       return answers[turn % answers.length] as never;
     };
   };
@@ -96,7 +131,7 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
       forgotPassword: give({}),
       resetPassword: give(ended),
       changePassword: give(ended),
-      changePasswordAtLogin: give({ completed: result.value }),
+      changePasswordAtLogin: give({ completed: result.value }, { result: logins[3] }),
       updateProfile: give(user),
       deleteAccount: give(ended),
       changeEmail: give({}),
@@ -105,14 +140,15 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
       undoAccessChange: give(ended),
       undoEmailChange: give(ended),
       completeMfaLogin: give({ completed: result.value }, { passwordChange }),
-      beginTotpEnrollment: give({
-        secret: "AB",
-        otpauthUrl: "otpauth://totp/x",
-        qrCode: "data:image/svg+xml,x",
-      }),
+      beginTotpEnrollment: give(enrollment),
+      beginTotpEnrollmentAtLogin: give({ ...enrollment, userId: USER_ID }),
+      completeTotpEnrollmentAtLogin: give({ result: { result }, recoveryCodes: ["a", "b"] }),
       confirmTotpEnrollment: give({ recoveryCodes: ["a", "b"], ...noneEnded }),
       disableTotp: give(noneEnded),
+      verifyApproval: give({ approvalId: USER_ID, method: "totp", expiresInS: 240 }),
       regenerateRecoveryCodes: give({ recoveryCodes: ["a", "b"] }),
+      beginStepUp: give({ stepUpToken: "step-up", methods: ["totp", "recovery_code"], expiresInS: 300 }),
+      completeStepUp: give({ accessToken: "a.b.c", expiresInS: 900, acr: "urn:gatehouse:acr:2" }),
       listProviders: give({ providers: [{ name: "demo", displayName: "Demo" }] }, { providers: [] }),
       beginOAuthLogin: give({ ...departure, isSecure: true }, { ...departure, isSecure: false }),
       completeOAuthLogin: give(
@@ -126,12 +162,19 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
         { returnTo, result: { $case: "linked", value: identity }, ...noneEnded },
         { returnTo, result: { $case: "errorCode", value: "link_required" }, ...noneEnded },
       ),
-      exchangeOAuthCode: give(logins[0], logins[1]),
+      exchangeOAuthCode: give(logins[0], logins[1], logins[3]),
       listLinkedIdentities: give(
         { identities: [identity, { ...identity, provider: "other", email: "" }] },
         { identities: [] },
       ),
       unlinkIdentity: give({ endedSessionIds: [tokens.sessionId] }),
+      beginPasskeyRegistration: give({ optionsJson: JSON.stringify(creationOptions) }),
+      registerPasskey: give({ passkey }),
+      listPasskeys: give({ passkeys: [passkey, { ...passkey, lastUsedAt: time }] }, { passkeys: [] }),
+      renamePasskey: give({ passkey }),
+      deletePasskey: give({ endedSessionIds: [tokens.sessionId] }),
+      beginPasskeyLogin: give({ challengeToken: "token", optionsJson: JSON.stringify(requestOptions) }),
+      completePasskeyLogin: give({ result: { result } }),
     },
     users: {
       listUsers: give({ users: [managed], nextCursor: "" }, { users: [], nextCursor: "next" }),
@@ -178,7 +221,7 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
   const { app } = testGateway({ ...services, ...overrides });
   return {
     app,
-    /** What every service says from here on; undefined: it answers. */
+    /** Every service fails with it; undefined ends that. */
     failWith: (error: DomainError | undefined) => {
       failing = error;
     },
@@ -186,7 +229,6 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
   };
 }
 
-/** More calls than a test makes. */
 function withoutLimits(): LimitClasses {
   const many = { calls: 1_000_000_000, perSeconds: 1 };
   const classes = Object.keys(defaultLimitClasses());

@@ -1,9 +1,6 @@
 import { connect } from "node:net";
 
-/**
- * Sends bytes to a port of this machine and gives back everything that came until the connection closed, or
- * until `quietMs` passed without a byte. For tests of what no HTTP client would send.
- */
+/** Sends bytes and returns all received ones until the connection closes, or is silent for `quietMs`. */
 export function exchange(
   port: number,
   text: string | Buffer,
@@ -29,7 +26,6 @@ export function exchange(
   });
 }
 
-/** The statuses of the answers in what came back. */
 export function statuses(text: string): number[] {
   return [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((match) => Number(match[1]));
 }

@@ -28,7 +28,7 @@ export const ada: User = {
   mfaEnabled: false,
   createdAt: new Date("2026-01-02T03:04:05.678Z"),
 };
-/** The same as clients see her. */
+/** As clients see her. */
 export const adaJson = { ...ada, role: "USER", createdAt: "2026-01-02T03:04:05.678Z" };
 
 export const tokens = {
@@ -39,7 +39,6 @@ export const tokens = {
   userId: USER_ID,
 };
 
-/** What identity-service answers to a login that gives a session. */
 export function completedLogin(deviceToken = "") {
   return { result: { $case: "completed" as const, value: { tokens, user: ada, deviceToken } } };
 }
@@ -52,6 +51,7 @@ export function principalWith(role: Role): Principal {
     tokenId: "token-id",
     keyId: "key-id",
     amr: ["pwd"],
+    acr: 1,
     authTime: new Date(0),
     issuedAt: new Date(0),
     expiresAt: new Date(4e12),
@@ -66,7 +66,7 @@ const VERDICTS: Record<string, Verification> = {
   "revoked-token": { kind: "inactive", reason: "revoked" },
 };
 
-/** A verifier to which each token is a user of its own, until `verdicts` says otherwise. */
+/** Each token is a separate user, unless `verdicts` has it. */
 export function verifierOfUsers(verdicts: ReadonlyMap<string, Verification | Error> = new Map()) {
   return {
     verify(token: string): Verification | Promise<Verification> {
@@ -80,43 +80,39 @@ export function verifierOfUsers(verdicts: ReadonlyMap<string, Verification | Err
   };
 }
 
-/** The services that a test answers for. */
 type Services = Pick<GatewayDeps, "identity" | "users" | "sessions" | "auditQuery">;
 type TestParts = Partial<Omit<GatewayDeps, keyof Services>> & {
   [S in keyof Services]?: Partial<Services[S]>;
 };
 
-/** A service with some methods. The others fail: they are no part of the test. */
+/** Other methods fail. */
 function serviceOf<S extends object>(methods: Partial<S> = {}, others: Partial<S> = {}): S {
   const absent = () => Promise.reject(new Error("not part of this test"));
   const find = (name: string | symbol) => Reflect.get(methods, name) ?? Reflect.get(others, name) ?? absent;
   return new Proxy({}, { get: (_target, name) => find(name) }) as S;
 }
 
-/** The answers of a service that knows no identity provider. */
 const NO_PROVIDERS: Partial<Services["identity"]> = {
   listProviders: async () => ({ providers: [] }),
   beginOAuthLogin: () => Promise.reject(new DomainError("provider_not_found")),
 };
 
-/** Routes as a routes file has them. */
 export function routesOf(routes: readonly object[]): UpstreamRoute[] {
   return parseRoutesFile(JSON.stringify({ routes }));
 }
 
 export interface TestGateway {
   app: GatewayApp;
-  /** What the audit log was given, in order. */
+  /** In order. */
   entries: AuditEntry[];
-  /** What the audit log would get of readings. */
+  /** Of readings, not sent. */
   readings: AuditEvent[];
-  /** Sessions refused since the start. */
   refused: string[];
-  /** Everything the gateway logged, as JSON lines. */
+  /** As JSON lines. */
   log(): string;
 }
 
-/** A gateway whose tokens are words (`user-token`, `admin-token`, …) and whose services are what a test gives. */
+/** Its tokens are words: `user-token`, `admin-token`. */
 export function testGateway({
   routes = [],
   identity,
@@ -178,7 +174,7 @@ interface Call {
   headers?: Record<string, string>;
 }
 
-/** One request without a network; `body` is sent as JSON unless it is a string or bytes. */
+/** `body` is sent as JSON unless it is a string or bytes. */
 export async function send(app: GatewayApp, { method, url, token, body, headers }: Call) {
   const isRaw = typeof body === "string" || Buffer.isBuffer(body);
   return app.inject({

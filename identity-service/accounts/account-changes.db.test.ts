@@ -68,7 +68,7 @@ async function resetLink(): Promise<string> {
   return last("reset-password");
 }
 
-test("a new password needs the present one, ends the other sessions, and is told by mail", async () => {
+test("a new password needs the current one, ends the other sessions, and sends a mail", async () => {
   await expect(change("not the password")).rejects.toMatchObject({ code: "invalid_credentials" });
   deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
   expect(await change(ANNA.password)).toEqual({ userId, sessionIds: ["s1"] });
@@ -129,7 +129,7 @@ test("names change one by one or together, and are held to the same rules as at 
   });
 });
 
-test("an erased account leaves nothing of a person behind, and its address is free, if nobody had proven it after an hour", async () => {
+test("an erased account leaves no personal data, and its address is free, after an hour if it was unproven", async () => {
   await database.ownerSql`
     update users set email_verified = false, credentials_proven_email = null, credentials_proven_at = null`;
   await resetLink();
@@ -189,7 +189,7 @@ test("a change of address needs the password and an address", async () => {
   expect(await mails("confirm-email-change")).toEqual([]);
 });
 
-test("an address that has an account gets the same answer, and only its owner is told, once an hour", async () => {
+test("an address that has an account gets the same answer, and only its owner gets a mail, once an hour", async () => {
   await register(deps, { ...ANNA, email: "ben@example.com" }, soon());
   await wantAddress("ben@example.com");
   await wantAddress("ben@example.com");
@@ -218,7 +218,7 @@ test("a change of address ends with the session in which it began, in whatever w
   expect((await confirmEmailChange(deps, token)).email).toBe("anna@new.example");
 });
 
-test("while nobody can say whether that session lives, the address does not change and the link stays", async () => {
+test("while the state of that session is unknown, the address does not change and the link stays", async () => {
   const wanted = { userId, newEmail: "anna@new.example", password: ANNA.password, clientIp: IP };
   await changeEmail(deps, { ...wanted, sessionId: SESSION }, soon());
   await deps.afterAnswer.drained();
@@ -240,7 +240,7 @@ test("an hour has three mails for changes of address", async () => {
   expect(await mails("confirm-email-change")).toHaveLength(3);
 });
 
-test("what was mailed to the old address is worth nothing after the change", async () => {
+test("links mailed to the old address are invalid after the change", async () => {
   const verification = await last("verify-email");
   const reset = await resetLink();
   await confirmEmailChange(deps, await wantAddress("anna@new.example"));
@@ -266,7 +266,7 @@ test("an undo gives the address back and ends every session; fifty at once do it
   );
 });
 
-test("an undo takes away what was linked to log in lately, also before the change, and leaves what is old", async () => {
+test("an undo removes recently linked identities, also from before the change, and leaves old ones", async () => {
   const link = (provider: string, linkedAt: Date) => database.ownerSql`
     insert into external_identities (issuer, subject, user_id, provider, linked_at)
     values (${`https://${provider}.example`}, 'sub', ${userId}, ${provider}, ${linkedAt})`;
@@ -279,7 +279,7 @@ test("an undo takes away what was linked to log in lately, also before the chang
   expect(left).toEqual([{ provider: "owners" }]);
 });
 
-test("an undo is good for seven days", async () => {
+test("an undo link is valid for seven days", async () => {
   await confirmEmailChange(deps, await wantAddress("anna@new.example"));
   const token = await last("email-changed");
   await expect(undoEmailChange(later(7 * DAY_MS), token, context())).rejects.toMatchObject({
@@ -288,7 +288,7 @@ test("an undo is good for seven days", async () => {
   await undoEmailChange(later(7 * DAY_MS - 1), token, context());
 });
 
-test("a thief who changes the address twice keeps nobody from taking the first one back, nor comes back", async () => {
+test("an attacker who changes the address twice cannot prevent the undo to the first one, nor regain access", async () => {
   await confirmEmailChange(deps, await wantAddress("thief@evil.example"));
   const owners = await last("email-changed");
   await confirmEmailChange(
@@ -308,13 +308,13 @@ test("a thief who changes the address twice keeps nobody from taking the first o
   expect(await addressOf(userId)).toBe(ANNA.email);
 });
 
-test("until the undo is over nobody else gets the old address", async () => {
+test("no other user gets the old address until the undo link expires", async () => {
   await confirmEmailChange(deps, await wantAddress("anna@new.example"));
   await expect(register(deps, ANNA, soon())).rejects.toMatchObject({ code: "email_already_registered" });
   await register(later(7 * DAY_MS), ANNA, soon());
 });
 
-test("guesses by whoever has a session end in refusals of the right password, too, and reach no other account", async () => {
+test("guesses with a session lead to refusals of the right password too, and affect no other account", async () => {
   for (let guess = 0; guess < 5; guess += 1) {
     await expect(erase(`guess ${guess}`)).rejects.toMatchObject({ code: "invalid_credentials" });
   }
@@ -331,7 +331,7 @@ test("the owner may want the old address again without the link that undoes the 
   expect(await addressOf(userId)).toBe(ANNA.email);
 });
 
-test("an undone change takes the account back from whoever made it: no password, and a link to set another", async () => {
+test("an undone change removes the attacker's access: no password, and a link to set another", async () => {
   await confirmEmailChange(deps, await wantAddress("thief@evil.example"));
   await undoEmailChange(deps, await last("email-changed"), context());
   expect(await addressOf(userId)).toBe(ANNA.email);
@@ -340,7 +340,7 @@ test("an undone change takes the account back from whoever made it: no password,
   await change(NEW, "yet another password");
 });
 
-test("who changes the address back leaves nobody a way back to the address in between", async () => {
+test("changing the address back ends the undo link to the address in between", async () => {
   await confirmEmailChange(deps, await wantAddress("thief@evil.example"));
   await confirmEmailChange(later(1_000), await wantAddress(ANNA.email, ANNA.password, later(1_000)));
   expect(await addressOf(userId)).toBe(ANNA.email);
@@ -387,7 +387,7 @@ function afterPassword(change: () => Promise<unknown>): void {
   };
 }
 
-test("a change of address and its undoing are told to the audit log as the owner's", async () => {
+test("a change of address and its undo are recorded as the owner's", async () => {
   await confirmEmailChange(deps, await wantAddress("anna@new.example"));
   await undoEmailChange(deps, await last("email-changed"), context());
   for (const type of ["email_changed", "email_change_undone"]) {
@@ -409,7 +409,7 @@ test("the mails of a change of address and of its undoing are sent at once, also
   expect(await woken(undone)).toBe("service_unavailable");
 });
 
-test("where strangers have taken all of their places, who is logged in changes the address all the same", async () => {
+test("a logged-in user can change the address even if strangers have taken all of their places", async () => {
   const afterAnswer = createAfterAnswer({ maxPending: 1, logger: deps.logger });
   const busy = Promise.withResolvers<void>();
   afterAnswer.run("flood", () => busy.promise);
@@ -428,7 +428,7 @@ test.each([
   expect(await codeOf(use(deps, proof, context()))).toBe("invalid_credentials");
 });
 
-test("an undo ends what was begun at a provider to log in to the account, and the audit log knows what else went", async () => {
+test("an undo cancels flows at providers, and records what else was removed", async () => {
   await confirmEmailChange(deps, await wantAddress("thief@evil.example"));
   await database.ownerSql`
     insert into external_identities (issuer, subject, user_id, provider, linked_at)
@@ -507,7 +507,7 @@ describe("no mail, and nobody is woken to send one, for an address", () => {
   });
 });
 
-test("the owner of a taken address is told when somebody wanted it", async () => {
+test("the owner of a taken address gets a mail with the time of the attempt", async () => {
   await register(deps, { ...ANNA, email: "ben@example.com" }, soon());
   await wantAddress("ben@example.com");
   expect(await mails("address-in-use")).toMatchObject([{ data: { occurredAt: "2031-01-02 03:04:05 UTC" } }]);
@@ -535,7 +535,7 @@ test("an undone change leaves the way back from an earlier one", async () => {
   expect(await addressOf(userId)).toBe(ANNA.email);
 });
 
-test("who goes back to an address after its undo has expired leaves a way back like at any change", async () => {
+test("returning to an address after its undo link has expired makes an undo link like any change", async () => {
   await confirmEmailChange(deps, await wantAddress("anna@new.example"));
   const after = later(8 * DAY_MS);
   await confirmEmailChange(after, await wantAddress(ANNA.email, ANNA.password, after));

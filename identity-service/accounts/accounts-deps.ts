@@ -8,7 +8,6 @@ import type { TokenService } from "../sessions/token-service-client.ts";
 import type { SpendCallDeps } from "../throttle/spend-call.ts";
 import type { Throttle } from "../throttle/throttle.ts";
 
-/** What the use cases of accounts need. */
 export interface AccountsDeps
   extends MakeLinkDeps,
     MailBudgetDeps,
@@ -18,7 +17,6 @@ export interface AccountsDeps
   tokenService: Pick<TokenService, "revokeUserSessions" | "isSessionLive">;
   throttle: Throttle;
   passwordPolicy: PasswordPolicy;
-  /** Whether registration tells that an address has an account. */
   registrationDiscloses: boolean;
   /** 0: unused accounts are kept. */
   unusedAccountDays: number;

@@ -19,7 +19,7 @@ test("work begins after the call that asked for it, in order, and all of it is d
   await after.drained();
 });
 
-test("what fails is logged and ends nothing", async () => {
+test("failed work is logged and does not stop the queue", async () => {
   const { after, lines } = afterAnswer(100);
   let isDone = false;
   after.run("first", () => Promise.reject(new Error("no")));
@@ -31,7 +31,7 @@ test("what fails is logged and ends nothing", async () => {
   expect(lines.join("")).toContain('"task":"first"');
 });
 
-test("beyond the bound strangers are told that we are busy, and known callers beyond theirs", async () => {
+test("strangers beyond their bound get busy, and known callers beyond theirs", async () => {
   const { after } = afterAnswer(3);
   const run = (isKnown: boolean) => after.run("test", async () => undefined, isKnown);
   expect(after.isFull).toBe(false);

@@ -6,13 +6,11 @@ import { enqueueStrangersMail } from "../mail/mail-budget.ts";
 import { hasHadEnough, makeLink } from "../mail/make-link.ts";
 import { noticeId } from "../mail/notice-id.ts";
 import { isStill, type Reauthentication, reauthenticate } from "../passwords/reauthenticate.ts";
-import { isAddressTaken, lockAccount } from "../users/account-store.ts";
-import { findAccount } from "../users/user-store.ts";
+import { findAccountByEmail, isAddressTaken, lockAccount } from "../users/account-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 
 /**
- * Mails a confirmation link. To prevent account enumeration, the address is looked up after the answer, and only the
- * owner of a taken address is informed.
+ * Looks the address up after the answer, against account enumeration; only the owner of a taken address is informed.
  * @throws {DomainError} `validation_failed`, `invalid_credentials`.
  */
 export async function changeEmail(
@@ -34,13 +32,13 @@ export async function changeEmail(
       const sessionId = request.sessionId || null;
       const wanted = { userId, purpose: "confirm_email_change" as const, newEmail, sessionId };
       if (!isStill(checked, account) || account.email === newEmail) return false;
-      // A taken address is counted too, so that the limit does not reveal it.
+      // Taken addresses count too, so that the limit does not reveal them.
       if (await hasHadEnough(tx, deps, wanted)) return false;
       const link = await makeLink(tx, deps, wanted);
       if (await isAddressTaken(tx, { userId, email: newEmail, now })) {
-        const owner = await findAccount(tx, newEmail);
-        if (owner === undefined || owner.status !== "active") return false;
-        const { id, email: recipient } = owner.user;
+        const owner = await findAccountByEmail(tx, newEmail);
+        if (owner?.status !== "active") return false;
+        const { id, email: recipient } = owner;
         const notice = { id: noticeId("address-in-use", id, now), userId: id, recipient };
         const data = { occurredAt: inUtc(now) };
         return enqueueStrangersMail(tx, deps, { ...notice, template: "address-in-use", data });

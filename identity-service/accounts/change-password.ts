@@ -27,8 +27,7 @@ export async function changePassword(
   const checked = await reauthenticate(deps, claim, context.deadlineMs);
   checkPassword(deps.passwordPolicy, newPassword, checked.email, "newPassword");
   await refuseBreached(deps.passwordPolicy, newPassword);
-  const next = { ...checked, userId, newPassword, clientIp: request.clientIp };
-  const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
+  const passwordHash = await hashNewPassword(deps, checked, request, context.deadlineMs);
   const end = await transaction(deps.sql, async (tx) => {
     const account = await lockAccount(tx, userId);
     if (!isStill(checked, account)) throw new DomainError("invalid_credentials");

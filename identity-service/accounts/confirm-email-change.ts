@@ -7,26 +7,26 @@ import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { makeLink } from "../mail/make-link.ts";
 import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { isStillLoggedIn } from "../sessions/is-still-logged-in.ts";
+import type { Account } from "../users/account.ts";
 import { setCredentialsProven, setEmail } from "../users/account-store.ts";
-import { getUser } from "../users/get-user.ts";
-import type { User } from "../users/user.ts";
+import { getAccount } from "../users/get-account.ts";
 import { lockAddresses } from "../users/user-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 import { assertStillShown, type ProvenLink, showCredentials } from "./link-proof.ts";
 
 /**
  * The link alone is not enough: an attacker could give an account to the owner of a mailbox. A verified old address
- * gets an undo link and is reserved for 7 days.
- * @throws {DomainError} `verification_token_invalid`, also if the address is taken by now; `reauthentication_required`;
- * `invalid_credentials`.
+ * is reserved for 7 days.
+ * @throws {DomainError} `verification_token_invalid`, also if the address is taken by now;
+ * `reauthentication_required`; `invalid_credentials`.
  */
 export async function confirmEmailChange(
   deps: AccountsDeps,
   request: ProvenLink,
   context: CallContext,
-): Promise<User> {
+): Promise<Account> {
   const link = await openLink(deps, "confirm_email_change", request.token);
-  // Ending the session that began the change cancels the change.
+  // The end of the session that began the change cancels it.
   if (!(await isStillLoggedIn(deps, link, context))) throw linkRefused("confirm_email_change");
   const shown = await showCredentials(deps, link, request, context.deadlineMs);
   if (shown === undefined) throw new DomainError("reauthentication_required");
@@ -45,13 +45,13 @@ export async function confirmEmailChange(
       now,
     });
     await tellAudit(tx, deps, { type: "email_changed", userId, byOwner: true }, context);
-    // The user returns to a former address: the undo links created since then expire.
+    // Back at a former address, later undo links expire.
     const leftAt = await findOwnUndo(tx, { userId, email: newEmail, now });
     if (leftAt !== undefined) {
       await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from: leftAt });
       return;
     }
-    // An unverified old address has no proven owner who could undo the change.
+    // The old address has no proven owner.
     if (!account.emailVerified) return;
     const areCredentialsProven = account.credentialsProvenAt !== null;
     const way = { userId, purpose: "undo_email_change", newEmail: oldEmail, areCredentialsProven } as const;
@@ -61,5 +61,5 @@ export async function confirmEmailChange(
     await enqueueMail(tx, { ...mail, template: "email-changed", data }, now);
   });
   deps.wakeMailWorker();
-  return getUser(deps, link.userId);
+  return getAccount(deps, link.userId);
 }

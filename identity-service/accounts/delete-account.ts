@@ -11,7 +11,7 @@ import { lockAddresses } from "../users/user-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
-/** How long an unverified address stays blocked for registration after the deletion. */
+/** An unverified address cannot register meanwhile. */
 const RELEASED_FOR_MS = 3_600_000;
 
 /** The audit log keeps id and client data. @throws {DomainError} `invalid_credentials`, `last_admin`. */
@@ -23,13 +23,13 @@ export async function deleteAccount(
   const { userId } = request;
   const checked = await reauthenticate(deps, request, context.deadlineMs);
   const end = await transaction(deps.sql, async (tx) => {
-    if (checked.isAdmin) {
+    if (checked.role === "ADMIN") {
       const admins = await lockActiveAdmins(tx);
       if (admins.length === 1 && admins[0] === userId) throw new DomainError("last_admin");
     }
     const account = await lockAccount(tx, userId);
-    // The check above does not cover a role that has changed in between.
-    if (!isStill(checked, account) || account.isAdmin !== checked.isAdmin) {
+    // The role may have changed since.
+    if (!isStill(checked, account) || (account.role === "ADMIN") !== (checked.role === "ADMIN")) {
       throw new DomainError("invalid_credentials");
     }
     await tellErasure(tx, deps, account, { byOwner: true }, context);
@@ -38,7 +38,7 @@ export async function deleteAccount(
     await eraseUser(tx, userId);
     return owed;
   });
-  await forgetGuesses(deps.throttle, { userId, email: checked.email });
+  await forgetGuesses(deps.throttle, checked);
   return { userId, sessionIds: await endSessions(deps, end, context) };
 }
 

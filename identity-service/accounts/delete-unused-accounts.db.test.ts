@@ -15,7 +15,7 @@ afterAll(() => database.drop());
 
 const DAY_MS = 24 * 3_600_000;
 
-test("accounts that nobody has proven, used or linked go after 90 days, and no others", async () => {
+test("accounts that were never proven, used or linked are deleted after 90 days, and no others", async () => {
   const deps = await testDeps(database.sql);
   const signUp = async (name: string) => {
     const person = { email: `${name}@example.com`, password: "Password123!", firstName: "A", lastName: "B" };

@@ -10,7 +10,7 @@ import type { AccountsDeps } from "./accounts-deps.ts";
 const DAY_MS = 24 * 3_600_000;
 const MAX_BATCH = 100;
 
-/** Deletes unused accounts, so that the owners of their addresses can register. Replicas may run it concurrently. */
+/** Frees the addresses for their owners. */
 export async function deleteUnusedAccounts(deps: AccountsDeps): Promise<void> {
   if (deps.unusedAccountDays === 0) return;
   const madeBefore = new Date(deps.now().getTime() - deps.unusedAccountDays * DAY_MS);
@@ -18,12 +18,12 @@ export async function deleteUnusedAccounts(deps: AccountsDeps): Promise<void> {
   let ends: SessionEnd[];
   do {
     ends = await transaction(deps.sql, eraseBatch);
-    // Ended per batch, so that many accounts do not delay the session ends of other users.
+    // Per batch, so that other session ends do not wait.
     for (const end of ends) await endSessions(deps, end, newCallContext());
   } while (ends.length === MAX_BATCH);
 }
 
-/** A login may have begun after the account was selected, hence the session ends. */
+/** A login may have begun meanwhile. */
 async function erase(tx: TransactionSql, deps: AccountsDeps, madeBefore: Date): Promise<SessionEnd[]> {
   const ends: SessionEnd[] = [];
   for (const account of await lockUnusedAccounts(tx, madeBefore, MAX_BATCH)) {

@@ -1,4 +1,5 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
 import { linkRefused, openLink, useLink } from "../mail/use-link.ts";
 import { claimAccount } from "../ownership/claim-account.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
@@ -6,13 +7,12 @@ import type { AccountsDeps } from "./accounts-deps.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
 /**
- * Removes all access to an account that was registered with another person's address. Refused for proven credentials,
- * because a link alone must not remove a second factor.
+ * Refused for proven credentials: a link alone must not remove a second factor.
  * @throws {DomainError} `verification_token_invalid`.
  */
 export async function disownAccount(
   deps: AccountsDeps,
-  request: { token: string; clientIp: string; userAgent: string },
+  request: ClientOrigin & { token: string },
   context: CallContext,
 ): Promise<EndedSessions> {
   const { token, clientIp, userAgent } = request;

@@ -10,16 +10,16 @@ import { lockAccountByEmail } from "../users/account-store.ts";
 
 export interface GuessNoticeDeps extends MakeLinkDeps {
   sql: Sql;
-  /** A separate queue, so that password guesses cannot fill the queue of requested mails. */
+  /** A separate queue, so that guesses cannot fill that of requested mails. */
   afterAnswer: AfterAnswer;
   wakeMailWorker: () => void;
 }
 
-/** Addresses looked up today. An evicted address is looked up again. */
+/** An evicted address is looked up again. */
 const MAX_REMEMBERED_ADDRESSES = 10_000;
 const TEMPLATE = "account-guessed-at";
 
-/** Mails the owner of a locked account once per UTC day. Does not wait, never throws. A full queue drops the mail. */
+/** At most one mail a UTC day. Never waits or throws; a full queue drops it. */
 export function createGuessNotices(deps: GuessNoticeDeps): (email: string) => void {
   const done = new LRUCache<string, true>({ max: MAX_REMEMBERED_ADDRESSES });
   return (email) => {
@@ -40,12 +40,12 @@ export function createGuessNotices(deps: GuessNoticeDeps): (email: string) => vo
 
 async function mailOwner(tx: TransactionSql, deps: GuessNoticeDeps, email: string): Promise<boolean> {
   const account = await lockAccountByEmail(tx, email);
-  if (account === undefined || !account.isActive || account.passwordHash === null) return false;
+  if (account?.status !== "active" || account.passwordHash === null) return false;
   const { id: userId, email: recipient } = account;
   const now = deps.now();
   const id = dailyNoticeId(TEMPLATE, userId, now);
   if (await hasMail(tx, id)) return false;
-  // Checked before the link is created: an unsent link would count against the links that the owner requests.
+  // Before the link, because unsent ones count against those that the owner requests.
   if (!(await hasNoticeBudget(tx, { id, userId, recipient }, now))) return false;
   const link = await makeLink(tx, deps, { userId, purpose: "reset_password" });
   const data = { link, occurredAt: inUtc(now) };

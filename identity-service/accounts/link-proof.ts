@@ -1,7 +1,8 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import type { OpenLink } from "../mail/link-store.ts";
 import { isStill, type ReauthenticateDeps, reauthenticate } from "../passwords/reauthenticate.ts";
-import { findAccountById, type LockedAccount } from "../users/account-store.ts";
+import type { Account, Locked } from "../users/account.ts";
+import { findAccountById } from "../users/account-store.ts";
 
 export interface ProvenLink {
   token: string;
@@ -11,22 +12,22 @@ export interface ProvenLink {
   clientIp: string;
 }
 
-/** The account at the time of the proof. Undefined without proof. */
-export type ShownCredentials = LockedAccount | undefined;
-
-/** Attempts are throttled like a reauthentication. @throws {DomainError} `invalid_credentials`. */
+/**
+ * The account at the time of the proof; undefined without one. Throttled like a reauthentication.
+ * @throws {DomainError} `invalid_credentials`.
+ */
 export async function showCredentials(
   deps: ReauthenticateDeps,
   { userId }: OpenLink,
   { sessionUserId, password, clientIp }: ProvenLink,
   deadlineMs: number,
-): Promise<ShownCredentials> {
+): Promise<Account | undefined> {
   if (sessionUserId !== "" && sessionUserId !== userId) throw new DomainError("invalid_credentials");
   if (password !== "") return reauthenticate(deps, { userId, password, clientIp }, deadlineMs);
   return sessionUserId === "" ? undefined : findAccountById(deps.sql, userId);
 }
 
-/** @throws {DomainError} `invalid_credentials` if the credentials have changed since. */
-export function assertStillShown(shown: LockedAccount, account: LockedAccount): void {
+/** @throws {DomainError} `invalid_credentials` after a change. */
+export function assertStillShown(shown: Account, account: Locked<Account>): void {
   if (!isStill(shown, account)) throw new DomainError("invalid_credentials");
 }

@@ -3,29 +3,30 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
 import { countRecoveryCodes } from "../mfa/mfa-store.ts";
+import type { Account } from "../users/account.ts";
 import { setNames } from "../users/account-store.ts";
-import { getUser } from "../users/get-user.ts";
+import { getAccount } from "../users/get-account.ts";
 import { personalName } from "../users/personal-name.ts";
-import type { User } from "../users/user.ts";
 
-export interface OwnAccount extends User {
+export interface OwnAccount {
+  account: Account;
   /** Undefined without a second factor. */
   recoveryCodesLeft: number | undefined;
 }
 
-/** @throws {DomainError} `not_found`, also for an id that is not a UUID. */
+/** @throws {DomainError} `not_found`. */
 export async function getOwnAccount(deps: { sql: Sql }, userId: string): Promise<OwnAccount> {
-  const user = await getUser(deps, userId);
-  const recoveryCodesLeft = user.mfaEnabled ? await countRecoveryCodes(deps.sql, userId) : undefined;
-  return { ...user, recoveryCodesLeft };
+  const account = await getAccount(deps, userId);
+  const recoveryCodesLeft = account.mfaEnabled ? await countRecoveryCodes(deps.sql, userId) : undefined;
+  return { account, recoveryCodesLeft };
 }
 
-/** Changes only the given names. @throws {DomainError} `validation_failed`, `not_found`. */
+/** @throws {DomainError} `validation_failed`, `not_found`. */
 export async function updateProfile(
   deps: TellAuditDeps & { sql: Sql },
   change: { userId: string; firstName?: string | undefined; lastName?: string | undefined },
   context: CallContext,
-): Promise<User> {
+): Promise<Account> {
   const { userId } = change;
   const first = change.firstName === undefined ? undefined : personalName("firstName", change.firstName);
   const last = change.lastName === undefined ? undefined : personalName("lastName", change.lastName);
@@ -36,5 +37,5 @@ export async function updateProfile(
     if (!(await setNames(tx, names))) throw new DomainError("not_found");
     await tellAudit(tx, deps, { type: "profile_updated", userId, byOwner: true }, context);
   });
-  return getUser(deps, userId);
+  return getAccount(deps, userId);
 }

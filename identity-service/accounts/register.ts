@@ -12,12 +12,13 @@ import { makeLink } from "../mail/make-link.ts";
 import { noticeId } from "../mail/notice-id.ts";
 import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
 import { spendOrRefuse } from "../throttle/spend-call.ts";
+import type { NewAccount } from "../users/account.ts";
+import { findAccountByEmail } from "../users/account-store.ts";
 import { personalName } from "../users/personal-name.ts";
-import type { User } from "../users/user.ts";
-import { findAccount, insertUser, lockAddresses } from "../users/user-store.ts";
+import { insertUser, lockAddresses } from "../users/user-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 
-/** Minimum duration of the write. It hides that a new account takes about 1 ms longer than a notice. */
+/** Hides that a new account takes about 1 ms longer than a notice. */
 const LEAST_WRITING_MS = 50;
 
 export interface Registration {
@@ -25,13 +26,12 @@ export interface Registration {
   password: string;
   firstName: string;
   lastName: string;
-  /** Without an address, only the global limit applies. */
   clientIp?: string;
 }
 
 /**
- * Unless `registrationDiscloses`, a taken address costs the same time and gets the same answer; its owner gets at most
- * one mail an hour. The address of an account deleted before verification counts as taken for an hour.
+ * Unless `registrationDiscloses`, a taken address costs the same time and gets the same answer; its owner gets at
+ * most one mail an hour. An address whose account was deleted unverified is taken for an hour.
  * @throws {DomainError} `validation_failed`, `email_already_registered`, or as `checkPassword`.
  */
 export async function register(
@@ -39,7 +39,7 @@ export async function register(
   typed: Registration,
   deadlineMs: number,
   context: CallContext = newCallContext(),
-): Promise<User> {
+): Promise<NewAccount> {
   const person = validated(typed);
   checkPassword(deps.passwordPolicy, typed.password, person.email);
   await spendOrRefuse(deps, { kind: "register", clientIp: typed.clientIp });
@@ -47,12 +47,11 @@ export async function register(
   const passwordHash = await deps.hashShare.run({ clientIp: typed.clientIp }, () =>
     deps.passwords.hash(typed.password, deadlineMs),
   );
-  const user: User = {
+  const user: NewAccount = {
     id: deps.newId(),
     ...person,
     role: "USER",
     emailVerified: false,
-    mfaEnabled: false,
     createdAt: deps.now(),
   };
   const evenOut = deps.registrationDiscloses ? undefined : sleep(LEAST_WRITING_MS);
@@ -63,7 +62,7 @@ export async function register(
     if (isInserted) {
       await mailLink(tx, deps, user);
       const { clientIp = "" } = typed;
-      // No actor, because the address is not verified.
+      // No actor: the address is not verified.
       await tellAudit(tx, deps, { type: "user_registered", userId: user.id, clientIp }, context);
     } else if (!deps.registrationDiscloses) await mailOwner(tx, deps, user);
     return isInserted;
@@ -74,20 +73,23 @@ export async function register(
   return user;
 }
 
-async function mailLink(tx: TransactionSql, deps: AccountsDeps, { id: userId, email }: User): Promise<void> {
+async function mailLink(
+  tx: TransactionSql,
+  deps: AccountsDeps,
+  { id: userId, email }: NewAccount,
+): Promise<void> {
   const data = { link: await makeLink(tx, deps, { userId, purpose: "verify_email" }) };
   const mail = { id: deps.newId(), userId, recipient: email };
   await enqueueStrangersMail(tx, deps, { ...mail, template: "verify-email", data });
 }
 
-/** Writes a row even without a mail, so that both branches cost the same commit. */
-async function mailOwner(tx: TransactionSql, deps: AccountsDeps, { id, email }: User): Promise<void> {
+/** Writes a row even without a mail, for an equal commit. */
+async function mailOwner(tx: TransactionSql, deps: AccountsDeps, { id, email }: NewAccount): Promise<void> {
   const now = deps.now();
-  const owner = await findAccount(tx, email);
+  const owner = await findAccountByEmail(tx, email);
   const template = "registration-attempt";
-  const isMailed = owner?.status === "active" && (await mailNotice(tx, deps, owner.user.id, email));
-  if (!isMailed)
-    await insertUnsentMail(tx, { id: deps.newId(), userId: owner?.user.id ?? id, template }, now);
+  const isMailed = owner?.status === "active" && (await mailNotice(tx, deps, owner.id, email));
+  if (!isMailed) await insertUnsentMail(tx, { id: deps.newId(), userId: owner?.id ?? id, template }, now);
 }
 
 function mailNotice(tx: TransactionSql, deps: AccountsDeps, userId: string, email: string): Promise<boolean> {
@@ -97,7 +99,7 @@ function mailNotice(tx: TransactionSql, deps: AccountsDeps, userId: string, emai
   return enqueueStrangersMail(tx, deps, { ...mail, template: "registration-attempt", data });
 }
 
-function validated(typed: Registration): Pick<User, "email" | "firstName" | "lastName"> {
+function validated(typed: Registration): Pick<NewAccount, "email" | "firstName" | "lastName"> {
   const canonical = canonicalEmail(typed.email);
   const email = canonical !== undefined && isLookAlike(canonical) ? undefined : canonical;
   const first = personalName("firstName", typed.firstName);

@@ -10,6 +10,7 @@ import { findTotpCredential } from "../mfa/mfa-store.ts";
 import { claimAccount } from "../ownership/claim-account.ts";
 import { tellRemoved } from "../ownership/evict-credentials.ts";
 import { RECENT_IDENTITY_MS } from "../ownership/remove-recent-access.ts";
+import { listPasskeys } from "../passkeys/passkey-store.ts";
 import { hashNewPassword } from "../passwords/hash-new-password.ts";
 import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
 import { replacePassword } from "../passwords/replace-password.ts";
@@ -17,12 +18,8 @@ import { endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { spendOrRefuse } from "../throttle/spend-call.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
-import {
-  findAccountById,
-  type LockedAccount,
-  setCredentialsProven,
-  setPasswordHash,
-} from "../users/account-store.ts";
+import type { Account, Locked } from "../users/account.ts";
+import { findAccountById, setCredentialsProven, setPasswordHash } from "../users/account-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 
 export interface EndedSessions {
@@ -31,9 +28,9 @@ export interface EndedSessions {
 }
 
 /**
- * For unproven credentials, everything set up so far is removed. Otherwise the second factor stays, because access to
- * the mailbox must not remove it, and recently linked identities are removed unless `keepRecentLogins`. A rejected
- * password leaves the link usable.
+ * Removes everything set up with unproven credentials. Otherwise the second factor stays, which the mailbox alone
+ * must not remove, and recently linked identities go unless `keepRecentLogins`. A rejected password leaves the link
+ * usable.
  * @throws {DomainError} `reset_token_invalid`, `password_unchanged`, or as `checkPassword`.
  */
 export async function resetPassword(
@@ -47,8 +44,7 @@ export async function resetPassword(
   checkPassword(deps.passwordPolicy, request.newPassword, account.email, "newPassword");
   await refuseBreached(deps.passwordPolicy, request.newPassword);
   const { newPassword, clientIp = "" } = request;
-  const next = { ...account, userId: account.id, newPassword, clientIp };
-  const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
+  const passwordHash = await hashNewPassword(deps, account, { newPassword, clientIp }, context.deadlineMs);
   const end = await useLink(deps, "reset_password", link, async (tx, locked) => {
     const change = { passwordHash, reason: "password_reset", clientIp } as const;
     const end =
@@ -65,14 +61,14 @@ export async function resetPassword(
     return end;
   });
   deps.wakeMailWorker();
-  await clearGuesses(deps.throttle, { userId: account.id, email: account.email });
+  await clearGuesses(deps.throttle, account);
   return { userId: link.userId, sessionIds: await endSessions(deps, end, context) };
 }
 
 async function claimByReset(
   tx: TransactionSql,
   deps: AccountsDeps,
-  account: LockedAccount,
+  account: Locked<Account>,
   { passwordHash, reason, clientIp }: { passwordHash: string; reason: "password_reset"; clientIp: string },
   context: CallContext,
 ): Promise<SessionEnd> {
@@ -83,7 +79,7 @@ async function claimByReset(
   return end;
 }
 
-/** A valid link marks a known caller, so that a flood of invalid links cannot block resets. */
+/** Valid links mark known callers, so that invalid ones cannot block resets. */
 async function findResetLink(
   deps: AccountsDeps,
   { token, clientIp }: { token: string; clientIp?: string },
@@ -99,7 +95,7 @@ function ifLinkRefused(error: unknown): undefined {
   throw error;
 }
 
-/** Removes recently linked identities. Returns phrases for the mail. */
+/** Returns phrases for the mail. */
 async function reviewWays(
   tx: TransactionSql,
   deps: AccountsDeps,
@@ -109,11 +105,13 @@ async function reviewWays(
 ): Promise<{ removed: string; left: string }> {
   const since = new Date(deps.now().getTime() - RECENT_IDENTITY_MS);
   const removed = keepRecentLogins ? [] : await deleteIdentitiesSince(tx, userId, since);
-  await tellRemoved(tx, deps, { userId, providers: removed, hadSecondFactor: false }, context);
+  await tellRemoved(tx, deps, { userId, providers: removed, hadSecondFactor: false, passkeys: 0 }, context);
   const identities = await listIdentities(tx, userId);
+  const passkeys = await listPasskeys(tx, userId);
   const confirmedAt = (await findTotpCredential(tx, userId))?.confirmedAt ?? null;
   const left = [
     ...identities.map(({ provider, linkedAt }) => `the login with ${provider}, linked on ${inUtc(linkedAt)}`),
+    ...passkeys.map(({ createdAt }) => `the passkey that was added on ${inUtc(createdAt)}`),
     ...(confirmedAt === null
       ? []
       : [`together with the second factor that was turned on on ${inUtc(confirmedAt)}`]),

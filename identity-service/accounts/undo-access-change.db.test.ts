@@ -2,11 +2,11 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
-import { enqueueMfaEnabled } from "../mfa/mfa-notice.ts";
-import { lockUserForMfa } from "../mfa/mfa-store.ts";
+import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
 import { tellIdentityChange } from "../oauth/tell-identity-change.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { readOutbox, tokensIn } from "../testing/test-mails.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
 import { changeEmail } from "./change-email.ts";
 import { confirmEmailChange } from "./confirm-email-change.ts";
 import { forgotPassword } from "./mail-a-link.ts";
@@ -65,9 +65,9 @@ async function turnFactorOn(agoMs = 0): Promise<void> {
     insert into totp_credentials (user_id, secret_encrypted, key_id, created_at, confirmed_at)
     values (${userId}, ${Buffer.alloc(48)}, '0123456789abcdef', ${at.now()}, ${at.now()})`;
   await transaction(database.sql, async (tx) => {
-    const user = await lockUserForMfa(tx, userId);
+    const user = await lockAccountForMfa(tx, userId);
     if (user === undefined) throw new Error("no such user");
-    await enqueueMfaEnabled(tx, at, user, FROM);
+    await enqueueMfaNotice(tx, at, user, "mfa-enabled", FROM);
   });
 }
 
@@ -127,7 +127,7 @@ test.each(["mfa-enabled", "identity-linked"] as const)(
   },
 );
 
-test("what is old stays when a new login is taken back: a mailbox alone removes no old factor", async () => {
+test("undoing a new identity leaves old credentials: the mailbox alone removes no old factor", async () => {
   await link("old", 31 * DAY_MS);
   await turnFactorOn(8 * DAY_MS);
   await link("thiefs");
@@ -152,7 +152,7 @@ test("after a change of address the links in the old mailbox take no login back:
   });
 });
 
-test("a reset removes what was linked lately, leaves the factor, and says in the mail what went and what is left", async () => {
+test("a reset removes recently linked identities, leaves the factor, and the mail lists both", async () => {
   await link("old", 31 * DAY_MS);
   await link("thiefs", 2 * DAY_MS);
   await turnFactorOn();
@@ -165,7 +165,7 @@ test("a reset removes what was linked lately, leaves the factor, and says in the
   });
 });
 
-test("a reset keeps what was linked lately where its owner asks for it", async () => {
+test("a reset keeps recently linked identities if its owner asks for it", async () => {
   await link("own");
   await resetByMail(true);
   expect(await waysIn()).toMatchObject({ providers: ["own"] });

@@ -12,15 +12,15 @@ import { evictCredentials, tellRemoved } from "../ownership/evict-credentials.ts
 import { removeRecentAccess } from "../ownership/remove-recent-access.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
-import { clearPassword, type LockedAccount } from "../users/account-store.ts";
+import type { Account, Locked } from "../users/account.ts";
+import { clearPassword } from "../users/account-store.ts";
 import type { AccountsDeps } from "./accounts-deps.ts";
 import type { EndedSessions } from "./reset-password.ts";
 
 const REASON = "access_change_undone";
 
 /**
- * Reverts a new second factor or identity. As the attacker knew the password, this removes the password and recent
- * credentials and mails a reset link. Undo links of address changes stay valid.
+ * The attacker knew the password: removes it and recent credentials, and mails a reset link.
  * @throws {DomainError} `verification_token_invalid`.
  */
 export async function undoAccessChange(
@@ -46,13 +46,13 @@ export async function undoAccessChange(
 async function removeAccess(
   tx: TransactionSql,
   deps: AccountsDeps,
-  account: LockedAccount,
+  account: Locked<Account>,
   { createdAt }: OpenLink,
   context: CallContext,
 ): Promise<SessionEnd> {
   const { id: userId } = account;
   const now = deps.now();
-  // Nothing of an unproven account is known to belong to its owner.
+  // Nothing unproven is known to be the owner's.
   if (account.credentialsProvenAt === null) {
     return (await evictCredentials(tx, deps, account, { reason: REASON, undoLinksFrom: now }, context)).end;
   }

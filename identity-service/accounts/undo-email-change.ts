@@ -19,8 +19,8 @@ import type { EndedSessions } from "./reset-password.ts";
 const REASON = "email_change_undone";
 
 /**
- * Restores the former address, removes the password and mails a reset link. A second factor and identities stay if they
- * are older and the credentials were proven with that address.
+ * Removes the password too and mails a reset link. Older second factors and identities stay if the credentials were
+ * proven with that address.
  * @throws {DomainError} `verification_token_invalid`.
  */
 export async function undoEmailChange(

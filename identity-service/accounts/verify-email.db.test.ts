@@ -136,7 +136,7 @@ describe("a new address", () => {
     });
   });
 
-  test("leaves no way back to an address that nobody has verified, which is free at once", async () => {
+  test("makes no undo link to an unverified address, which is free at once", async () => {
     await confirm(await wantAddress("new@example.com"));
     expect(await tokensIn(database.ownerSql, deps.linkTokens, "email-changed")).toEqual([]);
     await register(deps, ANNA, soon());
@@ -173,7 +173,7 @@ describe("a new address", () => {
 describe('"I did not make this account"', () => {
   const disown = async (token: string) => disownAccount(deps, { token, ...FROM }, context());
 
-  test("takes the account from whoever made it, once, with one mail and one event", async () => {
+  test("takes the account from its maker, once, with one mail and one event", async () => {
     const token = await last("verify-email");
     deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
     expect(await disown(token)).toEqual({ userId, sessionIds: ["s1"] });

@@ -1,8 +1,10 @@
+import type { MakeLinkDeps } from "../mail/make-link.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { Throttle } from "../throttle/throttle.ts";
 
-/** What the use cases of administrators need. */
-export interface AdminDeps extends EndSessionsDeps {
+export interface AdminDeps extends EndSessionsDeps, MakeLinkDeps {
+  now: () => Date;
+  newId: () => string;
   throttle: Pick<Throttle, "clear" | "forget">;
   wakeMailWorker: () => void;
 }

@@ -32,7 +32,7 @@ test("the first administrator is made, proven, and can log in", async () => {
   });
 });
 
-test("ten replicas start at once: one administrator, and nobody complains", async () => {
+test("ten replicas start at once: one administrator, and no error is logged", async () => {
   const replicas = await Promise.all(Array.from({ length: 10 }, () => testDeps(database.sql)));
   await Promise.all(replicas.map((deps) => bootstrapAdmin(deps, ADMIN)));
   expect(await users()).toHaveLength(1);
@@ -56,7 +56,7 @@ test("a later start makes no second one and hashes nothing, whatever the configu
   expect(deps.logLines).toEqual([]);
 });
 
-test("an account that has the address is not promoted, and the operator is told what to do", async () => {
+test("an account that has the address is not promoted, and the log says what to do", async () => {
   const deps = await testDeps(database.sql);
   await register(
     deps,
@@ -68,10 +68,18 @@ test("an account that has the address is not promoted, and the operator is told 
   expect(problems(deps.logLines)).toEqual([expect.stringContaining("BOOTSTRAP_ADMIN_EMAIL")]);
 });
 
-test("a weak password makes no administrator, and the operator is told what to do", async () => {
+test("a weak password makes no administrator, and the log says what to do", async () => {
   const deps = await testDeps(database.sql);
   await bootstrapAdmin(deps, { ...ADMIN, password: new Secret("password1") });
   expect(await users()).toEqual([]);
   expect(problems(deps.logLines)).toEqual([expect.stringContaining("BOOTSTRAP_ADMIN_PASSWORD_FILE")]);
   expect(deps.logLines.join()).not.toContain("password1");
+});
+
+test("a breached password makes no administrator", async () => {
+  const deps = await testDeps(database.sql);
+  const passwordPolicy = { ...deps.passwordPolicy, breaches: [{ isBreached: async () => true }] };
+  await bootstrapAdmin({ ...deps, passwordPolicy }, ADMIN);
+  expect(await users()).toEqual([]);
+  expect(problems(deps.logLines)).toEqual([expect.stringContaining("BOOTSTRAP_ADMIN_PASSWORD_FILE")]);
 });

@@ -5,8 +5,8 @@ import type { Logger } from "../../service-kit/logger.ts";
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import type { PasswordHasher } from "../passwords/password-hasher.ts";
-import { checkPassword, type PasswordPolicy } from "../passwords/password-policy.ts";
-import type { User } from "../users/user.ts";
+import { checkPassword, type PasswordPolicy, refuseBreached } from "../passwords/password-policy.ts";
+import type { NewAccount } from "../users/account.ts";
 import { hasAdmin, insertUser, lockAddresses, lockAdminBootstrap } from "../users/user-store.ts";
 
 export interface BootstrapDeps {
@@ -23,21 +23,20 @@ export interface FirstAdmin {
   password: Secret<string>;
 }
 
-/** Safe to run concurrently. Never promotes an existing account. An unacceptable password is only logged. */
+/** Safe to run concurrently. Never promotes an account. */
 export async function bootstrapAdmin(deps: BootstrapDeps, admin: FirstAdmin): Promise<void> {
   const { sql, logger } = deps;
   if (await hasAdmin(sql)) return;
   const password = admin.password.reveal();
-  if (!isAcceptable(deps, password, admin.email)) return;
+  if (!(await isAcceptable(deps, password, admin.email))) return;
   const passwordHash = await deps.passwords.hash(password, Number.POSITIVE_INFINITY);
-  const user: User = {
+  const user: NewAccount = {
     id: deps.newId(),
     email: admin.email,
     firstName: "First",
     lastName: "Administrator",
     role: "ADMIN",
     emailVerified: true,
-    mfaEnabled: false,
     createdAt: deps.now(),
   };
   const outcome = await transaction(sql, async (tx) => {
@@ -58,9 +57,10 @@ export async function bootstrapAdmin(deps: BootstrapDeps, admin: FirstAdmin): Pr
   }
 }
 
-function isAcceptable(deps: BootstrapDeps, password: string, email: string): boolean {
+async function isAcceptable(deps: BootstrapDeps, password: string, email: string): Promise<boolean> {
   try {
     checkPassword(deps.passwordPolicy, password, email);
+    await refuseBreached(deps.passwordPolicy, password);
     return true;
   } catch (error) {
     if (!(error instanceof DomainError)) throw error;

@@ -9,7 +9,7 @@ import { tellErasure } from "../users/tell-erasure.ts";
 import type { AdminDeps } from "./admin-deps.ts";
 import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
 
-/** Returns the ids of the ended sessions. @throws {DomainError} `not_found`, `last_admin`. */
+/** Returns the ids of ended sessions. @throws {DomainError} `not_found`, `last_admin`. */
 export async function deleteUser(
   deps: AdminDeps,
   userId: string,
@@ -20,12 +20,12 @@ export async function deleteUser(
     const admins = await lockAdminsFor(tx, userId);
     const account = await lockAccount(tx, userId);
     if (account === undefined) throw new DomainError("not_found");
-    // The stored id, because a UUID has several spellings.
-    if (account.isAdmin) assertOtherAdmin(admins, account.id);
+    // The stored spelling of the UUID.
+    if (account.role === "ADMIN") assertOtherAdmin(admins, account.id);
     await tellErasure(tx, deps, account, {}, context);
     const owed = await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" });
     await eraseUser(tx, account.id);
-    return { end: owed, erased: { userId: account.id, email: account.email } };
+    return { end: owed, erased: account };
   });
   await forgetGuesses(deps.throttle, erased);
   return endSessions(deps, end, context);

@@ -6,7 +6,7 @@ import { tellAudit } from "../audit/tell-audit.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { lockAccount } from "../users/account-store.ts";
 
-/** Ends pending logins too. Returns the ids of the ended sessions. @throws {DomainError} `not_found`. */
+/** Ends pending logins too. Returns the ids of ended sessions. @throws {DomainError} `not_found`. */
 export async function endUserSessions(
   deps: EndSessionsDeps,
   userId: string,

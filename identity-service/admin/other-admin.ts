@@ -2,7 +2,7 @@ import { DomainError } from "../../service-kit/errors.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { isAdmin, lockActiveAdmins } from "../users/account-store.ts";
 
-/** Call before locking the account. Locks nothing if the user is no administrator, to avoid needless waits. */
+/** Call before locking the account. Locks only for an administrator, so that others do not wait. */
 export async function lockAdminsFor(
   tx: TransactionSql,
   userId: string,

@@ -2,13 +2,15 @@ import { validate as isUuid } from "uuid";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { NO_ORIGIN } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
-import { deleteSecondFactor, lockUserForMfa } from "../mfa/mfa-store.ts";
+import { deleteSecondFactor } from "../mfa/mfa-store.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
 import type { AdminDeps } from "./admin-deps.ts";
 
-/** Returns the ids of the ended sessions. @throws {DomainError} `not_found`. */
+/** Returns the ids of ended sessions. @throws {DomainError} `not_found`. */
 export async function resetUserMfa(
   deps: AdminDeps,
   userId: string,
@@ -16,10 +18,10 @@ export async function resetUserMfa(
 ): Promise<readonly string[]> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const end = await transaction(deps.sql, async (tx) => {
-    const user = await lockUserForMfa(tx, userId);
+    const user = await lockAccountForMfa(tx, userId);
     if (user === undefined) throw new DomainError("not_found");
     if (!(await deleteSecondFactor(tx, userId))) return undefined;
-    await enqueueMfaNotice(tx, deps, user, "mfa-disabled", { clientIp: "", userAgent: "" });
+    await enqueueMfaNotice(tx, deps, user, "mfa-disabled", NO_ORIGIN);
     await tellAudit(tx, deps, { type: "mfa_reset", userId: user.id }, context);
     return owesSessionEnd(tx, deps, { userId, reason: "mfa_reset" });
   });

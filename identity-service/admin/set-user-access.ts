@@ -5,17 +5,18 @@ import { transaction } from "../../service-kit/postgres.ts";
 import { type AccountEvent, tellAudit } from "../audit/tell-audit.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
-import type { ManagedUser, Role, UserStatus } from "../users/user.ts";
+import type { Account, Role, UserStatus } from "../users/account.ts";
+import { lockAccount } from "../users/account-store.ts";
 import type { AdminDeps } from "./admin-deps.ts";
 import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
-import { lockManagedUser, setAccess } from "./user-admin-store.ts";
+import { setAccess } from "./user-admin-store.ts";
 
 /** Undefined fields stay unchanged. */
 export interface UserAccess {
   userId: string;
   role?: Role | undefined;
   status?: UserStatus | undefined;
-  /** True also ends the sessions and requires a new password at the next login. */
+  /** True also ends the sessions. */
   mustChangePassword?: boolean | undefined;
 }
 
@@ -27,38 +28,37 @@ export async function setUserAccess(
   deps: AdminDeps,
   access: UserAccess,
   context: CallContext,
-): Promise<{ user: ManagedUser; sessionIds: readonly string[] }> {
+): Promise<{ user: Account; sessionIds: readonly string[] }> {
   const { userId } = access;
   if (!isUuid(userId)) throw new DomainError("not_found");
   const { user, end } = await transaction(deps.sql, async (tx) => {
     const admins = await lockAdminsFor(tx, userId);
-    const before = await lockManagedUser(tx, userId);
+    const before = await lockAccount(tx, userId);
     if (before === undefined) throw new DomainError("not_found");
-    const role = access.role ?? before.user.role;
+    const role = access.role ?? before.role;
     const status = access.status ?? before.status;
     const staysAdmin = role === "ADMIN" && status === "active";
-    if (before.user.role === "ADMIN" && !staysAdmin) assertOtherAdmin(admins, before.user.id);
+    if (before.role === "ADMIN" && !staysAdmin) assertOtherAdmin(admins, before.id);
     const mustChangePassword = access.mustChangePassword ?? before.mustChangePassword;
-    const after = { ...before, user: { ...before.user, role }, status, mustChangePassword };
+    const after: Account = { ...before, role, status, mustChangePassword };
     const events = changesOf(before, after);
     if (events.length > 0) await setAccess(tx, { userId, role, status, mustChangePassword, at: deps.now() });
-    for (const event of events) await tellAudit(tx, deps, { ...event, userId: before.user.id }, context);
+    for (const event of events) await tellAudit(tx, deps, { ...event, userId: before.id }, context);
     const reason = reasonToEnd(access, events);
     const owed =
-      reason === undefined ? undefined : await owesSessionEnd(tx, deps, { userId: before.user.id, reason });
+      reason === undefined ? undefined : await owesSessionEnd(tx, deps, { userId: before.id, reason });
     return { user: after, end: owed };
   });
-  if (access.status === "active")
-    await clearGuesses(deps.throttle, { userId: user.user.id, email: user.user.email });
+  if (access.status === "active") await clearGuesses(deps.throttle, user);
   return { user, sessionIds: end === undefined ? [] : await endSessions(deps, end, context) };
 }
 
 type Change = Pick<AccountEvent, "type" | "reason">;
 
-function changesOf(before: ManagedUser, after: ManagedUser): Change[] {
+function changesOf(before: Account, after: Account): Change[] {
   const changes: Change[] = [];
-  if (before.user.role !== after.user.role) {
-    changes.push({ type: "role_changed", reason: `${before.user.role} to ${after.user.role}` });
+  if (before.role !== after.role) {
+    changes.push({ type: "role_changed", reason: `${before.role} to ${after.role}` });
   }
   if (before.status !== after.status) changes.push({ type: "status_changed", reason: after.status });
   if (before.mustChangePassword !== after.mustChangePassword) {
@@ -68,7 +68,7 @@ function changesOf(before: ManagedUser, after: ManagedUser): Change[] {
   return changes;
 }
 
-/** A repeated restriction ends the sessions again, for certainty. */
+/** A repeated restriction ends the sessions again. */
 function reasonToEnd(access: UserAccess, changes: readonly Change[]): string | undefined {
   if (access.status === "disabled") return "account_disabled";
   if (changes.some(({ type }) => type === "role_changed")) return "role_changed";

@@ -7,7 +7,7 @@ import { clearGuesses } from "../throttle/throttle.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { AdminDeps } from "./admin-deps.ts";
 
-/** Resets the login throttling of an account; the status stays. @throws {DomainError} `not_found`. */
+/** The status stays. @throws {DomainError} `not_found`. */
 export async function unlockUser(deps: AdminDeps, userId: string, context: CallContext): Promise<void> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const account = await transaction(deps.sql, async (tx) => {
@@ -16,5 +16,5 @@ export async function unlockUser(deps: AdminDeps, userId: string, context: CallC
     await tellAudit(tx, deps, { type: "unlocked", userId: locked.id }, context);
     return locked;
   });
-  await clearGuesses(deps.throttle, { userId: account.id, email: account.email });
+  await clearGuesses(deps.throttle, account);
 }

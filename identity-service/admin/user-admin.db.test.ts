@@ -9,10 +9,11 @@ import { register } from "../accounts/register.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
 import { createSessionEndWorker } from "../sessions/session-end-worker.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
+import type { Role } from "../users/account.ts";
 import { lockActiveAdmins } from "../users/account-store.ts";
-import type { Role } from "../users/user.ts";
+import { getAccount } from "../users/get-account.ts";
 import { deleteUser } from "./delete-user.ts";
-import { getManagedUser, listUsers } from "./managed-users.ts";
+import { listUsers } from "./managed-users.ts";
 import { assertOtherAdmin } from "./other-admin.ts";
 import { resetUserMfa } from "./reset-user-mfa.ts";
 import { setUserAccess } from "./set-user-access.ts";
@@ -57,7 +58,7 @@ test("users come newest first, page by page, each once", async () => {
   let cursor: string | undefined;
   do {
     const page = await listUsers(deps, { limit: 10, cursor });
-    seen.push(...page.users.map(({ user }) => user.id));
+    seen.push(...page.users.map(({ id }) => id));
     cursor = page.nextCursor;
   } while (cursor !== undefined);
   expect(seen).toEqual(ids.toReversed());
@@ -68,7 +69,7 @@ test("users are found by part of address or name, by role and by status", async 
   const auditor = await plant("AUDITOR", 2);
   const disabled = await plant("USER", 3, "disabled");
   const found = async (filter: Partial<Parameters<typeof listUsers>[1]>) =>
-    (await listUsers(deps, { limit: 10, ...filter })).users.map(({ user }) => user.id);
+    (await listUsers(deps, { limit: 10, ...filter })).users.map(({ id }) => id);
   expect(await found({ query: "AUDITOR2@" })).toEqual([auditor]);
   expect(await found({ query: "ada nr 3" })).toEqual([disabled]);
   expect(await found({ query: "%%%" })).toEqual([]);
@@ -91,7 +92,7 @@ test("names of any script are found in any case, and what LIKE means by % _ and 
     await plantName(4, "100%_\\"),
   ];
   const found = async (query: string) =>
-    (await listUsers(deps, { limit: 10, query })).users.map(({ user }) => user.id);
+    (await listUsers(deps, { limit: 10, query })).users.map(({ id }) => id);
   expect(await found("\u00e5SE \u00f6STER")).toEqual([aase]);
   // Decomposed: A and a ring of its own.
   expect(await found("A\u030ase")).toEqual([aase]);
@@ -133,7 +134,7 @@ test.each([
 
 test.each(["", "me", "019a0000-0000-7000-8000-000000000000"])("there is no user %j", async (userId) => {
   for (const work of [
-    () => getManagedUser(deps, userId),
+    () => getAccount(deps, userId),
     () => access(userId, { role: "ADMIN" }),
     () => deleteUser(deps, userId, context()),
   ]) {
@@ -156,25 +157,25 @@ test("a role change and a disable are committed before the sessions are ended, a
     const { user, sessionIds } = await access(userId, change);
     expect(sessionIds).toEqual(["s1"]);
     expect(stored).toMatchObject(change);
-    expect({ role: user.user.role, status: user.status }).toMatchObject(change);
+    expect({ role: user.role, status: user.status }).toMatchObject(change);
     expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({ userId, reason });
   }
   expect(await database.ownerSql`select * from session_ends`).toEqual([]);
 });
 
-test("with token-service away the change stands, the caller is told, and the sessions end later", async () => {
+test("while token-service is away the change stands, the caller gets an error, and the sessions end later", async () => {
   await plant("ADMIN");
   const userId = await plant("USER");
   deps.tokenService.revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
   expect(await codeOf(access(userId, { status: "disabled" }))).toBe("service_unavailable");
-  expect((await getManagedUser(deps, userId)).status).toBe("disabled");
+  expect((await getAccount(deps, userId)).status).toBe("disabled");
   const later = { ...deps, now: () => new Date(deps.now().getTime() + 60_000) };
   await createSessionEndWorker(later, createMetrics("test")).poll();
   expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledTimes(2);
   expect(await database.ownerSql`select * from session_ends`).toEqual([]);
 });
 
-test("what changes nothing ends nothing; a repeated disable ends sessions again, to be sure", async () => {
+test("a call without a change ends no session; a repeated disable ends them again", async () => {
   await plant("ADMIN");
   const userId = await plant("USER");
   await access(userId, { role: "USER", status: "active" });
@@ -244,7 +245,7 @@ test("a deleted user is gone, with mails that are not sent, and the sessions end
   const userId = await plant("USER");
   deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
   expect(await deleteUser(deps, userId, context())).toEqual(["s1"]);
-  expect(await codeOf(getManagedUser(deps, userId))).toBe("not_found");
+  expect(await codeOf(getAccount(deps, userId))).toBe("not_found");
   expect(await codeOf(deleteUser(deps, userId, context()))).toBe("not_found");
 });
 
@@ -264,21 +265,21 @@ test("with a user the throttle forgets the address, at the login and within sess
   }
 });
 
-test("a second factor that was lost is removed, told by mail, and every session ends; without one nothing happens", async () => {
+test("a lost second factor is removed, a mail is sent, and every session ends; without one nothing happens", async () => {
   const userId = await plant("USER");
   expect(await resetUserMfa(deps, userId, context())).toEqual([]);
   expect(await codeOf(resetUserMfa(deps, deps.newId(), context()))).toBe("not_found");
   await database.ownerSql`
     insert into totp_credentials (user_id, secret_encrypted, key_id, created_at, confirmed_at)
     values (${userId}, ${Buffer.alloc(48)}, '0123456789abcdef', now(), now())`;
-  expect((await getManagedUser(deps, userId)).user.mfaEnabled).toBe(true);
+  expect((await getAccount(deps, userId)).mfaEnabled).toBe(true);
   deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
   expect(await resetUserMfa(deps, userId, context())).toEqual(["s1"]);
-  expect((await getManagedUser(deps, userId)).user.mfaEnabled).toBe(false);
+  expect((await getAccount(deps, userId)).mfaEnabled).toBe(false);
   expect(await database.ownerSql`select template from mail_outbox`).toEqual([{ template: "mfa-disabled" }]);
 });
 
-test("setting an account to active clears what slows its logins down", async () => {
+test("setting an account to active clears the throttling of its logins", async () => {
   await plant("ADMIN");
   const userId = await plant("USER", 1);
   const guess = (index: number) => ({ account: "user1@example.com", clientIp: `192.0.2.${index}` });
@@ -312,7 +313,7 @@ test("a change of a user waits for no administrator; one of an administrator cou
   await setUserAccess(deps, { userId: admin, status: "disabled" }, context());
 });
 
-test("who becomes an administrator while they are changed as somebody else is not changed", () => {
+test("a user who becomes an administrator during a change is not changed", () => {
   expect(() => assertOtherAdmin(undefined, "x")).toThrow(
     expect.objectContaining({ code: "service_unavailable" }),
   );

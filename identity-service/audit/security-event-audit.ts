@@ -2,9 +2,9 @@ import type { AuditEvent } from "../../audit-client/audit-entry.ts";
 import { personActor } from "../../audit-client/person-actor.ts";
 import type { SecurityEvent } from "./security-event-store.ts";
 
-/** The action is `user.<type>`, and the resource is the account. */
 export function toAuditEvent(event: SecurityEvent): AuditEvent {
-  const { id, type, userId, actorId, person, actorRole, sessionId, reason, errorCode, ip, userAgent } = event;
+  const { id, type, userId, actorId, person, actorRole, sessionId, reason, errorCode, clientIp, userAgent } =
+    event;
   const { requestId, traceId, occurredAt } = event;
   return {
     kind: "event",
@@ -18,7 +18,7 @@ export function toAuditEvent(event: SecurityEvent): AuditEvent {
             ...(sessionId && { sessionId }),
           }
         : personActor(person),
-    clientIp: ip,
+    clientIp,
     userAgent,
     resource: userId,
     action: `user.${type}`,

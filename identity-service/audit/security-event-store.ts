@@ -1,5 +1,6 @@
 import { type Claim, claimDue } from "../../service-kit/outbox-store.ts";
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { ClientOrigin } from "./client-origin.ts";
 
 export type SecurityEventType =
   | "user_registered"
@@ -20,6 +21,15 @@ export type SecurityEventType =
   | "mfa_reset"
   | "recovery_codes_renewed"
   | "recovery_code_used"
+  | "passkey_added"
+  | "passkey_removed"
+  | "passkey_refused"
+  | "approval_asked"
+  | "approval_given"
+  | "approval_used"
+  | "approval_refused"
+  | "stepped_up"
+  | "step_up_failed"
   | "identity_linked"
   | "identity_unlinked"
   | "sessions_ended"
@@ -28,29 +38,26 @@ export type SecurityEventType =
   | "account_deleted"
   | "former_address_erased";
 
-export interface SecurityEvent {
+export interface SecurityEvent extends ClientOrigin {
   id: string;
   type: SecurityEventType;
   userId: string;
   /** Null for an operator or an unproven caller. */
   actorId: string | null;
-  /** Operator such as `operator:ada`, or null. */
+  /** Such as `operator:ada`. */
   person: string | null;
   actorRole: string | null;
   sessionId: string | null;
   reason: string;
   /** Null on success. */
   errorCode: string | null;
-  ip: string;
-  userAgent: string;
   requestId: string;
   traceId: string;
   occurredAt: Date;
-  /** Address that the audit log must erase, or null. */
+  /** For the audit log to erase. */
   erasedEmail: string | null;
 }
 
-/** Call in the transaction of the cause. */
 export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEvent): Promise<void> {
   await tx`
     insert into security_events
@@ -58,7 +65,7 @@ export async function insertSecurityEvent(tx: TransactionSql, event: SecurityEve
        occurred_at, next_attempt_at, erased_email)
     values
       (${event.id}, ${event.type}, ${event.userId}, ${event.actorId}, ${event.person}, ${event.actorRole}, ${event.sessionId},
-       ${event.reason}, ${event.errorCode}, ${event.ip}, ${event.userAgent}, ${event.requestId}, ${event.traceId},
+       ${event.reason}, ${event.errorCode}, ${event.clientIp}, ${event.userAgent}, ${event.requestId}, ${event.traceId},
        ${event.occurredAt}, ${event.occurredAt}, ${event.erasedEmail})
   `;
 }
@@ -69,7 +76,7 @@ export function claimDueEvents(sql: Sql, claim: Claim): Promise<SecurityEvent[]>
     waiting: sql`recorded_at is null`,
     columns: sql`
       claimed.id, type, user_id as "userId", actor_id as "actorId", person, actor_role as "actorRole",
-      session_id as "sessionId", reason, error_code as "errorCode", ip, user_agent as "userAgent",
+      session_id as "sessionId", reason, error_code as "errorCode", ip as "clientIp", user_agent as "userAgent",
       request_id as "requestId", trace_id as "traceId", occurred_at as "occurredAt", erased_email as "erasedEmail"
     `,
   };
@@ -80,7 +87,7 @@ export async function markEventRecorded(sql: Sql, id: string, now: Date): Promis
   await sql`update security_events set recorded_at = ${now}, erased_email = null where id = ${id}`;
 }
 
-/** Counts at most 10,000, because it runs every second. */
+/** Stops at 10,000, because it runs every second. */
 export async function selectWaitingEvents(sql: Sql): Promise<{ count: number; oldest: Date | undefined }> {
   const [row] = await sql<{ count: number; oldest: Date | null }[]>`
     select (

@@ -12,18 +12,17 @@ import {
 
 export interface SecurityEventWorkerDeps {
   sql: Sql;
-  /** Writes the event into the audit log; resolves once that is committed. Takes the same event twice and keeps one. */
+  /** Resolves once the audit log has committed it. Idempotent. */
   record: (event: SecurityEvent) => Promise<void>;
-  /** Has the audit log forget who claimed an address. Safe to repeat. */
+  /** Erases from the audit log who claimed an address. Idempotent. */
   eraseClaimedEmail: (email: string) => Promise<void>;
   now: () => Date;
   logger: Logger;
 }
 
-/** Recorded events are kept a day, for whoever compares the two. */
+/** Kept for comparison with the audit log. */
 const KEPT_MS = 24 * 3_600_000;
 
-/** Brings security events to the audit log. */
 export function createSecurityEventWorker(
   { sql, record, eraseClaimedEmail, now, logger }: SecurityEventWorkerDeps,
   metrics: Metrics,
@@ -31,7 +30,7 @@ export function createSecurityEventWorker(
   const worker = new OutboxWorker({
     what: "security events",
     pollIntervalMs: 1_000,
-    leaseMs: 15_000, // longer than `record` takes to give up
+    leaseMs: 15_000, // Longer than `record` takes to give up.
     maxBatch: 50,
     claim: (lease) => claimDueEvents(sql, { ...lease, now: now() }),
     async deliver(event) {
@@ -46,7 +45,7 @@ export function createSecurityEventWorker(
   });
   metrics.gauge(
     "gatehouse_security_events_waiting",
-    "Security events that audit-service has not taken, counted to 10,000.",
+    "Security events that audit-service has not stored yet, counted up to 10,000.",
     [],
     (gauge) => gauge.set(worker.backlogCount),
   );

@@ -121,7 +121,7 @@ test("what an administrator does names the administrator, the account and nothin
     expect(everything.toLowerCase()).not.toContain(personal.toLowerCase());
 });
 
-test("with an account go the addresses that it had before, but not one that somebody else has by now", async () => {
+test("the former addresses of an account are erased with it, except one that another user has by now", async () => {
   const changeTo = (email: string) =>
     transaction(database.sql, (tx) => setEmail(tx, { userId, email, at: deps.now() }));
   await changeTo("second@example.com");
@@ -152,7 +152,7 @@ test("a deleted account's address is erased from beside the audit log, again unt
   expect(await database.ownerSql`select erased_email from security_events`).toEqual([{ erased_email: null }]);
 });
 
-test("what changes nothing tells nothing", async () => {
+test("a call without a change records no event", async () => {
   await setUserAccess(deps, { userId, role: "USER", status: "active", mustChangePassword: false }, asAdmin());
   await resetUserMfa(deps, userId, asAdmin());
   expect(await events()).toEqual([]);
@@ -242,7 +242,7 @@ test("two replicas deliver a hundred events between them, each once", async () =
   expect([ids.length, new Set(ids).size]).toEqual([100, 100]);
 });
 
-test("a refused login tells the audit log why and whose, and does the same for every reason", async () => {
+test("a refused login is recorded with reason and account, with equal work for every reason", async () => {
   const rpc = createIdentityRpc({ ...deps, loginRequiresVerifiedEmail: true });
   const attempt = (email: string, password: string) =>
     rpc.login({ email, password, ...FROM, deviceToken: "" }, context()).then(
@@ -266,7 +266,7 @@ test("a refused login tells the audit log why and whose, and does the same for e
   expect(noted.at(-1)).toEqual({ userId, reason: "locked", code: "invalid_credentials", ...FROM });
 });
 
-test("a log that is away holds up no refusal, and what it lost is counted", async () => {
+test("an absent audit log delays no refusal, and lost events are counted", async () => {
   const recordEvent = vi.fn(() => Promise.reject(new Error("full")));
   const metrics = createMetrics("test");
   const note = createNoteFailedLogin({ recordEvent }, { ...deps, metrics });
@@ -279,7 +279,7 @@ test("a log that is away holds up no refusal, and what it lost is counted", asyn
   ]);
 });
 
-test("an account that comes into being and a change of its profile are told with the transaction", async () => {
+test("a new account and a change of its profile are recorded in the transaction", async () => {
   const registered = await register(
     deps,
     { email: "new@example.com", password: PASSWORD, firstName: "N", lastName: "W", clientIp: "192.0.2.9" },
@@ -291,7 +291,7 @@ test("an account that comes into being and a change of its profile are told with
     party: { name: "demo", displayName: "Demo", issuer: "https://issuer.example" },
     person: { subject: "s1", email: "fed@example.com", isEmailVerified: true, firstName: "F", lastName: "E" },
   };
-  const { user } = (await openAccount(deps, arrival, context())).account;
+  const { account: user } = await openAccount(deps, arrival, context());
   expect(await events()).toEqual([
     { type: "user_registered", userId: registered.id, actorId: null, reason: "" },
     { type: "profile_updated", userId: registered.id, actorId: registered.id, reason: "" },
@@ -300,7 +300,7 @@ test("an account that comes into being and a change of its profile are told with
   ]);
 });
 
-test("the first administrator is told once, by however many replicas", async () => {
+test("the first administrator is recorded once, whatever the number of replicas", async () => {
   const admin = { email: "admin@example.com", password: new Secret("first password of all") };
   await Promise.all([bootstrapAdmin(deps, admin), bootstrapAdmin(deps, admin)]);
   expect(await events()).toMatchObject([
@@ -308,7 +308,7 @@ test("the first administrator is told once, by however many replicas", async () 
   ]);
 });
 
-test("a wrong second factor names nobody as who typed it", async () => {
+test("the event of a wrong second factor has no actor", async () => {
   await proveCredentials(database.ownerSql, userId);
   const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
   const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });

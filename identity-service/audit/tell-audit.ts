@@ -1,30 +1,26 @@
 import { type CallContext, traceIdOf } from "../../service-kit/call-context.ts";
 import type { ErrorCode } from "../../service-kit/errors.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
+import { type ClientOrigin, storableOrigin } from "./client-origin.ts";
 import { insertSecurityEvent, type SecurityEventType } from "./security-event-store.ts";
-
-const MAX_IP_CHARACTERS = 45;
-const MAX_USER_AGENT_CHARACTERS = 512;
 
 export interface TellAuditDeps {
   now: () => Date;
   newId: () => string;
 }
 
-export interface AccountEvent {
+export interface AccountEvent extends Partial<ClientOrigin> {
   type: SecurityEventType;
   userId: string;
-  /** Whether a link or password has just proven the owner, without an access token. */
+  /** Proven by a link or password, without an access token. */
   byOwner?: boolean;
-  /** Must not contain personal data. */
+  /** No personal data. */
   reason?: string;
   errorCode?: ErrorCode;
-  clientIp?: string;
-  userAgent?: string;
   erasedEmail?: string;
 }
 
-/** Call in the transaction of the cause. Contains ids only, so that an erasure leaves no personal data there. */
+/** Call in the transaction of the cause. Holds ids only, so that an erasure leaves no personal data. */
 export async function tellAudit(
   tx: TransactionSql,
   deps: TellAuditDeps,
@@ -52,8 +48,7 @@ export async function tellAudit(
     sessionId: actor?.sessionId ?? null,
     reason,
     errorCode,
-    ip: clientIp.slice(0, MAX_IP_CHARACTERS),
-    userAgent: userAgent.replaceAll("\0", "").slice(0, MAX_USER_AGENT_CHARACTERS).toWellFormed(),
+    ...storableOrigin({ clientIp, userAgent }),
     requestId,
     traceId: traceIdOf(context),
     occurredAt: deps.now(),

@@ -2,7 +2,7 @@ import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 
 export interface LinkedIdentity {
   provider: string;
-  /** As reported at the time of linking. */
+  /** As reported when linked. */
   email: string | null;
   linkedAt: Date;
   userId: string;
@@ -19,7 +19,7 @@ export async function findIdentityUser(
   return row?.userId;
 }
 
-/** Returns false if it is linked already or the user has another identity of this provider. */
+/** Returns false if it is linked, or the user has another one of this provider. */
 export async function insertIdentity(
   tx: TransactionSql,
   identity: LinkedIdentity & { issuer: string; subject: string },

@@ -5,11 +5,11 @@ export interface OAuthFlow {
   browserHash: Buffer;
   provider: string;
   returnTo: string;
-  /** Null: the flow ends with tokens instead of a code. */
+  /** Null: tokens instead of a code. */
   codeChallenge: string | null;
   linkUserId: string | null;
   linkSessionEpoch: number | null;
-  /** The flow ends with this session. Null for a login or from an earlier version. */
+  /** Null for a login or from an earlier version. */
   linkSessionId: string | null;
   createdAt: Date;
   expiresAt: Date;
@@ -33,7 +33,7 @@ export async function insertFlow(sql: Sql, flow: OAuthFlow): Promise<void> {
   `;
 }
 
-/** Consumes a flow. The browser must match, because knowledge of a state must not suffice to end a flow. */
+/** Consumes a flow. Knowledge of the state alone must not suffice to end it. */
 export async function takeFlow(
   sql: Sql,
   wanted: Pick<OAuthFlow, "stateHash" | "browserHash" | "provider"> & { now: Date },
@@ -69,7 +69,6 @@ export async function takeCode(
   return row;
 }
 
-/** Ends pending links and code exchanges. */
 export async function deleteFlowsOfUser(tx: TransactionSql, userId: string): Promise<void> {
   await tx`delete from oauth_flows where link_user_id = ${userId}`;
   await tx`delete from oauth_codes where user_id = ${userId}`;

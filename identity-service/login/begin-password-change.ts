@@ -4,7 +4,7 @@ import { insertPasswordChange } from "./password-change-store.ts";
 
 export interface PasswordChangeChallenge {
   kind: "passwordChange";
-  /** For `changePasswordAtLogin` only. Never logged. */
+  /** Never logged. */
   tempToken: string;
   userId: string;
 }

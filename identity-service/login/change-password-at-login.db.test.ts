@@ -19,7 +19,7 @@ import { createHashShare } from "../passwords/hash-share.ts";
 import { reauthenticate } from "../passwords/reauthenticate.ts";
 import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
 import { knownDevice } from "../throttle/known-device.ts";
-import type { User } from "../users/user.ts";
+import type { NewAccount } from "../users/account.ts";
 import { changePasswordAtLogin } from "./change-password-at-login.ts";
 import { completeMfaLogin } from "./complete-mfa-login.ts";
 import { deleteEndedLogins } from "./delete-ended-logins.ts";
@@ -35,7 +35,7 @@ const NEW_DEVICE = { ...FROM, deviceToken: "" };
 
 let database: TestDatabase;
 let deps: Awaited<ReturnType<typeof testDeps>>;
-let anna: User;
+let anna: NewAccount;
 let nowMs: number;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
@@ -89,7 +89,7 @@ async function resetLink(): Promise<string> {
   return deps.linkTokens.tokenOf(stored.split(":")[1] ?? "");
 }
 
-test("who must change the password ends, is asked at the next login, and is in with the new one", async () => {
+test("a required change ends the sessions, is asked for at the next login, and completes it", async () => {
   await demand();
   expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({
     userId: anna.id,
@@ -118,7 +118,7 @@ test("who must change the password ends, is asked at the next login, and is in w
   expect(await logIn(NEW)).toHaveProperty("tokens");
 });
 
-test("a wrong password is told nothing", async () => {
+test("a wrong password does not reveal the required change", async () => {
   const before = await logIn("wrong").catch((error: unknown) => error);
   await demand();
   expect(await logIn("wrong").catch((error: unknown) => error)).toEqual(before);
@@ -161,7 +161,7 @@ test("two logins that wait at once: the first new password ends the other", asyn
   expect(await codeOf(change(second, "yet another password"))).toBe("password_change_token_invalid");
 });
 
-test("the present password is refused, five times at most, and what the policy refuses costs no try", async () => {
+test("the current password is refused, at most five times, and a violation of the policy costs no try", async () => {
   await demand();
   const tempToken = await asked();
   for (const [newPassword, code] of [
@@ -272,7 +272,7 @@ test("a reset by mail clears the wish, but not with the present password", async
   expect(await logIn(NEW)).toHaveProperty("tokens");
 });
 
-test("where nobody wishes another password, a reset may set the present one again", async () => {
+test("without a required change, a reset may set the current password again", async () => {
   await resetPassword(deps, { token: await resetLink(), newPassword: PASSWORD }, context());
   expect(await logIn()).toHaveProperty("tokens");
 });
@@ -366,7 +366,7 @@ test("the owner's old device is slowed down like a stranger's after a new passwo
   );
 });
 
-test("who is erased while logging in gets no mail after it", async () => {
+test("a user who is erased while logging in gets no mail afterwards", async () => {
   await rememberDevice(deps, { user: anna, ...FROM, deviceToken: "" });
   let erased: Promise<unknown> | undefined;
   await transaction(database.ownerSql, async (tx) => {
@@ -405,7 +405,7 @@ test("five look-ups of breaches for a login, and no more", async () => {
     asks += 1;
     return true;
   };
-  const passwordPolicy = { ...deps.passwordPolicy, breaches: { isBreached } };
+  const passwordPolicy = { ...deps.passwordPolicy, breaches: [{ isBreached }] };
   const attempt = () =>
     changePasswordAtLogin(
       { ...deps, passwordPolicy },
@@ -427,7 +427,7 @@ test("the owner's mail about the change is sent at once, also while token-servic
   expect(deps.wakeMailWorker).toHaveBeenCalledOnce();
 });
 
-test("the change ends the sessions before it and is told to the audit log, with where it came from", async () => {
+test("the change ends earlier sessions and is recorded with its origin", async () => {
   await demand();
   await change(await asked());
   expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({

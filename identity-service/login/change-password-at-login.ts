@@ -6,10 +6,8 @@ import { checkPassword, refuseBreached } from "../passwords/password-policy.ts";
 import { replacePassword } from "../passwords/replace-password.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
-import { findSessionEpoch } from "../sessions/session-end-store.ts";
-import { lockAccount } from "../users/account-store.ts";
-import type { User } from "../users/user.ts";
-import { findUser } from "../users/user-store.ts";
+import type { Account } from "../users/account.ts";
+import { findAccountById, lockAccount } from "../users/account-store.ts";
 import { completeLogin, type LoginResult } from "./complete-login.ts";
 import type { LogInDeps } from "./log-in.ts";
 import { mfaTokenHash } from "./mfa-token.ts";
@@ -30,7 +28,7 @@ const MAX_TRIES = 5;
 const REFUSAL = "password_change_token_invalid";
 
 /**
- * Allows five attempts; a password that violates the policy does not count.
+ * Five attempts; a violation of the policy does not count.
  * @throws {DomainError} `password_change_token_invalid`, `password_unchanged`, or as `checkPassword`.
  */
 export function changePasswordAtLogin(
@@ -55,21 +53,21 @@ async function attemptChange(
   checkPassword(deps.passwordPolicy, newPassword, open.email, "newPassword");
   if (!(await countPasswordChangeTry(deps.sql, which))) throw refused();
   await refuseBreached(deps.passwordPolicy, newPassword);
-  const next = { ...open, newPassword, mustChangePassword: true, clientIp };
-  const passwordHash = await hashNewPassword(deps, next, context.deadlineMs);
+  const account = { id: open.userId, passwordHash: open.passwordHash, mustChangePassword: true };
+  const next = { newPassword, clientIp };
+  const passwordHash = await hashNewPassword(deps, account, next, context.deadlineMs);
   const changed = { tokenHash, open, passwordHash, attempt };
-  const { user, end, sessionEpoch } = await change(deps, changed, context);
+  const { user, end } = await change(deps, changed, context);
   deps.wakeMailWorker();
-  // Ends the old sessions before the new one exists.
+  // Before the new session exists.
   await endSessions(deps, end, context);
-  const proven = { user, sessionEpoch, mustChangePassword: false, amr: open.amr, authTime: open.createdAt };
+  const proven = { user, amr: open.amr, authTime: open.createdAt };
   return completeLogin(deps, proven, attempt, REFUSAL, context);
 }
 
 interface Changed {
-  user: User;
+  user: Account;
   end: SessionEnd;
-  sessionEpoch: number;
 }
 
 async function change(
@@ -87,16 +85,15 @@ async function change(
   return transaction(deps.sql, async (tx) => {
     const account = await lockAccount(tx, userId);
     const isUsed = await consumePasswordChange(tx, { tokenHash, now: deps.now() });
-    // The policy was checked against this address and hash.
+    // The policy was checked against these.
     const isSame = account?.email === open.email && account.passwordHash === open.passwordHash;
     if (account === undefined || !isUsed || !isSame) throw refused();
     const origin = { clientIp: attempt.clientIp, userAgent: attempt.userAgent };
     const reason = "password_changed";
     const end = await replacePassword(tx, deps, account, { passwordHash, reason, ...origin }, context);
-    const user = await findUser(tx, userId);
-    const sessionEpoch = await findSessionEpoch(tx, userId);
-    if (user === undefined || sessionEpoch === undefined) throw refused();
-    return { user, end, sessionEpoch };
+    const user = await findAccountById(tx, userId);
+    if (user?.status !== "active") throw refused();
+    return { user, end };
   });
 }
 

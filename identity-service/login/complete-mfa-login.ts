@@ -1,24 +1,19 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { checkMfaCode, type MfaMethod, refuseWrongCode } from "../mfa/check-mfa-code.ts";
 import type { MfaDeps, TypedCode } from "../mfa/mfa-deps.ts";
-import {
-  consumeChallenge,
-  countChallengeTry,
-  type FirstFactor,
-  findChallenge,
-  lockUserForMfa,
-} from "../mfa/mfa-store.ts";
-import { findUser } from "../users/user-store.ts";
+import { consumeChallenge, countChallengeTry, type FirstFactor, findChallenge } from "../mfa/mfa-store.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
 import { completeLogin, type LoginResult, type ProvenUser } from "./complete-login.ts";
 import type { LogInDeps } from "./log-in.ts";
 import { mfaTokenHash } from "./mfa-token.ts";
 
 const MAX_TRIES = 5;
 
-/** RFC 8176. A recovery code is no one-time password of RFC 4226 or RFC 6238, hence no `otp`. */
+/** RFC 8176. A recovery code is no `otp` (RFC 4226, RFC 6238). */
 const AMR: Record<MfaMethod, readonly string[]> = {
   totp: ["otp", "mfa"],
   recovery_code: ["mfa"],
@@ -30,7 +25,7 @@ export interface MfaAttempt extends TypedCode {
 }
 
 /**
- * Consumes code and challenge even if no session can be issued afterwards.
+ * Consumes code and challenge even if no session follows.
  * @throws {DomainError} `mfa_token_invalid`, `mfa_code_invalid`, `validation_failed`.
  */
 export function completeMfaLogin(
@@ -45,20 +40,20 @@ async function attemptMfa(deps: LogInDeps, attempt: MfaAttempt, context: CallCon
   const tokenHash = mfaTokenHash(attempt.tempToken);
   if (tokenHash === undefined) throw new DomainError("mfa_token_invalid");
   const passed = await transaction(deps.sql, (tx) => pass(tx, deps, tokenHash, attempt, context));
-  // Thrown after the commit, so that the attempt counts.
+  // After the commit, so that the attempt counts.
   if (passed === undefined) refuseWrongCode(deps);
-  const { firstFactor, method, ...user } = passed;
+  const { firstFactor, method, user } = passed;
   if (method === "recovery_code") deps.wakeMailWorker();
-  const proven = { ...user, amr: [firstFactor, ...AMR[method]], authTime: deps.now() } as const;
+  const proven = { user, amr: [firstFactor, ...AMR[method]], authTime: deps.now() } as const;
   return completeLogin(deps, proven, attempt, "mfa_token_invalid", context);
 }
 
-interface Passed extends Pick<ProvenUser, "user" | "sessionEpoch" | "mustChangePassword"> {
+interface Passed extends Pick<ProvenUser, "user"> {
   firstFactor: FirstFactor;
   method: MfaMethod;
 }
 
-/** Returns undefined for a wrong code. */
+/** Undefined for a wrong code. */
 async function pass(
   tx: TransactionSql,
   deps: MfaDeps,
@@ -67,30 +62,27 @@ async function pass(
   context: CallContext,
 ): Promise<Passed | undefined> {
   const challenge = await findChallenge(tx, tokenHash);
-  const locked = challenge && (await lockUserForMfa(tx, challenge.userId));
-  if (challenge === undefined || locked === undefined || !locked.isActive)
-    throw new DomainError("mfa_token_invalid");
-  const { sessionEpoch, mustChangePassword } = locked;
+  const user = challenge && (await lockAccountForMfa(tx, challenge.userId));
+  if (challenge === undefined || user?.status !== "active") throw new DomainError("mfa_token_invalid");
+  const { sessionEpoch } = user;
   const now = deps.now();
   const isOpen = await countChallengeTry(tx, { tokenHash, sessionEpoch, now, maxTries: MAX_TRIES });
   if (!isOpen) throw new DomainError("mfa_token_invalid");
-  const method = await checkMfaCode(tx, deps, locked, attempt, attempt, context);
+  const method = await checkMfaCode(tx, deps, user, attempt, attempt, context);
   if (method === undefined) {
-    await tellFailure(tx, deps, locked.id, attempt, context);
+    await tellFailure(tx, deps, user.id, attempt, context);
     return undefined;
   }
-  const user = await findUser(tx, locked.id);
-  if (user === undefined) throw new DomainError("mfa_token_invalid");
   await consumeChallenge(tx, tokenHash, now);
-  return { user, sessionEpoch, mustChangePassword, firstFactor: challenge.firstFactor, method };
+  return { user, firstFactor: challenge.firstFactor, method };
 }
 
-/** The event has no actor, because only one factor was proven. */
+/** No actor: only one factor was proven. */
 async function tellFailure(
   tx: TransactionSql,
   deps: MfaDeps,
   userId: string,
-  { clientIp, userAgent }: TypedCode,
+  { clientIp, userAgent }: ClientOrigin,
   context: CallContext,
 ): Promise<void> {
   const failure = { reason: "wrong_mfa_code", errorCode: "mfa_code_invalid" } as const;

@@ -2,12 +2,12 @@ import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 import type { LoginResult } from "./complete-login.ts";
 
-/** `code` is the one-time code of a login at a provider. */
-type Step = "password" | "mfa" | "password_change" | "provider" | "code";
+/** `code`: the one-time code of a login at a provider. */
+type Step = "password" | "mfa" | "mfa_enrollment" | "password_change" | "provider" | "code" | "passkey";
 
 type Outcome = LoginResult | { kind: "oneTimeCode" };
 
-/** Separate label values; other errors count as `failed`. This bounds the cardinality. */
+/** Others count as `failed`, which bounds the cardinality. */
 const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   "invalid_credentials",
   "email_not_verified",
@@ -17,6 +17,7 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set([
   "oauth_failed",
   "oauth_denied",
   "oauth_code_invalid",
+  "passkey_invalid",
   "link_required",
   "too_many_requests",
   "busy",
@@ -26,10 +27,7 @@ const REFUSALS: ReadonlySet<ErrorCode> = new Set([
 export type CountLogin = <T extends Outcome>(step: Step, work: Promise<T>) => Promise<T>;
 
 export function createCountLogin(metrics: Metrics): CountLogin {
-  const logins = metrics.counter("gatehouse_logins_total", "Steps of logins, by what came of them.", [
-    "step",
-    "outcome",
-  ]);
+  const logins = metrics.counter("gatehouse_logins_total", "Login steps by outcome.", ["step", "outcome"]);
   return async (step, work) => {
     try {
       const result = await work;
@@ -47,5 +45,6 @@ const OUTCOMES: Readonly<Record<Outcome["kind"], string>> = {
   completed: "completed",
   mfaChallenge: "mfa_required",
   passwordChange: "password_change_required",
+  mfaEnrollment: "mfa_enrollment_required",
   oneTimeCode: "code_issued",
 };

@@ -1,14 +1,14 @@
 import type { Sql } from "../../service-kit/postgres.ts";
 import { deleteEndedChallenges } from "../mfa/mfa-store.ts";
+import { deleteEndedEnrollments } from "./enrollment-store.ts";
 import { deleteEndedPasswordChanges } from "./password-change-store.ts";
 
 const KEEP_ENDED_MS = 24 * 3_600_000;
 const MAX_BATCH = 1_000;
 
-/** Deletes logins whose second factor or new password was due more than a day ago. */
 export async function deleteEndedLogins(deps: { sql: Sql; now: () => Date }): Promise<void> {
   const endedBefore = new Date(deps.now().getTime() - KEEP_ENDED_MS);
-  for (const deleteBatch of [deleteEndedChallenges, deleteEndedPasswordChanges]) {
+  for (const deleteBatch of [deleteEndedChallenges, deleteEndedPasswordChanges, deleteEndedEnrollments]) {
     while ((await deleteBatch(deps.sql, endedBefore, MAX_BATCH)) === MAX_BATCH);
   }
 }

@@ -22,7 +22,7 @@ test("it ends after 180 days", () => {
   expect(tokens.read(token)).toBeUndefined();
 });
 
-test("one of another key, for another user, or with another epoch or end is none", () => {
+test("a token of another key, for another user, or with another epoch or end is refused", () => {
   const token = tokens.issue(device);
   const other = createDeviceTokens(Buffer.alloc(32, 2), () => new Date(nowMs));
   expect(other.read(token)).toBeUndefined();
@@ -32,7 +32,7 @@ test("one of another key, for another user, or with another epoch or end is none
   expect(tokens.read([version, user, id, Number(epoch) + 1, end, proof].join("."))).toBeUndefined();
 });
 
-test("one of the first version, which had no epoch, is none", () => {
+test("a token of the first version, which had no epoch, is refused", () => {
   const text = ["1", device.userId, device.id, Math.floor(nowMs / 1_000) + 1_000].join(".");
   const proof = createHmac("sha256", Buffer.alloc(32, 1))
     .update(`gatehouse device token\n${text}`)

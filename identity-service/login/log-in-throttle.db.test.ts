@@ -11,7 +11,7 @@ import { createHashShare } from "../passwords/hash-share.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
-import type { User } from "../users/user.ts";
+import type { NewAccount } from "../users/account.ts";
 import { type LoginAttempt, logIn as logInWith } from "./log-in.ts";
 import { rememberDevice } from "./remember-device.ts";
 
@@ -20,7 +20,7 @@ const PASSWORD = "Password123!";
 
 let database: TestDatabase;
 let deps: Awaited<ReturnType<typeof testDeps>>;
-let anna: User;
+let anna: NewAccount;
 let nowMs: number;
 
 beforeAll(async () => {
@@ -38,7 +38,6 @@ beforeEach(async () => {
     id: row?.id ?? "",
     role: "USER",
     emailVerified: false,
-    mfaEnabled: false,
     createdAt: deps.now(),
   };
   deps.argon2.hash.mockClear();
@@ -113,20 +112,20 @@ function expectAllInOrBusy(codes: string[]): void {
   expect(codes.filter((code) => code !== "in" && code !== "busy")).toEqual([]);
 }
 
-test("20 parallel right logins of one account: none is told that the password is wrong", async () => {
+test("20 parallel right logins of one account: none fails as a wrong password", async () => {
   limitTo(1_000);
   expectAllInOrBusy(await guesses(20, (index) => ({ clientIp: `192.0.2.${index}` })));
   await expect(logIn()).resolves.toHaveProperty("tokens");
 });
 
-test("four failures and then 20 parallel right logins: none is told that the password is wrong", async () => {
+test("four failures and then 20 parallel right logins: none fails as a wrong password", async () => {
   limitTo(1_000);
   await guesses(4, () => ({ password: "wrong" }));
   expectAllInOrBusy(await guesses(20, () => ({})));
   await expect(logIn()).resolves.toHaveProperty("tokens");
 });
 
-test("what waits in vain for its turn is told busy, for an account that exists and for one that does not", async () => {
+test("waiting in vain for a turn ends with busy, whether or not the account exists", async () => {
   limitTo(1_000);
   for (const email of [EMAIL, "nobody@example.com"]) {
     const release = holdHashes();
@@ -134,8 +133,9 @@ test("what waits in vain for its turn is told busy, for an account that exists a
     const guessing = Array.from({ length: 200 }, async () => {
       codes.push(await codeOf({ email, password: "wrong" }));
     });
-    // One has its turn, and 32 wait for theirs.
-    await vi.waitFor(() => expect(codes).toEqual(Array(167).fill("busy")), { timeout: 20_000 });
+    // One has its turn, and 32 wait for theirs: on a slow machine already in vain.
+    await expect.poll(() => codes.length).toBeGreaterThanOrEqual(167);
+    expect(new Set(codes)).toEqual(new Set(["busy"]));
     release();
     await Promise.all(guessing);
     // On a slow machine some of these wait in vain, too.
@@ -153,7 +153,7 @@ test("an attempt that ends in an error gives its turn back", async () => {
   expect(await codeOf({})).toBe("in");
 });
 
-test("a network that has its share of the hash queue is told busy, and leaves the rest to others", async () => {
+test("a network that has used up its share of the hash queue gets busy, and leaves the rest to others", async () => {
   limitTo(1_000);
   deps.hashShare = createHashShare({ maxOfNetwork: 3, maxOfStrangers: 1_000 });
   // Else a later guess gets the share that an earlier one gave back.
@@ -164,7 +164,7 @@ test("a network that has its share of the hash queue is told busy, and leaves th
     codes.push(await codeOf({ email: emails(index), clientIp: `2001:db8::${index}` }));
   });
   const other = codeOf({ clientIp: "203.0.113.1" });
-  await vi.waitFor(() => expect(codes).toEqual(Array(17).fill("busy")), { timeout: 10_000 });
+  await expect.poll(() => codes).toEqual(Array(17).fill("busy"));
   release();
   await Promise.all(flood);
   expect(codes.slice(17)).toEqual(Array(3).fill("invalid_credentials"));
@@ -228,7 +228,7 @@ test("the owner on a known device gets in while an attacker hammers", async () =
   expect(await codeOf({ clientIp: "203.0.113.1", deviceToken })).toBe("in");
 });
 
-test("a device token of another account, or of nobody, is no help", async () => {
+test("a device token of another account, or of no account, has no effect", async () => {
   limitTo(10_000);
   const other = deps.deviceTokens.issue({ id: deps.newId(), userId: deps.newId() });
   await guesses(5, () => ({ password: "wrong" }));
@@ -271,7 +271,7 @@ test("one password against 1,000 accounts from one /64: 100 are tried, the rest 
   expect(await codeOf({ clientIp: "2001:db8:0:8::1" })).toBe("invalid_credentials");
 });
 
-test("what was busy or unavailable is not counted", async () => {
+test("a busy or unavailable attempt is not counted", async () => {
   limitTo(5);
   const { verify } = deps.passwords;
   deps.passwords.verify = () => Promise.reject(new DomainError("busy"));
@@ -280,7 +280,7 @@ test("what was busy or unavailable is not counted", async () => {
   expect(await codeOf({})).toBe("in");
 });
 
-test("where a registration does not tell, neither does a login after it: a free and a taken address, byte for byte", async () => {
+test("without disclosure, a login after a registration answers alike for a free and a taken address, byte for byte", async () => {
   deps.registrationDiscloses = false;
   deps.loginRequiresVerifiedEmail = true;
   await database.ownerSql`update users set email_verified = true`;
@@ -320,7 +320,7 @@ function guessNotices(now = deps.now) {
   };
 }
 
-test("the wrong password that locks an account tells its owner by mail, with a link, once a day", async () => {
+test("the wrong password that locks an account sends its owner a mail with a link, once a day", async () => {
   limitTo(1_000);
   let at = deps.now();
   const rows = guessNotices(() => at);
@@ -387,7 +387,7 @@ const mails = () =>
   database.ownerSql<{ recipient: string; data: unknown }[]>`
     select recipient, data from mail_outbox where template = 'new-device' order by created_at`;
 
-test("a login on an unknown device is told by mail, but not the first one ever, nor one on a known device", async () => {
+test("a login on an unknown device sends a mail, but not the first one ever, nor one on a known device", async () => {
   const from = { user: anna, clientIp: "203.0.113.7", userAgent: "curl/8", deviceToken: "" };
   const deviceToken = await rememberDevice(deps, from);
   const again = await rememberDevice(deps, { ...from, deviceToken });
@@ -475,7 +475,7 @@ test("of a locked account the work is that of any other address, and its own has
   expect(asked).toEqual([{ address: EMAIL, neverMatches: true }]);
 });
 
-test("a known device or the account's own network is known to the hashes; the throttle is told which it is", async () => {
+test("a known device or own network counts as known in the hash share, and the throttle gets which it is", async () => {
   const standings: unknown[] = [];
   const { take } = deps.throttle;
   deps.throttle.take = async (guess) => {

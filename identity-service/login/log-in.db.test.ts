@@ -6,7 +6,7 @@ import { toRpcError } from "../../service-kit/rpc-errors.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
-import type { User } from "../users/user.ts";
+import type { NewAccount } from "../users/account.ts";
 import { logIn as logInWith } from "./log-in.ts";
 
 const EMAIL = "anna.smith@example.com";
@@ -19,7 +19,7 @@ const NEW_DEVICE = { ...FROM, deviceToken: "" };
 
 let database: TestDatabase;
 let deps: Awaited<ReturnType<typeof testDeps>>;
-let anna: User;
+let anna: NewAccount;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
@@ -48,7 +48,7 @@ const plant = (hash: string | null) => database.ownerSql`update users set passwo
 
 test("the right password begins a session by password, for this user from this client, now", async () => {
   const { tokens, user } = await logIn();
-  expect(user).toEqual(anna);
+  expect(user).toMatchObject(anna);
   expect(tokens).toMatchObject({ accessToken: "access", userId: anna.id });
   expect(deps.tokenService.issueSession.mock.calls.map(([session]) => session)).toEqual([
     { userId: anna.id, role: "USER", amr: ["pwd"], authTime: deps.now(), ...FROM },
@@ -167,7 +167,7 @@ test("no log line holds the password or a hash", async () => {
   expect(deps.logLines.join()).not.toContain("argon2id");
 });
 
-test("where it is asked for, an address that is not proven keeps out whoever has the right password", async () => {
+test("if verification is required, an unverified address is refused even with the right password", async () => {
   const strict = { ...deps, loginRequiresVerifiedEmail: true };
   await expect(logIn(EMAIL, "not the password", strict)).rejects.toMatchObject({
     code: "invalid_credentials",

@@ -2,6 +2,7 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { canonicalEmail } from "../../service-kit/canonical-email.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { MfaDeps } from "../mfa/mfa-deps.ts";
 import type { HashShare } from "../passwords/hash-share.ts";
 import type { PasswordHasher, Verdict } from "../passwords/password-hasher.ts";
@@ -11,12 +12,13 @@ import type { KnownDevice } from "../throttle/device-token.ts";
 import { knownDevice } from "../throttle/known-device.ts";
 import { networkStanding } from "../throttle/known-network.ts";
 import type { Guess, Throttle } from "../throttle/throttle.ts";
-import { type Account, findAccountForLogin, replacePasswordHash } from "../users/user-store.ts";
+import type { Account } from "../users/account.ts";
+import { findAccountForLogin } from "../users/account-store.ts";
+import { replacePasswordHash } from "../users/user-store.ts";
 import { completeLogin, type LoginResult } from "./complete-login.ts";
 import type { CountLogin } from "./count-logins.ts";
 import type { CompleteLoginDeps } from "./login-deps.ts";
 
-/** What the steps of a login need. */
 export interface LogInDeps extends CompleteLoginDeps, MfaDeps {
   sql: CompleteLoginDeps["sql"];
   deviceTokens: CompleteLoginDeps["deviceTokens"];
@@ -28,28 +30,23 @@ export interface LogInDeps extends CompleteLoginDeps, MfaDeps {
   throttle: Throttle;
   hashShare: HashShare;
   loginRequiresVerifiedEmail: boolean;
-  /** If registration discloses accounts, the login may too. */
   registrationDiscloses: boolean;
   countLogin: CountLogin;
-  /** Called with the canonical address of a locked account, existing or not. Does not wait, never throws. */
+  /** Also called for unknown accounts. Never waits or throws. */
   tellOwnerOfGuesses: (account: string) => void;
-  /** Called on every refusal with equal work for each reason. Does not wait, never throws. */
+  /** Does equal work for each reason. Never waits or throws. */
   noteFailedLogin: (failed: FailedLogin, context: CallContext) => void;
   logger: Logger;
 }
 
-export interface LoginAttempt {
+export interface LoginAttempt extends ClientOrigin {
   email: string;
   password: string;
-  clientIp: string;
-  userAgent: string;
   deviceToken: string;
 }
 
-export interface FailedLogin extends Refusal {
+export interface FailedLogin extends Refusal, ClientOrigin {
   userId: string | undefined;
-  clientIp: string;
-  userAgent: string;
 }
 
 interface Refusal {
@@ -61,14 +58,16 @@ interface Refusal {
 interface Caller {
   guess: Guess;
   device: KnownDevice | undefined;
-  /** Whether the account has logged in from this device or network before. */
+  /** Has logged in from this device or network before. */
   isKnown: boolean;
 }
 
 /**
- * Every attempt is counted first and costs one hash verification. Unknown, disabled and locked accounts fail like a
- * wrong password, even with the right one, so that the answer does not reveal their state.
- * @throws {DomainError} `invalid_credentials`; `email_not_verified` if the password is right and `registrationDiscloses`.
+ * Each attempt counts first and costs one verification. Unknown, disabled and locked accounts fail like a wrong
+ * password, even with the right one, so that the answer does not
+ * reveal them.
+ * @throws {DomainError} `invalid_credentials`; `email_not_verified` if the password is right and
+ * `registrationDiscloses`.
  */
 export function logIn(deps: LogInDeps, attempt: LoginAttempt, context: CallContext): Promise<LoginResult> {
   return deps.countLogin("password", attemptLogin(deps, attempt, context));
@@ -89,13 +88,12 @@ async function attemptLogin(
     const judged = judge(deps, account, verdict, counted.isLocked);
     if ("code" in judged) {
       const { clientIp, userAgent } = attempt;
-      deps.noteFailedLogin({ ...judged, userId: account?.user.id, clientIp, userAgent }, context);
+      deps.noteFailedLogin({ ...judged, userId: account?.id, clientIp, userAgent }, context);
       shown = judged.code === "invalid_credentials" ? "wrong" : "right";
       throw new DomainError(judged.code);
     }
     if (verdict === "match_outdated") await renewHash(deps, judged, attempt, context);
-    const { user, sessionEpoch, mustChangePassword } = judged;
-    const proven = { user, sessionEpoch, mustChangePassword, amr: ["pwd"], authTime: deps.now() } as const;
+    const proven = { user: judged, amr: ["pwd"], authTime: deps.now() } as const;
     const origin = { ...attempt, device: caller.device };
     const result = await completeLogin(deps, proven, origin, "invalid_credentials", context);
     shown = "right";
@@ -119,7 +117,6 @@ async function recogniseCaller(
   };
 }
 
-/** Runs in the caller's share of the hash queue. The real hash of a locked account is not verified. */
 function verifyPassword(
   deps: LogInDeps,
   { email, password, clientIp }: LoginAttempt,
@@ -135,7 +132,7 @@ function verifyPassword(
   });
 }
 
-/** Runs after the hash, so that timing does not reveal the state of the account. */
+/** After the hash, so that timing reveals no state. */
 function judge(
   deps: Pick<LogInDeps, "loginRequiresVerifiedEmail" | "registrationDiscloses">,
   account: Account | undefined,
@@ -147,30 +144,25 @@ function judge(
   if (account === undefined) return { reason: "unknown_account", code };
   if (account.status !== "active") return { reason: "account_disabled", code };
   if (verdict === "mismatch") return { reason: "wrong_password", code };
-  if (deps.loginRequiresVerifiedEmail && !account.user.emailVerified) {
-    // Otherwise the answer would reveal after a registration that the address was free.
+  if (deps.loginRequiresVerifiedEmail && !account.emailVerified) {
+    // After a registration, it would reveal that the address was free.
     return { reason: "email_not_verified", code: deps.registrationDiscloses ? "email_not_verified" : code };
   }
   return account;
 }
 
-/** The plaintext is available only here. On failure, the next login tries again. */
+/** The next login retries. */
 async function renewHash(
   deps: LogInDeps,
-  { user, passwordHash }: Account,
+  { id: userId, passwordHash }: Account,
   { password }: LoginAttempt,
   context: CallContext,
 ): Promise<void> {
   if (passwordHash === null) return;
   try {
     const newHash = await deps.passwords.hash(password, context.deadlineMs);
-    await replacePasswordHash(deps.sql, {
-      userId: user.id,
-      oldHash: passwordHash,
-      newHash,
-      at: deps.now(),
-    });
+    await replacePasswordHash(deps.sql, { userId, oldHash: passwordHash, newHash, at: deps.now() });
   } catch (error) {
-    deps.logger.warn({ err: error, userId: user.id }, "password hash not renewed");
+    deps.logger.warn({ err: error, userId }, "password hash not renewed");
   }
 }

@@ -1,10 +1,10 @@
 import type { Sql } from "../../service-kit/postgres.ts";
+import type { MfaRequirementDeps } from "../mfa/mfa-requirement.ts";
 import type { TokenService } from "../sessions/token-service-client.ts";
 import type { DeviceTokens } from "../throttle/device-token.ts";
 import type { KnownNetworkDeps } from "../throttle/known-network.ts";
 
-/** What the end of a login needs, whatever has proven the user. */
-export interface CompleteLoginDeps extends KnownNetworkDeps {
+export interface CompleteLoginDeps extends KnownNetworkDeps, MfaRequirementDeps {
   sql: Sql;
   tokenService: TokenService;
   deviceTokens: DeviceTokens;

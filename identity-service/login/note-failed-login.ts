@@ -6,8 +6,8 @@ import type { LogInDeps } from "./log-in.ts";
 const TIMEOUT_MS = 30_000;
 
 /**
- * Buffers in bounded memory, because a table row each would let attackers write to the database. A crash loses only the
- * reasons, as the gateway records the calls itself.
+ * In bounded memory: with rows, attackers could fill the database. A crash loses only the reasons, because the
+ * gateway records the calls.
  */
 export function createNoteFailedLogin(
   recorder: Pick<AuditEventRecorder, "recordEvent">,
@@ -15,11 +15,11 @@ export function createNoteFailedLogin(
 ): LogInDeps["noteFailedLogin"] {
   const lost = deps.metrics.counter(
     "gatehouse_failed_logins_not_recorded_total",
-    "Failed logins whose reason did not get into the audit log.",
+    "Failed logins whose reason was not recorded in the audit log.",
   );
   const refusals = deps.metrics.counter(
     "gatehouse_login_refusals_total",
-    "Logins refused after the password was looked at, by the reason that the client is not told.",
+    "Logins refused after the password check, by the reason, which clients do not see.",
     ["reason"],
   );
   return ({ userId = "", reason, code, clientIp, userAgent }, context) => {
@@ -28,7 +28,6 @@ export function createNoteFailedLogin(
       kind: "event",
       id: deps.newId(),
       occurredAt: deps.now(),
-      // The actor is unknown.
       actor: {},
       clientIp,
       userAgent,

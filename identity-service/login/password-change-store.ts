@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { Account } from "../users/account.ts";
 
 export interface NewPasswordChange {
   /** SHA-256 of the tempToken. */
@@ -10,10 +11,8 @@ export interface NewPasswordChange {
   expiresAt: Date;
 }
 
-export interface OpenPasswordChange {
+export interface OpenPasswordChange extends Pick<Account, "email" | "passwordHash"> {
   userId: string;
-  email: string;
-  passwordHash: string | null;
   amr: readonly string[];
   createdAt: Date;
 }
@@ -29,7 +28,7 @@ export async function insertPasswordChange(
   `;
 }
 
-/** Undefined if expired, exhausted or revoked. Read only: `consumePasswordChange` decides finally. */
+/** `consumePasswordChange` decides finally. */
 export async function findOpenPasswordChange(
   sql: Sql,
   which: { tokenHash: Buffer; now: Date; maxTries: number },
@@ -78,7 +77,6 @@ export async function deletePasswordChangesOfUser(tx: TransactionSql, userId: st
   await tx`delete from password_change_challenges where user_id = ${userId}`;
 }
 
-/** @returns how many rows, at most `limit`. */
 export async function deleteEndedPasswordChanges(
   sql: Sql,
   endedBefore: Date,

@@ -2,31 +2,29 @@ import { createHash } from "node:crypto";
 import { v5 as uuidv5 } from "uuid";
 import { networkOf } from "../../service-kit/network-of.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
 import { describeBrowser } from "../mail/describe-browser.ts";
-import { inUtc } from "../mail/in-utc.ts";
-import { knownAddress } from "../mail/known-address.ts";
+import { describeOrigin } from "../mail/describe-origin.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import type { KnownDevice } from "../throttle/device-token.ts";
 import { knownDevice } from "../throttle/known-device.ts";
 import { rememberNetwork } from "../throttle/known-network.ts";
-import type { User } from "../users/user.ts";
+import type { Account } from "../users/account.ts";
 import { lockDeviceOwner, noteFirstLogin } from "../users/user-store.ts";
 import type { CompleteLoginDeps } from "./login-deps.ts";
 
-export interface LoginOrigin {
-  clientIp: string;
-  userAgent: string;
+export interface LoginOrigin extends ClientOrigin {
   deviceToken: string;
   device?: KnownDevice | undefined;
 }
 
 export interface UserLogin extends LoginOrigin {
-  user: User;
+  user: Pick<Account, "id" | "email">;
 }
 
 /**
- * Returns a device token, empty for a deleted account. A login on a new device, except the first ever, is mailed once
- * per browser and network.
+ * Returns a device token, empty for a deleted account. A new device, except the first, is mailed once per browser and
+ * network.
  * @throws {DomainError} `service_unavailable`: a login without its notice must fail.
  */
 export async function rememberDevice(deps: CompleteLoginDeps, login: UserLogin): Promise<string> {
@@ -42,15 +40,15 @@ export async function rememberDevice(deps: CompleteLoginDeps, login: UserLogin):
   return remembered === undefined ? "" : deps.deviceTokens.issue(remembered.device);
 }
 
-/** Returns undefined if the account was deleted meanwhile. */
 async function rememberNewDevice(
   tx: TransactionSql,
   deps: CompleteLoginDeps,
-  { user, clientIp, userAgent }: UserLogin,
+  { user, ...origin }: UserLogin,
 ): Promise<{ device: Omit<KnownDevice, "issuedAtS">; isNotified: boolean } | undefined> {
   const owner = await lockDeviceOwner(tx, user.id);
   if (owner === undefined) return undefined;
   const { passwordEpoch, firstLoginAt } = owner;
+  const { clientIp, userAgent } = origin;
   const device = { id: deps.newId(), userId: user.id, passwordEpoch };
   await rememberNetwork(tx, deps, { userId: user.id, email: user.email, passwordEpoch, clientIp });
   if (firstLoginAt === null) {
@@ -58,13 +56,14 @@ async function rememberNewDevice(
     return { device, isNotified: false };
   }
   const browser = describeBrowser(userAgent);
-  const data = { occurredAt: inUtc(deps.now()), ip: knownAddress(clientIp), browser };
+  const now = deps.now();
+  const data = describeOrigin(origin, now);
   const id = noticeId(user.id, browser, networkOf(clientIp));
   const mail = { id, userId: user.id, recipient: user.email, template: "new-device", data } as const;
-  return { device, isNotified: await enqueueMail(tx, mail, deps.now()) };
+  return { device, isNotified: await enqueueMail(tx, mail, now) };
 }
 
-/** Deterministic, so that clients without cookies cause one mail instead of one per login. */
+/** Clients without cookies cause one mail, not one per login. */
 function noticeId(userId: string, browser: string, network: string): string {
   return uuidv5(createHash("sha256").update(`${browser}\n${network}`).digest("hex"), userId);
 }

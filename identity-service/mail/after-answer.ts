@@ -1,11 +1,14 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 
-/** Runs work after the answer is sent, so that its duration reveals nothing to the caller. */
+/** Runs work after the answer, so that its duration reveals nothing. */
 export interface AfterAnswer {
-  /** Work of known callers has its own queue with priority. @throws {DomainError} `busy` if the queue is full. */
+  /**
+   * Known callers have their own queue, which goes first.
+   * @throws {DomainError} `busy` if it is full.
+   */
   run(name: string, work: () => Promise<void>, isKnown?: boolean): void;
-  /** Whether the queue of unknown callers is full. */
+  /** For unknown callers. */
   readonly isFull: boolean;
   drained(): Promise<void>;
 }
@@ -45,7 +48,7 @@ export function createAfterAnswer({ maxPending, logger }: AfterAnswerOptions): A
     run(name, work, isKnown = false) {
       const queue = isKnown ? known : strangers;
       if (queue.pending >= maxPending)
-        throw new DomainError("busy", "Too much is waiting; try again.", { retryAfterMs: 1_000 });
+        throw new DomainError("busy", "Too many requests are waiting; try again.", { retryAfterMs: 1_000 });
       queue.pending += 1;
       queue.waiting.push(() =>
         work().catch((error: unknown) =>
@@ -54,7 +57,7 @@ export function createAfterAnswer({ maxPending, logger }: AfterAnswerOptions): A
       );
       if (workers >= CONCURRENCY) return;
       workers += 1;
-      // After the answer, which is written in this turn of the event loop.
+      // The answer is written in this turn of the event loop.
       setImmediate(drain);
     },
     get isFull() {

@@ -1,4 +1,4 @@
-/** The order matters: most browsers also name their ancestors. */
+/** In this order, because most browsers also name their ancestors. */
 const BROWSERS: readonly (readonly [RegExp, string])[] = [
   [/\bEdg(?:e|A|iOS)?\//, "Edge"],
   [/\bOPR\//, "Opera"],
@@ -18,7 +18,7 @@ const SYSTEMS: readonly (readonly [RegExp, string])[] = [
   [/\bLinux\b/, "Linux"],
 ];
 
-/** Such as "Firefox on Windows". The raw header must not appear in a mail, because an attacker can choose it. */
+/** Such as "Firefox on Windows". Never the raw header, which an attacker can choose. */
 export function describeBrowser(userAgent: string): string {
   const nameIn = (table: typeof BROWSERS) => table.find(([pattern]) => pattern.test(userAgent))?.[1];
   const known = [nameIn(BROWSERS), nameIn(SYSTEMS)].filter((name) => name !== undefined);

@@ -5,7 +5,7 @@ export interface OpenLink {
   id: string;
   userId: string;
   newEmail: string | null;
-  /** For undo links: whether the former address had proven the credentials. */
+  /** Whether the former address of an undo link had proven them. */
   areCredentialsProven: boolean;
   /** Null without a session or from an earlier version. */
   sessionId: string | null;
@@ -34,7 +34,7 @@ export async function insertLink(
   `;
 }
 
-/** Read only: `consumeLink` decides finally. */
+/** `consumeLink` decides finally. */
 export async function findOpenLink(
   sql: Sql,
   which: { tokenHash: Buffer; purpose: LinkPurpose; now: Date },
@@ -58,7 +58,7 @@ export async function consumeLink(tx: TransactionSql, id: string, now: Date): Pr
   return result.count === 1;
 }
 
-/** Invalidates open links, from this creation time on if given. */
+/** Only those created since `from`, if given. */
 export async function killLinks(
   tx: TransactionSql,
   which: { userId: string; purposes: readonly LinkPurpose[]; now: Date; from?: Date },
@@ -70,7 +70,7 @@ export async function killLinks(
   `;
 }
 
-/** Creation time of the earliest open undo link to this address. */
+/** Creation of the earliest open undo link to this address. */
 export async function findOwnUndo(
   tx: TransactionSql,
   which: { userId: string; email: string; now: Date },

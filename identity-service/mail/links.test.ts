@@ -30,7 +30,7 @@ test("a mail that an older version enqueued without its link leads to the origin
   expect(() => links.completed({ link: `something_new:${ID}` })).toThrow("does not know");
 });
 
-test("what is stored of a token is its SHA-256", () => {
+test("only the SHA-256 of a token is stored", () => {
   const token = links.tokenOf(ID);
   expect(hashOfToken(token)).toEqual(createHash("sha256").update(token).digest());
 });
@@ -45,7 +45,7 @@ test.each([`x verify_email:${ID}`, `verify_email:${ID}0`, "verify_email:", ID, "
   (link) => expect(() => links.completed({ link })).toThrow("does not know"),
 );
 
-test("links that a user asked for are good for 24 hours, for a password half an hour, those that undo a week", () => {
+test("requested links last 24 hours, reset links half an hour, undo links a week", () => {
   const hourMs = 3_600_000;
   expect(LINK_LIFETIME_MS).toEqual({
     verify_email: 24 * hourMs,

@@ -9,7 +9,6 @@ export const LINK_PURPOSES = [
 ] as const;
 export type LinkPurpose = (typeof LINK_PURPOSES)[number];
 
-/** Milliseconds. */
 export const LINK_LIFETIME_MS: Record<LinkPurpose, number> = {
   verify_email: 24 * 3_600_000,
   reset_password: 30 * 60_000,
@@ -30,22 +29,22 @@ const PAGES: Record<LinkPurpose, string> = {
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 const STORED_LINK = /^([a-z_]{1,32}):([0-9a-f-]{36})$/;
 
-/** Tokens are HMACs of link ids. Without the key, neither the stored SHA-256 nor the id in the outbox opens a link. */
+/** HMACs of link ids. Without the key, neither the stored hash nor the outbox opens a link. */
 export interface LinkTokens {
   /** 256 bits in base64url. Never logged. */
   tokenOf(linkId: string): string;
-  /** Replaces a stored `link` with the URL. */
+  /** Replaces a stored `link` by the URL. */
   completed(values: Readonly<Record<string, string>>): Record<string, string>;
 }
 
-/** The key has 32 bytes. The origin comes from the configuration, never from a request. */
+/** The origin is configured, never taken from a request. */
 export function createLinkTokens(key: Buffer, origin: string): LinkTokens {
   const tokenOf = (linkId: string) =>
     createHmac("sha256", key).update(`gatehouse link ${linkId}`).digest("base64url");
   return {
     tokenOf,
     completed(values) {
-      // Mails of an earlier version may lack the link.
+      // An earlier version's mail may lack it.
       if (values.link === undefined) return { ...values, link: origin };
       const [, purpose = "", id = ""] = STORED_LINK.exec(values.link) ?? [];
       const known = LINK_PURPOSES.find((candidate) => candidate === purpose);
@@ -55,7 +54,6 @@ export function createLinkTokens(key: Buffer, origin: string): LinkTokens {
   };
 }
 
-/** The form in the outbox. */
 export function storedLink(purpose: LinkPurpose, id: string): string {
   return `${purpose}:${id}`;
 }

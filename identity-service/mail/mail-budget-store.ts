@@ -12,12 +12,12 @@ function digestOf(email: string): Buffer {
   return createHash("sha256").update(email).digest();
 }
 
-/** Must be the last lock of a transaction, against deadlocks with account locks. */
+/** Must be the last lock, against deadlocks with account locks. */
 export async function lockRecipient(tx: TransactionSql, recipient: string): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended(${recipient}, 2))`;
 }
 
-/** Notices count if they are new and the address is unverified. */
+/** Counts new notices to unverified addresses. */
 export async function isNoticeCounted(
   tx: TransactionSql,
   { id, userId }: { id: string; userId: string },
@@ -54,7 +54,7 @@ export async function insertCountedMail(
   `;
 }
 
-/** Blocks an address for registration. */
+/** Keeps the address from registering. */
 export async function releaseAddress(tx: TransactionSql, email: string, until: Date): Promise<void> {
   await tx`
     insert into released_addresses (email_digest, until) values (${digestOf(email)}, ${until})

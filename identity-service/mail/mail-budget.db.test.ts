@@ -159,7 +159,7 @@ test("a call that gets no mail kills no link of an earlier one", async () => {
   expect(await database.ownerSql`select consumed_at from links`).toEqual([{ consumed_at: null }]);
 });
 
-test("who asks for reset links all day leaves the owner with an open one at every moment", async () => {
+test("an attacker who requests reset links all day leaves the owner with an open one at every moment", async () => {
   await signUp(VICTIM);
   await prove(VICTIM);
   let fewest = Number.POSITIVE_INFINITY;
@@ -194,7 +194,7 @@ test("the limit of reset links by day holds over accounts of an address", async 
   expect((await mailsTo(VICTIM)).filter((template) => template === "reset-password")).toHaveLength(2);
 });
 
-test("what was counted is forgotten after a day, and an address when it is free again", async () => {
+test("counts are deleted after a day, and a reservation when it ends", async () => {
   const { id: userId } = await signUp(VICTIM);
   await deleteAccount(deps, { userId, password: PASSWORD, clientIp: "" }, context());
   await deleteOldMailCounts(deps);

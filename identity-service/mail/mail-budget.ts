@@ -1,4 +1,5 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { Account } from "../users/account.ts";
 import { countOpenLinks } from "./link-store.ts";
 import type { NewMail, StrangersMail } from "./mail.ts";
 import {
@@ -11,10 +12,10 @@ import {
 import { insertMail } from "./mail-outbox-store.ts";
 
 interface MailLimits {
-  /** Excludes reset links. */
+  /** Without reset links. */
   strangersPerHour: number;
   strangersPerDay: number;
-  /** From 59 on, a reset is always possible: see `hasResetBudget`. */
+  /** From 59 on, a reset is always possible. */
   resetsPerDay: number;
 }
 
@@ -26,10 +27,10 @@ export interface MailBudgetDeps {
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Allows further reset links while one is open, in case a mail was lost. */
+/** For lost mails, while a link is open. */
 const MORE_RESETS = { perHour: 3, perDay: 10 };
 
-/** Call before creating the link, so that a refused mail does not invalidate an earlier link. Locks the recipient. */
+/** Call before making the link: a refused mail must not invalidate an earlier link. */
 export async function hasStrangersBudget(
   tx: TransactionSql,
   { mailLimits, now }: Pick<MailBudgetDeps, "mailLimits" | "now">,
@@ -40,13 +41,13 @@ export async function hasStrangersBudget(
 }
 
 /**
- * Without an open link, a reset is always allowed: at most 49 a day, as a link lives 30 minutes. Otherwise 10 a day. A
- * plain limit would let an attacker block the owner's resets.
+ * Without an open link always true: at most 49 a day, as a link lives 30 minutes. A plain limit would let an attacker
+ * block the owner's resets.
  */
 export async function hasResetBudget(
   tx: TransactionSql,
   { mailLimits, now }: Pick<MailBudgetDeps, "mailLimits" | "now">,
-  account: { id: string; email: string },
+  account: Pick<Account, "id" | "email">,
 ): Promise<boolean> {
   const { lastHour, lastDay } = await countMails(tx, { kind: "reset", recipient: account.email }, now());
   const wanted = { userId: account.id, purpose: "reset_password", now: now() } as const;
@@ -54,7 +55,7 @@ export async function hasResetBudget(
   return lastHour < MORE_RESETS.perHour && lastDay < Math.min(MORE_RESETS.perDay, mailLimits.resetsPerDay);
 }
 
-/** Call in the transaction of the cause. The caller must not reveal a refusal (false). */
+/** Call in the transaction of the cause. Do not reveal a refusal. */
 export async function enqueueStrangersMail(
   tx: TransactionSql,
   deps: MailBudgetDeps,

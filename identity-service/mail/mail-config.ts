@@ -13,7 +13,7 @@ export interface SmtpServer {
   /** IPv6 without brackets. */
   host: string;
   port: number;
-  /** Implicit TLS (RFC 8314) instead of STARTTLS. */
+  /** Implicit TLS (RFC 8314), not STARTTLS. */
   isTlsFromStart: boolean;
   user: string | undefined;
 }
@@ -78,26 +78,22 @@ const mailTemplatesSchema = z.string().transform((directory, context) => {
 });
 
 export const mailConfig = {
-  /** `smtp://user@host:port` or `smtps://…`; the user is optional. Without it, mails stay in the outbox. */
+  /** `smtp://user@host:port` or `smtps://…`. The user is optional. */
   SMTP_URL: smtpUrlSchema.optional(),
   SMTP_PASSWORD_FILE: secretFileSchema.optional(),
-  /** Refuses smtp:// without STARTTLS. Default: true, except for a loopback host. */
   SMTP_REQUIRE_TLS: booleanSchema.optional(),
   SMTP_CA_FILE: readableFileSchema.optional(),
-  /** `Name <address>` or an address. The domain is also used for Message-ID and EHLO. */
+  /** `Name <address>` or an address. Message-ID and EHLO use its domain. */
   MAIL_FROM: mailAddressSchema.optional(),
-  /** Custom templates: `<mail>.subject`, `.txt` and `.html` of every mail. Read at startup. */
   MAIL_TEMPLATES_DIR: z.string().default(BUILT_IN_MAIL_TEMPLATES).pipe(mailTemplatesSchema),
-  /** Mails per recipient that strangers can cause, without reset links. */
   MAIL_STRANGERS_HOURLY_MAX: integerSchema(1, 1_000).default(5),
   MAIL_STRANGERS_DAILY_MAX: integerSchema(1, 10_000).default(10),
-  /** Reset links per recipient. Below 59, an attacker can exhaust it. */
+  /** Per recipient. Below 59, an attacker can exhaust it. */
   MAIL_RESET_DAILY_MAX: integerSchema(1, 10_000).default(60),
 };
 
 type MailConfig = z.output<z.ZodObject<typeof mailConfig>>;
 
-/** Cross-field checks. */
 export function mailConfigProblems(config: MailConfig): { key: keyof MailConfig; message: string }[] {
   const problems: { key: keyof MailConfig; message: string }[] = [];
   const { SMTP_URL: server, SMTP_PASSWORD_FILE: password } = config;

@@ -71,7 +71,7 @@ test("a mail is there when its cause is committed, and not when that is rolled b
   });
 });
 
-test("a claimed mail is nobody else's until its lease ends", async () => {
+test("no other worker claims a mail until its lease ends", async () => {
   const id = await enqueue();
   expect(await claim(0)).toMatchObject([{ id, attempts: 1 }]);
   expect(await claim(119)).toEqual([]);
@@ -85,7 +85,7 @@ test("fifty claims race for a hundred mails: each is claimed once", async () => 
   expect([...claimed, ...rest].map((mail) => mail.id).sort()).toEqual(ids.sort());
 });
 
-test("claims are bounded, the longest due first; what another version asked for, and what is too old, stays", async () => {
+test("claims are bounded, longest due first; mails of another version and too old ones stay", async () => {
   const second = await enqueue(newMail(), at(-10));
   const first = await enqueue(newMail(), at(-20));
   await enqueue(newMail(), at(-1_000));
@@ -111,7 +111,7 @@ test("a mail that was sent is done: recipient and data are gone, and nothing bri
   expect(await claim(10_000)).toEqual([]);
 });
 
-test("a failure after the lease has passed on disturbs nobody; a success counts all the same", async () => {
+test("a failure after the lease has passed on changes nothing; a success still counts", async () => {
   const id = await enqueue();
   const late = await one(claim(0));
   await one(claim(120));
@@ -132,7 +132,7 @@ test("a postponed mail is due when it says, and knows why", async () => {
   expect(await claim(30)).toMatchObject([{ attempts: 2 }]);
 });
 
-test("what is overdue is given up and forgotten, but not while it is being sent", async () => {
+test("an overdue mail is given up and erased, but not while it is being sent", async () => {
   const [young, old, busy] = [await enqueue(newMail(), at(1)), await enqueue(), await enqueue()];
   await database.ownerSql`update mail_outbox set next_attempt_at = ${at(200)} where id = ${busy}`;
   const overdue = { now: at(100), createdUntil: at(0), limit: 10 };
@@ -146,7 +146,7 @@ test("what is overdue is given up and forgotten, but not while it is being sent"
   );
 });
 
-test("what is done is deleted when it is old enough, a batch at a time; what waits is not", async () => {
+test("finished mails are deleted in batches when they are old enough; waiting ones are not", async () => {
   for (let mail = 0; mail < 5; mail += 1) await markMailSent(database.sql, await enqueue(), at(1));
   const waiting = await enqueue();
   expect(await deleteDoneMails(database.sql, at(0), 10)).toBe(0);
@@ -164,7 +164,7 @@ test("the oldest that waits is the oldest of those that are not done", async () 
   expect(await oldestWaitingMail(database.sql)).toEqual(at(-10));
 });
 
-test("the database refuses what the service would never write", async () => {
+test("the database refuses rows that the service would never write", async () => {
   const { ownerSql } = database;
   const insert = (change: Record<string, unknown>) => {
     const row = {

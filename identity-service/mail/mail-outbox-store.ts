@@ -3,25 +3,22 @@ import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
 import type { MailName, NewMail, StrangersMail } from "./mail.ts";
 import { hasNoticeBudget } from "./notice-budget.ts";
 
-/** A mail that this process may send until its lease ends. */
 export interface ClaimedMail {
   id: string;
   template: MailName;
   recipient: string;
   data: Record<string, string>;
-  /** This one included: tells this lease from every other. */
+  /** Includes this one, and so identifies the lease. */
   attempts: number;
 }
 
-/** Which mails to claim. */
 export interface MailClaim extends Claim {
-  /** Older ones are to be given up. */
+  /** Older mails are given up. */
   createdAfter: Date;
-  /** The ones this version can write; others wait for the version that asked for them. */
+  /** Others wait for the version that knows their template. */
   templates: readonly MailName[];
 }
 
-/** A mail that will not be sent. */
 export interface GivenUpMail {
   id: string;
   template: string;
@@ -30,10 +27,8 @@ export interface GivenUpMail {
 }
 
 /**
- * Puts a mail about an account into the outbox, in the transaction of its cause. What others cause must not keep it from
- * the owner, so it is not counted, but for an account whose address was never proven: there the owner may be a stranger.
- *
- * @returns false, with nothing changed, if this cause's mail is there already, sent or not.
+ * Call in the transaction of the cause. Mails to unverified addresses are limited: the mailbox may be a stranger's.
+ * @returns false above the limit, or if this cause's mail is there, sent or not.
  */
 export async function enqueueMail(
   tx: TransactionSql,
@@ -43,7 +38,7 @@ export async function enqueueMail(
   return (await hasNoticeBudget(tx, mail, now)) && insertMail(tx, mail, now);
 }
 
-/** The same for a mail that was counted, or need not be. */
+/** For mails that are counted, or need not be. */
 export async function insertMail(tx: TransactionSql, mail: NewMail, now: Date): Promise<boolean> {
   const result = await tx`
     insert into mail_outbox (id, user_id, template, recipient, data, created_at, next_attempt_at)
@@ -53,7 +48,7 @@ export async function insertMail(tx: TransactionSql, mail: NewMail, now: Date): 
   return result.count === 1;
 }
 
-/** Whether a cause's mail is there already, sent or not. */
+/** Sent or not. */
 export async function hasMail(tx: TransactionSql, id: string): Promise<boolean> {
   const [row] = await tx<{ isThere: boolean }[]>`
     select exists (select from mail_outbox where id = ${id}) as "isThere"
@@ -61,10 +56,7 @@ export async function hasMail(tx: TransactionSql, id: string): Promise<boolean> 
   return row?.isThere === true;
 }
 
-/**
- * Leaves what is left of a mail that nobody gets: for a cause whose answer must not be told by its time from that of one
- * with a mail, so it has to be a commit like it.
- */
+/** An unsent mail, so that its commit takes as long as one with a mail. */
 export async function insertUnsentMail(
   tx: TransactionSql,
   mail: { id: string; userId: string; template: MailName },
@@ -76,7 +68,6 @@ export async function insertUnsentMail(
   `;
 }
 
-/** Takes mails that are due. */
 export function claimDueMails(
   sql: Sql,
   { createdAfter, templates, ...claim }: MailClaim,
@@ -92,7 +83,7 @@ export function claimDueMails(
   return claimDue<ClaimedMail>(sql, table, claim);
 }
 
-/** Whatever became of the lease: the server has it. Forgets whom it went to and what it said. */
+/** Erases recipient and content. */
 export async function markMailSent(sql: Sql, id: string, now: Date): Promise<void> {
   await sql`
     update mail_outbox
@@ -101,7 +92,7 @@ export async function markMailSent(sql: Sql, id: string, now: Date): Promise<voi
   `;
 }
 
-/** Ends a lease without success; one that another has followed changes nothing. @param reason at most 64 characters. */
+/** Ignored after another lease. @param reason at most 64 characters. */
 export async function postponeMail(
   sql: Sql,
   { id, attempts }: ClaimedMail,
@@ -114,7 +105,7 @@ export async function postponeMail(
   `;
 }
 
-/** Ends a lease, and with it the mail. @param reason at most 64 characters. */
+/** Ignored after another lease. @param reason at most 64 characters. */
 export async function giveUpMail(
   sql: Sql,
   { id, attempts }: ClaimedMail,
@@ -127,7 +118,6 @@ export async function giveUpMail(
   `;
 }
 
-/** Gives up mails that are too old; not while one is being sent. @returns at most `limit` of them. */
 export async function giveUpOverdueMails(
   sql: Sql,
   overdue: { now: Date; createdUntil: Date; limit: number },
@@ -148,7 +138,6 @@ export async function giveUpOverdueMails(
   `;
 }
 
-/** Deletes what is left of mails that are done, without waiting for rows that somebody holds. @returns how many. */
 export async function deleteDoneMails(sql: Sql, createdBefore: Date, limit: number): Promise<number> {
   const result = await sql`
     delete from mail_outbox where id in (
@@ -162,7 +151,7 @@ export async function deleteDoneMails(sql: Sql, createdBefore: Date, limit: numb
   return result.count;
 }
 
-/** When the oldest mail that is neither sent nor given up was asked for. */
+/** Neither sent nor given up. */
 export async function oldestWaitingMail(sql: Sql): Promise<Date | undefined> {
   const [row] = await sql<{ createdAt: Date }[]>`
     select created_at as "createdAt" from mail_outbox

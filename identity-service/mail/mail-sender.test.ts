@@ -51,7 +51,7 @@ async function tlsFor(identity: string) {
   return { caFile, server: { cert: pair.certificate, key: pair.key } };
 }
 
-test("a mail arrives as text and HTML, from whom and to whom it should, and says that a program wrote it", async () => {
+test("a mail arrives as text and HTML with the right sender and recipient, marked as generated", async () => {
   const smtp = await serve();
   await senderTo(smtp.port).send(MAIL, never);
   expect(smtp.mails).toMatchObject([
@@ -103,7 +103,7 @@ test("mails share at most five connections", async () => {
   expect(most).toBeLessThanOrEqual(5);
 });
 
-test("what the server refuses is named by its codes; its words, which repeat the address, are not", async () => {
+test("a refusal is reported with the server's codes, without its text, which repeats the address", async () => {
   const smtp = await serve();
   const sender = senderTo(smtp.port);
   for (const [code, text, reason, isUnknownAddress] of [
@@ -120,12 +120,12 @@ test("what the server refuses is named by its codes; its words, which repeat the
   }
 });
 
-test("nobody there: said at once", async () => {
+test("an unreachable server fails at once", async () => {
   const refused = { reason: "ECONNREFUSED", isUnknownAddress: false };
   await expect(senderTo(await freePort()).send(MAIL, never)).rejects.toMatchObject(refused);
 });
 
-test("a server that says nothing is left when the signal says so, and so is what still waits for a connection", async () => {
+test("the signal aborts a send to a silent server, and a send that waits for a connection", async () => {
   const sockets: Socket[] = [];
   const silent = createServer((socket) => void sockets.push(socket)).listen(0, "127.0.0.1");
   await new Promise((resolve) => silent.once("listening", resolve));

@@ -7,28 +7,28 @@ import { isLoopback, type MailAddress, type SmtpServer } from "./mail-config.ts"
 export interface MailSenderOptions {
   server: SmtpServer;
   password?: Secret<string> | undefined;
-  /** Default: true, except for a loopback host. */
+  /** Default: true, except for loopback. */
   requireTls?: boolean | undefined;
   caFile?: string | undefined;
   from: MailAddress;
 }
 
 interface OutgoingMail extends MailContent {
-  /** Determines the Message-ID, for deduplication of repeated mails. */
+  /** Determines the Message-ID, for deduplication. */
   id: string;
   recipient: string;
 }
 
 export interface MailSender {
-  /** Resolves on acceptance (RFC 5321 §4.2.5). An aborted mail may still arrive. @throws {MailNotSent} on failure. */
+  /** Resolves on acceptance (RFC 5321 §4.2.5). An aborted mail may still arrive. @throws {MailNotSent}. */
   send(mail: OutgoingMail, signal: AbortSignal): Promise<void>;
   close(): void;
 }
 
-/** Contains no server text, because replies repeat the recipient. */
+/** Holds no server text, because replies repeat the recipient. */
 export class MailNotSent extends Error {
   override readonly name = "MailNotSent";
-  /** Such as `ECONNREFUSED` or `EENVELOPE 550 5.1.1`. At most 64 characters. */
+  /** Such as `EENVELOPE 550 5.1.1`, at most 64 characters. */
   readonly reason: string;
   /** A permanent failure (RFC 3463 §3.2). */
   readonly isUnknownAddress: boolean;
@@ -41,7 +41,7 @@ export class MailNotSent extends Error {
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
-/** Long, because servers may scan before they answer (RFC 5321 §4.5.3.2.6), and an early abort sends the mail twice. */
+/** Servers may scan before they answer (RFC 5321 §4.5.3.2.6); an early abort sends the mail twice. */
 const SILENCE_TIMEOUT_MS = 50_000;
 /** Shorter than the timeout of servers. */
 const IDLE_TIMEOUT_MS = 5_000;
@@ -58,7 +58,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
     port: server.port,
     secure: server.isTlsFromStart,
     requireTLS: requireTls && !server.isTlsFromStart,
-    // TLS to a local relay adds no protection, and its certificate rarely matches.
+    // A local relay's certificate rarely matches.
     ignoreTLS: !requireTls && isLoopback(server.host),
     tls: {
       minVersion: "TLSv1.2",
@@ -90,7 +90,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
           subject: mail.subject,
           text: mail.text,
           html: mail.html,
-          // RFC 3834 §5 and the Exchange equivalent, against automatic replies.
+          // RFC 3834 §5 and the Exchange equivalent.
           headers: { "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All" },
           xMailer: false,
           signal,
@@ -103,7 +103,7 @@ export function createMailSender(options: MailSenderOptions): MailSender {
   };
 }
 
-/** Failures before any address is sent. Their messages contain no server text. */
+/** Failures before any address is sent. They hold no server text. */
 const BEFORE_THE_MAIL = new Set(["ECONNECTION", "EDNS", "ESOCKET", "ETIMEDOUT", "ETLS"]);
 
 /** RFC 3463 §3.2 and RFC 7505 §5. Other 5.1 codes concern the sender. */

@@ -45,7 +45,7 @@ test("an operator's templates take the place of ours", () => {
   });
 });
 
-test("values are escaped in HTML, as text they are what they are", () => {
+test("values are escaped in HTML and unchanged in text", () => {
   put("txt", "{{browser}}");
   put("html", '<p title="{{browser}}">{{browser}}</p>');
   const browser = `<script>alert("1")</script> & 'more'`;
@@ -83,8 +83,8 @@ test.each([
   ["txt", " \n", "refresh-reuse.txt is empty"],
   ["txt", "{{password}}", "refresh-reuse.txt has the unknown placeholder {{password}}"],
   ["txt", "{{toString}}", "refresh-reuse.txt has the unknown placeholder {{toString}}"],
-  ["html", "{{ ip }}", "refresh-reuse.html has a {{ that begins no placeholder"],
-  ["html", "{{ip}", "refresh-reuse.html has a {{ that begins no placeholder"],
+  ["html", "{{ ip }}", "refresh-reuse.html has a {{ that does not begin a placeholder"],
+  ["html", "{{ip}", "refresh-reuse.html has a {{ that does not begin a placeholder"],
   ["html", "x".repeat(65_537), "refresh-reuse.html has more than 65536 characters"],
 ])("a .%s of %j is refused", (part, text, problem) => {
   put(part, text);

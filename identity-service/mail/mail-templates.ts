@@ -11,10 +11,10 @@ type Part = (typeof PARTS)[number];
 const PLACEHOLDER = /\{\{([A-Za-z]+)\}\}/;
 const MAX_FILE_CHARACTERS = 65_536;
 const MAX_SUBJECT_CHARACTERS = 200;
-/** Characters that break a header line. */
+/** Breaks a header line. */
 const CONTROL_CHARACTER = /[\p{Cc}\p{Zl}\p{Zp}]/u;
 
-/** Alternating text and placeholders, with text at both ends. */
+/** Text and placeholders in turn. */
 type Pieces = readonly string[];
 
 export interface MailTemplates {
@@ -22,12 +22,12 @@ export interface MailTemplates {
   render(name: MailName, values: Readonly<Record<string, string>>): MailContent;
 }
 
-/** The message names the placeholder, never the value. */
+/** Names the placeholder, never the value. */
 export class MailRenderError extends Error {
   override readonly name = "MailRenderError";
 }
 
-/** Three files per mail with `{{name}}` placeholders. Returns all problems found. */
+/** `{{name}}` placeholders. Returns all problems. */
 export function loadMailTemplates(directory: string): { templates: MailTemplates; problems: string[] } {
   const texts = new Map<string, Pieces>();
   const problems: string[] = [];
@@ -81,7 +81,7 @@ function problemsOf(pieces: Pieces, placeholders: readonly string[]): string[] {
   const isMalformed = pieces.some((piece, index) => index % 2 === 0 && piece.includes("{{"));
   return [
     ...unknown.map((name) => `has the unknown placeholder {{${name}}}`),
-    ...(isMalformed ? ["has a {{ that begins no placeholder"] : []),
+    ...(isMalformed ? ["has a {{ that does not begin a placeholder"] : []),
   ];
 }
 

@@ -197,7 +197,7 @@ test("a process dies between claim and send: another sends the mail when the lea
   expect(await rows()).toMatchObject([{ attempts: 2, sent_at: now() }]);
 });
 
-test("the connection ends before the server has answered: what is sent again is the same mail", async () => {
+test("if the connection ends before the server has answered, the same mail is sent again", async () => {
   const smtp = await startSmtp();
   smtp.onMail = async () => {
     smtp.cut();
@@ -284,7 +284,7 @@ test("after three days a mail is given up: logged as an error, counted, forgotte
   expect(problems).toMatchObject([{ mailId: id, attempts: 1, reason: "ECONNREFUSED" }]);
 });
 
-test("what is left of a mail is deleted after thirty days", async () => {
+test("the row of a mail is deleted after thirty days", async () => {
   const smtp = await startSmtp();
   const { worker } = replica(senderTo(smtp.port));
   await enqueue();
@@ -329,7 +329,7 @@ test("a mail that only a newer version can write waits for it", async () => {
   expect(await rows()).toMatchObject([{ attempts: 0, sent_at: null }]);
 });
 
-test("who stops waits for a mail on its way, and begins no other", async () => {
+test("stopping waits for a mail that is being sent, and begins no other", async () => {
   const smtp = await startSmtp();
   const isThere = Promise.withResolvers<void>();
   const mayAnswer = Promise.withResolvers<void>();
@@ -351,7 +351,7 @@ test("who stops waits for a mail on its way, and begins no other", async () => {
   expect((await rows()).map((row) => row.sent_at)).toEqual([now(), null]);
 });
 
-test("who stops does not wait for a server that never answers; the mail is for the next to send", async () => {
+test("stopping does not wait for a server that never answers; another worker sends the mail", async () => {
   const smtp = await startSmtp();
   const isThere = Promise.withResolvers<void>();
   smtp.onMail = () => {

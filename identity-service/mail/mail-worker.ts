@@ -20,9 +20,8 @@ import type { MailTemplates } from "./mail-templates.ts";
 export interface MailWorkerDeps {
   sql: Sql;
   templates: MailTemplates;
-  /** Makes the links of mails whole. */
   linkTokens: Pick<LinkTokens, "completed">;
-  /** Undefined: nothing is sent; mails wait, until they are too old. */
+  /** Undefined: mails wait until they are too old. */
   sender: MailSender | undefined;
   now: () => Date;
   /** 0 to 1. */
@@ -31,25 +30,24 @@ export interface MailWorkerDeps {
   metrics: Metrics;
 }
 
-/** For a whole batch: all of it begins at once. */
+/** Limits a whole batch, which begins at once. */
 const SEND_TIMEOUT_MS = 60_000;
 const GIVE_UP_AFTER_MS = 3 * 24 * 3_600_000;
 const KEEP_DONE_MS = 30 * 24 * 3_600_000;
 const SHORTEST_BACK_OFF_MS = 30_000;
 const LONGEST_BACK_OFF_MS = 48 * 60_000;
-/** Jitter, so that failed mails are not retried together. */
+/** Jitter. */
 const BACK_OFF_SPREAD = 0.25;
 
 const TEMPLATES = Object.keys(MAILS) as MailName[];
 
 /**
- * Sends what is in the outbox. What fails is tried again with growing pauses for three days. A mail goes out twice only if
- * the server has taken it and this process dies, or loses the connection, before it knows: then both have the same
- * Message-ID.
+ * Retries for three days. A mail goes out twice, with the same Message-ID, only if this process dies or loses the
+ * connection before it knows that the server has accepted it.
  */
 export function createMailWorker(deps: MailWorkerDeps): OutboxWorker<ClaimedMail> {
   const { sql, templates, linkTokens, sender, now, random, logger, metrics } = deps;
-  const mails = metrics.counter("gatehouse_mails_total", "Attempts to send a mail, by what came of them.", [
+  const mails = metrics.counter("gatehouse_mails_total", "Attempts to send a mail, by result.", [
     "template",
     "result",
   ]);
@@ -82,7 +80,6 @@ export function createMailWorker(deps: MailWorkerDeps): OutboxWorker<ClaimedMail
     await postponeMail(sql, mail, { attemptAt, reason });
   }
 
-  /** Gives up what is too old, and deletes what is left of mails that were done long ago. */
   async function forget(limit: number): Promise<number> {
     const nowMs = now().getTime();
     const createdUntil = new Date(nowMs - GIVE_UP_AFTER_MS);
@@ -100,7 +97,7 @@ export function createMailWorker(deps: MailWorkerDeps): OutboxWorker<ClaimedMail
   const worker = new OutboxWorker({
     what: "mail",
     pollIntervalMs: 2_000,
-    leaseMs: 2 * SEND_TIMEOUT_MS, // longer by more than it takes to write down what came of it
+    leaseMs: 2 * SEND_TIMEOUT_MS, // Longer than sending and noting the result.
     maxBatch: 20,
     async claim(lease) {
       if (sender === undefined) return [];
@@ -117,14 +114,14 @@ export function createMailWorker(deps: MailWorkerDeps): OutboxWorker<ClaimedMail
   });
   metrics.gauge(
     "gatehouse_mail_oldest_waiting_seconds",
-    "Age of the oldest mail that is neither sent nor given up; 0 without one.",
+    "Age of the oldest mail that is neither sent nor given up, or 0.",
     [],
     (gauge) => gauge.set(worker.oldestAgeS),
   );
   return worker;
 }
 
-/** Exponential back-off in milliseconds, from 30 s to 1 h. `attempts` is at least 1; `random` is between 0 and 1. */
+/** From 30 s to 1 h. `random` is 0 to 1. */
 export function mailBackOffMs(attempts: number, random: number): number {
   return (
     Math.min(SHORTEST_BACK_OFF_MS * 2 ** (attempts - 1), LONGEST_BACK_OFF_MS) * (1 + BACK_OFF_SPREAD * random)

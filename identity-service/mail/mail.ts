@@ -1,28 +1,31 @@
-/** Values available to the templates of each mail, which are three files in `mail-templates/`. */
+/** Placeholders of the three files in `mail-templates/`. */
 export const MAILS = {
   "refresh-reuse": ["occurredAt", "ip", "browser"],
   "mfa-enabled": ["occurredAt", "ip", "browser", "link"],
-  "mfa-disabled": ["occurredAt", "ip", "browser"],
-  "recovery-codes-renewed": ["occurredAt", "ip", "browser"],
+  "mfa-disabled": ["occurredAt", "ip", "browser", "link"],
+  "recovery-codes-renewed": ["occurredAt", "ip", "browser", "link"],
   "recovery-code-used": ["occurredAt", "ip", "browser", "codesLeft"],
   /** Wrong codes after the right password. */
   "mfa-guessed": ["occurredAt", "ip", "browser"],
-  /** The stored form of the link is replaced at sending. */
+  /** Completed at sending. */
   "verify-email": ["link"],
   "reset-password": ["link"],
   "password-changed": ["occurredAt"],
-  /** Phrases: removed and remaining identities. */
+  /** The last two are phrases. */
   "password-reset": ["occurredAt", "removed", "left"],
-  /** The values are phrases. */
+  /** The last two are phrases. */
   "account-claimed": ["occurredAt", "claim", "removed"],
   "confirm-email-change": ["link"],
-  /** Sent to the former address, with an undo link. */
   "email-changed": ["link", "occurredAt"],
-  /** Sent to the owner of an address that another user requested. */
+  /** Goes to the owner of an address that another user requested. */
   "address-in-use": ["occurredAt"],
   "registration-attempt": ["occurredAt"],
   "new-device": ["occurredAt", "ip", "browser"],
   "account-guessed-at": ["link", "occurredAt"],
+  "passkey-added": ["occurredAt", "ip", "browser", "link"],
+  "passkey-removed": ["occurredAt", "ip", "browser", "addedAt"],
+  /** A signature counter that did not grow. */
+  "passkey-refused": ["occurredAt", "ip", "browser", "addedAt"],
   "identity-linked": ["provider", "occurredAt", "ip", "browser", "link"],
   "identity-unlinked": ["provider", "occurredAt", "ip", "browser"],
 } as const satisfies Record<string, readonly string[]>;

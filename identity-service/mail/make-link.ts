@@ -12,7 +12,6 @@ export interface NewLink {
   userId: string;
   purpose: LinkPurpose;
   newEmail?: string;
-  /** For undo links: whether the former address has proven the credentials. */
   areCredentialsProven?: boolean;
   sessionId?: string | null;
 }
@@ -27,8 +26,8 @@ const MAX_LINKS_PER_HOUR = 3;
 const HOUR_MS = 3_600_000;
 
 /**
- * Invalidates older links of the purpose, except undo links, as each reverts another change, and reset links, so that a
- * stranger's request does not invalidate the owner's.
+ * Invalidates older links of the purpose, except undo links, which revert different changes, and reset links, which
+ * strangers can request.
  */
 export async function makeLink(tx: TransactionSql, deps: MakeLinkDeps, link: NewLink): Promise<string> {
   const { userId, purpose, newEmail = null, areCredentialsProven = false, sessionId = null } = link;

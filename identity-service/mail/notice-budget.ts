@@ -3,11 +3,10 @@ import { insertCountedMail, isNoticeCounted, listCountedMails, lockRecipient } f
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Limits for unverified addresses. */
 const PER_HOUR = 5;
 const PER_DAY = 10;
 
-/** Notices to unverified addresses are limited, because a stranger's account could fill the mailbox. */
+/** Limits notices to unverified addresses: a stranger's account could fill the mailbox. */
 export async function hasNoticeBudget(
   tx: TransactionSql,
   { id, userId, recipient }: { id: string; userId: string; recipient: string },

@@ -1,6 +1,7 @@
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import { type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
-import { type LockedAccount, lockAccount } from "../users/account-store.ts";
+import type { Account, Locked } from "../users/account.ts";
+import { lockAccount } from "../users/account-store.ts";
 import { consumeLink, findOpenLink, type OpenLink } from "./link-store.ts";
 import { hashOfToken, type LinkPurpose } from "./links.ts";
 
@@ -9,7 +10,6 @@ export interface UseLinkDeps {
   now: () => Date;
 }
 
-/** One code for all causes: invalid, used, revoked or expired. */
 const REFUSAL: Record<LinkPurpose, ErrorCode> = {
   verify_email: "verification_token_invalid",
   reset_password: "reset_token_invalid",
@@ -35,12 +35,12 @@ export async function useLink<T>(
   deps: UseLinkDeps,
   purpose: LinkPurpose,
   link: OpenLink,
-  effect: (tx: TransactionSql, account: LockedAccount) => Promise<T>,
+  effect: (tx: TransactionSql, account: Locked<Account>) => Promise<T>,
 ): Promise<T> {
   // The postgres.js types unwrap arrays of promises, which an effect never returns.
   return transaction(deps.sql, async (tx) => {
     const account = await lockAccount(tx, link.userId);
-    const isUsed = account?.isActive === true && (await consumeLink(tx, link.id, deps.now()));
+    const isUsed = account?.status === "active" && (await consumeLink(tx, link.id, deps.now()));
     if (account === undefined || !isUsed) throw linkRefused(purpose);
     return effect(tx, account);
   }) as Promise<T>;

@@ -1,7 +1,8 @@
 import encodeQR from "qr";
 import { DomainError } from "../../service-kit/errors.ts";
-import { transaction } from "../../service-kit/postgres.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { isStill, type Reauthentication, reauthenticate } from "../passwords/reauthenticate.ts";
+import type { Account, Locked } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { MfaChangeDeps } from "./mfa-deps.ts";
 import { replaceUnconfirmedSecret } from "./mfa-store.ts";
@@ -18,7 +19,7 @@ export interface TotpEnrollment {
 }
 
 /**
- * Requires proven credentials, so that a registration with another person's address cannot lock its owner out.
+ * Requires proven credentials, so that a registration cannot lock the owner of its address out.
  * @throws {DomainError} `invalid_credentials`, `email_not_verified`, `mfa_already_enabled`.
  */
 export async function beginTotpEnrollment(
@@ -26,22 +27,30 @@ export async function beginTotpEnrollment(
   request: Reauthentication,
   deadlineMs: number,
 ): Promise<TotpEnrollment> {
-  const { userId } = request;
   const checked = await reauthenticate(deps, request, deadlineMs);
-  const secret = deps.randomBytes(TOTP_SECRET_BYTES);
-  const sealed = sealTotpSecret(deps.mfaKeys, userId, secret);
-  await transaction(deps.sql, async (tx) => {
-    const account = await lockAccount(tx, userId);
+  return transaction(deps.sql, async (tx) => {
+    const account = await lockAccount(tx, request.userId);
     if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
     if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
-    const isKept = await replaceUnconfirmedSecret(tx, { userId, createdAt: deps.now(), ...sealed });
-    if (!isKept) throw new DomainError("mfa_already_enabled");
+    return newTotpSecret(tx, deps, account);
   });
-  const url = otpauthUrl(secret, deps.mfaIssuer, checked.email);
+}
+
+/** Replaces an unconfirmed secret. @throws {DomainError} `mfa_already_enabled`. */
+export async function newTotpSecret(
+  tx: TransactionSql,
+  deps: Pick<MfaChangeDeps, "mfaKeys" | "mfaIssuer" | "now" | "randomBytes">,
+  { id: userId, email }: Locked<Account>,
+): Promise<TotpEnrollment> {
+  const secret = deps.randomBytes(TOTP_SECRET_BYTES);
+  const sealed = sealTotpSecret(deps.mfaKeys, userId, secret);
+  const isKept = await replaceUnconfirmedSecret(tx, { userId, createdAt: deps.now(), ...sealed });
+  if (!isKept) throw new DomainError("mfa_already_enabled");
+  const url = otpauthUrl(secret, deps.mfaIssuer, email);
   return { secret: totpSecretText(secret), otpauthUrl: url, qrCode: qrCodeDataUrl(url) };
 }
 
-/** `data:image/svg+xml;base64,…` with a quiet zone of 4 modules (ISO/IEC 18004 §6.3.8). */
+/** The border is 4 modules (ISO/IEC 18004 §6.3.8). */
 function qrCodeDataUrl(text: string): string {
   const svg = encodeQR(text, "svg", { ecc: "medium", border: 4 });
   return `data:image/svg+xml;base64,${Buffer.from(svg).toString("base64")}`;

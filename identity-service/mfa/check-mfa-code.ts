@@ -2,20 +2,18 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
-import { describeBrowser } from "../mail/describe-browser.ts";
-import { inUtc } from "../mail/in-utc.ts";
-import { knownAddress } from "../mail/known-address.ts";
+import { describeOrigin } from "../mail/describe-origin.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { dailyNoticeId } from "../mail/notice-id.ts";
 import { endWrongRows } from "../throttle/mfa-guessing-store.ts";
 import { assertTriesLeft, noteWrongCode } from "../throttle/mfa-tries.ts";
+import type { Account, Locked } from "../users/account.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import {
   consumeRecoveryCode,
   consumeTotpStep,
   countRecoveryCodes,
   findTotpCredential,
-  type LockedUser,
   type TotpCredential,
 } from "./mfa-store.ts";
 import { totpStep } from "./totp.ts";
@@ -25,24 +23,24 @@ import { type ParsedCode, parseCode } from "./typed-code.ts";
 export const MFA_METHODS = ["totp", "recovery_code"] as const;
 export type MfaMethod = (typeof MFA_METHODS)[number];
 
-/** Consecutive wrong codes before the owner is notified. */
+/** Wrong codes in a row. */
 const TOLD_FROM = 5;
 
 interface DeviceShown {
-  /** Without a token, the device is unknown. */
+  /** Without one, the device is unknown. */
   deviceToken?: string;
 }
 
 export type CodeSource = "session" | DeviceShown;
 
 /**
- * Consumes a code; undefined if it is wrong. Wrong codes count: commit, then call `refuseWrongCode`.
+ * Undefined for a wrong code, which counts: commit, then call `refuseWrongCode`.
  * @throws {DomainError} `validation_failed` or `too_many_requests`, without an attempt.
  */
 export async function checkMfaCode(
   tx: TransactionSql,
   deps: Omit<MfaDeps, "sql">,
-  user: LockedUser,
+  user: Locked<Account>,
   typed: TypedCode,
   source: CodeSource,
   context: CallContext,
@@ -53,7 +51,7 @@ export async function checkMfaCode(
   const method =
     isOn && code.kind === "recovery_code" ? await useRecoveryCode(tx, user, code.hash) : undefined;
   const origin = { userId: user.id, isKnownDevice: isKnown(deps, user, credential, source) };
-  // Checked after recovery codes, so that guessing TOTP codes does not block them.
+  // After recovery codes, which wrong TOTP codes must not block.
   if (method === undefined) await assertTriesLeft(tx, deps, origin);
   const accepted = method ?? (isOn ? await useTotpCode(tx, deps, user, credential, code) : undefined);
   if (accepted === "recovery_code") await tellRecoveryCodeUse(tx, deps, user, typed, context);
@@ -65,7 +63,7 @@ export async function checkMfaCode(
   return accepted;
 }
 
-/** Call after the commit. Wakes the mail worker, because a notice may be due. */
+/** Call after the commit. A notice may be due. */
 export function refuseWrongCode(deps: Pick<MfaDeps, "wakeMailWorker">): never {
   deps.wakeMailWorker();
   throw new DomainError("mfa_code_invalid");
@@ -73,17 +71,17 @@ export function refuseWrongCode(deps: Pick<MfaDeps, "wakeMailWorker">): never {
 
 async function useRecoveryCode(
   tx: TransactionSql,
-  user: LockedUser,
+  user: Locked<Account>,
   hash: Buffer,
 ): Promise<"recovery_code" | undefined> {
-  // Recovery codes need no key, so that they work when the encryption key is lost.
+  // They work without a key.
   return (await consumeRecoveryCode(tx, user.id, hash)) ? "recovery_code" : undefined;
 }
 
 async function useTotpCode(
   tx: TransactionSql,
   deps: Pick<MfaDeps, "mfaKeys" | "now">,
-  user: LockedUser,
+  user: Locked<Account>,
   credential: TotpCredential,
   code: ParsedCode,
 ): Promise<"totp" | undefined> {
@@ -92,10 +90,10 @@ async function useTotpCode(
   return step !== undefined && (await consumeTotpStep(tx, user.id, step)) ? "totp" : undefined;
 }
 
-/** A device is known only if it has passed this second factor. */
+/** Only if it has passed this second factor. */
 function isKnown(
   deps: Pick<MfaDeps, "deviceTokens">,
-  user: LockedUser,
+  user: Locked<Account>,
   credential: TotpCredential | undefined,
   source: CodeSource,
 ): boolean {
@@ -112,36 +110,29 @@ function isKnown(
 async function tellRecoveryCodeUse(
   tx: TransactionSql,
   deps: Omit<MfaDeps, "sql">,
-  user: LockedUser,
+  user: Locked<Account>,
   typed: TypedCode,
   context: CallContext,
 ): Promise<void> {
   const codesLeft = String(await countRecoveryCodes(tx, user.id));
   const mail = { id: deps.newId(), userId: user.id, recipient: user.email };
-  const data = { ...seenFrom(deps, typed), codesLeft };
-  await enqueueMail(tx, { ...mail, template: "recovery-code-used", data }, deps.now());
+  const now = deps.now();
+  const data = { ...describeOrigin(typed, now), codesLeft };
+  await enqueueMail(tx, { ...mail, template: "recovery-code-used", data }, now);
   const { clientIp, userAgent } = typed;
   const used = { type: "recovery_code_used", userId: user.id, byOwner: true, clientIp, userAgent } as const;
   await tellAudit(tx, deps, used, context);
 }
 
-/** Wrong codes after the right password indicate a stolen password. At most one mail per day. */
+/** The password was right and may be stolen. At most daily. */
 async function tellOfGuessing(
   tx: TransactionSql,
   deps: Omit<MfaDeps, "sql">,
-  user: LockedUser,
+  user: Locked<Account>,
   typed: TypedCode,
 ): Promise<void> {
   const now = deps.now();
   const template = "mfa-guessed";
   const mail = { id: dailyNoticeId(template, user.id, now), userId: user.id, recipient: user.email };
-  await enqueueMail(tx, { ...mail, template, data: seenFrom(deps, typed) }, now);
-}
-
-function seenFrom(deps: Pick<MfaDeps, "now">, { clientIp, userAgent }: TypedCode) {
-  return {
-    occurredAt: inUtc(deps.now()),
-    ip: knownAddress(clientIp),
-    browser: describeBrowser(userAgent),
-  };
+  await enqueueMail(tx, { ...mail, template, data: describeOrigin(typed, now) }, now);
 }

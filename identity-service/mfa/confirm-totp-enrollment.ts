@@ -6,11 +6,13 @@ import { owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { endWrongRows } from "../throttle/mfa-guessing-store.ts";
 import { assertTriesLeft, noteWrongCode } from "../throttle/mfa-tries.ts";
+import type { Account, Locked } from "../users/account.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
 import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
 import type { MfaChangeDeps, TypedCode } from "./mfa-deps.ts";
-import { enqueueMfaEnabled } from "./mfa-notice.ts";
-import { confirmTotpCredential, consumeTotpStep, findTotpCredential, lockUserForMfa } from "./mfa-store.ts";
+import { enqueueMfaNotice } from "./mfa-notice.ts";
+import { confirmTotpCredential, consumeTotpStep, findTotpCredential } from "./mfa-store.ts";
 import { totpStep } from "./totp.ts";
 import { openTotpSecret } from "./totp-secret.ts";
 import { parseCode } from "./typed-code.ts";
@@ -35,7 +37,7 @@ export async function confirmTotpEnrollment(
   context: CallContext,
 ): Promise<ConfirmedEnrollment> {
   const enabled = await transaction(deps.sql, (tx) => enable(tx, deps, request, context));
-  // Thrown after the commit, so that the attempt counts.
+  // After the commit, so that the attempt counts.
   if (enabled === undefined) throw new DomainError("mfa_code_invalid");
   deps.wakeMailWorker();
   const endedSessionIds = await endSessionsOfMfaChange(deps, enabled.end, context);
@@ -48,17 +50,39 @@ async function enable(
   deps: MfaChangeDeps,
   request: EnrollmentConfirmation,
   context: CallContext,
-): Promise<{ recoveryCodes: string[]; end: SessionEnd } | undefined> {
-  const { userId, sessionId: exceptSessionId } = request;
+): Promise<EnabledTotp | undefined> {
+  const user = await lockAccountForMfa(tx, request.userId);
+  if (user?.status !== "active") throw new DomainError("mfa_code_invalid");
+  // May have been revoked since.
+  if (user.credentialsProvenAt === null) throw new DomainError("email_not_verified");
+  return enableTotp(tx, deps, user, { ...request, exceptSessionId: request.sessionId }, context);
+}
+
+export interface EnabledTotp {
+  /** Never logged. */
+  recoveryCodes: string[];
+  /** For `endSessions`. */
+  end: SessionEnd;
+}
+
+/**
+ * Undefined for a wrong code, which counts: commit it.
+ * @throws {DomainError} `mfa_already_enabled`, `too_many_requests`, `validation_failed`.
+ */
+export async function enableTotp(
+  tx: TransactionSql,
+  deps: MfaChangeDeps,
+  user: Locked<Account>,
+  request: TypedCode & { exceptSessionId?: string },
+  context: CallContext,
+): Promise<EnabledTotp | undefined> {
+  const { id: userId } = user;
+  const { exceptSessionId } = request;
   const now = deps.now();
-  const user = await lockUserForMfa(tx, userId);
-  if (user === undefined || !user.isActive) throw new DomainError("mfa_code_invalid");
   const credential = await findTotpCredential(tx, userId);
   if (credential !== undefined && credential.confirmedAt !== null) {
     throw new DomainError("mfa_already_enabled");
   }
-  // The proof may have been revoked since the enrollment began.
-  if (!user.areCredentialsProven) throw new DomainError("email_not_verified");
   const origin = { userId, isKnownDevice: true };
   await assertTriesLeft(tx, deps, origin);
   const isFresh =
@@ -68,7 +92,7 @@ async function enable(
     isFresh && code.kind === "totp"
       ? totpStep(openTotpSecret(deps.mfaKeys, userId, credential), code.digits, now)
       : undefined;
-  // Consumes the time step, so that the code cannot also log in.
+  // The code must not also log in.
   if (step === undefined || !(await consumeTotpStep(tx, userId, step))) {
     await noteWrongCode(tx, deps, origin);
     return undefined;
@@ -76,9 +100,13 @@ async function enable(
   await confirmTotpCredential(tx, userId, now);
   await endWrongRows(tx, userId);
   const recoveryCodes = await giveRecoveryCodes(tx, deps, userId);
-  await enqueueMfaEnabled(tx, deps, user, request);
+  await enqueueMfaNotice(tx, deps, user, "mfa-enabled", request);
   const { clientIp, userAgent } = request;
   await tellAudit(tx, deps, { type: "mfa_enabled", userId, byOwner: true, clientIp, userAgent }, context);
-  const end = await owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "mfa_enabled" });
+  const end = await owesSessionEnd(tx, deps, {
+    userId,
+    reason: "mfa_enabled",
+    ...(exceptSessionId !== undefined && { exceptSessionId }),
+  });
   return { recoveryCodes, end };
 }

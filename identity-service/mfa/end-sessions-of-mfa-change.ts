@@ -2,7 +2,7 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { type EndSessionsDeps, endSessions } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 
-/** Tolerates an unavailable token-service: the answer (recovery codes) cannot be repeated, and the worker retries. */
+/** Only logs a failure: the answer cannot be repeated, and the worker retries. */
 export async function endSessionsOfMfaChange(
   deps: EndSessionsDeps,
   end: SessionEnd,
@@ -11,7 +11,10 @@ export async function endSessionsOfMfaChange(
   try {
     return await endSessions(deps, end, context);
   } catch (error) {
-    deps.logger.warn({ err: error, userId: end.userId }, "sessions not ended yet after a change of mfa");
+    deps.logger.warn(
+      { err: error, userId: end.userId },
+      "sessions not ended yet after a change of the second factor; trying again later",
+    );
     return [];
   }
 }

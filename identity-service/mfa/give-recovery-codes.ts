@@ -2,7 +2,7 @@ import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { replaceRecoveryCodes } from "./mfa-store.ts";
 import { newRecoveryCodes, normalCode, recoveryCodeHash } from "./recovery-code.ts";
 
-/** Replaces the recovery codes. Returns the plaintext, which is not stored. */
+/** Returns the plaintext, which is not stored. */
 export async function giveRecoveryCodes(
   tx: TransactionSql,
   deps: { now: () => Date; randomBytes: (count: number) => Buffer },

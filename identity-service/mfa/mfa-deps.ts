@@ -1,11 +1,13 @@
 import type { Sql } from "../../service-kit/postgres.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { MakeLinkDeps } from "../mail/make-link.ts";
 import type { ReauthenticateDeps } from "../passwords/reauthenticate.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { DeviceTokens } from "../throttle/device-token.ts";
+import type { MfaRequirementDeps } from "./mfa-requirement.ts";
 import type { MfaKeys } from "./totp-secret.ts";
 
-export interface MfaDeps {
+export interface MfaDeps extends MfaRequirementDeps {
   sql: Sql;
   mfaKeys: MfaKeys;
   deviceTokens: Pick<DeviceTokens, "read">;
@@ -14,13 +16,10 @@ export interface MfaDeps {
   wakeMailWorker: () => void;
 }
 
-export interface TypedCode {
+export interface TypedCode extends ClientOrigin {
   code: string;
-  clientIp: string;
-  userAgent: string;
 }
 
-/** What changing the second factor needs beside. */
 export interface MfaChangeDeps extends MfaDeps, ReauthenticateDeps, EndSessionsDeps, MakeLinkDeps {
   sql: Sql;
   now: () => Date;

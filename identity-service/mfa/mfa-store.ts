@@ -1,23 +1,12 @@
 import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
 
-/** Arbitrary lock id. Must not change between versions. */
+/** Arbitrary; the same in every version. */
 const REENCRYPTION_LOCK = 7_031_102;
 
 export interface EncryptedSecret {
   secretEncrypted: Buffer;
   keyId: string;
-}
-
-export interface LockedUser {
-  id: string;
-  email: string;
-  isActive: boolean;
-  /** Incremented when the user's sessions end. */
-  sessionEpoch: number;
-  mustChangePassword: boolean;
-  /** Incremented with every new password. */
-  passwordEpoch: number;
-  areCredentialsProven: boolean;
 }
 
 export interface TotpCredential extends EncryptedSecret {
@@ -26,10 +15,10 @@ export interface TotpCredential extends EncryptedSecret {
   confirmedAt: Date | null;
 }
 
-/** As in `amr`: password or identity provider. */
+/** As in `amr`. */
 export type FirstFactor = "pwd" | "fed";
 
-export interface MfaChallenge {
+export interface MfaChallenge extends ClientOrigin {
   /** SHA-256 of the tempToken. */
   tokenHash: Buffer;
   userId: string;
@@ -37,23 +26,9 @@ export interface MfaChallenge {
   sessionEpoch: number;
   createdAt: Date;
   expiresAt: Date;
-  ip: string;
-  /** At most 512 characters. */
-  userAgent: string;
 }
 
-/** Serialises all changes of a user's second factor. */
-export async function lockUserForMfa(tx: TransactionSql, userId: string): Promise<LockedUser | undefined> {
-  const [row] = await tx<LockedUser[]>`
-    select id, email, status = 'active' as "isActive", session_epoch as "sessionEpoch",
-      must_change_password as "mustChangePassword", password_epoch as "passwordEpoch",
-      coalesce(credentials_proven_email = email, false) as "areCredentialsProven"
-    from users where id = ${userId} for no key update
-  `;
-  return row;
-}
-
-/** Returns false if the user has a confirmed secret. */
+/** Returns false if a confirmed secret exists. */
 export async function replaceUnconfirmedSecret(
   sql: Sql | TransactionSql,
   secret: EncryptedSecret & { userId: string; createdAt: Date },
@@ -93,7 +68,7 @@ export async function consumeTotpStep(tx: TransactionSql, userId: string, step: 
   return result.count === 1;
 }
 
-/** In order of the users. A null `afterUserId` selects the first page. */
+/** Sorted by user id. Null: the first page. */
 export async function lockSecretsOfKey(
   tx: TransactionSql,
   keyId: string,
@@ -107,7 +82,7 @@ export async function lockSecretsOfKey(
   `;
 }
 
-/** Call in the transaction of `lockSecretsOfKey`. */
+/** Requires the locks of `lockSecretsOfKey`. */
 export async function replaceEncryptions(
   tx: TransactionSql,
   secrets: readonly (EncryptedSecret & { userId: string })[],
@@ -137,7 +112,7 @@ export async function countSecretsOfKeys(sql: Sql, keyIds: readonly string[]): P
   return row?.count ?? 0;
 }
 
-/** Hashes are SHA-256. */
+/** SHA-256. */
 export async function replaceRecoveryCodes(
   tx: TransactionSql,
   userId: string,
@@ -147,6 +122,14 @@ export async function replaceRecoveryCodes(
   await tx`delete from recovery_codes where user_id = ${userId}`;
   const rows = hashes.map((hash) => ({ user_id: userId, code_hash: hash, created_at: at }));
   await tx`insert into recovery_codes ${tx(rows)}`;
+}
+
+export async function deleteRecoveryCodesSince(
+  tx: TransactionSql,
+  userId: string,
+  since: Date,
+): Promise<void> {
+  await tx`delete from recovery_codes where user_id = ${userId} and created_at >= ${since}`;
 }
 
 export async function consumeRecoveryCode(
@@ -165,7 +148,7 @@ export async function countRecoveryCodes(sql: Sql | TransactionSql, userId: stri
   return row?.count ?? 0;
 }
 
-/** Also removes challenges and failure counts. Returns false if no factor was confirmed. */
+/** Removes challenges and failure counts too. Returns whether a factor was confirmed. */
 export async function deleteSecondFactor(tx: TransactionSql, userId: string): Promise<boolean> {
   const removed = await tx<{ wasOn: boolean }[]>`
     delete from totp_credentials where user_id = ${userId} returning confirmed_at is not null as "wasOn"
@@ -178,10 +161,11 @@ export async function deleteSecondFactor(tx: TransactionSql, userId: string): Pr
 }
 
 export async function insertMfaChallenge(sql: Sql, challenge: MfaChallenge): Promise<void> {
-  const { tokenHash, userId, firstFactor, sessionEpoch, createdAt, expiresAt, ip, userAgent } = challenge;
+  const { tokenHash, userId, firstFactor, sessionEpoch, createdAt, expiresAt, clientIp, userAgent } =
+    challenge;
   await sql`
     insert into mfa_challenges (token_hash, user_id, first_factor, session_epoch, created_at, expires_at, ip, user_agent)
-    values (${tokenHash}, ${userId}, ${firstFactor}, ${sessionEpoch}, ${createdAt}, ${expiresAt}, ${ip}, ${userAgent})
+    values (${tokenHash}, ${userId}, ${firstFactor}, ${sessionEpoch}, ${createdAt}, ${expiresAt}, ${clientIp}, ${userAgent})
   `;
 }
 
@@ -209,12 +193,11 @@ export async function countChallengeTry(
   return result.count === 1;
 }
 
-/** Call in the transaction of `countChallengeTry`, which holds the row lock. */
+/** Requires the lock of `countChallengeTry`. */
 export async function consumeChallenge(tx: TransactionSql, tokenHash: Buffer, now: Date): Promise<void> {
   await tx`update mfa_challenges set consumed_at = ${now} where token_hash = ${tokenHash}`;
 }
 
-/** @returns how many rows, at most `limit`. */
 export async function deleteEndedChallenges(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
     delete from mfa_challenges where token_hash in (

@@ -14,12 +14,11 @@ export function newRecoveryCodes(randomBytes: (count: number) => Buffer): string
   );
 }
 
-/** Upper case without spaces and dashes. */
 export function normalCode(typed: string): string {
   return typed.replace(/[\s\p{Pd}]/gu, "").toUpperCase();
 }
 
-/** SHA-256; a fast hash suffices for 80 random bits. Undefined for an invalid format. */
+/** SHA-256; a fast hash suffices for 80 random bits. Undefined if invalid. */
 export function recoveryCodeHash(code: string): Buffer | undefined {
   return /^[A-Z2-7]{16}$/.test(code) ? createHash("sha256").update(code).digest() : undefined;
 }

@@ -5,7 +5,7 @@ import { type Sql, transaction } from "../../service-kit/postgres.ts";
 import { countSecretsOfKeys, lockReencryption, lockSecretsOfKey, replaceEncryptions } from "./mfa-store.ts";
 import { type MfaKeys, openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
 
-/** Rows locked at once. A login waits a few milliseconds at most. */
+/** A login waits a few milliseconds for them. */
 const BATCH = 500;
 const MAX_NAMED_USERS = 10;
 
@@ -17,11 +17,11 @@ export interface ReencryptDeps {
 
 export interface ReencryptionPass {
   done: number;
-  /** User ids of secrets that no configured key decrypts. */
+  /** Users whose secret no configured key decrypts. */
   unreadable: readonly string[];
 }
 
-/** One replica re-encrypts at a time; others return at once. */
+/** Returns at once while another replica does it. */
 export async function reencryptTotpSecrets(deps: ReencryptDeps): Promise<ReencryptionPass> {
   const [, ...earlier] = deps.mfaKeys;
   let done = 0;
@@ -76,7 +76,7 @@ export function createReencryption(deps: ReencryptDeps, metrics: Metrics): () =>
   let toldUnreadable = 0;
   metrics.gauge(
     "gatehouse_totp_secrets_under_earlier_key",
-    "TOTP secrets that the key before the present one encrypts. At 0 that key is no longer needed.",
+    "TOTP secrets encrypted with the previous key. At 0 that key is no longer needed.",
     [],
     (gauge) => gauge.set(left),
   );
@@ -84,7 +84,7 @@ export function createReencryption(deps: ReencryptDeps, metrics: Metrics): () =>
     if (earlierIds.length === 0) return;
     const { done, unreadable } = await reencryptTotpSecrets(deps);
     left = await countSecretsOfKeys(deps.sql, earlierIds);
-    if (done > 0) deps.logger.info({ done, left }, "TOTP secrets encrypted with the present key");
+    if (done > 0) deps.logger.info({ done, left }, "TOTP secrets encrypted with the current key");
     if (unreadable.length > 0 && unreadable.length !== toldUnreadable) {
       const userIds = unreadable.slice(0, MAX_NAMED_USERS);
       const message = "TOTP secrets cannot be read; their owners can use recovery codes only";

@@ -1,11 +1,11 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
 import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
 import type { MfaChangeDeps, TypedCode } from "./mfa-deps.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
-import { lockUserForMfa } from "./mfa-store.ts";
 
 /** @throws {DomainError} `mfa_code_invalid`. */
 export async function regenerateRecoveryCodes(
@@ -15,17 +15,18 @@ export async function regenerateRecoveryCodes(
 ): Promise<string[]> {
   const { userId, clientIp, userAgent } = request;
   const codes = await transaction(deps.sql, async (tx) => {
-    const user = await lockUserForMfa(tx, userId);
-    if (user === undefined || !user.isActive) return undefined;
+    const user = await lockAccountForMfa(tx, userId);
+    if (user?.status !== "active") return undefined;
     const method = await checkMfaCode(tx, deps, user, request, "session", context);
     if (method === undefined) return undefined;
-    const given = await giveRecoveryCodes(tx, deps, userId);
+    // First, so that the codes are not older than the link that takes them back.
     await enqueueMfaNotice(tx, deps, user, "recovery-codes-renewed", request);
+    const given = await giveRecoveryCodes(tx, deps, userId);
     const type = "recovery_codes_renewed";
     await tellAudit(tx, deps, { type, userId, byOwner: true, clientIp, userAgent }, context);
     return given;
   });
-  // Thrown after the commit, so that the attempt counts.
+  // After the commit, so that the attempt counts.
   if (codes === undefined) refuseWrongCode(deps);
   deps.wakeMailWorker();
   return codes;

@@ -16,7 +16,7 @@ test("a secret comes back, and is not readable in between, nor the same twice", 
   expect(sealTotpSecret([key], ANNA, secret).secretEncrypted).not.toEqual(sealed.secretEncrypted);
 });
 
-test("a secret with any byte changed is none", () => {
+test("a secret with any byte changed is refused", () => {
   const sealed = sealTotpSecret([key], ANNA, secret);
   for (let index = 0; index < sealed.secretEncrypted.length; index += 1) {
     const tampered = Buffer.from(sealed.secretEncrypted);
@@ -25,7 +25,7 @@ test("a secret with any byte changed is none", () => {
   }
 });
 
-test("a secret that was copied to another user's row is none", () => {
+test("a secret that was copied to another user's row is refused", () => {
   const sealed = sealTotpSecret([key], ANNA, secret);
   expect(() => openTotpSecret([key], BEN, sealed)).toThrow();
 });

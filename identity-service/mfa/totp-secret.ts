@@ -1,7 +1,7 @@
 import { decrypt, type EncryptionKey, encrypt } from "../../service-kit/key-cipher.ts";
 import type { EncryptedSecret } from "./mfa-store.ts";
 
-/** The current key first, then earlier keys still in use. */
+/** The current key first. */
 export type MfaKeys = readonly [EncryptionKey, ...EncryptionKey[]];
 
 /** AES-256-GCM with user and key id as additional data. */
@@ -9,7 +9,7 @@ export function sealTotpSecret([key]: MfaKeys, userId: string, secret: Buffer): 
   return { secretEncrypted: encrypt(key, secret, contextOf(userId, key.id)), keyId: key.id };
 }
 
-/** @throws {Error} for an unknown key, or a ciphertext that was changed or belongs to another user. */
+/** @throws {Error} for an unknown key, a changed ciphertext, or another user's. */
 export function openTotpSecret(keys: MfaKeys, userId: string, sealed: EncryptedSecret): Buffer {
   const key = keys.find(({ id }) => id === sealed.keyId);
   if (key === undefined) {

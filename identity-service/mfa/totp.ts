@@ -2,7 +2,7 @@ import { generateURI, ScureBase32Plugin, verifySync } from "otplib";
 
 const base32 = new ScureBase32Plugin();
 
-/** The RFC 6238 parameters that all authenticator apps support. */
+/** RFC 6238, as all authenticator apps support it. */
 const PERIOD_S = 30;
 const DIGITS = 6;
 
@@ -10,8 +10,8 @@ const DIGITS = 6;
 export const TOTP_SECRET_BYTES = 20;
 
 /**
- * Accepts the current and the previous step (RFC 6238 §5.2). OWASP ASVS 5.0 §6.5.5 asks for 30 s in total, which would
- * reject codes that expire while being typed.
+ * Accepts the current and the previous step (RFC 6238 §5.2). With 30 s in total (OWASP ASVS 5.0 §6.5.5), codes would
+ * expire while being typed.
  */
 export function totpStep(secret: Buffer, code: string, at: Date): number | undefined {
   if (!/^\d{6}$/.test(code)) return undefined;

@@ -3,7 +3,6 @@ import { normalCode, recoveryCodeHash } from "./recovery-code.ts";
 
 export type ParsedCode = { kind: "totp"; digits: string } | { kind: "recovery_code"; hash: Buffer };
 
-/** ASCII digits only, without spaces. */
 const TOTP_CODE = /^[0-9]{6}$/;
 
 /** Recovery codes may have spaces, dashes and lower case. @throws {DomainError} `validation_failed`. */

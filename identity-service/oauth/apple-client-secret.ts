@@ -7,11 +7,11 @@ export interface AppleClient {
   teamId: string;
   keyId: string;
   clientId: string;
-  /** PKCS#8 PEM of a P-256 key (Apple's `.p8` file). */
+  /** PKCS#8 PEM of a P-256 key: Apple's `.p8` file. */
   privateKey: string;
 }
 
-/** Returns undefined unless the text is a private key on P-256. */
+/** Undefined unless it is a private key on P-256. */
 export function parseAppleKey(text: string): KeyObject | undefined {
   try {
     const key = createPrivateKey(text);
@@ -21,13 +21,13 @@ export function parseAppleKey(text: string): KeyObject | undefined {
   }
 }
 
-/** The client secret of Sign in with Apple: a JWT with ES256 (RFC 7518 §3.4). `nowS` is in seconds since the epoch. */
+/** A JWT with ES256 (RFC 7518 §3.4). `nowS` is in seconds since the epoch. */
 export function appleClientSecret(
   { teamId, keyId, clientId, privateKey }: AppleClient,
   nowS: number,
 ): string {
   const key = parseAppleKey(privateKey);
-  if (key === undefined) throw new Error("the key was checked when it was read");
+  if (key === undefined) throw new Error("the private key is not a P-256 key");
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const claims = { iss: teamId, iat: nowS, exp: nowS + LIFETIME_S, aud: AUDIENCE, sub: clientId };
   const text = `${part({ alg: "ES256", kid: keyId })}.${part(claims)}`;

@@ -13,17 +13,16 @@ const FLOW_LIFETIME_S = 600;
 
 export interface OAuthBeginning {
   provider: string;
-  /** Empty: the first configured address. */
+  /** Empty: the first configured one. */
   returnTo: string;
-  /** S256. Empty: the login ends with tokens instead of a one-time code. */
+  /** S256. Empty: tokens instead of a one-time code. */
   codeChallenge: string;
   /** From an earlier login in this browser. */
   browserToken: string;
-  /** Whether the token came in a cookie that only this origin can set. */
+  /** It came in a cookie that only this origin can set. */
   isBrowserTokenSecure: boolean;
   /** Undefined for a login. */
   linkTo: IdentityOwner | undefined;
-  /** Without an address, only the global limit applies. */
   clientIp: string;
   deviceToken?: string;
 }
@@ -103,7 +102,7 @@ async function prepareLink(
   context: CallContext,
 ): Promise<Pick<OAuthFlow, "linkUserId" | "linkSessionEpoch" | "linkSessionId">> {
   if (owner === undefined) return { linkUserId: null, linkSessionEpoch: null, linkSessionId: null };
-  // Read before the proof, so that a later session end cancels the flow too.
+  // Before the proof, so that a later session end cancels the flow too.
   const linkSessionEpoch = await findSessionEpoch(deps.sql, owner.userId);
   const account = await proveOwner(deps, owner, context.deadlineMs);
   if (linkSessionEpoch === undefined) throw new DomainError("invalid_credentials");
@@ -131,14 +130,12 @@ function hashOf(handle: string): Buffer {
 }
 
 function badField(field: string): DomainError {
-  const message =
-    field === "returnTo" ? "is not on the list of the configuration" : "must be an S256 challenge";
+  const message = field === "returnTo" ? "is not a configured address" : "must be an S256 challenge";
   return new DomainError("validation_failed", undefined, {
     fields: [{ field, code: "invalid_value", message }],
   });
 }
 
-/** In the order of the configuration. */
 export function listProviders(
   deps: Pick<OAuthDeps, "relyingParties">,
 ): { name: string; displayName: string }[] {

@@ -6,7 +6,7 @@ import { completeLogin, type LoginResult } from "../login/complete-login.ts";
 import type { LoginOrigin } from "../login/remember-device.ts";
 import { endSessions } from "../sessions/end-sessions.ts";
 import { isStillLoggedIn } from "../sessions/is-still-logged-in.ts";
-import type { Account } from "../users/user-store.ts";
+import type { Account } from "../users/account.ts";
 import { relyingPartyOf } from "./begin-oauth-login.ts";
 import { linkIdentity } from "./link-identity.ts";
 import { assertMayLogIn, type OAuthDeps } from "./oauth-deps.ts";
@@ -19,7 +19,6 @@ const CODE_LIFETIME_MS = 60_000;
 export interface OAuthArrival extends ProviderAnswer, LoginOrigin {
   provider: string;
   browserToken: string;
-  /** Whether the token came in a cookie that only this origin can set. */
   isBrowserTokenSecure: boolean;
 }
 
@@ -38,11 +37,11 @@ interface OneTimeCode {
 
 interface FlowEnd {
   result: OAuthResult;
-  /** Sessions of an account that the login has claimed. */
+  /** Sessions of a claimed account. */
   endedSessionIds: readonly string[];
 }
 
-/** Errors reported through the redirect to the client. Others fail the call. */
+/** Reported through the redirect. Others fail the call. */
 export const TOLD: ReadonlySet<ErrorCode> = new Set([
   "oauth_failed",
   "oauth_denied",
@@ -54,7 +53,7 @@ export const TOLD: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * Consumes the flow before it calls the provider, so that invalid and repeated answers cost one index lookup.
+ * Consumes the flow first, so that invalid and repeated answers cost one index lookup.
  * @throws {DomainError} `provider_not_found`, `oauth_state_invalid`.
  */
 export async function completeOAuthLogin(
@@ -115,9 +114,9 @@ async function completeLoginFlow(
     const arrived = await identify(deps, party, arrival);
     const { account, end } = await openAccount(deps, arrived, context);
     deps.wakeMailWorker();
-    // Ends the old sessions before the new one exists.
+    // Before the new session exists.
     if (end !== undefined) endedSessionIds = await endSessions(deps, end, context);
-    assertMayLogIn(deps, account.user);
+    assertMayLogIn(deps, account);
     return codeChallenge === null
       ? logIn(deps, account, arrival, context)
       : makeCode(deps, account, codeChallenge);
@@ -133,30 +132,30 @@ async function identify(deps: OAuthDeps, party: RelyingParty, arrival: OAuthArri
     nonce: deps.flowSecrets.nonceOf(state),
     verifier: deps.flowSecrets.verifierOf(state),
   };
-  // Limits concurrent code exchanges per network, as an invalid code occupies a connection to the provider.
+  // Per network, because each occupies a connection to the provider.
   const person = await deps.providerShare.run({ clientIp }, () => party.identify(arrival, proof));
   return { party, person, clientIp, userAgent };
 }
 
 function logIn(
   deps: OAuthDeps,
-  { user, sessionEpoch, mustChangePassword }: Account,
+  user: Account,
   origin: LoginOrigin,
   context: CallContext,
 ): Promise<LoginResult> {
-  const proven = { user, sessionEpoch, mustChangePassword, amr: ["fed"], authTime: deps.now() };
+  const proven = { user, amr: ["fed"], authTime: deps.now() };
   return completeLogin(deps, proven, origin, "oauth_failed", context);
 }
 
-/** The session begins at the exchange, so that no token is stored. */
+/** The session begins at the exchange: no token is stored. */
 async function makeCode(deps: OAuthDeps, account: Account, codeChallenge: string): Promise<OneTimeCode> {
-  const { user, sessionEpoch } = account;
+  const { id: userId, sessionEpoch } = account;
   const code = newHandle(deps.randomBytes);
   const codeHash = handleHash(code);
   if (codeHash === undefined) throw new Error("the generated code has an invalid format");
   const authTime = deps.now();
   const expiresAt = new Date(authTime.getTime() + CODE_LIFETIME_MS);
-  const facts = { codeHash, codeChallenge, userId: user.id, sessionEpoch, authTime, expiresAt };
+  const facts = { codeHash, codeChallenge, userId, sessionEpoch, authTime, expiresAt };
   await insertCode(deps.sql, facts);
-  return { kind: "oneTimeCode", code, userId: user.id };
+  return { kind: "oneTimeCode", code, userId };
 }

@@ -3,7 +3,7 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { takeCode } from "../identities/oauth-store.ts";
 import { completeLogin, type LoginResult } from "../login/complete-login.ts";
 import type { LoginOrigin } from "../login/remember-device.ts";
-import { findAccountOfUser } from "../users/user-store.ts";
+import { findAccountById } from "../users/account-store.ts";
 import { assertMayLogIn, type OAuthDeps } from "./oauth-deps.ts";
 import { challengeOf, handleHash } from "./oauth-flow-secrets.ts";
 
@@ -32,10 +32,9 @@ async function exchange(deps: OAuthDeps, request: CodeExchange, context: CallCon
     VERIFIER.test(request.codeVerifier) && taken?.codeChallenge === challengeOf(request.codeVerifier);
   if (taken === undefined || !isBound) throw new DomainError(REFUSAL);
   const { sessionEpoch, authTime, userId } = taken;
-  const account = await findAccountOfUser(deps.sql, userId);
-  if (account?.status !== "active" || account.sessionEpoch !== sessionEpoch) throw new DomainError(REFUSAL);
-  const { user, mustChangePassword } = account;
+  const user = await findAccountById(deps.sql, userId);
+  if (user?.status !== "active" || user.sessionEpoch !== sessionEpoch) throw new DomainError(REFUSAL);
   assertMayLogIn(deps, user);
-  const proven = { user, sessionEpoch, mustChangePassword, amr: ["fed"], authTime };
+  const proven = { user, amr: ["fed"], authTime };
   return completeLogin(deps, proven, request, REFUSAL, context);
 }

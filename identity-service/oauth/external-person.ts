@@ -14,10 +14,10 @@ export interface ExternalPerson {
 }
 
 const MAX_SUBJECT_BYTES = 255;
-/** Placeholder for a missing family name, which the database requires. */
+/** For a missing family name, which the database requires. */
 const NO_NAME = "-";
 
-/** OpenID Connect Core §2, §5.1. @throws {DomainError} `oauth_failed` for an invalid subject. */
+/** OpenID Connect Core §2, §5.1. @throws as `externalPerson`. */
 export function personOfClaims(
   claims: Readonly<Record<string, unknown>>,
   subject: string,
@@ -42,13 +42,13 @@ export function externalPerson(told: {
   isEmailVerified: boolean;
   firstName: string;
   lastName: string;
-  /** Full name, split if the other names are empty. */
+  /** Split if the other names are empty. */
   name: string;
 }): ExternalPerson {
   const { subject } = told;
   const bytes = Buffer.byteLength(subject);
   if (bytes === 0 || bytes > MAX_SUBJECT_BYTES || /\p{Cc}/u.test(subject) || !subject.isWellFormed()) {
-    throw new DomainError("oauth_failed", "the subject cannot be one");
+    throw new DomainError("oauth_failed", "the subject is invalid");
   }
   const email = canonicalEmail(told.email);
   const [first = "", ...rest] = told.name.trim().split(/\s+/);

@@ -24,7 +24,7 @@ export async function githubPerson(
       new Headers(HEADERS),
     );
     const result = schema.safeParse(response.ok ? await response.json() : undefined);
-    if (!result.success) throw new DomainError("oauth_failed", "the API's answer is not the documented one");
+    if (!result.success) throw new DomainError("oauth_failed", "the API sent an unexpected answer");
     return result.data;
   };
   const { id, name } = await read(userUrl, user);

@@ -12,7 +12,7 @@ import { type Arrival, keyOf } from "./open-account.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
 
 /**
- * The addresses may differ. Another session epoch means that sessions were ended, which cancels the link.
+ * The addresses may differ. A new session epoch cancels the link.
  * @throws {DomainError} `already_linked`, `email_not_verified`, `oauth_failed`.
  */
 export async function linkIdentity(
@@ -35,7 +35,7 @@ async function link(
 ): Promise<LinkedIdentity> {
   const { party, person } = arrival;
   const account = await lockAccount(tx, userId);
-  if (account?.isActive !== true || account.sessionEpoch !== sessionEpoch)
+  if (account?.status !== "active" || account.sessionEpoch !== sessionEpoch)
     throw new DomainError("oauth_failed");
   if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
   const identity = { provider: party.name, email: person.email ?? null, linkedAt: deps.now(), userId };

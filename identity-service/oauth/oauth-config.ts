@@ -6,7 +6,7 @@ import { parseProvidersFile } from "./oauth-providers-file.ts";
 
 const MAX_ADDRESSES = 100;
 const MAX_ADDRESS_CHARACTERS = 2_048;
-/** Web addresses, and private-use schemes of apps, which contain a dot (RFC 8252 §7.1). */
+/** Web, and private-use schemes of apps, which contain a dot (RFC 8252 §7.1). */
 const SCHEME = /^(?:https?|[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)+):$/;
 
 const providersFileSchema = readableFileSchema.transform((path, context) => {
@@ -30,15 +30,14 @@ const returnToSchema = z.string().transform((text, context) => {
 function isReturnTo(text: string): boolean {
   if (text.length > MAX_ADDRESS_CHARACTERS || !URL.canParse(text)) return false;
   const { protocol, username, password, href } = new URL(text);
-  // The normalised form, so that the redirect equals the configured text.
+  // Normalised, so that the redirect equals the configured text.
   return SCHEME.test(protocol) && username + password === "" && !text.includes("#") && href === text;
 }
 
-/** The schema must refine with `oauthConfigProblems`. */
+/** Refine with `oauthConfigProblems`. */
 export const oauthConfig = {
-  /** YAML or JSON file of identity providers; see docs/providers.md. */
   OAUTH_PROVIDERS_FILE: providersFileSchema.optional(),
-  /** Comma-separated exact URLs allowed as redirect targets after a login. The first is the default. */
+  /** Exact, comma-separated. */
   OAUTH_RETURN_TO: returnToSchema.optional(),
 };
 

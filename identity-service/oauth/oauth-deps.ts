@@ -9,14 +9,13 @@ import type { ReauthenticateDeps } from "../passwords/reauthenticate.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { TokenService } from "../sessions/token-service-client.ts";
 import type { SpendCallDeps } from "../throttle/spend-call.ts";
-import type { User } from "../users/user.ts";
+import type { Account } from "../users/account.ts";
 import type { FlowSecrets } from "./oauth-flow-secrets.ts";
 import type { RelyingParty } from "./relying-party.ts";
 
 /** By name, in the order of the configuration. */
 export type RelyingParties = ReadonlyMap<string, RelyingParty>;
 
-/** What logins at identity providers, and linking accounts there, need. */
 export interface OAuthDeps
   extends CompleteLoginDeps,
     MakeLinkDeps,
@@ -28,13 +27,11 @@ export interface OAuthDeps
   throttle: ReauthenticateDeps["throttle"] & SpendCallDeps["throttle"];
   countLogin: CountLogin;
   sql: Sql;
-  /** Limits concurrent provider requests per network. */
   providerShare: HashShare;
   relyingParties: RelyingParties;
   flowSecrets: FlowSecrets;
   /** Matched exactly. The first is the default. */
   returnTo: readonly string[];
-  /** Whether the public origin uses HTTPS. */
   isPublicOriginSecure: boolean;
   loginRequiresVerifiedEmail: boolean;
   registrationDiscloses: boolean;
@@ -45,12 +42,10 @@ export interface OAuthDeps
   logger: Logger;
 }
 
-export interface CallOrigin {
-  clientIp: string;
-  userAgent: string;
-}
-
-/** @throws {DomainError} `email_not_verified` if a login requires a verified address. */
-export function assertMayLogIn(deps: Pick<OAuthDeps, "loginRequiresVerifiedEmail">, user: User): void {
-  if (deps.loginRequiresVerifiedEmail && !user.emailVerified) throw new DomainError("email_not_verified");
+/** @throws {DomainError} `email_not_verified`. */
+export function assertMayLogIn(
+  deps: Pick<OAuthDeps, "loginRequiresVerifiedEmail">,
+  { emailVerified }: Account,
+): void {
+  if (deps.loginRequiresVerifiedEmail && !emailVerified) throw new DomainError("email_not_verified");
 }

@@ -3,7 +3,7 @@ import { createHash, createHmac, hkdfSync } from "node:crypto";
 /** 32 bytes in base64url. */
 const HANDLE = /^[A-Za-z0-9_-]{43}$/;
 
-/** Derived from the state with a key outside the database, so that the stored row is useless on its own. */
+/** Derived with a key outside the database, so that the stored row alone is useless. */
 export interface FlowSecrets {
   /** For the ID token (OpenID Connect Core §3.1.2.1). */
   nonceOf(state: string): string;
@@ -11,7 +11,7 @@ export interface FlowSecrets {
   verifierOf(state: string): string;
 }
 
-/** The key has 32 bytes and must be the same in every replica. */
+/** The key has 32 bytes, the same in every replica. */
 export function createFlowSecrets(key: Buffer): FlowSecrets {
   const own = Buffer.from(hkdfSync("sha256", key, "", "gatehouse oauth flow", 32));
   const derive = (use: string, state: string) =>
@@ -22,17 +22,16 @@ export function createFlowSecrets(key: Buffer): FlowSecrets {
   };
 }
 
-/** 256 random bits in base64url. */
 export function newHandle(randomBytes: (count: number) => Buffer): string {
   return randomBytes(32).toString("base64url");
 }
 
-/** SHA-256 for storage. Undefined for an invalid format. */
+/** SHA-256. Undefined for an invalid format. */
 export function handleHash(handle: string): Buffer | undefined {
   return HANDLE.test(handle) ? createHash("sha256").update(handle).digest() : undefined;
 }
 
-/** The S256 challenge of a verifier (RFC 7636 §4.2). */
+/** S256 (RFC 7636 §4.2). */
 export function challengeOf(verifier: string): string {
   return createHash("sha256").update(verifier).digest("base64url");
 }

@@ -207,7 +207,7 @@ test("`emailVerified` is what the provider says, as a boolean", async () => {
   expect(await users()).toMatchObject([{ email_verified: false, password_hash: null }]);
 });
 
-test("an address that only the userinfo endpoint tells is found there", async () => {
+test("an address that only the userinfo endpoint sends is found there", async () => {
   provider.lie({
     claims: { email: undefined, email_verified: undefined },
     userinfo: { email: "from@userinfo.example", email_verified: true },
@@ -287,7 +287,7 @@ describe("a provider that lies gets nobody in: no user, no session", () => {
     expect(tookMs).toBeGreaterThan(4_500);
   });
 
-  test("what is logged of it is ours: no code, no token, no text of the provider", async () => {
+  test("the log holds no code, no token and no text of the provider", async () => {
     provider.lie({
       answers: {
         "/token": (response) =>
@@ -334,7 +334,7 @@ describe("discovery", () => {
     expect(await database.ownerSql`select * from oauth_flows`).toEqual([]);
   });
 
-  test("an outage is not noticed by who knows the provider already; a new key is picked up at once", async () => {
+  test("an outage does not affect a provider whose metadata is known; a new key is used at once", async () => {
     const id = userIdOf(await flow());
     provider.lie({ answers: { "/.well-known/openid-configuration": hang } });
     expect(userIdOf(await flow())).toBe(id);
@@ -475,7 +475,7 @@ test("`returnTo` is on the list, exactly, or the call is refused", async () => {
 });
 
 describe("what is no provider's fault", () => {
-  test("token-service is away: told to the client where it goes on", async () => {
+  test("an absent token-service is reported to the client through the redirect", async () => {
     deps.tokenService.issueSession.mockRejectedValueOnce(new DomainError("service_unavailable"));
     expect(await flow()).toEqual({ kind: "refused", code: "service_unavailable" });
   });
@@ -488,7 +488,7 @@ describe("what is no provider's fault", () => {
     },
   );
 
-  test("a network that has its share of the provider is told busy, and the provider is not asked", async () => {
+  test("a network that has used up its share of the provider gets busy, and the provider is not called", async () => {
     deps.providerShare = createHashShare({ maxOfNetwork: 0, maxOfStrangers: 1_000 });
     expect(await flow()).toEqual({ kind: "refused", code: "busy" });
     expect(tokenRequests()).toBe(0);
@@ -526,14 +526,14 @@ test("where it need not be, an unproven one gets in, by both ways", async () => 
   expect((await flow({ codeChallenge: challengeOf(VERIFIER) })).kind).toBe("oneTimeCode");
 });
 
-test("a flow is good until its last millisecond", async () => {
+test("a flow is valid until its last millisecond", async () => {
   const { authorizationUrl, browserToken } = await begin();
   const last = new Date(deps.now().getTime() + 600_000 - 1);
   deps.now = () => last;
   expect((await complete(browserToken, provider.authorize(authorizationUrl))).result.kind).toBe("completed");
 });
 
-test("a cookie that anybody on this host could have set counts only where there is no other", async () => {
+test("a cookie that other origins could have set counts only if no secure one is possible", async () => {
   const beginWith = (browserToken: string) =>
     beginOAuthLogin(
       deps,
@@ -559,15 +559,18 @@ test("a cookie that anybody on this host could have set counts only where there 
 
 test.each([
   ["codeChallenge", { codeChallenge: "x" }, "must be an S256 challenge"],
-  ["returnTo", { returnTo: "https://evil.example" }, "is not on the list of the configuration"],
-] as const)("a beginning with a bad %s is told which field it is", async (field, beginning, message) => {
-  await expect(begin(beginning)).rejects.toMatchObject({
-    code: "validation_failed",
-    fields: [{ field, code: "invalid_value", message }],
-  });
-});
+  ["returnTo", { returnTo: "https://evil.example" }, "is not a configured address"],
+] as const)(
+  "a beginning with an invalid %s is refused with the name of the field",
+  async (field, beginning, message) => {
+    await expect(begin(beginning)).rejects.toMatchObject({
+      code: "validation_failed",
+      fields: [{ field, code: "invalid_value", message }],
+    });
+  },
+);
 
-test("who links has a session, and begins also where strangers have used up all calls", async () => {
+test("linking needs a session, and begins even if strangers have used up all calls", async () => {
   const user = await registered("someone@else.example");
   const limits = throttleLimits({ network: 10, everything: 100, calls: 1 });
   deps.throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });
@@ -632,7 +635,7 @@ describe("the one-time code", () => {
   });
 });
 
-test("each login at a provider is counted by what came of it; a linking is not one", async () => {
+test("each login at a provider is counted by its outcome; linking is not a login", async () => {
   const metrics = createMetrics("test");
   deps.countLogin = createCountLogin(metrics);
   await flow();
@@ -727,7 +730,7 @@ test("where an address must be proven, an unproven one stays out here too", asyn
   });
 });
 
-test("where nobody learns whether an address has an account, claiming one that nobody has checked does not tell either", async () => {
+test("without disclosure, claiming an account by an unverified address reveals nothing", async () => {
   deps.loginRequiresVerifiedEmail = true;
   deps.registrationDiscloses = false;
   provider.lie({ claims: { email_verified: false } });
@@ -873,7 +876,7 @@ describe("linking and unlinking", () => {
     ]);
   });
 
-  test("the audit log is told of an account that is linked because its address is the same", async () => {
+  test("linking an account because of its address is recorded in the audit log", async () => {
     const user = await registered();
     await flow();
     await flow();
@@ -916,7 +919,7 @@ describe("linking and unlinking", () => {
     expect(both.sort()).toEqual(["done", "last_credential"]);
   });
 
-  test("what is another user's, or a second one of a provider, is not linked", async () => {
+  test("another user's identity, or a second one of a provider, is not linked", async () => {
     userIdOf(await flow());
     const user = await registered("someone@else.example");
     expect(await flow({ linkTo: ownerOf(user.id) })).toEqual({ kind: "refused", code: "already_linked" });
@@ -925,7 +928,7 @@ describe("linking and unlinking", () => {
     expect(await codeOf(begin({ linkTo: ownerOf(user.id) }))).toBe("already_linked");
   });
 
-  test("what ends the user's sessions ends a linking that is under way", async () => {
+  test("ending the user's sessions cancels a linking in progress", async () => {
     const user = await registered("someone@else.example");
     const { authorizationUrl, browserToken } = await begin({ linkTo: ownerOf(user.id) });
     await database.ownerSql`update users set session_epoch = session_epoch + 1`;

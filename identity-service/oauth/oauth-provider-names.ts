@@ -1,5 +1,6 @@
-/** Other routes of the gateway under `/auth/`, as `tests/house/provider-names.test.ts` checks. */
+/** Checked by `tests/house/provider-names.test.ts`. */
 export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
+  "approvals",
   "change-email",
   "change-password",
   "confirm-email-change",
@@ -10,12 +11,14 @@ export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
   "me",
   "mfa",
   "oauth",
+  "passkeys",
   "providers",
   "refresh",
   "register",
   "resend-verification",
   "reset-password",
   "sessions",
+  "step-up",
   "undo-access-change",
   "undo-email-change",
   "verify-email",

@@ -5,7 +5,7 @@ export type ClientAuthentication =
   | { kind: "client_secret_basic" | "client_secret_post"; secret: Secret<string> }
   /** Apple: a signed JWT per call. */
   | { kind: "apple"; teamId: string; keyId: string; privateKey: Secret<string> }
-  /** Public client with PKCE only. */
+  /** PKCE only. */
   | { kind: "none" };
 
 /** For providers without a discovery document. */
@@ -29,7 +29,7 @@ export interface ProviderSettings {
   displayName: string;
   /** `github` is OAuth 2.0 with GitHub's API. */
   protocol: "oidc" | "github";
-  /** Exactly as the provider writes it; stored with every identity. */
+  /** As the provider writes it. */
   issuer: string;
   /** Undefined: from discovery. */
   endpoints: ProviderEndpoints | undefined;
@@ -39,7 +39,7 @@ export interface ProviderSettings {
   /** The gateway turns a `form_post` into a GET. */
   responseMode: "query" | "form_post";
   claims: ClaimNames;
-  /** Apple sometimes sends booleans as strings. */
+  /** Apple sometimes sends booleans so. */
   takesBooleanText: boolean;
   network: ReachableNetwork;
 }

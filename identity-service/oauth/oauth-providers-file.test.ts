@@ -71,7 +71,7 @@ test.each<[string, string, string[]]>([
   [
     "an unknown preset",
     "name: x\npreset: facebook\nclientId: c",
-    ["line 3, providers.0.preset: must be google, microsoft, apple, gitlab, github, or not there"],
+    ["line 3, providers.0.preset: must be google, microsoft, apple, gitlab, github, or unset"],
   ],
   [
     "a secret file that is not there",
@@ -103,17 +103,17 @@ test.each<[string, string, string[]]>([
   [
     "an issuer at a private address",
     "name: x\nissuer: https://10.0.0.5\nclientId: c\nclientSecretFile: secret",
-    ["line 3, providers.0.issuer: must be https, and no private address"],
+    ["line 3, providers.0.issuer: must be https, and not a private address"],
   ],
   [
     "a link-local issuer, allowed or not",
     "name: x\nissuer: https://169.254.169.254\nallowPrivateNetwork: true\nclientId: c\nclientSecretFile: secret",
-    ["line 3, providers.0.issuer: must be https, and no private address"],
+    ["line 3, providers.0.issuer: must be https, and not a private address"],
   ],
   [
     "an http endpoint",
     "name: x\nissuer: https://id.example\nclientId: c\nclientSecretFile: secret\nendpoints:\n  authorization: https://id.example/a\n  token: http://id.example/t\n  jwks: https://id.example/k",
-    ["line 8, providers.0.endpoints.token: must be https, and an address that the issuer may have"],
+    ["line 8, providers.0.endpoints.token: must be https, at an address that is allowed for the issuer"],
   ],
   [
     "a name that is a path",
@@ -156,7 +156,7 @@ test.each<[string, string, string[]]>([
 test("two of one name are refused", () => {
   const line = "  - { name: google, preset: google, clientId: c, clientSecretFile: secret }\n";
   expect(problemsOf(`providers:\n${line}${line}`)).toEqual([
-    "line 3, providers.1.name: google is there twice",
+    "line 3, providers.1.name: google appears twice",
   ]);
 });
 

@@ -16,7 +16,7 @@ const text = (maximum: number) => z.string().min(1).max(maximum);
 const GUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 const base = {
-  /** Part of the callback path `/auth/<name>/callback`. */
+  /** In the path `/auth/<name>/callback`. */
   name: z
     .string()
     .regex(/^[a-z][a-z0-9-]{0,31}$/, "must be 1 to 32 lower-case letters, digits and dashes, a letter first")
@@ -47,7 +47,6 @@ const endpoints = z.strictObject({
   userinfo: z.url().optional(),
 });
 
-/** OpenID Connect without a preset. */
 const generic = z.strictObject({
   ...base,
   preset: z.undefined().optional(),
@@ -58,7 +57,6 @@ const generic = z.strictObject({
     .enum(["client_secret_basic", "client_secret_post", "none"])
     .default("client_secret_basic"),
   claims: claims.optional(),
-  /** For self-hosted providers. */
   allowPrivateNetwork: z.boolean().default(false),
 });
 const google = z.strictObject({ ...base, ...secret, preset: z.literal("google") });
@@ -66,7 +64,7 @@ const microsoft = z.strictObject({
   ...base,
   ...secret,
   preset: z.literal("microsoft"),
-  /** One directory only: `common` and `organizations` have no fixed issuer and admit anyone. */
+  /** `common` and `organizations` have no fixed issuer and admit anyone. */
   tenant: z.string().regex(GUID, "must be the tenant id of one directory, in lower case"),
 });
 const apple = z.strictObject({
@@ -87,9 +85,7 @@ const github = z.strictObject({ ...base, ...secret, preset: z.literal("github") 
 
 const provider = z.discriminatedUnion("preset", [generic, google, microsoft, apple, gitlab, github], {
   error: (issue) =>
-    issue.code === "invalid_union"
-      ? "must be google, microsoft, apple, gitlab, github, or not there"
-      : undefined,
+    issue.code === "invalid_union" ? "must be google, microsoft, apple, gitlab, github, or unset" : undefined,
 });
 type GivenProvider = z.output<typeof provider>;
 
@@ -109,7 +105,7 @@ const COMMON = {
   network: "public",
 } as const;
 
-/** GitHub defines no issuer; this is our identifier. */
+/** GitHub defines no issuer. */
 const GITHUB = {
   issuer: "https://github.com",
   endpoints: {
@@ -135,7 +131,7 @@ function refuseDuplicates(providers: ProviderSettings[], context: z.RefinementCt
     providers.findIndex((other) => key(other) === key(providers[index] as ProviderSettings)) === index;
   for (const [index, { name }] of providers.entries()) {
     if (!isFirst((settings) => settings.name, index)) {
-      context.addIssue({ code: "custom", path: [index, "name"], message: `${name} is there twice` });
+      context.addIssue({ code: "custom", path: [index, "name"], message: `${name} appears twice` });
     }
   }
 }
@@ -222,10 +218,11 @@ function placed(
   if (search + hash + username + password !== "") refuse(["issuer"], "must have no query, fragment or user");
   if (isPlain && !isLoopbackHost(given.issuer))
     refuse(["issuer"], "must be https, or http on a loopback address");
-  else if (!isAllowedUrl(given.issuer, network)) refuse(["issuer"], "must be https, and no private address");
+  else if (!isAllowedUrl(given.issuer, network))
+    refuse(["issuer"], "must be https, and not a private address");
   for (const [key, url] of Object.entries(given.endpoints ?? {})) {
     if (url !== undefined && !isAllowedUrl(url, network))
-      refuse(["endpoints", key], "must be https, and an address that the issuer may have");
+      refuse(["endpoints", key], "must be https, at an address that is allowed for the issuer");
   }
   return { issuer: given.issuer, network };
 }
@@ -243,7 +240,7 @@ function genericAuthentication(
   const { clientAuthentication: kind, clientSecretFile } = given;
   const isNone = kind === "none";
   if (isNone !== (clientSecretFile === undefined)) {
-    const message = isNone ? "must not be there with clientAuthentication none" : "is required";
+    const message = isNone ? "must not be set with clientAuthentication none" : "is required";
     context.addIssue({ code: "custom", path: ["clientSecretFile"], message });
   }
   if (kind === "none" || clientSecretFile === undefined) return { kind: "none" };

@@ -59,7 +59,7 @@ const left = async () => (await listIdentities(database.sql, userId)).map(({ pro
 const exchange = (codeVerifier: string) =>
   exchangeOAuthCode(deps, { code: CODE, codeVerifier, ...from }, newCallContext({ budgetMs: 60_000 }));
 
-test("what a user has begun at providers ends, and nothing of others", async () => {
+test("a user's flows and codes end, and those of others stay", async () => {
   await plantFlow("linking", userId);
   await plantFlow("login", null);
   await plantCode(CODE);
@@ -70,7 +70,7 @@ test("what a user has begun at providers ends, and nothing of others", async () 
   expect(await database.ownerSql`select from oauth_codes`).toHaveLength(0);
 });
 
-test("what expired is deleted, flows and codes, and both are counted", async () => {
+test("expired flows and codes are deleted and counted", async () => {
   await plantFlow("over", null, deps.now());
   await plantFlow("open", null, inS(1));
   await plantCode(CODE, { expiresAt: deps.now() });

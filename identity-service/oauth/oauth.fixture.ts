@@ -4,7 +4,6 @@ import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { createOutboundHttp } from "./outbound-http.ts";
 import { createRelyingParty } from "./relying-party.ts";
 
-/** A provider on loopback, as the configuration would have it. */
 export function settingsOf(issuer: string, overrides: Partial<ProviderSettings> = {}): ProviderSettings {
   return {
     name: "demo",
@@ -31,7 +30,6 @@ export function settingsOf(issuer: string, overrides: Partial<ProviderSettings> 
   };
 }
 
-/** @param timeoutMs of one request, and of all of a login. */
 export function partyOf(settings: ProviderSettings, timeoutMs = 5_000, logLines: string[] = []) {
   return createRelyingParty({
     settings,

@@ -52,24 +52,24 @@ const UNTOUCHED = { hasPassword: true, proof: null, verified: false };
 
 test("a first login makes a proven account where the provider has checked the address, else an unproven one", async () => {
   const { account: checked, end } = await logIn("checked", EMAIL);
-  expect(checked.user).toMatchObject({ email: EMAIL, role: "USER", emailVerified: true, mfaEnabled: false });
+  expect(checked).toMatchObject({ email: EMAIL, role: "USER", emailVerified: true, mfaEnabled: false });
   expect(end).toBeUndefined();
-  expect(await account(checked.user.id)).toEqual(CLAIMED);
+  expect(await account(checked.id)).toEqual(CLAIMED);
   expect(await told()).toEqual([
-    { type: "user_registered", reason: "demo", ...byOwner(checked.user.id) },
-    { type: "identity_linked", reason: "demo", ...byOwner(checked.user.id) },
+    { type: "user_registered", reason: "demo", ...byOwner(checked.id) },
+    { type: "identity_linked", reason: "demo", ...byOwner(checked.id) },
   ]);
   expect(
     await database.ownerSql`select issuer, subject, provider, email, linked_at from external_identities`,
   ).toEqual([{ issuer: ISSUER, subject: "checked", provider: "demo", email: EMAIL, linked_at: deps.now() }]);
   const { account: unchecked } = await logIn("unchecked", "other@example.com", false);
-  expect(await account(unchecked.user.id)).toEqual({ hasPassword: false, proof: null, verified: false });
+  expect(await account(unchecked.id)).toEqual({ hasPassword: false, proof: null, verified: false });
 });
 
 test("an unproven account is claimed by the first login with its address, and its sessions are to end", async () => {
   const id = await signUp(EMAIL);
   const { account: opened, end } = await logIn("ada", EMAIL);
-  expect(opened.user.id).toBe(id);
+  expect(opened.id).toBe(id);
   expect(end).toMatchObject({ userId: id, reason: "provider_claim" });
   expect(await account(id)).toEqual(CLAIMED);
   expect(await told()).toEqual([
@@ -121,7 +121,7 @@ test("a disabled account is neither linked nor claimed", async () => {
   expect(await account(id)).toEqual(UNTOUCHED);
 });
 
-test("an account that has somebody else's login at that provider gets no second one by its address", async () => {
+test("an account with another identity of that provider gets no second one by its address", async () => {
   const id = await signUp(EMAIL);
   await proveCredentials(database.ownerSql, id);
   await link(id, "first");
@@ -149,12 +149,12 @@ test("two logins whose accounts are linked and change their addresses meanwhile 
   });
 
   expect(await logins.waiting).toMatchObject([
-    { status: "fulfilled", value: { account: { user: { id: second, email: left } } } },
-    { status: "fulfilled", value: { account: { user: { id: first, email: right } } } },
+    { status: "fulfilled", value: { account: { id: second, email: left } } },
+    { status: "fulfilled", value: { account: { id: first, email: right } } },
   ]);
 });
 
-test("where nobody learns whether an address has an account, one that the provider has not checked opens none", async () => {
+test("without disclosure, an address that the provider has not verified opens no account", async () => {
   deps.registrationDiscloses = false;
   const id = await signUp(EMAIL);
   for (const email of [EMAIL, "nobody@example.com"]) {

@@ -1,29 +1,25 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { findIdentityUser, insertIdentity } from "../identities/external-identity-store.ts";
 import { claimAccount } from "../ownership/claim-account.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
+import type { Account, Locked } from "../users/account.ts";
 import {
+  findAccountByEmail,
   findAccountById,
-  type LockedAccount,
   lockAccount,
   setCredentialsProven,
 } from "../users/account-store.ts";
-import {
-  type Account,
-  findAccount,
-  findAccountOfUser,
-  insertUser,
-  lockAddresses,
-} from "../users/user-store.ts";
+import { insertUser, lockAddresses } from "../users/user-store.ts";
 import type { ExternalPerson } from "./external-person.ts";
-import type { CallOrigin, OAuthDeps } from "./oauth-deps.ts";
+import type { OAuthDeps } from "./oauth-deps.ts";
 import type { RelyingParty } from "./relying-party.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
 
-export interface Arrival extends CallOrigin {
+export interface Arrival extends ClientOrigin {
   party: Pick<RelyingParty, "name" | "displayName" | "issuer">;
   person: ExternalPerson;
 }
@@ -34,8 +30,8 @@ export interface OpenedAccount {
 }
 
 /**
- * Finds the linked account, else links the one with the same verified address, else creates one. Unproven credentials
- * and sessions of that account are removed. Privileged accounts are never linked or claimed.
+ * Finds the linked account, else links the one with the same verified address, else makes one. Removes unproven
+ * credentials and sessions. Never links or claims privileged accounts.
  * @throws {DomainError} `link_required`, `email_not_verified`, `oauth_failed`.
  */
 export async function openAccount(
@@ -50,7 +46,7 @@ export async function openAccount(
   return opened;
 }
 
-/** Undefined if the identity was linked during the wait for a lock. Locking its account now could deadlock. */
+/** Undefined if the identity was linked during the wait for a lock: locking its account could deadlock. */
 async function findOrMake(
   tx: TransactionSql,
   deps: OAuthDeps,
@@ -60,14 +56,14 @@ async function findOrMake(
   const linkedTo = await findIdentityUser(tx, keyOf(arrival));
   if (linkedTo !== undefined) return openLinked(tx, deps, arrival, linkedTo, context);
   const { email } = arrival.person;
-  if (email === undefined) throw new DomainError("oauth_failed", "the provider tells no address");
-  // Without this check, an unverified address would reveal whether it has an account.
+  if (email === undefined) throw new DomainError("oauth_failed", "the provider sent no address");
+  // Otherwise, an unverified address would reveal whether it has an account.
   if (!deps.registrationDiscloses && !arrival.person.isEmailVerified) {
     throw new DomainError("email_not_verified");
   }
-  const owner = await findAccount(tx, email);
+  const owner = await findAccountByEmail(tx, email);
   // Lock order: the account before the address.
-  if (owner !== undefined) return linkByAddress(tx, deps, arrival, owner.user.id, context);
+  if (owner !== undefined) return linkByAddress(tx, deps, arrival, owner.id, context);
   await lockAddresses(tx, [email]);
   // A concurrent login or registration is visible now.
   if ((await findIdentityUser(tx, keyOf(arrival))) !== undefined) return undefined;
@@ -82,12 +78,12 @@ async function openLinked(
   context: CallContext,
 ): Promise<OpenedAccount> {
   const seen = await findAccountById(tx, userId);
-  // Lock only for a change, because most logins change nothing here.
+  // Most logins need no lock.
   const owner = seen && isClaimable(seen, arrival) ? await lockAccount(tx, userId) : undefined;
   const isLinked = owner !== undefined && (await findIdentityUser(tx, keyOf(arrival))) === userId;
-  const isClaim = isLinked && owner.isActive && isClaimable(owner, arrival);
+  const isClaim = isLinked && owner.status === "active" && isClaimable(owner, arrival);
   const end = isClaim ? await claim(tx, deps, arrival, owner, context) : undefined;
-  return { account: existing(await findAccountOfUser(tx, userId)), end };
+  return { account: existing(await findAccountById(tx, userId)), end };
 }
 
 async function linkByAddress(
@@ -102,8 +98,8 @@ async function linkByAddress(
   // A concurrent login may have linked it.
   if ((await findIdentityUser(tx, keyOf(arrival))) !== undefined) return undefined;
   const isTheirs = owner?.email === person.email && person.isEmailVerified;
-  if (owner === undefined || !isTheirs || owner.isPrivileged) throw new DomainError("link_required");
-  if (!owner.isActive) throw new DomainError("oauth_failed");
+  if (owner === undefined || !isTheirs || owner.role !== "USER") throw new DomainError("link_required");
+  if (owner.status !== "active") throw new DomainError("oauth_failed");
   const end = isClaimable(owner, arrival) ? await claim(tx, deps, arrival, owner, context) : undefined;
   if (!(await link(tx, deps, arrival, userId))) throw new DomainError("link_required");
   if (end === undefined) {
@@ -114,20 +110,20 @@ async function linkByAddress(
     const linked = { type: "identity_linked", userId, reason: party.name } as const;
     await tellAudit(tx, deps, { ...linked, byOwner: true, clientIp, userAgent }, context);
   }
-  return { account: existing(await findAccountOfUser(tx, userId)), end };
+  return { account: existing(await findAccountById(tx, userId)), end };
 }
 
-/** The provider has verified the address, and the account's own credentials are unproven. */
-function isClaimable(account: LockedAccount, { person }: Arrival): boolean {
+/** Its own credentials are unproven. */
+function isClaimable(account: Account, { person }: Arrival): boolean {
   const isTheirs = person.isEmailVerified && account.email === person.email;
-  return isTheirs && account.credentialsProvenAt === null && !account.isPrivileged;
+  return isTheirs && account.credentialsProvenAt === null && account.role === "USER";
 }
 
 async function claim(
   tx: TransactionSql,
   deps: OAuthDeps,
   arrival: Arrival,
-  owner: LockedAccount,
+  owner: Locked<Account>,
   context: CallContext,
 ): Promise<SessionEnd> {
   const { clientIp, userAgent, party } = arrival;
@@ -150,7 +146,7 @@ async function makeAccount(
   const names = { firstName, lastName };
   const id = deps.newId();
   const createdAt = deps.now();
-  const facts = { role: "USER", emailVerified, mfaEnabled: false, passwordHash: null } as const;
+  const facts = { role: "USER", emailVerified, passwordHash: null } as const;
   const isNew = await insertUser(tx, { id, email, ...names, createdAt, ...facts });
   if (!isNew || !(await link(tx, deps, arrival, id))) throw new DomainError("link_required");
   if (emailVerified) await setCredentialsProven(tx, id, createdAt);
@@ -158,7 +154,7 @@ async function makeAccount(
   const made = { userId: id, byOwner: true, reason: party.name, clientIp, userAgent } as const;
   await tellAudit(tx, deps, { type: "user_registered", ...made }, context);
   await tellAudit(tx, deps, { type: "identity_linked", ...made }, context);
-  return existing(await findAccountOfUser(tx, id));
+  return existing(await findAccountById(tx, id));
 }
 
 function link(tx: TransactionSql, deps: OAuthDeps, arrival: Arrival, userId: string): Promise<boolean> {
@@ -172,6 +168,6 @@ export function keyOf({ party, person }: Arrival): { issuer: string; subject: st
 }
 
 function existing(account: Account | undefined): Account {
-  if (account === undefined) throw new Error("the account of this transaction is not there");
+  if (account === undefined) throw new Error("the account of this transaction is missing");
   return account;
 }

@@ -207,7 +207,7 @@ test("an answer without a type has none", async () => {
   expect(response.headers.get("content-type")).not.toBe("undefined");
 });
 
-test("the first of the redirects is none to follow either", async () => {
+test("not even the first redirect is followed", async () => {
   const { url } = await serverThat((_request, response) => response.writeHead(300).end());
   expect(await outbound({ network: "loopback" }).problemOf(url)).toBe("redirect");
 });
@@ -227,7 +227,7 @@ test("a caller that has no more time ends its request", async () => {
   await expect(http.fetch(url, request)).rejects.toMatchObject({ problem: "too_slow" });
 });
 
-test("who hangs up is unreachable, and the error says so in our words, with the cause beside it", async () => {
+test("a closed connection is reported as unreachable, in our own words, with the cause", async () => {
   const { url } = await serverThat((_request, response) => response.destroy());
   const error = await outbound({ network: "loopback" })
     .get(url)
@@ -244,7 +244,7 @@ test("who hangs up is unreachable, and the error says so in our words, with the 
   expect(refused).not.toHaveProperty("cause");
 });
 
-test("after its end it asks nobody", async () => {
+test("after it is closed, it sends no request", async () => {
   const { url, requests } = await serverThat((_request, response) => response.end());
   const http = createOutboundHttp({ network: "loopback" });
   await http.close();

@@ -15,7 +15,7 @@ export type OutboundProblem =
   | "unreachable"
   | "too_many";
 
-/** The message is safe to log, as it contains nothing from the server. */
+/** Safe to log: nothing comes from the server. */
 export class OutboundError extends Error {
   override readonly name = "OutboundError";
   readonly problem: OutboundProblem;
@@ -41,12 +41,11 @@ export interface OutboundHttp {
 
 export interface OutboundOptions {
   network: ReachableNetwork;
-  /** Total time of one request, from DNS lookup to last byte. */
+  /** Limits one request, from DNS lookup to last byte. */
   timeoutMs?: number;
   maxBytes?: number;
   maxRequests?: number;
   maxWaitMs?: number;
-  /** For tests. */
   lookup?: (name: string) => Promise<LookupAddress[]>;
 }
 
@@ -57,7 +56,9 @@ const MAX_WAITING = 128;
 const MAX_WAIT_MS = 1_000;
 const NULL_BODY = new Set([204, 205, 304]);
 
-/** HTTPS only (HTTP on loopback), no redirects or proxies. Checks addresses at the connection against DNS rebinding. */
+/**
+ * HTTPS only (HTTP on loopback), no redirects or proxies. Checks addresses at the connection, against DNS rebinding.
+ */
 export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
   const { network, timeoutMs = TIMEOUT_MS, maxBytes = MAX_BYTES, maxRequests = MAX_REQUESTS } = options;
   const { maxWaitMs = MAX_WAIT_MS } = options;
@@ -87,7 +88,7 @@ export function createOutboundHttp(options: OutboundOptions): OutboundHttp {
   };
 }
 
-/** Checks a literal IP address here, because no lookup follows. */
+/** For a literal address, which has no lookup. */
 export function isAllowedUrl(url: string, network: ReachableNetwork): boolean {
   try {
     assertAllowed(new URL(url), network);
@@ -128,7 +129,7 @@ async function exchange(
   let bytes = 0;
   for await (const chunk of response.body as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    // Leaving the loop destroys the body and its connection.
+    // This destroys the connection.
     if (bytes > maxBytes) throw new OutboundError("too_long");
     chunks.push(chunk);
   }
@@ -152,7 +153,7 @@ async function resolveAddresses(name: string): Promise<LookupAddress[]> {
   });
 }
 
-/** One forbidden address rejects the name, because a legitimate name does not mix them. */
+/** One forbidden address rejects the name. */
 function guardedLookup(
   network: ReachableNetwork,
   find: (name: string) => Promise<LookupAddress[]>,
@@ -188,7 +189,7 @@ const PRIVATE = subnets(
   ["100.64.0.0", 10],
   ["fc00::", 7],
 );
-/** The other special-purpose ranges of IANA, multicast and reserved. */
+/** Other special-purpose ranges of IANA. */
 const SPECIAL = subnets(
   ["0.0.0.0", 8],
   ["169.254.0.0", 16],
@@ -204,7 +205,7 @@ const SPECIAL = subnets(
   ["2002::", 16],
   ["3fff::", 20],
 );
-/** Global unicast, without link-local, mapped IPv4 and NAT64. */
+/** Without link-local, mapped IPv4 and NAT64. */
 const GLOBAL_IPV6 = subnets(["2000::", 3]);
 
 export function isAllowedAddress(address: string, network: ReachableNetwork): boolean {

@@ -4,7 +4,7 @@ import type { ProviderSettings } from "./oauth-provider-settings.ts";
 import { createOutboundHttp } from "./outbound-http.ts";
 import { createRelyingParty, reasonOf } from "./relying-party.ts";
 
-/** Each provider has its own connections, so that a slow one does not affect the others. */
+/** Separate connections, so that a slow provider does not affect others. */
 export function createRelyingParties(
   settings: readonly ProviderSettings[],
   options: { publicOrigin: string; nowMs: () => number; logger: Logger },
@@ -16,7 +16,7 @@ export function createRelyingParties(
   });
   return {
     parties: new Map(made.map(({ party }) => [party.name, party])),
-    /** Never throws. A failed discovery keeps the known metadata. */
+    /** Never throws. */
     async refreshAll() {
       const one = ({ party }: (typeof made)[number]) =>
         party.refresh().catch((error: unknown) => {

@@ -31,7 +31,7 @@ export interface RelyingParty {
   authorizationUrl(proof: FlowProof, deadlineMs: number): Promise<URL>;
   /** Takes at most 5 s. Errors hold no text of the provider. @throws {DomainError} `oauth_denied`, `oauth_failed`. */
   identify(answer: ProviderAnswer, proof: FlowProof): Promise<ExternalPerson>;
-  /** Repeats the discovery. A failure keeps the known metadata. */
+  /** A failure keeps the known metadata. */
   refresh(): Promise<void>;
 }
 
@@ -43,14 +43,14 @@ export interface RelyingPartyOptions {
   /** Milliseconds since the epoch. */
   nowMs: () => number;
   logger: Logger;
-  /** Total of all requests of one login. */
+  /** Limits all requests of one login. */
   timeoutMs?: number;
 }
 
 const TIMEOUT_MS = 5_000;
 /** RFC 7519 §4.1.4 allows a few minutes. */
 const CLOCK_TOLERANCE_S = 30;
-/** The openid-client library reloads a key set for an unknown key only at this age. */
+/** openid-client reloads a key set for unknown keys at this age. */
 const REREADABLE_AGE_S = 60;
 
 type KeySet = NonNullable<ReturnType<typeof oidc.getJwksCache>>;
@@ -63,7 +63,7 @@ export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
   let refreshing: Promise<void> | undefined;
   let keys: KeySet | undefined;
 
-  /** One configuration per login, because it carries that login's deadline. */
+  /** One per login, because of the deadline. */
   const configurationOf = (known: oidc.ServerMetadata, signal: AbortSignal | undefined) => {
     const configuration = new oidc.Configuration(
       known,
@@ -73,9 +73,9 @@ export function createRelyingParty(options: RelyingPartyOptions): RelyingParty {
     );
     configuration[oidc.customFetch] = (url, request) =>
       http.fetch(url, { ...request, body: request.body as string | URLSearchParams, signal });
-    // Only loopback issuers reach this in development.
+    // For development.
     if (network === "loopback") oidc.allowInsecureRequests(configuration);
-    // OpenID Connect Core §3.1.3.7 makes the signature check optional over TLS; we require it.
+    // Optional over TLS (OpenID Connect Core §3.1.3.7); we require it.
     oidc.enableNonRepudiationChecks(configuration);
     return configuration;
   };
@@ -154,7 +154,7 @@ async function exchange(
   if (claims === undefined) throw new DomainError("oauth_failed");
   const hasUserinfo = configuration.serverMetadata().userinfo_endpoint !== undefined;
   const isTold = claims[settings.claims.email] !== undefined || !hasUserinfo;
-  // Some providers send the address only at the userinfo endpoint. Its `sub` must match the ID token.
+  // Some providers send the address only there. `sub` must match.
   const more = isTold ? {} : await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
   return personOfClaims({ ...claims, ...more }, claims.sub, settings);
 }
@@ -178,7 +178,7 @@ function configuredMetadata({ issuer, endpoints }: ProviderSettings): oidc.Serve
   };
 }
 
-/** @throws {Error} if the document is missing, names another issuer or a forbidden endpoint. */
+/** @throws {Error} for another issuer or a forbidden endpoint. */
 async function discover(settings: ProviderSettings, http: OutboundHttp): Promise<oidc.ServerMetadata> {
   const { issuer, network } = settings;
   const configuration = await oidc.discovery(new URL(issuer), settings.clientId, undefined, oidc.None(), {
@@ -187,14 +187,14 @@ async function discover(settings: ProviderSettings, http: OutboundHttp): Promise
     execute: network === "loopback" ? [oidc.allowInsecureRequests] : [],
   });
   const metadata = configuration.serverMetadata();
-  if (metadata.issuer !== issuer) throw new Error("the discovery document is another issuer's");
+  if (metadata.issuer !== issuer) throw new Error("the discovery document names another issuer");
   const required = [metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri];
   const asked = [
     ...required,
     ...(metadata.userinfo_endpoint === undefined ? [] : [metadata.userinfo_endpoint]),
   ];
   if (!asked.every((url) => url !== undefined && isAllowedUrl(url, network))) {
-    throw new Error("the discovery document lacks an endpoint, or names one that must not be asked");
+    throw new Error("the discovery document lacks an endpoint, or names a forbidden one");
   }
   return JSON.parse(JSON.stringify(metadata)) as oidc.ServerMetadata;
 }
@@ -224,7 +224,7 @@ function clientAuthentication(
   }
 }
 
-/** Reuses the keys of earlier logins, aged so that an unknown key causes a reload. */
+/** Aged, so that an unknown key causes a reload. */
 function useKeys(configuration: oidc.Configuration, keys: KeySet | undefined, nowMs: number): void {
   if (keys === undefined) return;
   const rereadable = Math.floor(nowMs / 1_000) - REREADABLE_AGE_S;
@@ -240,16 +240,15 @@ function keysAfter(configuration: oidc.Configuration, before: KeySet | undefined
 /** RFC 6749 §4.1.2.1. */
 const DENIALS = new Set(["access_denied", "user_cancelled_login", "user_cancelled_authorize"]);
 
-/** Reports and logs no text of the provider. */
 function failure(error: unknown, provider: string, logger: Logger): DomainError {
   if (error instanceof oidc.AuthorizationResponseError) {
     return new DomainError(DENIALS.has(error.error) ? "oauth_denied" : "oauth_failed");
   }
-  logger.warn({ provider, reason: reasonOf(error) }, "an identity provider did not prove a user");
+  logger.warn({ provider, reason: reasonOf(error) }, "a login at an identity provider failed");
   return new DomainError("oauth_failed");
 }
 
-/** Never the error itself, because its causes may hold tokens. */
+/** Never the error, whose causes may hold tokens. */
 export function reasonOf(error: unknown): string {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (cause.name === "OutboundError") return cause.message;

@@ -10,7 +10,7 @@ afterEach(() => {
 
 const LIMITS = { count: 2, maxWaiting: 2, maxWaitMs: 1_000 };
 
-test("who finds no place gets the next one that is free, in turn", async () => {
+test("a caller without a slot gets the next free one, in order", async () => {
   const slots = createSlots(LIMITS);
   const first = await slots.take();
   await slots.take();
@@ -28,7 +28,7 @@ test("who finds no place gets the next one that is free, in turn", async () => {
   expect(got).toEqual(["third", "fourth"]);
 });
 
-test("nobody waits longer than allowed, and no more than allowed wait", async () => {
+test("the wait and the number of waiters are bounded", async () => {
   const slots = createSlots(LIMITS);
   const held = await slots.take();
   await slots.take();

@@ -6,15 +6,17 @@ import {
   type LinkedIdentity,
   listIdentities,
 } from "../identities/external-identity-store.ts";
+import { listPasskeys } from "../passkeys/passkey-store.ts";
 import { isStill } from "../passwords/reauthenticate.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
-import { type LockedAccount, lockAccount } from "../users/account-store.ts";
+import type { Account } from "../users/account.ts";
+import { lockAccount } from "../users/account-store.ts";
 import type { OAuthDeps } from "./oauth-deps.ts";
 import { type IdentityOwner, proveOwner } from "./prove-owner.ts";
 import { tellIdentityChange } from "./tell-identity-change.ts";
 
-/** Ends the other sessions, as they may have begun with it. @throws {DomainError} `not_found`, `last_credential`. */
+/** Ends the other sessions, which may have begun with it. @throws {DomainError} `not_found`, `last_credential`. */
 export async function unlinkIdentity(
   deps: OAuthDeps,
   { owner, provider }: { owner: IdentityOwner; provider: string },
@@ -29,7 +31,7 @@ export async function unlinkIdentity(
 async function unlink(
   tx: TransactionSql,
   deps: OAuthDeps,
-  { owner, provider, checked }: { owner: IdentityOwner; provider: string; checked: LockedAccount },
+  { owner, provider, checked }: { owner: IdentityOwner; provider: string; checked: Account },
   context: CallContext,
 ): Promise<SessionEnd> {
   const { userId, sessionId: exceptSessionId } = owner;
@@ -37,7 +39,8 @@ async function unlink(
   if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
   const identities = await listIdentities(tx, userId);
   if (!identities.some((identity) => identity.provider === provider)) throw new DomainError("not_found");
-  if (account.passwordHash === null && identities.length === 1) throw new DomainError("last_credential");
+  const isLast = account.passwordHash === null && identities.length === 1;
+  if (isLast && (await listPasskeys(tx, userId)).length === 0) throw new DomainError("last_credential");
   await deleteIdentity(tx, { userId, provider });
   // The provider may no longer be configured.
   const named = deps.relyingParties.get(provider) ?? { name: provider, displayName: provider };

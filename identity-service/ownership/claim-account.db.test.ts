@@ -111,7 +111,7 @@ test("an eviction touches no other account", async () => {
   ).toHaveLength(1);
 });
 
-test("what is to stay stays: the identity that was just used, and the way back to an earlier address", async () => {
+test("the identity that was just used and the undo link of an earlier address stay", async () => {
   await withEveryWayIn();
   const keptIdentity = { issuer: "https://b.example", subject: "1" };
   expect(await evict({ keptIdentity, undoLinksFrom: at(1) })).toMatchObject({ providers: ["one"] });
@@ -121,7 +121,7 @@ test("what is to stay stays: the identity that was just used, and the way back t
   ]);
 });
 
-test("a claim is one mail, which says what was removed, and an event for it and for each of them", async () => {
+test("a claim sends one mail that lists what was removed, and records an event for the claim and each removal", async () => {
   await withEveryWayIn();
   await database.ownerSql`truncate mail_outbox, security_events`;
   await transaction(database.sql, async (tx) => {

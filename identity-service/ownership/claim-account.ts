@@ -1,26 +1,24 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
-import type { LockedAccount } from "../users/account-store.ts";
+import type { Account, Locked } from "../users/account.ts";
 import { type Evicted, evictCredentials } from "./evict-credentials.ts";
 
-export interface Claim {
+export interface Claim extends Partial<ClientOrigin> {
   by: "password_reset" | "provider_claim" | "account_disowned";
   provider?: { name: string; displayName: string };
-  /** Already linked identity to keep. */
   keptIdentity?: { issuer: string; subject: string };
-  clientIp?: string;
-  userAgent?: string;
 }
 
-/** Call under the account lock, and set up and prove the new credentials in the same transaction. */
+/** Set and prove the new credentials in the same transaction. */
 export async function claimAccount(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
-  account: LockedAccount,
+  account: Locked<Account>,
   claim: Claim,
   context: CallContext,
 ): Promise<Evicted> {
@@ -44,10 +42,13 @@ export async function claimAccount(
   return evicted;
 }
 
-/** A reset that removes only the password sends the normal mail. */
 function noticeOf(claim: Claim, evicted: Evicted, now: Date) {
   const occurredAt = inUtc(now);
-  const isPlain = claim.by === "password_reset" && evicted.providers.length === 0 && !evicted.hadSecondFactor;
+  const isPlain =
+    claim.by === "password_reset" &&
+    evicted.providers.length === 0 &&
+    !evicted.hadSecondFactor &&
+    evicted.passkeys === 0;
   if (isPlain) return { template: "password-changed", data: { occurredAt } } as const;
   const data = { occurredAt, claim: claimText(claim), removed: removedText(evicted) };
   return { template: "account-claimed", data } as const;
@@ -60,10 +61,11 @@ function claimText({ by, provider }: Claim): string {
   return "The link that we mailed to you was used to say that you did not make the account.";
 }
 
-function removedText({ hadPassword, providers, hadSecondFactor }: Evicted): string {
+function removedText({ hadPassword, providers, hadSecondFactor, passkeys }: Evicted): string {
   const removed = [
     ...(hadPassword ? ["the earlier password"] : []),
     ...providers.map((provider) => `the login with ${provider}`),
+    ...(passkeys > 0 ? ["the passkeys"] : []),
     ...(hadSecondFactor ? ["the second factor and its recovery codes"] : []),
   ];
   return removed.length === 0 ? "nothing but the sessions" : removed.join(", ");

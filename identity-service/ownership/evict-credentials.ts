@@ -7,14 +7,16 @@ import { deletePasswordChangesOfUser } from "../login/password-change-store.ts";
 import { killLinks } from "../mail/link-store.ts";
 import { LINK_PURPOSES } from "../mail/links.ts";
 import { deleteSecondFactor } from "../mfa/mfa-store.ts";
+import { deletePasskeysSince } from "../passkeys/passkey-store.ts";
 import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
-import { clearCredentialsProof, clearPassword, type LockedAccount } from "../users/account-store.ts";
+import type { Account, Locked } from "../users/account.ts";
+import { clearCredentialsProof, clearPassword } from "../users/account-store.ts";
 
 export interface Eviction {
   reason: string;
   keptIdentity?: { issuer: string; subject: string };
-  /** Older undo links of address changes stay valid. Default: all expire. */
+  /** Older undo links of address changes stay. Default: all expire. */
   undoLinksFrom?: Date;
 }
 
@@ -22,15 +24,17 @@ export interface Evicted {
   hadPassword: boolean;
   providers: readonly string[];
   hadSecondFactor: boolean;
-  /** Pass to `endSessions` after the commit and before a new session. */
+  /** How many. */
+  passkeys: number;
+  /** For `endSessions`, before a new session. */
   end: SessionEnd;
 }
 
-/** Removes all access to an account. Call under its lock, in the transaction that proves the mailbox ownership. */
+/** Removes all access. Call in the transaction that proves the mailbox. */
 export async function evictCredentials(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
-  account: LockedAccount,
+  account: Locked<Account>,
   { reason, keptIdentity, undoLinksFrom: from = new Date(0) }: Eviction,
   context: CallContext,
 ): Promise<Evicted> {
@@ -40,20 +44,21 @@ export async function evictCredentials(
   await clearCredentialsProof(tx, userId, now);
   const providers = await deleteOtherIdentities(tx, userId, keptIdentity ?? null);
   const hadSecondFactor = await deleteSecondFactor(tx, userId);
+  const passkeys = await deletePasskeysSince(tx, userId, new Date(0));
   const others = LINK_PURPOSES.filter((purpose) => purpose !== "undo_email_change");
   await killLinks(tx, { userId, purposes: others, now });
   await killLinks(tx, { userId, purposes: ["undo_email_change"], now, from });
   await deleteFlowsOfUser(tx, userId);
   await deletePasswordChangesOfUser(tx, userId);
-  await tellRemoved(tx, deps, { userId, providers, hadSecondFactor }, context);
+  await tellRemoved(tx, deps, { userId, providers, hadSecondFactor, passkeys }, context);
   const end = await owesSessionEnd(tx, deps, { userId, reason });
-  return { hadPassword: account.passwordHash !== null, providers, hadSecondFactor, end };
+  return { hadPassword: account.passwordHash !== null, providers, hadSecondFactor, passkeys, end };
 }
 
 export async function tellRemoved(
   tx: TransactionSql,
   deps: TellAuditDeps,
-  removed: { userId: string; providers: readonly string[]; hadSecondFactor: boolean },
+  removed: { userId: string; providers: readonly string[]; hadSecondFactor: boolean; passkeys: number },
   context: CallContext,
 ): Promise<void> {
   const { userId } = removed;
@@ -62,5 +67,8 @@ export async function tellRemoved(
   }
   if (removed.hadSecondFactor) {
     await tellAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true }, context);
+  }
+  if (removed.passkeys > 0) {
+    await tellAudit(tx, deps, { type: "passkey_removed", userId, byOwner: true, reason: "all" }, context);
   }
 }

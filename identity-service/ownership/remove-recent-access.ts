@@ -1,16 +1,19 @@
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { deleteIdentitiesSince } from "../identities/external-identity-store.ts";
-import { deleteSecondFactor, findTotpCredential } from "../mfa/mfa-store.ts";
+import { deleteRecoveryCodesSince, deleteSecondFactor, findTotpCredential } from "../mfa/mfa-store.ts";
+import { deletePasskeysSince } from "../passkeys/passkey-store.ts";
 
 const DAY_MS = 24 * 3_600_000;
-/** Identities linked this shortly before a reverted change are considered the attacker's. */
+/** Younger ones count as the attacker's. */
 export const RECENT_IDENTITY_MS = 30 * DAY_MS;
-/** Equals the lifetime of the undo link. Access to the mailbox alone must not remove an older factor. */
+/** The undo link's lifetime. The mailbox alone must not remove an older factor. */
 const RECENT_FACTOR_MS = 7 * DAY_MS;
 
 export interface RemovedAccess {
   providers: readonly string[];
   hadSecondFactor: boolean;
+  /** How many. */
+  passkeys: number;
 }
 
 /** Requires the account lock. */
@@ -21,7 +24,10 @@ export async function removeRecentAccess(
 ): Promise<RemovedAccess> {
   const before = (ms: number) => new Date(changedAt.getTime() - ms);
   const providers = await deleteIdentitiesSince(tx, userId, before(RECENT_IDENTITY_MS));
+  await deleteRecoveryCodesSince(tx, userId, changedAt);
   const confirmedAt = (await findTotpCredential(tx, userId))?.confirmedAt ?? null;
   const isRecent = confirmedAt !== null && confirmedAt >= before(RECENT_FACTOR_MS);
-  return { providers, hadSecondFactor: isRecent && (await deleteSecondFactor(tx, userId)) };
+  const hadSecondFactor = isRecent && (await deleteSecondFactor(tx, userId));
+  const passkeys = await deletePasskeysSince(tx, userId, before(RECENT_FACTOR_MS));
+  return { providers, hadSecondFactor, passkeys };
 }

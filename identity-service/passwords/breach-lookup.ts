@@ -8,22 +8,27 @@ export interface BreachLookup {
 }
 
 export interface BreachLookupOptions {
-  /** Prefix of the request URL, such as `https://api.pwnedpasswords.com/range/`. */
+  /** Such as `https://api.pwnedpasswords.com/range/`. */
   url: string;
   logger: Logger;
   metrics: Metrics;
   timeoutMs?: number;
 }
 
-/** Half of `CALL_BUDGET_MS`, so that a slow lookup does not fail the registration. */
+/** As the lists of Have I Been Pwned have it. */
+export function sha1Of(password: string): Buffer {
+  return createHash("sha1").update(password.normalize("NFC")).digest();
+}
+
+/** Half of `CALL_BUDGET_MS`, so that a slow lookup fails no registration. */
 const TIMEOUT_MS = 500;
 const PREFIX_LENGTH = 5;
-/** Padded answers have up to 1,000 lines of 45 bytes. */
+/** Up to 1,000 padded lines of 45 bytes. */
 const MAX_BYTES = 256 * 1024;
 
 /**
- * Sends only the first 20 bits of the SHA-1. On failure, the password passes and is counted. @see
- * https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange
+ * Sends 20 bits of the SHA-1. After a failure, the password passes.
+ * @see https://haveibeenpwned.com/API/v3#SearchingPwnedPasswordsByRange
  */
 export function createBreachLookup(options: BreachLookupOptions): BreachLookup {
   const { url, logger, metrics, timeoutMs = TIMEOUT_MS } = options;
@@ -32,7 +37,7 @@ export function createBreachLookup(options: BreachLookupOptions): BreachLookup {
   ]);
   return {
     async isBreached(password) {
-      const digest = createHash("sha1").update(password.normalize("NFC")).digest("hex").toUpperCase();
+      const digest = sha1Of(password).toString("hex").toUpperCase();
       try {
         const range = await fetchRange(url + digest.slice(0, PREFIX_LENGTH), timeoutMs);
         const isBreached = hasSuffix(range, digest.slice(PREFIX_LENGTH));
@@ -40,7 +45,7 @@ export function createBreachLookup(options: BreachLookupOptions): BreachLookup {
         return isBreached;
       } catch (error) {
         lookups.inc({ outcome: "failed" });
-        logger.warn({ err: error }, "breach look-up failed; the password passes");
+        logger.warn({ err: error }, "breach look-up failed; the password is accepted");
         return false;
       }
     },
@@ -68,7 +73,7 @@ async function fetchRange(url: string, timeoutMs: number): Promise<string> {
   return Buffer.concat(chunks).toString("latin1");
 }
 
-/** Lines of `SUFFIX:COUNT`. Padding has the count 0. */
+/** `SUFFIX:COUNT`. Padding has the count 0. */
 function hasSuffix(range: string, suffix: string): boolean {
   return range.split(/\r?\n/).some((line) => {
     const [found, count] = line.split(":");

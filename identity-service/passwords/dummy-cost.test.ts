@@ -36,7 +36,7 @@ function setUp(used: UsedCost[]) {
   });
   hasher.useCosts(used);
   return async (passwordHash: string | null | undefined, how: Verification) => {
-    const account = passwordHash === undefined ? undefined : { user: { id: "u1" }, passwordHash };
+    const account = passwordHash === undefined ? undefined : { id: "u1", passwordHash };
     expect(await hasher.verify(account, "a password", Number.POSITIVE_INFINITY, how)).toBe("mismatch");
     const [hash = ""] = computed.splice(0);
     const cost = readStoredHash(hash);
@@ -91,7 +91,7 @@ test("while accounts move to the new parameters, addresses move with them and ne
   expect(before.size).toBe(0);
 });
 
-test("a locked account costs what it does unlocked, and its own hash is not looked at", async () => {
+test("a locked account costs as much as an unlocked one, and its own hash is not verified", async () => {
   const costOf = setUp([{ ...NEW, count: 1 }]);
   const open = await costOf(OLD_HASH, { address: "ada@example.com" });
   const locked = await costOf(OLD_HASH, { address: "ada@example.com", neverMatches: true });
@@ -100,6 +100,6 @@ test("a locked account costs what it does unlocked, and its own hash is not look
   expect(locked.hash).not.toBe(OLD_HASH);
 });
 
-test("before anything is known of accounts, an unknown address costs what a new hash does", () => {
+test("before costs are sampled, an unknown address costs as much as a new hash", () => {
   expect(drawCost([], NEW, KEY, "ada@example.com")).toEqual(NEW);
 });

@@ -9,8 +9,7 @@ const DOMAIN = "gatehouse dummy cost";
 const DRAW_BYTES = 6;
 
 /**
- * Draws the cost per address from the distribution of stored costs, because a fixed cost would reveal accounts with old
- * parameters by timing. The key has 32 bytes and must be the same in every replica.
+ * Draws from stored costs: a fixed one would reveal accounts with old parameters by timing. The key has 32 bytes, the same in every replica.
  */
 export function drawCost(
   used: readonly UsedCost[],
@@ -19,7 +18,7 @@ export function drawCost(
   address: string,
 ): Argon2Parameters {
   const mac = createHmac("sha256", key).update(`${DOMAIN}\n${address}`).digest();
-  // Sorted, so that addresses move only to higher costs as accounts do.
+  // Addresses thus move only to higher costs, as accounts do.
   const byCost = used.toSorted((a, b) => workOf(a) - workOf(b));
   const total = byCost.reduce((sum, { count }) => sum + count, 0);
   let left = (mac.readUIntBE(0, DRAW_BYTES) / 2 ** (8 * DRAW_BYTES)) * total;

@@ -81,7 +81,7 @@ test("one more than may wait is refused at once, and finds room later", async ()
   await expect(later.result).resolves.toBe("e");
 });
 
-test("who has waited for the longest time allowed is refused and never runs", async () => {
+test("work that has waited for the maximum is refused and never runs", async () => {
   const { start, begun, metric } = setUp({ concurrency: 1, maxWaitMs: 500 });
   const running = start("running");
   const waiting = start("waiting");

@@ -1,7 +1,7 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 
-/** Time that a call needs after its turn in the queue. */
+/** For the call, after its turn. */
 const RESERVE_MS = 200;
 
 const RETRY_AFTER_MS = 1_000;
@@ -15,11 +15,11 @@ export interface HashQueueOptions {
 }
 
 export interface HashQueue {
-  /** FIFO. Waiting ends 200 ms before `deadlineMs` (since the epoch). @throws {DomainError} `busy` if full or late. */
+  /** FIFO. Stops waiting 200 ms before `deadlineMs` (since the epoch). @throws {DomainError} `busy` if full or late. */
   run<T>(work: () => Promise<T>, deadlineMs: number): Promise<T>;
 }
 
-/** Bounds running and waiting hashes, as each takes a core, a libuv thread and at least 19 MiB. */
+/** Each hash takes a core, a libuv thread and at least 19 MiB. */
 export function createHashQueue(options: HashQueueOptions): HashQueue {
   const { concurrency, maxWaiting, maxWaitMs, now, metrics } = options;
   const waiting: (() => void)[] = [];
@@ -67,7 +67,7 @@ export function createHashQueue(options: HashQueueOptions): HashQueue {
     });
   }
 
-  /** A slot passes directly to the next waiter, so that no newcomer overtakes. */
+  /** Passes the slot on, so that no newcomer overtakes. */
   function done(): void {
     const next = waiting.shift();
     if (next === undefined) running -= 1;

@@ -34,7 +34,7 @@ test("a /48 has no more than a /64", async () => {
   await release();
 });
 
-test("strangers from everywhere leave a part to who is known, and nothing is lost of it", async () => {
+test("strangers of all networks leave a part to known callers, and their places are released", async () => {
   const share = createHashShare(hashSharesOf(8));
   const strangers = Array.from({ length: 6 }, (_, index) => ({ clientIp: `192.0.2.${index}` }));
   const release = held(share, strangers);
@@ -63,7 +63,7 @@ test("calls without an address are not one network", async () => {
   }
 });
 
-test("the smallest queue has a place for everybody", () => {
+test("the smallest queue has a place for every kind of caller", () => {
   expect(hashSharesOf(1)).toEqual({ maxOfNetwork: 1, maxOfStrangers: 1 });
   expect(hashSharesOf(34)).toEqual({ maxOfNetwork: 17, maxOfStrangers: 25 });
 });

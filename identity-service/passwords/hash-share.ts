@@ -1,9 +1,9 @@
 import { DomainError } from "../../service-kit/errors.ts";
 import { networksOf } from "../../service-kit/network-of.ts";
 
-/** Limits queue entries per network and of all unknown callers, in this process. */
+/** Limits the queue entries of each network, and of all unknown callers. */
 export interface HashShare {
-  /** @throws {DomainError} `busy` if a share is exhausted. */
+  /** @throws {DomainError} `busy`. */
   run<T>(caller: HashCaller, work: () => Promise<T>): Promise<T>;
 }
 
@@ -12,7 +12,7 @@ export interface HashCaller {
   isKnown?: boolean;
 }
 
-/** Maximum entries, running and waiting. */
+/** Running and waiting. */
 export interface HashShares {
   /** Per IPv4 address or IPv6 /64, /56 and /48. */
   maxOfNetwork: number;
@@ -31,7 +31,7 @@ export function createHashShare({ maxOfNetwork, maxOfStrangers }: HashShares): H
   return {
     async run({ clientIp = "", isKnown = false }, work) {
       const networks = clientIp === "" ? [] : networksOf(clientIp).map(({ name }) => name);
-      // Unknown callers in the same wide network must not block known ones.
+      // Unknown callers of a wide network must not block known ones.
       const keys = isKnown ? networks.slice(0, 1) : [...networks, STRANGERS];
       const isFull = (key: string) =>
         (running.get(key) ?? 0) >= (key === STRANGERS ? maxOfStrangers : maxOfNetwork);

@@ -28,7 +28,7 @@ async function setUp(parameters = FLOOR) {
   });
   argon2.hash.mockClear();
   const verify = (passwordHash: string | null, password: string) =>
-    hasher.verify({ user: { id: "u1" }, passwordHash }, password, Number.POSITIVE_INFINITY);
+    hasher.verify({ id: "u1", passwordHash }, password, Number.POSITIVE_INFINITY);
   const hash = (password: string) => hasher.hash(password, Number.POSITIVE_INFINITY);
   return { argon2, hasher, hash, verify, logLines };
 }
@@ -72,8 +72,8 @@ test.each([
 
 test.each([
   ["an unknown account", undefined],
-  ["an account without a password", { user: { id: "u1" }, passwordHash: null }],
-  ["a corrupt hash", { user: { id: "u1" }, passwordHash: "$argon2id$v=19$m=4194304,t=2,p=1$c2FsdA$b3V0" }],
+  ["an account without a password", { id: "u1", passwordHash: null }],
+  ["a corrupt hash", { id: "u1", passwordHash: "$argon2id$v=19$m=4194304,t=2,p=1$c2FsdA$b3V0" }],
 ])(
   "%s costs one real verification with the current parameters, and no password matches",
   async (_, account) => {

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { hash, verify } from "@node-rs/argon2";
 import type { Logger } from "../../service-kit/logger.ts";
+import type { Account } from "../users/account.ts";
 import { drawCost, type UsedCost } from "./dummy-cost.ts";
 import type { HashQueue } from "./hash-queue.ts";
 import type { Pepper } from "./pepper.ts";
@@ -12,41 +13,36 @@ import {
   withPepperId,
 } from "./stored-hash.ts";
 
-/** `Algorithm.Argon2id` is a const enum, which type stripping does not support. */
+/** `Algorithm.Argon2id` is a const enum, which cannot be erased. */
 const ARGON2ID = 2;
 const OUTPUT_BYTES = 32;
 const SALT_BYTES = 16;
 
 export type Verdict =
   | "match"
-  /** A match with weaker parameters or another pepper: rehash. */
+  /** With weaker parameters or another pepper. */
   | "match_outdated"
   | "mismatch";
 
-interface HashedCredential {
-  user: { id: string };
-  passwordHash: string | null;
-}
-
 export interface Verification {
-  /** Canonical address, which selects the cost of a dummy. */
+  /** Canonical. Selects the cost of a dummy. */
   address?: string;
-  /** Does equal work on a dummy instead of the account's hash. */
+  /** Does equal work on a dummy. */
   neverMatches?: boolean;
 }
 
 /** Argon2id through the hash queue. Passwords are normalised to NFC. */
 export interface PasswordHasher {
-  /** PHC string with 16 bytes salt, 32 bytes output and the pepper's `keyid`. @throws {DomainError} `busy`. */
+  /** PHC string with the pepper's `keyid`. @throws {DomainError} `busy`. */
   hash(password: string, deadlineMs: number): Promise<string>;
-  /** Always costs one verification, of a dummy if the hash is missing or unreadable. @throws {DomainError} `busy`. */
+  /** Always costs one verification, of a dummy if need be. @throws {DomainError} `busy`. */
   verify(
-    account: HashedCredential | undefined,
+    account: Pick<Account, "id" | "passwordHash"> | undefined,
     password: string,
     deadlineMs: number,
     how?: Verification,
   ): Promise<Verdict>;
-  /** Sets the cost distribution of dummies. Default: the current parameters. */
+  /** Costs of dummies. Default: the current parameters. */
   useCosts(used: readonly UsedCost[]): void;
 }
 
@@ -60,7 +56,7 @@ export interface PasswordHasherOptions {
   parameters: Argon2Parameters;
   pepper?: Pepper | undefined;
   previousPepper?: Pepper | undefined;
-  /** For `drawCost`: 32 bytes, the same in every replica. */
+  /** For `drawCost`. */
   costKey: Buffer;
   queue: HashQueue;
   logger: Logger;
@@ -82,7 +78,7 @@ export function createPasswordHasher(options: PasswordHasherOptions): PasswordHa
     return pepper === undefined ? hash : withPepperId(hash, pepper.id);
   }
 
-  /** Undefined for an invalid format or unknown pepper. */
+  /** Undefined if unreadable. */
   function readable(stored: string): (StoredHash & { pepper: Pepper | undefined }) | undefined {
     const hash = readStoredHash(stored);
     if (hash === undefined) return undefined;
@@ -93,7 +89,6 @@ export function createPasswordHasher(options: PasswordHasherOptions): PasswordHa
   const dummyEnd = `$${unpadded(randomBytes(SALT_BYTES))}$${unpadded(randomBytes(OUTPUT_BYTES))}`;
   let used: readonly UsedCost[] = [];
 
-  /** Never matches. */
   function dummy({ memoryKib, iterations, parallelism }: Argon2Parameters): string {
     return `$argon2id$v=19$m=${memoryKib},t=${iterations},p=${parallelism}${dummyEnd}`;
   }
@@ -110,7 +105,7 @@ export function createPasswordHasher(options: PasswordHasherOptions): PasswordHa
       const cost = stored === undefined ? undefined : readable(stored);
       if (stored !== undefined && cost === undefined) {
         logger.error(
-          { userId: account?.user.id },
+          { userId: account?.id },
           "stored password hash is corrupt or of an unknown pepper; its account cannot log in",
         );
       }
@@ -141,7 +136,7 @@ function seasoned(password: string, pepper: Pepper | undefined): string {
   return pepper === undefined ? text : pepper.apply(text);
 }
 
-/** Hashes stronger than the current parameters are kept. */
+/** Stronger hashes are kept. */
 function isCheaper(cost: Argon2Parameters, current: Argon2Parameters): boolean {
   return cost.memoryKib < current.memoryKib || cost.iterations < current.iterations;
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { DomainError } from "../../service-kit/errors.ts";
 import { commonPasswords } from "./common-passwords.ts";
-import { checkPassword } from "./password-policy.ts";
+import { checkPassword, refuseBreached } from "./password-policy.ts";
 
 const POLICY = { minLength: 8, common: commonPasswords(8) };
 
@@ -79,4 +79,22 @@ test("3,000 common passwords are known, none of them too short to be chosen", ()
   expect(POLICY.common.size).toBe(3_000);
   expect([...POLICY.common].filter((password) => [...password].length < 8)).toEqual([]);
   expect([...POLICY.common].filter((password) => password !== password.toLowerCase())).toEqual([]);
+});
+
+test("lookups are asked in order, until one knows the password", async () => {
+  const asked: string[] = [];
+  const lookup = (name: string, known: string) => ({
+    isBreached: async (password: string) => {
+      asked.push(name);
+      return password === known;
+    },
+  });
+  const policy = { ...POLICY, breaches: [lookup("list", "letmein"), lookup("range", "qwerty")] };
+  await expect(refuseBreached(policy, "letmein")).rejects.toMatchObject({ code: "password_too_common" });
+  expect(asked.splice(0)).toEqual(["list"]);
+  await expect(refuseBreached(policy, "qwerty")).rejects.toMatchObject({ code: "password_too_common" });
+  expect(asked.splice(0)).toEqual(["list", "range"]);
+  await refuseBreached(policy, "neither");
+  expect(asked).toEqual(["list", "range"]);
+  await refuseBreached(POLICY, "letmein");
 });

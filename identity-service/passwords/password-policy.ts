@@ -7,7 +7,7 @@ const MAX_PASSWORD_CODE_POINTS = 128;
 /** Shorter local parts occur in too many words. See decision 0010. */
 const MIN_CONTEXT_CODE_POINTS = 3;
 
-/** Control and zero-width characters do not count towards the length. */
+/** Not counted in the length. */
 const INVISIBLE = /[\p{Cc}\p{Cf}]/gu;
 
 export interface PasswordPolicy {
@@ -15,7 +15,8 @@ export interface PasswordPolicy {
   minLength: number;
   /** Lower case. */
   common: ReadonlySet<string>;
-  breaches?: BreachLookup | undefined;
+  /** Asked in this order, until one knows the password. */
+  breaches?: readonly BreachLookup[] | undefined;
 }
 
 /**
@@ -47,13 +48,15 @@ export function checkPassword(
   }
 }
 
-/** Calls an external service, after `checkPassword`. @throws {DomainError} `password_too_common`. */
-export async function refuseBreached({ breaches }: PasswordPolicy, password: string): Promise<void> {
-  if ((await breaches?.isBreached(password)) !== true) return;
-  throw new DomainError("password_too_common", "The password is known from a data breach.");
+/** May call an external service: use after `checkPassword`. @throws {DomainError} `password_too_common`. */
+export async function refuseBreached({ breaches = [] }: PasswordPolicy, password: string): Promise<void> {
+  for (const lookup of breaches) {
+    if (await lookup.isBreached(password))
+      throw new DomainError("password_too_common", "The password is known from a data breach.");
+  }
 }
 
-/** Stops at the limit, so that long inputs cost no more. */
+/** Long inputs cost no more. */
 function codePointsUpTo(limit: number, text: string): number {
   let count = 0;
   for (const _ of text) {

@@ -29,7 +29,7 @@ function hasherWith(peppers: { pepper?: Pepper; previousPepper?: Pepper }) {
 }
 
 const PASSWORD = "correct horse battery";
-const account = (passwordHash: string) => ({ user: { id: "u" }, passwordHash });
+const account = (passwordHash: string) => ({ id: "u", passwordHash });
 const pepper = newPepper();
 
 test("a peppered hash names its pepper, matches with it, and is no hash of the password itself", async () => {

@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import type { EncryptionKey } from "../../service-kit/key-cipher.ts";
 
-/** A keyed hash before argon2, so that a stolen database alone cannot be attacked offline. */
+/** A keyed hash before argon2, against offline attacks on a stolen database. */
 export interface Pepper {
   /** The PHC `keyid`: 8 bytes in base64 without padding. Not secret. */
   id: string;

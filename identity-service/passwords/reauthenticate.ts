@@ -2,7 +2,8 @@ import { DomainError } from "../../service-kit/errors.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import { countGuess, type GuessVerdict } from "../throttle/count-guess.ts";
 import { reauthenticationOf, type Throttle } from "../throttle/throttle.ts";
-import { findAccountById, type LockedAccount } from "../users/account-store.ts";
+import type { Account, Locked } from "../users/account.ts";
+import { findAccountById } from "../users/account-store.ts";
 import type { HashShare } from "./hash-share.ts";
 import type { PasswordHasher } from "./password-hasher.ts";
 
@@ -20,24 +21,23 @@ export interface Reauthentication {
 }
 
 /**
- * Throttled separately from logins, so that a stolen session cannot block logins, nor the reverse.
+ * Throttled apart from logins, so that a stolen session cannot block logins, nor the reverse.
  * @throws {DomainError} `invalid_credentials`, also when throttled.
  */
 export async function reauthenticate(
   deps: ReauthenticateDeps,
   claim: Reauthentication,
   deadlineMs: number,
-): Promise<LockedAccount> {
+): Promise<Account> {
   const { clientIp } = claim;
   const guess = { account: reauthenticationOf(claim.userId), clientIp, standing: "session" } as const;
   const counted = await countGuess(deps.throttle, guess, deadlineMs, () => undefined);
   let shown: GuessVerdict = "none";
   try {
     const account = await findAccountById(deps.sql, claim.userId);
-    const isKnown = account?.isActive === true && !counted.isLocked;
-    const credential = isKnown ? { user: { id: account.id }, passwordHash: account.passwordHash } : undefined;
+    const isKnown = account?.status === "active" && !counted.isLocked;
     const verdict = await deps.hashShare.run({ clientIp, isKnown: true }, () =>
-      deps.passwords.verify(credential, claim.password, deadlineMs),
+      deps.passwords.verify(isKnown ? account : undefined, claim.password, deadlineMs),
     );
     shown = isKnown && verdict !== "mismatch" ? "right" : "wrong";
     if (!isKnown || verdict === "mismatch") throw new DomainError("invalid_credentials");
@@ -48,6 +48,6 @@ export async function reauthenticate(
 }
 
 /** A rehash counts as a change. */
-export function isStill(checked: LockedAccount, now: LockedAccount | undefined): now is LockedAccount {
-  return now?.isActive === true && now.passwordHash === checked.passwordHash;
+export function isStill(checked: Account, now: Locked<Account> | undefined): now is Locked<Account> {
+  return now?.status === "active" && now.passwordHash === checked.passwordHash;
 }

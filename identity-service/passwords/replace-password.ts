@@ -1,5 +1,6 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { inUtc } from "../mail/in-utc.ts";
 import { killLinks } from "../mail/link-store.ts";
@@ -7,20 +8,18 @@ import { enqueueMail } from "../mail/mail-outbox-store.ts";
 import { type EndSessionsDeps, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { forgiveWrongCodesFor } from "../throttle/mfa-tries.ts";
-import { type LockedAccount, setPasswordHash } from "../users/account-store.ts";
+import type { Account, Locked } from "../users/account.ts";
+import { setPasswordHash } from "../users/account-store.ts";
 
-/** Requires the account lock. Invalidates links, informs user and audit log and ends sessions. */
+/** Invalidates links, informs user and audit log and ends sessions. */
 export async function replacePassword(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
-  account: LockedAccount,
-  change: {
+  account: Locked<Account>,
+  change: Partial<ClientOrigin> & {
     passwordHash: string;
     exceptSessionId?: string;
     reason: "password_changed" | "password_reset";
-    clientIp?: string;
-    userAgent?: string;
-    /** Phrases for the mail of a reset. */
     ways?: { removed: string; left: string };
   },
   context: CallContext,

@@ -11,24 +11,24 @@ export interface StoredHash extends Argon2Parameters {
   pepperId: string | undefined;
 }
 
-/** Upper bound of stored costs, so that write access to the table cannot exhaust memory. */
+/** Write access to the table must not exhaust memory. */
 export const ARGON2_CEILING: Argon2Parameters = { memoryKib: 131_072, iterations: 10, parallelism: 4 };
 
 /** RFC 9106 §3.1. */
 const MIN_KIB_PER_LANE = 8;
 
-/** Argon2id version 1.3 with 16 bytes salt and 32 bytes output. Libraries differ in the order of the costs. */
+/** Argon2id 1.3 with 16 bytes salt and 32 bytes output. Libraries order costs differently. */
 const PHC =
   /^\$argon2id\$v=19\$((?:[mtp]=[1-9]\d{0,5},){2}[mtp]=[1-9]\d{0,5})(?:,keyid=([A-Za-z0-9+/]{11}))?\$([A-Za-z0-9+/]{22})\$([A-Za-z0-9+/]{43})$/;
 
-/** Undefined for any other algorithm, version or length, or a cost above the ceiling. */
+/** Undefined for anything else, or a cost above the ceiling. */
 export function readStoredHash(text: string): StoredHash | undefined {
   const [, costs, pepperId, salt, output] = PHC.exec(text) ?? [];
   if (costs === undefined || salt === undefined || output === undefined) return undefined;
   if (!isCanonical(salt) || !isCanonical(output)) return undefined;
   const numbers = new Map(costs.split(",").map((cost) => [cost[0], Number(cost.slice(2))]));
   const [memoryKib, iterations, parallelism] = ["m", "t", "p"].map((name) => numbers.get(name));
-  // A duplicate name leaves another undefined.
+  // A duplicate leaves another undefined.
   if (memoryKib === undefined || iterations === undefined || parallelism === undefined) return undefined;
   const isWithinBounds =
     memoryKib >= MIN_KIB_PER_LANE * parallelism &&
@@ -47,7 +47,7 @@ function isCanonical(base64: string): boolean {
   );
 }
 
-/** The form that argon2 accepts. */
+/** As argon2 accepts it. */
 export function withoutPepperId(hash: string): string {
   return hash.replace(/,keyid=[^$]*/, "");
 }

@@ -18,7 +18,7 @@ async function plant(count: number, costs: string | null): Promise<void> {
     from (select gen_random_uuid() as id from generate_series(1, ${count})) as ids`;
 }
 
-test("what stored hashes cost is counted, in any spelling; accounts without a password and what is too dear are not", async () => {
+test("the costs of stored hashes are counted in any spelling, except too high ones and accounts without a password", async () => {
   expect(await sampleUsedCosts(database.sql)).toEqual([]);
   await plant(30, "m=19456,t=2,p=1");
   await plant(5, "m=47104,t=2,p=1,keyid=AAAAAAAAAAA");

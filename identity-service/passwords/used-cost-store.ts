@@ -28,7 +28,6 @@ export async function sampleUsedCosts(sql: Sql): Promise<UsedCost[]> {
   });
 }
 
-/** Undefined above the ceiling. */
 function parametersOf(costs: string): Argon2Parameters | undefined {
   const numbers = new Map(costs.split(",").map((cost) => [cost[0], Number(cost.slice(2))]));
   const [memoryKib, iterations, parallelism] = ["m", "t", "p"].map((name) => numbers.get(name));

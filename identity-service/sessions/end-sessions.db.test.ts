@@ -5,18 +5,22 @@ import { createMetrics } from "../../service-kit/metrics.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { completeLogin } from "../login/complete-login.ts";
-import { ANNA, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import { startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import type { Account } from "../users/account.ts";
+import { getAccount } from "../users/get-account.ts";
 import { endOwnSessions, endSessions, owesSessionEnd } from "./end-sessions.ts";
 import { createSessionEndWorker } from "./session-end-worker.ts";
 
 let database: TestDatabase;
 let deps: TestDeps;
 let userId: string;
+let anna: Account;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
   ({ deps, userId } = await startWithAnna(database));
+  anna = await getAccount(deps, userId);
 });
 afterAll(() => database.drop());
 
@@ -26,14 +30,12 @@ const owed = () => database.ownerSql`select * from session_ends`;
 const later = (ms: number) => ({ ...deps, now: () => new Date(deps.now().getTime() + ms) });
 /** The end of a login whose password was right when the account's epoch was this. */
 async function complete(sessionEpoch: number) {
-  const user = { ...ANNA, id: userId, role: "USER", emailVerified: true, mfaEnabled: false } as const;
-  const proven = { user: { ...user, createdAt: deps.now() }, sessionEpoch, mustChangePassword: false };
-  const shown = { ...proven, amr: ["pwd"], authTime: deps.now() };
+  const shown = { user: { ...anna, sessionEpoch }, amr: ["pwd"], authTime: deps.now() };
   const origin = { clientIp: "", userAgent: "", deviceToken: "" };
   return completeLogin(deps, shown, origin, "mfa_token_invalid", newCallContext());
 }
 
-test("what a crash left owed is ended by a worker, when nobody can be at it any more", async () => {
+test("a worker ends the sessions that a crash left, once the call cannot be running any more", async () => {
   await owe();
   await createSessionEndWorker(later(1_999), createMetrics("test")).poll();
   expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
@@ -72,7 +74,7 @@ test("two workers do not do the same", async () => {
   expect(deps.tokenService.revokeUserSessions).toHaveBeenCalledTimes(1);
 });
 
-test("a login that was under way while sessions ended gives no session", async () => {
+test("a login in progress while sessions ended gets no session", async () => {
   expect(await complete(0)).toMatchObject({ kind: "completed", tokens: { userId } });
   await endSessions(deps, await owe(), newCallContext());
   const late = complete(0);
@@ -89,7 +91,7 @@ test.each([
   { exceptSessionId: "", kept: null },
   { exceptSessionId: "019a0000-0000-7000-8000-0000000000aa", kept: "019a0000-0000-7000-8000-0000000000aa" },
 ])(
-  "who logs out everywhere but '$exceptSessionId' ends logins that are under way too",
+  "logging out everywhere except '$exceptSessionId' cancels logins in progress too",
   async ({ exceptSessionId, kept }) => {
     deps.tokenService.revokeUserSessions.mockResolvedValueOnce(["s1"]);
     const ended = await endOwnSessions(deps, { userId, exceptSessionId }, newCallContext());
@@ -105,7 +107,7 @@ test.each([
   },
 );
 
-test("who logs out everywhere while token-service is away is told so, and the sessions end when it is back", async () => {
+test("logging out everywhere while token-service is away fails, and the sessions end when it is back", async () => {
   deps.tokenService.revokeUserSessions.mockRejectedValueOnce(new DomainError("service_unavailable"));
   const late = endOwnSessions(deps, { userId, exceptSessionId: "" }, newCallContext());
   await expect(late).rejects.toMatchObject({ code: "service_unavailable" });
@@ -115,7 +117,7 @@ test("who logs out everywhere while token-service is away is told so, and the se
 });
 
 test.each(["delete from users", "update users set status = 'disabled'"])(
-  "nor does one whose account has gone the way of: %s",
+  "a login in progress gets no session after: %s",
   async (statement) => {
     await database.ownerSql.unsafe(statement);
     const late = complete(0);

@@ -12,10 +12,10 @@ export interface EndSessionsDeps {
   logger: Logger;
 }
 
-/** Longer than a call, so that the worker does not interfere with it. */
+/** Longer than a call, which tries first. */
 const FIRST_RETRY_MS = 2_000;
 
-/** Call in the transaction of the cause, and `endSessions` after the commit. After a crash, the worker takes over. */
+/** Call in the transaction of the cause, and `endSessions` after the commit. The worker takes over after a crash. */
 export async function owesSessionEnd(
   tx: TransactionSql,
   deps: Pick<EndSessionsDeps, "now" | "newId">,
@@ -28,7 +28,7 @@ export async function owesSessionEnd(
   return end;
 }
 
-/** Returns the ids of the ended sessions. @throws {DomainError} `service_unavailable`; the worker retries. */
+/** Returns the ids of ended sessions. @throws {DomainError} `service_unavailable`; the worker retries. */
 export async function endSessions(
   deps: EndSessionsDeps,
   end: SessionEnd,
@@ -39,12 +39,15 @@ export async function endSessions(
   try {
     await deleteSessionEnd(deps.sql, end.id);
   } catch (error) {
-    deps.logger.warn({ err: error, userId: end.userId }, "sessions ended but not marked; they end once more");
+    deps.logger.warn(
+      { err: error, userId: end.userId },
+      "sessions ended, but not marked as ended; they will be ended again",
+    );
   }
   return ended;
 }
 
-/** Ends a user's sessions, or all but one, and cancels logins in progress. */
+/** All sessions, or all but one, and logins in progress. */
 export async function endOwnSessions(
   deps: EndSessionsDeps,
   { userId, exceptSessionId }: { userId: string; exceptSessionId: string },

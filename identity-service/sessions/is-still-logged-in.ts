@@ -5,7 +5,7 @@ export interface IsStillLoggedInDeps {
   tokenService: Pick<TokenService, "isSessionLive">;
 }
 
-/** Whether the session that began a change still exists. True for null, from an earlier version. */
+/** Whether the session that began a change still exists. Null is from an earlier version. */
 export async function isStillLoggedIn(
   deps: IsStillLoggedInDeps,
   { userId, sessionId }: { userId: string; sessionId: string | null },

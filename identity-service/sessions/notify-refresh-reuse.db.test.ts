@@ -32,7 +32,7 @@ const event = (change: Partial<RefreshReuse> = {}): RefreshReuse => ({
   eventId: uuidv7(),
   userId,
   occurredAt: new Date("2031-01-02T03:04:05.678Z"),
-  ip: "203.0.113.7",
+  clientIp: "203.0.113.7",
   userAgent: "Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0",
   ...change,
 });
@@ -59,7 +59,7 @@ test("a reuse puts one mail to the owner's address into the outbox, and the work
   expect(deps.wakeMailWorker).toHaveBeenCalledTimes(1);
 });
 
-test("one event told fifty times at once, to processes that send what they are told, is one mail", async () => {
+test("one event reported fifty times at once to several processes is one mail", async () => {
   const smtp = await startTestSmtp();
   const sender = createMailSender({
     server: { host: "127.0.0.1", port: smtp.port, isTlsFromStart: false, user: undefined },
@@ -96,7 +96,7 @@ test("two events are two mails", async () => {
   expect(await rows()).toHaveLength(2);
 });
 
-test("nobody is told of a user who is gone, and that is no error", async () => {
+test("an event of a deleted user sends no mail and is no error", async () => {
   await notifyRefreshReuse(deps, event({ userId: uuidv7() }));
   expect(await rows()).toEqual([]);
   expect(deps.wakeMailWorker).not.toHaveBeenCalled();
@@ -104,13 +104,13 @@ test("nobody is told of a user who is gone, and that is no error", async () => {
 
 test.each(["", "203.0.113.7, 10.0.0.1", "fe80::1%call-0800-evil", "<b>"])(
   "the address %j is unknown",
-  async (ip) => {
-    await notifyRefreshReuse(deps, event({ ip }));
+  async (clientIp) => {
+    await notifyRefreshReuse(deps, event({ clientIp }));
     expect(await rows()).toMatchObject([{ data: { ip: "unknown" } }]);
   },
 );
 
-test("what a thief writes into the User-Agent is in no mail", async () => {
+test("the text of the User-Agent header is in no mail", async () => {
   await notifyRefreshReuse(deps, event({ userAgent: "Firefox/1 call +1 555 0100 or https://evil.example" }));
   await notifyRefreshReuse(deps, event({ userAgent: "x".repeat(60_000) }));
   expect((await rows()).map((row) => (row.data as { browser: string }).browser)).toEqual([
@@ -134,7 +134,7 @@ test.each([
   expect(await rows()).toEqual([]);
 });
 
-test("without its database the caller is told to come back, so that nothing is lost", async () => {
+test("without its database the call is unavailable, so that the caller retries", async () => {
   const nowhere = connectTo(
     { host: "127.0.0.1", port: 1, username: "gatehouse_identity", password: "any" },
     "identity",

@@ -1,12 +1,11 @@
 import { validate as isUuid } from "uuid";
 import { DomainError, type FieldProblem } from "../../service-kit/errors.ts";
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
-import { describeBrowser } from "../mail/describe-browser.ts";
-import { inUtc } from "../mail/in-utc.ts";
-import { knownAddress } from "../mail/known-address.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
+import { describeOrigin } from "../mail/describe-origin.ts";
 import type { NewMail } from "../mail/mail.ts";
 import { enqueueMail } from "../mail/mail-outbox-store.ts";
-import { findUser } from "../users/user-store.ts";
+import { findAccountById } from "../users/account-store.ts";
 
 export interface NotifyDeps {
   sql: Sql;
@@ -14,26 +13,20 @@ export interface NotifyDeps {
   wakeMailWorker: () => void;
 }
 
-export interface RefreshReuse {
+export interface RefreshReuse extends ClientOrigin {
   /** UUID, for deduplication. */
   eventId: string;
   userId: string;
   occurredAt: Date | undefined;
-  ip: string;
-  userAgent: string;
 }
 
 /** Idempotent. Ignores deleted users. @throws {DomainError} `validation_failed`. */
 export async function notifyRefreshReuse(deps: NotifyDeps, event: RefreshReuse): Promise<void> {
   const { eventId, userId, occurredAt } = event;
   if (!isUuid(eventId) || !isUuid(userId) || occurredAt === undefined) throw invalid(event);
-  const data = {
-    occurredAt: inUtc(occurredAt),
-    ip: knownAddress(event.ip),
-    browser: describeBrowser(event.userAgent),
-  };
+  const data = describeOrigin(event, occurredAt);
   const isNew = await transaction(deps.sql, async (tx) => {
-    const user = await findUser(tx, userId);
+    const user = await findAccountById(tx, userId);
     if (user === undefined) return false;
     const mail: NewMail = { id: eventId, userId, recipient: user.email, template: "refresh-reuse", data };
     return enqueueMail(tx, mail, deps.now());

@@ -11,7 +11,7 @@ export interface SessionEnd {
   createdAt: Date;
 }
 
-/** Also raises the session epoch, so that logins in progress fail. The worker waits until `firstAttemptAt`. */
+/** Raises the session epoch, so that logins in progress fail. */
 export async function insertSessionEnd(
   tx: TransactionSql,
   end: SessionEnd,
@@ -39,7 +39,7 @@ export async function deleteSessionEnd(sql: Sql, id: string): Promise<void> {
   await sql`delete from session_ends where id = ${id}`;
 }
 
-/** Counts at most 10,000, because it runs every second. */
+/** Stops at 10,000, because it runs every second. */
 export async function countSessionEnds(sql: Sql): Promise<number> {
   const [row] = await sql<
     { count: number }[]
@@ -47,7 +47,7 @@ export async function countSessionEnds(sql: Sql): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** Incremented with each session end. Undefined for a deleted or disabled user. */
+/** Undefined for a deleted or disabled user. */
 export async function findSessionEpoch(
   sql: Sql | TransactionSql,
   userId: string,

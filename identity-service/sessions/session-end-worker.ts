@@ -9,7 +9,7 @@ import {
   type SessionEnd,
 } from "./session-end-store.ts";
 
-/** Ends the sessions that a crash, or an absent token-service, has left alive after their cause. */
+/** For session ends left by a crash or an absent token-service. */
 export function createSessionEndWorker(deps: EndSessionsDeps, metrics: Metrics): OutboxWorker<SessionEnd> {
   const { sql, tokenService, now, logger } = deps;
   const worker = new OutboxWorker({
@@ -19,7 +19,7 @@ export function createSessionEndWorker(deps: EndSessionsDeps, metrics: Metrics):
     maxBatch: 20,
     claim: (lease) => claimSessionEnds(sql, { ...lease, now: now() }),
     async deliver({ userId, exceptSessionId, reason, createdAt }) {
-      // The user may have begun sessions since the cause, with credentials that are good: those stay.
+      // Sessions begun since the cause have valid credentials and stay.
       const which = { userId, exceptSessionId, reason, begunBefore: createdAt };
       await tokenService.revokeUserSessions(which, newCallContext());
       logger.info({ userId, reason }, "sessions ended late");
@@ -31,7 +31,7 @@ export function createSessionEndWorker(deps: EndSessionsDeps, metrics: Metrics):
   });
   metrics.gauge(
     "gatehouse_session_ends_waiting",
-    "Ends of sessions that token-service has not confirmed, counted to 10,000.",
+    "Session ends that token-service has not confirmed, counted up to 10,000.",
     [],
     (gauge) => gauge.set(worker.backlogCount),
   );

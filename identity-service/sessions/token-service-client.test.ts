@@ -49,6 +49,7 @@ test("a session is asked for once, with who, how and from where", async () => {
       userId: "u1",
       role: Role.AUDITOR,
       amr: ["pwd"],
+      acr: "",
       authTime: new Date(0),
       ip: "192.0.2.1",
       userAgent: "curl/8",

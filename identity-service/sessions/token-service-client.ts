@@ -2,20 +2,39 @@ import type { SessionServiceClient } from "../../proto/gen/gatehouse/token/v1/se
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { callUnary } from "../../service-kit/rpc-client.ts";
+import { type AssuranceLevel, acrOf, parseAcr } from "../../token-client/assurance.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
+import type { Role } from "../users/account.ts";
 import { toProtoRole } from "../users/role-rpc.ts";
-import type { Role } from "../users/user.ts";
 
 const MAX_USER_AGENT_LENGTH = 512;
 
-export interface NewSession {
+/** The user agent is cut to 512 characters. */
+export interface NewSession extends ClientOrigin {
   userId: string;
   role: Role;
   /** RFC 8176, at least one. */
   amr: readonly string[];
+  /** Undefined: derived from `amr`. */
+  acr?: AssuranceLevel | undefined;
   authTime: Date;
-  clientIp: string;
-  /** Truncated to 512 characters. */
-  userAgent: string;
+}
+
+/** What the user of a live session has proven again. */
+export interface NewProof {
+  sessionId: string;
+  userId: string;
+  acr: AssuranceLevel;
+  /** RFC 8176, at least one. */
+  amr: readonly string[];
+}
+
+/** Never logged. */
+export interface RaisedAccess {
+  accessToken: string;
+  expiresInS: number;
+  /** The session's level now. */
+  acr: AssuranceLevel;
 }
 
 /** Never logged. */
@@ -31,16 +50,17 @@ export interface EndedUserSessions {
   userId: string;
   /** Null ends all. */
   exceptSessionId: string | null;
-  /** In lower_snake_case, at most 32 characters. */
   reason: string;
   /** Time of the cause. Sessions begun more than a minute later are kept. */
   begunBefore?: Date;
 }
 
 export interface TokenService {
-  /** Not idempotent and never retried. */
+  /** Not idempotent; never retried. */
   issueSession(session: NewSession, context: CallContext): Promise<SessionTokens>;
-  /** Idempotent. Returns the ids of the ended sessions. */
+  /** Not idempotent. @throws {DomainError} `not_found` if the session has ended. */
+  raiseSession(proof: NewProof, context: CallContext): Promise<RaisedAccess>;
+  /** Idempotent. Returns the ids of ended sessions. */
   revokeUserSessions(which: EndedUserSessions, context: CallContext): Promise<readonly string[]>;
   /** Idempotent. */
   revokeSession(
@@ -57,6 +77,7 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
         userId: session.userId,
         role: toProtoRole(session.role),
         amr: [...session.amr],
+        acr: session.acr === undefined ? "" : acrOf(session.acr),
         authTime: session.authTime,
         userAgent: session.userAgent.slice(0, MAX_USER_AGENT_LENGTH).toWellFormed(),
         ip: session.clientIp,
@@ -64,6 +85,18 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
       const { tokens } = await callUnary(client, client.issueSession, request, context).catch(refuseOthers);
       if (tokens === undefined) throw new Error("token-service issued a session without tokens");
       return tokens;
+    },
+    async raiseSession(proof, context) {
+      const request = { ...proof, acr: acrOf(proof.acr), amr: [...proof.amr] };
+      const answer = await callUnary(client, client.raiseSession, request, context).catch(
+        (error: unknown) => {
+          if (error instanceof DomainError && error.code === "not_found") throw error;
+          return refuseOthers(error);
+        },
+      );
+      const acr = parseAcr(answer.acr);
+      if (acr === undefined) throw new Error("token-service raised a session to no known level");
+      return { accessToken: answer.accessToken, expiresInS: answer.expiresInS, acr };
     },
     async revokeUserSessions({ exceptSessionId, ...which }, context) {
       const request = { begunBefore: undefined, ...which, exceptSessionId: exceptSessionId ?? "" };
@@ -84,8 +117,8 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
   };
 }
 
-/** Other errors between services are internal and not reported to the client. */
+/** Other errors are internal. */
 function refuseOthers(error: unknown): never {
   if (error instanceof DomainError && error.code === "service_unavailable") throw error;
-  throw new Error("token-service did not do what was asked", { cause: error });
+  throw new Error("a call to token-service failed", { cause: error });
 }

@@ -14,18 +14,26 @@ import { createLinkTokens } from "../mail/links.ts";
 import type { MfaKeys } from "../mfa/totp-secret.ts";
 import type { RelyingParties } from "../oauth/oauth-deps.ts";
 import { createFlowSecrets } from "../oauth/oauth-flow-secrets.ts";
+import type { PasskeyParty } from "../passkeys/passkeys-deps.ts";
 import { commonPasswords } from "../passwords/common-passwords.ts";
 import { createHashQueue } from "../passwords/hash-queue.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { createPasswordHasher } from "../passwords/password-hasher.ts";
 import type { Argon2Parameters } from "../passwords/stored-hash.ts";
-import type { EndedUserSessions, NewSession, SessionTokens } from "../sessions/token-service-client.ts";
+import type {
+  EndedUserSessions,
+  NewProof,
+  NewSession,
+  RaisedAccess,
+  SessionTokens,
+} from "../sessions/token-service-client.ts";
 import { createDeviceTokens } from "../throttle/device-token.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
 import { createNetworkDigests } from "../throttle/network-digests.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
+import type { Role } from "../users/account.ts";
 
-/** Far below what the configuration takes: tests hash thousands of passwords. password-hasher.test.ts has the real costs. */
+/** Far below the configured minimum, because tests hash thousands. */
 export const QUICK: Argon2Parameters = { memoryKib: 256, iterations: 1, parallelism: 1 };
 
 export function newTestKey(): EncryptionKey {
@@ -34,7 +42,6 @@ export function newTestKey(): EncryptionKey {
   return key;
 }
 
-/** Makes an account one whose owner has verified the address with the password at hand. */
 export async function proveCredentials(ownerSql: Sql, userId: string): Promise<void> {
   await ownerSql`
     update users set email_verified = true, credentials_proven_email = email, credentials_proven_at = created_at
@@ -49,7 +56,7 @@ export const ANNA = {
   lastName: "Smith",
 };
 
-/** Empties the database and registers Anna. Her address is not verified. */
+/** Anna's address is not verified. */
 export async function startWithAnna(database: {
   sql: Sql;
   ownerSql: Sql;
@@ -60,15 +67,11 @@ export async function startWithAnna(database: {
   return { deps, userId: (await register(deps, ANNA, soon())).id };
 }
 
-/** Long after any test. */
 export const soon = () => Date.now() + 60_000;
 
 export type TestDeps = Awaited<ReturnType<typeof testDeps>>;
 
-/**
- * What the use cases need, for tests: real argon2 that is counted, a queue that is never full, a standing clock,
- * and a token-service that notes what it is asked for.
- */
+/** The queue is never full, and the clock stands still. */
 export async function testDeps(sql: Sql, parameters = QUICK) {
   const counted = { hash: vi.fn(argon2.hash), verify: vi.fn(argon2.verify) };
   const logLines: string[] = [];
@@ -90,6 +93,9 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
   const revokeUserSessions = vi.fn(async (_which: EndedUserSessions): Promise<readonly string[]> => []);
   const revokeSession = vi.fn(async () => undefined);
   const isSessionLive = vi.fn(async (_which: { sessionId: string; userId: string }) => true);
+  const raiseSession = vi.fn(async ({ acr }: NewProof): Promise<RaisedAccess> => {
+    return { accessToken: "raised", expiresInS: 900, acr };
+  });
   const issueSession = vi.fn(async ({ userId }: NewSession): Promise<SessionTokens> => {
     return { accessToken: "access", refreshToken: "refresh", expiresInS: 900, sessionId: uuidv7(), userId };
   });
@@ -103,7 +109,7 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     digestNetwork: createNetworkDigests(randomBytes(32)),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
     passwordPolicy: { minLength: 8, common: commonPasswords(8) },
-    tokenService: { issueSession, revokeUserSessions, revokeSession, isSessionLive },
+    tokenService: { issueSession, raiseSession, revokeUserSessions, revokeSession, isSessionLive },
     loginRequiresVerifiedEmail: false,
     registrationDiscloses: true,
     unusedAccountDays: 90,
@@ -124,6 +130,12 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     randomBytes,
     mfaKeys: [newTestKey()] as MfaKeys,
     mfaIssuer: "Gatehouse",
+    mfaRequiredRoles: new Set<Role>(),
+    passkeyParty: {
+      id: "gatehouse.example",
+      name: "Gatehouse",
+      origins: ["https://gatehouse.example"],
+    } as PasskeyParty,
     mfaChallengeTtlS: 300,
     logger,
     argon2: counted,

@@ -8,12 +8,11 @@ interface WaitingMail {
   data: Record<string, string>;
 }
 
-/** What is in the outbox, oldest first. */
 export function readOutbox(ownerSql: Sql): Promise<WaitingMail[]> {
   return ownerSql<WaitingMail[]>`select template, recipient, data from mail_outbox order by created_at, id`;
 }
 
-/** The tokens in the outbox's mails of one kind, oldest first, as their readers get them. */
+/** Oldest first. */
 export async function tokensIn(ownerSql: Sql, linkTokens: LinkTokens, template: MailName): Promise<string[]> {
   const mails = await readOutbox(ownerSql);
   return mails

@@ -67,7 +67,7 @@ test.each<GuessVerdict>(["right", "wrong", "none"])(
   },
 );
 
-test("what is refused is not attempted, and its turn ends", async () => {
+test("a refused attempt is not made, and its turn ends", async () => {
   const { result, told } = await tried({ kind: "refused", retryAfterMs: 9_000, limit: 3 });
   expect(result).toMatchObject({ code: "too_many_requests", retryAfterMs: 9_000, limit: 3 });
   expect(told).toEqual(["take", "done"]);

@@ -1,16 +1,16 @@
 import { type Guess, type Throttle, tooManyRequests } from "./throttle.ts";
 
-/** Time that an attempt needs after its turn. */
+/** For the attempt, after its turn. */
 const RESERVE_MS = 300;
 
-/** Without a verdict (`none`), the attempt is not counted. */
+/** `none` is not counted. */
 export type GuessVerdict = "right" | "wrong" | "none";
 
-/** Holds the turn of its account until it ends. */
+/** Holds the account's turn until its end. */
 export interface CountedGuess {
-  /** A locked attempt must fail like a wrong password, after equal work. */
+  /** Must then fail like a wrong password, after equal work. */
   isLocked: boolean;
-  /** Must be called exactly once. */
+  /** Call exactly once. */
   end(verdict: GuessVerdict): Promise<void>;
 }
 

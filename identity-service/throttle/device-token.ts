@@ -1,32 +1,30 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, createSecretKey, timingSafeEqual } from "node:crypto";
 import { validate as isUuid } from "uuid";
 
 export const DEVICE_TOKEN_TTL_S = 180 * 86_400;
 
-/** Version 1 had no epoch and is invalid. */
 const VERSION = "2";
 const DOMAIN = "gatehouse device token";
-/** Upper bound of valid tokens. */
 const MAX_LENGTH = 256;
 
 export interface KnownDevice {
   id: string;
   userId: string;
-  /** Devices become unknown with a new password. */
   passwordEpoch: number;
   /** Seconds since the epoch. */
   issuedAtS: number;
 }
 
-/** A device token only shows an earlier login; it grants no access. */
+/** Shows an earlier login; grants no access. */
 export interface DeviceTokens {
   issue(device: Pick<KnownDevice, "id" | "userId"> & Partial<KnownDevice>): string;
-  /** Undefined if invalid or expired. `known-device.ts` checks the password epoch. */
+  /** Does not check the password epoch. */
   read(token: string): KnownDevice | undefined;
 }
 
 /** `2.<user>.<device>.<password epoch>.<end in seconds>.<HMAC-SHA-256>`. The key has 32 bytes. */
-export function createDeviceTokens(key: Buffer, now: () => Date): DeviceTokens {
+export function createDeviceTokens(secret: Buffer, now: () => Date): DeviceTokens {
+  const key = createSecretKey(secret);
   const nowS = () => Math.floor(now().getTime() / 1_000);
   const proofOf = (text: string) => createHmac("sha256", key).update(`${DOMAIN}\n${text}`).digest();
   return {

@@ -7,7 +7,7 @@ export interface KnownDeviceDeps {
   deviceTokens: Pick<DeviceTokens, "read">;
 }
 
-/** Looks up the user of the token, whatever the account, so that the timing reveals nothing. */
+/** Looks up the token's user, whatever the account, so that timing reveals nothing. */
 export async function knownDevice(
   deps: KnownDeviceDeps,
   token: string,

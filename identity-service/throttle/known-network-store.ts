@@ -62,7 +62,7 @@ export async function insertKnownNetwork(
   `;
 }
 
-/** Uses the database clock. */
+/** Uses the database's clock. */
 export async function deleteOldNetworks(sql: Sql, limit: number): Promise<number> {
   const result = await sql`
     delete from known_networks where digest in (

@@ -6,8 +6,8 @@ import { register } from "../accounts/register.ts";
 import { logIn } from "../login/log-in.ts";
 import { rememberDevice } from "../login/remember-device.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
-import type { User } from "../users/user.ts";
-import { findUser } from "../users/user-store.ts";
+import type { Account } from "../users/account.ts";
+import { findAccountById } from "../users/account-store.ts";
 import { forgetOldNetworks, networkStanding } from "./known-network.ts";
 import { createMemoryThrottle } from "./memory-throttle.ts";
 import { spendOrRefuse } from "./spend-call.ts";
@@ -20,7 +20,7 @@ const HOME = "203.0.113.7";
 
 let database: TestDatabase;
 let deps: Awaited<ReturnType<typeof testDeps>>;
-let ada: User;
+let ada: Account;
 
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
@@ -32,14 +32,14 @@ beforeEach(async () => {
 });
 afterAll(() => database.drop());
 
-async function user(email: string): Promise<User> {
+async function user(email: string): Promise<Account> {
   await register(deps, { email, password: PASSWORD, firstName: "A", lastName: "B" }, soon());
   const [row] = await database.ownerSql<{ id: string }[]>`select id from users where email = ${email}`;
-  const found = await findUser(database.sql, row?.id ?? "");
+  const found = await findAccountById(database.sql, row?.id ?? "");
   if (found === undefined) throw new Error("not registered");
   return found;
 }
-const comeIn = (who: User, clientIp: string, deviceToken = "") =>
+const comeIn = (who: Account, clientIp: string, deviceToken = "") =>
   rememberDevice(deps, { user: who, clientIp, userAgent: "", deviceToken });
 const standing = (email: string, clientIp: string) => networkStanding(deps, email, clientIp);
 const codeOf = (email: string, clientIp: string, password = PASSWORD) =>
@@ -72,7 +72,7 @@ test("a login on a known device makes its network known as well", async () => {
   expect(await standing(ADA, "198.51.100.1")).toBe("own_network");
 });
 
-test("what is no address is nobody's network", async () => {
+test("an invalid address belongs to no network", async () => {
   for (const clientIp of ["", "unknown"]) {
     await comeIn(ada, clientIp);
     expect(await standing(ADA, clientIp)).toBeUndefined();
@@ -139,7 +139,7 @@ test("an owner without cookies gets in from home while strangers hammer; elsewhe
   expect(await codeOf(ADA, HOME)).toBe("in");
 });
 
-test("when strangers have used up everybody's budget, networks in use still get in", async () => {
+test("when strangers have used up the shared budget, networks with recent logins are still admitted", async () => {
   deps.throttle = createMemoryThrottle({
     limits: throttleLimits({ network: 100, everything: 5 }),
     now: () => deps.now().getTime(),

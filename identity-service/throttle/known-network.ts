@@ -10,7 +10,7 @@ export interface KnownNetworkDeps {
 
 const MAX_BATCH = 1_000;
 
-/** Whether this or any account has logged in from the network within 30 days. Does equal work for every address. */
+/** Looks back 30 days. Does equal work for every address. */
 export async function networkStanding(
   deps: KnownNetworkDeps,
   account: string,

@@ -11,21 +11,18 @@ testThrottleContract("the throttle in memory", async (limits) => {
   return { throttle: createMemoryThrottle({ limits, now: () => nowMs }), pass };
 });
 
-test("a hundred thousand accounts and networks take no more memory than the bound allows", {
-  tags: "exhaustive",
-  timeout: 300_000,
-}, async () => {
+test("ten thousand accounts and networks take no more memory than the bound allows", async () => {
   const limits = throttleLimits({ network: 1_000, everything: 1e9 });
-  const maxKeys = 20_000;
+  const maxKeys = 2_000;
   const throttle = createMemoryThrottle({ limits, now: () => 1.8e12, maxKeys });
-  for (let index = 0; index < 100_000; index += 1) {
+  for (let index = 0; index < 10_000; index += 1) {
     const clientIp = `10.${(index >> 16) & 255}.${(index >> 8) & 255}.${index & 255}`;
     await throttle.take({ account: `user${index}`, clientIp });
   }
   // The ladders, the budgets, and 256 budgets that the last networks share.
   expect(throttle.size).toBeLessThanOrEqual(2 * maxKeys + 256);
   // What is still being guessed at is not what was forgotten.
-  expect((await throttle.take({ account: "user99999", clientIp: "10.0.0.1" })).kind).toBe("admitted");
+  expect((await throttle.take({ account: "user9999", clientIp: "10.0.0.1" })).kind).toBe("admitted");
 });
 
 test("an account under attack is not forgotten while others come and go", {
@@ -33,7 +30,7 @@ test("an account under attack is not forgotten while others come and go", {
 }, async () => {
   const limits = throttleLimits({ network: 1e6, everything: 1e9 });
   const throttle = createMemoryThrottle({ limits, now: () => 1.8e12, maxKeys: 1_000 });
-  for (let index = 0; index < 20_000; index += 1) {
+  for (let index = 0; index < 5_000; index += 1) {
     await throttle.take({ account: `user${index}`, clientIp: `192.0.2.${index % 256}` });
     if (index % 100 === 0) await throttle.take({ account: "ada", clientIp: "198.51.100.1" });
   }
@@ -80,7 +77,7 @@ test("a count is kept until its time is over, and not a millisecond longer", asy
   expect(await throttle.take(other)).toEqual({ kind: "admitted" });
 });
 
-test("what comes to nothing takes no memory", async () => {
+test("an attempt that succeeds or is given back takes no memory", async () => {
   const { throttle } = throttleAt(1.8e12);
   await throttle.take(phone);
   expect(throttle.size).toBe(1);

@@ -12,12 +12,11 @@ import {
 import { type CountedBudget, createCounters } from "./throttle-counters.ts";
 import { createTurns } from "./turns.ts";
 
-/** About 50 MB when full. Beyond, the ladder that was longest untouched is forgotten. */
+/** About 50 MB when full. */
 const MAX_KEYS = 200_000;
 
 interface LadderState {
   failures: number;
-  /** When the next attempt may come, in milliseconds since the epoch. */
   freeAtMs: number;
   endsAtMs: number;
   epoch: number;
@@ -27,14 +26,12 @@ export interface MemoryThrottleOptions {
   limits: ThrottleLimits;
   /** Milliseconds since the epoch. */
   now: () => number;
-  /** Ladders kept, and budgets kept. */
   maxKeys?: number;
 }
 
-/** For a single replica, or for one that cannot reach Redis. Forgets everything with its process. */
+/** For one replica, or while Redis is away. */
 export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle & { readonly size: number } {
   const { limits, now, maxKeys = MAX_KEYS } = options;
-  // What is counted here never leaves the process.
   const counters = createCounters(limits, randomBytes(32));
   const ladders = new LRUCache<string, LadderState>({ max: maxKeys });
   const source = new MemorySource(maxKeys);

@@ -26,7 +26,7 @@ export async function readWrongCodes(
   return { inARow: row?.inARow ?? 0, failedAt: row?.failedAt ?? [] };
 }
 
-/** Requires the user lock. Returns the number in a row. */
+/** Requires the user lock. Returns the number in a row, of known and other devices together. */
 export async function insertWrongCode(
   tx: TransactionSql,
   failure: { id: string; userId: string; isKnownDevice: boolean; failedAt: Date },
@@ -40,12 +40,12 @@ export async function insertWrongCode(
   const [row] = await tx<{ inARow: number }[]>`
     insert into mfa_guessing as guessing (user_id, ${column}) values (${userId}, 1)
     on conflict (user_id) do update set ${column} = guessing.${column} + 1
-    returning ${column} as "inARow"
+    returning unknown_in_a_row + known_in_a_row as "inARow"
   `;
   return row?.inARow ?? 0;
 }
 
-/** The codes of the last day still count for the daily limit. */
+/** Codes of the last day still count for the daily limit. */
 export async function endWrongRows(tx: TransactionSql, userId: string): Promise<void> {
   await tx`
     update mfa_guessing set unknown_in_a_row = 0, known_in_a_row = 0
@@ -53,7 +53,7 @@ export async function endWrongRows(tx: TransactionSql, userId: string): Promise<
   `;
 }
 
-/** Forgets earlier codes too, unless this happened since `forgivenBefore`. */
+/** Forgets earlier codes too, unless done since `forgivenBefore`. */
 export async function forgiveWrongCodes(
   tx: TransactionSql,
   which: { userId: string; now: Date; forgivenBefore: Date },

@@ -10,13 +10,13 @@ import {
 
 const DAY_MS = 24 * 3_600_000;
 
-/** For known and for other devices each: a day of guessing succeeds with 40 × 2 valid of 1,000,000 codes = 8e-5. */
+/** For known and other devices each: a day of guessing succeeds with 40 × 2 valid of 1,000,000 codes = 8e-5. */
 const TRIES = [
   { count: 10, windowMs: 15 * 60_000 },
   { count: 20, windowMs: DAY_MS },
 ] as const;
 
-/** TOTP codes are then refused until a right recovery code or a new password. */
+/** TOTP codes are then refused until a recovery code or a new password. */
 const MAX_IN_A_ROW = 100;
 
 export interface CodeOrigin {
@@ -40,12 +40,12 @@ export async function assertTriesLeft(
   if (retryAfterMs > 0) throw new DomainError("too_many_requests", "Too many wrong codes", { retryAfterMs });
 }
 
-/** The transaction must commit. Returns the number of wrong codes in a row. */
+/** Must be committed. Returns the number in a row. */
 export function noteWrongCode(tx: TransactionSql, deps: TellAuditDeps, origin: CodeOrigin): Promise<number> {
   return insertWrongCode(tx, { ...origin, id: deps.newId(), failedAt: deps.now() });
 }
 
-/** At most once a day, so that access to the mailbox yields at most twice the daily attempts. */
+/** At most daily: the mailbox then at most doubles the daily attempts. */
 export async function forgiveWrongCodesFor(
   tx: TransactionSql,
   deps: Pick<TellAuditDeps, "now">,

@@ -2,7 +2,7 @@ import { LUA_GCRA, LUA_NOW } from "../../rate-limit/gcra-lua.ts";
 import { redisScript } from "../../service-kit/shared-redis.ts";
 import { LADDER_MEMORY_MS, type Ladder } from "./throttle.ts";
 
-/** A ladder is a hash of failures `n`, time `at` of the next attempt and account epoch. */
+/** A hash of failures `n`, time `at` of the next attempt and account epoch. */
 const LUA_LADDER = `
 -- As ladderWaitMs.
 local function ladder_wait(n, free, max, first, longest)
@@ -28,8 +28,8 @@ local function text(number) return string.format('%.3f', number) end
 `;
 
 /**
- * KEYS: budgets, epoch, ladders. ARGV: time, number of budgets, arguments of `gcra_spend`, ladder parameters. Returns
- * `refused` with the answer of `gcra_spend`, `locked`, or `admitted` with 1 if a failure would lock the account.
+ * KEYS: budgets, epoch, ladders. ARGV: time, number of budgets, `gcra_spend` arguments, ladder parameters. Returns
+ * `refused` with the answer of `gcra_spend`, `locked`, or `admitted` with 1 if a failure would lock.
  */
 export const takeScript = redisScript(`${LUA_NOW}${LUA_GCRA}${LUA_LADDER}
 local budgets = tonumber(ARGV[2])

@@ -210,7 +210,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
     expect(kept).toBeGreaterThan(29 * DAY_MS);
   });
 
-  test("an account that is gone leaves nothing under its address, nor what could be found by trying all addresses", async () => {
+  test("a deleted account leaves no data that its address, or a search of all addresses, would find", async () => {
     const { throttle } = await connectedThrottle(redis, limits);
     await throttle.take(guess("ada@example.com"));
     await throttle.clear("ada@example.com");

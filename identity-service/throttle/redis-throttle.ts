@@ -20,36 +20,32 @@ import { createTurns, tooLong } from "./turns.ts";
 
 export interface RedisThrottleOptions extends RedisSettings {
   limits: ThrottleLimits;
-  /** Names the counters: 32 random bytes, the same in every replica. */
+  /** Names the counters. 32 bytes, the same in every replica. */
   secret: Buffer;
-  /** How many replicas share the limits while they cannot count together. */
   replicas: number;
   /** Milliseconds since the epoch. */
   now: () => number;
   logger: Logger;
   metrics: Metrics;
-  /** How long Redis may take for an answer. Default: 150. */
+  /** Default: 150. */
   answerTimeoutMs?: number;
 }
 
-/** The braces put all keys into one slot: a script may touch no others, should this be a cluster's only node. */
+/** The braces put all keys into one slot, as scripts need in a cluster. */
 const KEY_PREFIX = "gatehouse:{throttle}:";
 const stored = (key: string) => KEY_PREFIX + key;
-/** Longer than an attempt takes: whoever dies during one keeps the next waiting no longer than this. */
+/** Longer than an attempt, which may crash. */
 const TURN_LEASE_MS = 3_000;
-/** Only the first that waits in each replica asks. */
+/** Only the first waiter of each replica polls. */
 const TURN_POLL_MS = 20;
-/** Accounts whose clearing Redis has not been sent yet. */
+/** Not yet cleared in Redis. */
 const MAX_UNSENT = 1_000;
 
-/** Ends a turn, unless it is somebody else's by now. */
+/** Only if the turn is still this attempt's. */
 const END_TURN =
   "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/**
- * Counts for all replicas together, in Redis. While Redis is away each replica counts by itself, with its share of the
- * limits: never without any. The log has one line when Redis is reached and one when it is lost.
- */
+/** While Redis is away, each replica counts alone with its share of the limits. */
 export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
   const { limits, now } = options;
   const counters = createCounters(limits, options.secret);
@@ -78,11 +74,11 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
     if (cleared === undefined && unsent.size < MAX_UNSENT) unsent.add(account);
   }
 
-  /** Waits for other replicas. @returns whether the turn has come. */
+  /** Returns false when the time is over. */
   async function lease(key: string, id: string, untilMs: number): Promise<boolean> {
     for (;;) {
       const taken = await redis.ask((client) => client.set(key, id, "PX", TURN_LEASE_MS, "NX"));
-      // Without Redis the turns of this replica must do: at worst a right password is counted as a failure.
+      // Without Redis, the turns of this replica must suffice: at worst a right password counts as a failure.
       if (taken !== null) return true;
       if (performance.now() + TURN_POLL_MS > untilMs) return false;
       await sleep(TURN_POLL_MS);
@@ -132,7 +128,7 @@ export function createRedisThrottle(options: RedisThrottleOptions): Throttle {
       await Promise.all([
         source.refund(budgets),
         redis.ask((client) => client.del(...cleared.map(stored))),
-        // The attempt may have been counted here, before Redis came back.
+        // The attempt may have been counted here while Redis was away.
         local.succeed(guess),
       ]);
     },

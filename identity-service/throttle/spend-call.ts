@@ -20,7 +20,7 @@ export async function spendOrRefuse(deps: SpendCallDeps, call: TokenCall): Promi
   throw tooManyRequests(known ?? spending);
 }
 
-/** Undefined for unknown callers. Ignores the account concerned, so that the timing discloses nothing about it. */
+/** Undefined for unknown callers. Ignores the account concerned, so that timing reveals nothing. */
 export async function spendAsKnown(
   deps: SpendCallDeps,
   call: TokenCall,

@@ -40,7 +40,7 @@ test("replicas of two versions count together: every counter keeps its name", ()
   ]);
 });
 
-test("a call without an address is counted against everybody's budget alone", () => {
+test("a call without an address counts against the shared budget only", () => {
   for (const clientIp of ["", undefined]) {
     expect(counters.ofCall({ kind: "register", clientIp }).map(budgetKey)).toEqual(["G:register:"]);
   }

@@ -1,25 +1,26 @@
-import { createHmac } from "node:crypto";
+import { createHmac, createSecretKey } from "node:crypto";
 import { type Limit, type LimitedBucket, limitTimes } from "../../rate-limit/gcra.ts";
 import { type Network, networksOf } from "../../service-kit/network-of.ts";
 import type { CostlyCall, Guess, Ladder, ThrottleLimits } from "./throttle.ts";
 
-/** Higher, because an OAuth login is cheap at first and offices begin many at once. */
-const OAUTH_LOGIN_TIMES = 10;
-/** All devices of a user share this multiple of a budget. */
+/** These logins are cheap at first, and offices begin many at once. */
+const CHEAP_LOGINS: ReadonlySet<CostlyCall["kind"]> = new Set(["oauth_login", "passkey_login"]);
+const CHEAP_LOGIN_TIMES = 10;
+/** Shared by all devices of a user. */
 const DEVICES_OF_USER = 4;
 const DOMAIN = "gatehouse throttle";
 
 export interface CountedBudget extends LimitedBucket {
-  /** A network limit may be disclosed to the caller. */
+  /** May be disclosed to the caller. */
   isNetwork?: boolean;
 }
 
 interface GuessCounters {
   budgets: CountedBudget[];
   ladders: { key: string; ladder: Ladder }[];
-  /** Changes when the account is cleared, which invalidates its counts. */
+  /** Changes when the account is cleared. */
   epoch: string;
-  /** Attempts with the same turn are serialised. */
+  /** Attempts with the same turn wait for each other. */
   turn: string;
   cleared: string[];
 }
@@ -31,10 +32,12 @@ export interface Counters {
   ofAccount(account: string): string[];
 }
 
-/** Keys hold HMACs, because plain digests of addresses can be enumerated. */
+/** HMACs, because plain digests of addresses can be enumerated. */
 export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters {
+  // Made once: Node makes one for each HMAC with plain bytes, which takes five times as long.
+  const key = createSecretKey(secret);
   const digest = (text: string) =>
-    createHmac("sha256", secret).update(`${DOMAIN}\n${text}`).digest("base64url").slice(0, 22);
+    createHmac("sha256", key).update(`${DOMAIN}\n${text}`).digest("base64url").slice(0, 22);
   const accountKey = (account: string) => `a:${digest(account)}`;
   const epochOf = (account: string) => `e:${digest(account)}`;
 
@@ -45,7 +48,7 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
     each: Limit,
     all: Limit,
   ): CountedBudget[] => {
-    // Separate budgets, so that unknown callers cannot exhaust those of known ones.
+    // So that unknown callers cannot exhaust the budgets of known ones.
     const share = isKnown ? `${kind}known:` : kind;
     const [smallest, ...wider] = networks.map(({ name, times }, index) => ({
       kind: `N:${index === 0 ? kind : share}`,
@@ -57,11 +60,11 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
   };
 
   function budgetsOf({ clientIp, deviceId, standing }: Guess): CountedBudget[] {
-    // Bounded by a separate ladder.
+    // Their ladder bounds them.
     if (deviceId !== undefined || standing === "session") return [];
     const networks = networksOf(clientIp);
     const budgets = shared(networks, "", standing !== undefined, limits.network, limits.everything);
-    // Limits password spraying within the network. Limits beyond it do not apply to the owner.
+    // Limits password spraying. Wider limits do not apply to the owner.
     return standing === "own_network" ? budgets.slice(0, 1) : budgets;
   }
 
@@ -91,7 +94,7 @@ export function createCounters(limits: ThrottleLimits, secret: Buffer): Counters
     },
 
     ofCall({ kind, clientIp = "", isKnown = false, device }) {
-      const times = kind === "oauth_login" ? OAUTH_LOGIN_TIMES : 1;
+      const times = CHEAP_LOGINS.has(kind) ? CHEAP_LOGIN_TIMES : 1;
       if (device !== undefined) {
         const each = limitTimes(limits.callsOfDevice, times);
         return [

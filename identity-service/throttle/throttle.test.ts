@@ -71,7 +71,7 @@ test.each([
 });
 
 // Whoever pauses until the count is forgotten begins anew: that must not pay.
-test("a guesser who pauses whenever it suits has four guesses a day at most", () => {
+test("an attacker who pauses at will has at most four guesses a day", () => {
   const { account } = limits;
   for (let failures = 1; failures <= account.maxFailures; failures += 1) {
     const perDay = failures / (ladderMemoryMs(account, failures) / DAY_MS);
@@ -139,7 +139,7 @@ test("guesses at an account are cleared and forgotten for its login and for its 
     clear: async (account: string) => void told.push(`clear ${account}`),
     forget: async (account: string) => void told.push(`forget ${account}`),
   };
-  const account = { userId: "7", email: "ada@example.com" };
+  const account = { id: "7", email: "ada@example.com" };
   await clearGuesses(throttle, account);
   await forgetGuesses(throttle, account);
   expect(told).toEqual([

@@ -57,7 +57,7 @@ test("a wait ends after its time, and after a second at most", async () => {
   expect(ended).toEqual(["short", "long"]);
 });
 
-test("who gave up waiting gets no turn, and who waits behind does", async () => {
+test("a waiter that gave up gets no turn, and the next one does", async () => {
   const turns = createTurns();
   const release = await turns.take("ada", 500);
   const impatient = turns.take("ada", 100).catch((error: unknown) => error);

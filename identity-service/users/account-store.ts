@@ -4,49 +4,75 @@ import {
   type SqlPart,
   type TransactionSql,
 } from "../../service-kit/postgres.ts";
+import { type Account, type Locked, ROLES, USER_STATUSES } from "./account.ts";
 
-export interface LockedAccount {
-  id: string;
-  email: string;
-  emailVerified: boolean;
-  /** When password or identity and access to the current mailbox were last proven together. Null if never. */
-  credentialsProvenAt: Date | null;
-  isActive: boolean;
-  isAdmin: boolean;
-  /** Any role except USER. */
-  isPrivileged: boolean;
-  /** PHC string. Null without a password. */
-  passwordHash: string | null;
-  mustChangePassword: boolean;
-  /** Increases with each change that ends sessions. */
-  sessionEpoch: number;
+/** All but the password hash. */
+export const columnsWithoutHash = (sql: Sql | TransactionSql) => sql`
+  id, email, email_verified as "emailVerified", first_name as "firstName", last_name as "lastName", role, status,
+  created_at as "createdAt", first_login_at as "firstLoginAt", must_change_password as "mustChangePassword",
+  password_epoch as "passwordEpoch", session_epoch as "sessionEpoch",
+  case when credentials_proven_email = email then credentials_proven_at end as "credentialsProvenAt",
+  exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled"
+`;
+
+async function selectAccount(sql: Sql | TransactionSql, which: SqlPart): Promise<Account | undefined> {
+  const [row] = await sql<Account[]>`
+    select ${columnsWithoutHash(sql)}, password_hash as "passwordHash" from users where ${which}
+  `;
+  return row && asKnown(row);
 }
 
-async function selectAccount(sql: Sql | TransactionSql, which: SqlPart): Promise<LockedAccount | undefined> {
-  const [row] = await sql<LockedAccount[]>`
-    select id, email, email_verified as "emailVerified",
-      case when credentials_proven_email = email then credentials_proven_at end as "credentialsProvenAt",
-      status = 'active' as "isActive", role = 'ADMIN' as "isAdmin", role <> 'USER' as "isPrivileged",
-      password_hash as "passwordHash", must_change_password as "mustChangePassword", session_epoch as "sessionEpoch"
-    from users where ${which}
-  `;
-  return row;
+/** Throws on a role or status of a newer version, so that it grants nothing. */
+export function asKnown<T extends Pick<Account, "role" | "status">>(row: T): T {
+  const { role, status } = row;
+  if (ROLES.includes(role) && USER_STATUSES.includes(status)) return row;
+  throw new Error(`users has a role or status this version does not know: ${role}, ${status}`);
+}
+
+export function findAccountById(sql: Sql | TransactionSql, userId: string): Promise<Account | undefined> {
+  return selectAccount(sql, sql`id = ${userId}`);
+}
+
+export function findAccountByEmail(sql: Sql | TransactionSql, email: string): Promise<Account | undefined> {
+  return selectAccount(sql, sql`email = ${email}`);
+}
+
+/** Reads some row even for an unknown address, because about 60 µs are measurable. */
+export async function findAccountForLogin(sql: Sql, email: string): Promise<Account | undefined> {
+  const account = await selectAccount(
+    sql,
+    sql`
+      id = coalesce(
+        (select id from users where email = ${email}),
+        (select id from users order by id limit 1)
+      )
+    `,
+  );
+  return account?.email === email ? account : undefined;
 }
 
 /** Must be the first lock of a transaction. */
-export function lockAccount(tx: TransactionSql, userId: string): Promise<LockedAccount | undefined> {
-  return selectAccount(tx, tx`id = ${userId} for update`);
+export function lockAccount(tx: TransactionSql, userId: string): Promise<Locked<Account> | undefined> {
+  return readLocked(tx, tx<{ id: string }[]>`select id from users where id = ${userId} for update`);
 }
 
-export function lockAccountByEmail(tx: TransactionSql, email: string): Promise<LockedAccount | undefined> {
-  return selectAccount(tx, tx`email = ${email} for update`);
+export function lockAccountByEmail(tx: TransactionSql, email: string): Promise<Locked<Account> | undefined> {
+  return readLocked(tx, tx<{ id: string }[]>`select id from users where email = ${email} for update`);
 }
 
-export function findAccountById(
-  sql: Sql | TransactionSql,
-  userId: string,
-): Promise<LockedAccount | undefined> {
-  return selectAccount(sql, sql`id = ${userId}`);
+/** Rows that refer to the account can still be inserted. */
+export function lockAccountForMfa(tx: TransactionSql, userId: string): Promise<Locked<Account> | undefined> {
+  return readLocked(tx, tx<{ id: string }[]>`select id from users where id = ${userId} for no key update`);
+}
+
+async function readLocked(
+  tx: TransactionSql,
+  lock: PromiseLike<readonly { id: string }[]>,
+): Promise<Locked<Account> | undefined> {
+  const [row] = await lock;
+  if (row === undefined) return undefined;
+  // After a wait, a subquery of the locking statement would be older than the lock.
+  return (await selectAccount(tx, tx`id = ${row.id}`)) as Locked<Account> | undefined;
 }
 
 /** Requires the account lock. Also clears the password requirement and revokes known devices. */
@@ -88,7 +114,7 @@ export async function clearCredentialsProof(tx: TransactionSql, userId: string, 
   `;
 }
 
-/** Unproven with the new address. Returns false if it is taken or reserved; the transaction cannot continue then. */
+/** Ends the proof. Returns false if the address is taken or reserved; the transaction cannot continue then. */
 export async function setEmail(
   tx: TransactionSql,
   change: { userId: string; email: string; at: Date },
@@ -129,7 +155,7 @@ export async function listFormerAddresses(tx: TransactionSql, userId: string): P
   return rows.map(({ email }) => email);
 }
 
-/** A password can then be set only by a reset. */
+/** Only a reset can set one afterwards. */
 export async function clearPassword(tx: TransactionSql, userId: string, at: Date): Promise<void> {
   await tx`
     update users
@@ -138,7 +164,7 @@ export async function clearPassword(tx: TransactionSql, userId: string, at: Date
   `;
 }
 
-/** Whether an account has the address or another user has it reserved. */
+/** Also true if another user has it reserved. */
 export async function isAddressTaken(
   tx: TransactionSql,
   { userId, email, now }: { userId: string; email: string; now: Date },
@@ -174,7 +200,7 @@ export async function isAdmin(tx: TransactionSql, userId: string): Promise<boole
   return rows.length > 0;
 }
 
-/** Locks in a fixed order, so that concurrent removals see each other. */
+/** In a fixed order, so that concurrent removals see each other. */
 export async function lockActiveAdmins(tx: TransactionSql): Promise<string[]> {
   const rows = await tx<{ id: string }[]>`
     select id from users where role = 'ADMIN' and status = 'active' order by id for update
@@ -182,13 +208,12 @@ export async function lockActiveAdmins(tx: TransactionSql): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/** Locks at most `limit` unverified, never used accounts, oldest first. */
 export async function lockUnusedAccounts(
   tx: TransactionSql,
   madeBefore: Date,
   limit: number,
-): Promise<{ id: string; email: string }[]> {
-  return tx<{ id: string; email: string }[]>`
+): Promise<Locked<Pick<Account, "id" | "email">>[]> {
+  return tx<Locked<Pick<Account, "id" | "email">>[]>`
     select id, email from users
     where not email_verified and first_login_at is null and created_at < ${madeBefore}
       and role = 'USER' and status = 'active'

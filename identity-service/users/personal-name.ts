@@ -15,7 +15,7 @@ export function personalName(
   if (FORBIDDEN.test(name)) {
     return { problem: { field, code: "invalid_format", message: "must not contain control characters" } };
   }
-  // Counts code points only if necessary; UTF-16 units are an upper bound.
+  // UTF-16 units are an upper bound of code points.
   if (name.length > MAX_NAME_CODE_POINTS && [...name].length > MAX_NAME_CODE_POINTS) {
     return {
       problem: { field, code: "too_long", message: `must have at most ${MAX_NAME_CODE_POINTS} characters` },

@@ -1,5 +1,5 @@
 import { Role as ProtoRole } from "../../proto/gen/gatehouse/token/v1/principal.ts";
-import type { Role } from "./user.ts";
+import type { Role } from "./account.ts";
 
 const PROTO_ROLE: Record<Role, ProtoRole> = {
   USER: ProtoRole.USER,

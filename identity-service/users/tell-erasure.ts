@@ -1,13 +1,14 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
-import { type LockedAccount, listFormerAddresses } from "./account-store.ts";
+import type { Account, Locked } from "./account.ts";
+import { listFormerAddresses } from "./account-store.ts";
 
-/** Call before the erasure, in its transaction. The audit log also erases former addresses. */
+/** Call before the erasure. The audit log erases former addresses too. */
 export async function tellErasure(
   tx: TransactionSql,
   deps: TellAuditDeps,
-  account: Pick<LockedAccount, "id" | "email">,
+  account: Locked<Pick<Account, "id" | "email">>,
   cause: { byOwner?: boolean; reason?: string },
   context: CallContext,
 ): Promise<void> {

@@ -1,16 +1,16 @@
-import type { User as ProtoUser } from "../../proto/gen/gatehouse/identity/v1/user.ts";
+import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
+import type { Account } from "./account.ts";
 import { toProtoRole } from "./role-rpc.ts";
-import type { User } from "./user.ts";
 
-export function encodeUser(user: User): ProtoUser {
+export function encodeUser(account: Pick<Account, keyof User>): User {
   return {
-    id: user.id,
-    email: user.email,
-    firstName: user.firstName,
-    lastName: user.lastName,
-    role: toProtoRole(user.role),
-    emailVerified: user.emailVerified,
-    mfaEnabled: user.mfaEnabled,
-    createdAt: user.createdAt,
+    id: account.id,
+    email: account.email,
+    firstName: account.firstName,
+    lastName: account.lastName,
+    role: toProtoRole(account.role),
+    emailVerified: account.emailVerified,
+    mfaEnabled: account.mfaEnabled,
+    createdAt: account.createdAt,
   };
 }

@@ -72,7 +72,7 @@ beforeAll(
     owed = [...(await recordedEvents(identity.sql)), ...(await recordedEvents(token.sql))];
     await using audit = await databaseOfSystem(system, "audit");
     // They are numbered a moment later.
-    for (const end = Date.now() + 15_000; Date.now() < end; await sleep(200)) {
+    for (const end = Date.now() + 60_000; Date.now() < end; await sleep(200)) {
       entries = await readEntries(audit.sql);
       [numbered] = await audit.sql<Numbered[]>`
         select count(*)::int as count, max(sequence)::int as last from leaves
@@ -212,14 +212,14 @@ async function crash(): Promise<void> {
 /** Until audit-service has all that waits on disks and in memory. */
 async function untilDrained(): Promise<void> {
   const waiting = /^gatehouse_audit_(?:queued_entries|spool_bytes)\{[^}]*\} (?!0$)/m;
-  for (const end = Date.now() + 20_000; waiting.test(await system.metrics()); await sleep(100)) {
+  for (const end = Date.now() + 60_000; waiting.test(await system.metrics()); await sleep(100)) {
     if (Date.now() > end) throw new Error(`not drained:\n${await system.metrics()}`);
   }
 }
 
 /** The events of a service's outbox, once all are in the log. An unacknowledged one is resent after its lease. */
 async function recordedEvents(sql: Sql): Promise<string[]> {
-  for (const end = Date.now() + 45_000; ; await sleep(200)) {
+  for (const end = Date.now() + 60_000; ; await sleep(200)) {
     const events = await sql<{ id: string; isRecorded: boolean }[]>`
       select id, recorded_at is not null as "isRecorded" from security_events`;
     if (events.every(({ isRecorded }) => isRecorded)) return events.map(({ id }) => id);

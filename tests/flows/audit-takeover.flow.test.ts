@@ -22,7 +22,7 @@ beforeAll(async () => {
     replicas.map(({ address }) => startReplica(system, "gateway", { AUDIT_SERVICE_ADDRESS: address })),
   );
   apis = gateways.map(({ address }) => apiClient(`http://${address}`));
-}, 120_000);
+});
 
 afterAll(async () => {
   for (const { child } of replicas ?? []) child.kill("SIGCONT");

@@ -98,4 +98,4 @@ test("what was done is exported and proven; one changed row behind the log's bac
   });
   // What was exported before is as good as ever.
   expect(await gatehouse("audit", "verify", at("log.jsonl"), ...trustAtExport)).toMatchObject({ code: 0 });
-}, 120_000);
+});

@@ -10,6 +10,7 @@ import { untilReady } from "../../deploy/local/readiness.ts";
 import { IdentityServiceClient } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { callUnary, createRpcClient } from "../../service-kit/rpc-client.ts";
+import { BARE_ENVIRONMENT } from "../support/bare-environment.ts";
 import { createTestCertificates, type TestCertificates } from "../support/certificates.ts";
 import { freePort } from "../support/free-port.ts";
 import { allMails } from "../support/mailbox.ts";
@@ -54,7 +55,7 @@ afterAll(async () => {
 });
 
 function run(entry: string, environment: Record<string, string>): ChildProcess {
-  const env = { PATH: process.env.PATH ?? "", ...environment };
+  const env = { ...BARE_ENVIRONMENT, ...environment };
   const child = spawn(process.execPath, [join(ROOT, entry)], { cwd: ROOT, env, stdio: "ignore" });
   children.add(child);
   return child;

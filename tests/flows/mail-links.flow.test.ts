@@ -100,8 +100,10 @@ test("fifty uses of a reset link at once: one succeeds", async () => {
   const user = await api.newUser();
   await api.post("/auth/forgot-password", { email: user.email });
   const token = tokenOf(await linkAbout(user.email, RESET));
+  // Repetitions would use up the network's limit.
+  const once = apiClient(system.url, { isPatient: false });
   const uses = Array.from({ length: 50 }, (_, index) =>
-    api.post("/auth/reset-password", { token, newPassword: `the new password ${index}` }),
+    once.post("/auth/reset-password", { token, newPassword: `the new password ${index}` }),
   );
   const answers = await Promise.all(uses);
   const won = answers.filter(({ status }) => status === 200);

@@ -148,9 +148,9 @@ test("a taken port is named, with the variable that moves it", async () => {
 });
 
 test.each([
-  ["key-encryption-key", /put it back, or start anew/],
-  ["mfa-encryption-key", /put it back, or start anew.*if nobody has set up a second factor/],
-])("a lost %s is not made anew beside the data that needs it", async (name, advice) => {
+  ["key-encryption-key", /restore it, or delete all data/],
+  ["mfa-encryption-key", /restore it, or delete all data.*if no user has a second factor/],
+])("a lost %s is not replaced while existing data needs it", async (name, advice) => {
   const home = await mkdtemp(join(tmpdir(), "gatehouse-flow-"));
   await writeFile(join(home, "gatehouse-home"), "");
   for (const folder of ["postgres", "secrets"]) await mkdir(join(home, folder));
@@ -181,7 +181,7 @@ test("wrong settings are all named at once, and nothing is started", async () =>
 });
 
 test("without its database what needs it answers 503, neither 401 nor 500; it recovers by itself", async () => {
-  const api = apiClient(system.url);
+  const api = apiClient(system.url, { isPatient: false });
   const user = await api.newUser();
   const pay = () =>
     api.post(

@@ -1,24 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
-import { accessSync, constants, existsSync } from "node:fs";
-import { join } from "node:path";
 import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
+import { CHROMIUM } from "../support/chromium.ts";
 import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
 import { proveAddress } from "../support/verified-user.ts";
-
-const CHROMIUM = ["chromium", "chromium-browser", "google-chrome"]
-  .flatMap((name) => ["/usr/bin", ...(process.env.PATH ?? "").split(":")].map((folder) => join(folder, name)))
-  .find((path) => existsSync(path) && isExecutable(path));
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 let system: System;
 let api: ApiClient;

@@ -19,7 +19,7 @@ beforeAll(async () => {
   system = await startSystem();
   three = await startThreeOfEach(system, redis?.url);
   apis = three.gateways.map(({ address }) => apiClient(`http://${address}`));
-}, 120_000);
+});
 
 afterAll(async () => {
   await three?.stop();
@@ -64,21 +64,13 @@ test("under load, a logout at one of three gateways is felt there by the next re
   expect([...statuses.keys()]).toEqual([200]);
   expect(Math.max(...delays.own)).toBe(0);
   expect(delays.others.every(Number.isFinite)).toBe(true);
-}, 120_000);
+});
 
 test("a hundred refreshes over three replicas give one chain and a hundred equal answers", async () => {
   const user = await (apis[0] as ApiClient).newUser();
   const refresh = (index: number) =>
     (apis[index % 3] as ApiClient).post("/auth/refresh", { refreshToken: user.refreshToken });
-  const answers = await Promise.all(
-    Array.from({ length: 100 }, async (_, index) => {
-      let answer = await refresh(index);
-      // They contend for one row: on a slow machine some time out and must retry.
-      for (const end = Date.now() + 20_000; answer.status === 503 && Date.now() < end; )
-        answer = await refresh(index);
-      return answer;
-    }),
-  );
+  const answers = await Promise.all(Array.from({ length: 100 }, (_, index) => refresh(index)));
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
   expect(new Set(answers.map(({ body }) => body.data.refreshToken)).size).toBe(1);
   expect(new Set(answers.map(({ body }) => body.data.accessToken)).size).toBe(1);

@@ -23,8 +23,10 @@ test("what runbooks and papers of operations tell an operator to type exists, op
     name.endsWith(".md"),
   );
   const wrong = files.flatMap((name) =>
-    [...readFileSync(join(folder, name), "utf8").matchAll(/\bgatehouse ((?:[a-z]+)(?: [a-z-]+)?)([^`\n]*)/g)]
-      .filter(([whole]) => /^gatehouse (?:keys|users|sessions|audit|health|config|completion)\b/.test(whole))
+    [...readFileSync(join(folder, name), "utf8").matchAll(/\bgatehouse ((?:[a-z-]+)(?: [a-z-]+)?)([^`\n]*)/g)]
+      .filter(([whole]) =>
+        /^gatehouse (?:keys|users|sessions|audit|health|config|completion|breach-list)\b/.test(whole),
+      )
       .flatMap(([whole, words = "", rest = ""]) => {
         const command = COMMANDS.find(({ name }) => name === words || name === words.split(" ")[0]);
         if (command === undefined) return [`${name}: ${whole}`];

@@ -75,11 +75,15 @@ describe.skipIf(!hasKubectl()).each(OVERLAYS)("%s (skipped where there is no kub
     expect(leading).toEqual([]);
   });
 
-  test("a replica that is to run is left alone, and what is not of the cluster is refused", () => {
-    expect(() => drainJob(scaled(base, 4), "gateway-3")).toThrow(/gateway-3 is one of 4 replicas/);
-    expect(() => drainJob(named(base, "StatefulSet", "gateway"), "gateway-3")).toThrow(/of the cluster/);
+  test("a desired replica is refused, and so is a StatefulSet that is not from the cluster", () => {
+    expect(() => drainJob(scaled(base, 4), "gateway-3")).toThrow(
+      /gateway-3 is one of the 4 desired replicas/,
+    );
+    expect(() => drainJob(named(base, "StatefulSet", "gateway"), "gateway-3")).toThrow(
+      /spec.replicas is missing/,
+    );
     for (const name of ["gateway", "gateway-", "gateway--1", "identity-service-3", "gateway-3x"]) {
-      expect(() => drainJob(scaled(base, 3), name), name).toThrow(/is no replica of gateway/);
+      expect(() => drainJob(scaled(base, 3), name), name).toThrow(/is not a replica of gateway/);
     }
   });
 });
@@ -97,7 +101,7 @@ test.skipIf(!hasKubectl())("the script turns the cluster's StatefulSet into the 
     expect([status, stdout]).toEqual([1, ""]);
     return stderr;
   };
-  expect(fails("gateway-0", input)).toMatch(/it sends what it has by itself/);
-  expect(fails("gateway-3", "")).toMatch(/no StatefulSet as JSON/);
+  expect(fails("gateway-0", input)).toMatch(/sends its entries itself/);
+  expect(fails("gateway-3", "")).toMatch(/not a StatefulSet in JSON/);
   expect(spawnSync(process.execPath, [SCRIPT], { input }).status).toBe(64);
 });

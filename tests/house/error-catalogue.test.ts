@@ -30,15 +30,15 @@ test("docs/errors.md lists every code once, with its statuses and its sentence",
 });
 
 /**
- * What no route of ours answers as a status: what only a redirect tells, another method, an upstream API; and `conflict`
- * waits for its first route.
+ * What no route of ours answers as a status: what only a redirect tells, another method, an upstream API or a demand of the
+ * routes file; and `conflict` waits for its first route.
  */
 const OUTSIDE_OF_ROUTES = [
   "oauth_failed",
   "oauth_denied",
+  "approval_required",
   "method_not_allowed",
   "link_required",
-  "conflict",
   "upstream_unavailable",
   "upstream_timeout",
 ];

@@ -18,6 +18,7 @@ const FOLDERS = [
   "audit-client",
   "routes-file",
   "rate-limit",
+  "breach-list",
   "service-kit",
   "examples",
 ];

@@ -89,6 +89,7 @@ const SOURCES = [
   "token-client",
   "audit-client",
   "rate-limit",
+  "breach-list",
   "cli",
   "deploy",
   "tests",

@@ -30,6 +30,7 @@ const PUBLIC = [
   "INTROSPECTION_CLIENTS_FILE",
   "OAUTH_PROVIDERS_FILE",
   "CHECKPOINT_FILE",
+  "BREACH_LIST_FILE",
 ];
 
 const folder = mkdtempSync(join(tmpdir(), "gatehouse-open-"));

@@ -14,15 +14,11 @@ class FastFirst extends BaseSequencer {
   }
 }
 
-/** A mutant's test files share a worker, so that modules load once. Each mutant has a new worker. */
-const isolate = false;
-
 export default {
   ...merged,
   test: {
     ...merged.test,
     include,
-    isolate,
     sequence: { sequencer: FastFirst },
     // Many mutants are killed by a time-out.
     testTimeout: 10_000,

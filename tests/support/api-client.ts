@@ -1,4 +1,9 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** Of a call, with its repetitions. */
+const PATIENCE_MS = 90_000;
+const MAX_PAUSE_MS = 5_000;
 
 /** One HTTP answer, as a client sees it. */
 export interface Answer {
@@ -14,9 +19,23 @@ export interface Call {
   headers?: Record<string, string>;
 }
 
+export interface ApiClientOptions {
+  /** Repeats calls that are answered 503, as `Retry-After` asks. A busy machine needs longer than a call has. Default true. */
+  isPatient?: boolean;
+}
+
 /** Calls the gateway as an external client would: over HTTP, with JSON. */
-export function apiClient(url: string) {
-  async function call(
+export function apiClient(url: string, { isPatient = true }: ApiClientOptions = {}) {
+  async function call(method: string, path: string, options: Call = {}): Promise<Answer> {
+    const endMs = Date.now() + PATIENCE_MS;
+    for (let pauseMs = 250; ; pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)) {
+      const answer = await callOnce(method, path, options);
+      if (answer.status !== 503 || !isPatient || Date.now() > endMs) return answer;
+      await sleep(pauseMs * (0.5 + Math.random()));
+    }
+  }
+
+  async function callOnce(
     method: string,
     path: string,
     { token, body, headers = {} }: Call = {},
@@ -29,7 +48,7 @@ export function apiClient(url: string) {
         ...headers,
       },
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-      signal: AbortSignal.timeout(15_000),
+      signal: AbortSignal.timeout(60_000),
     });
     const text = await response.text();
     const isJson = response.headers.get("content-type")?.includes("json") === true;
@@ -55,7 +74,9 @@ export function apiClient(url: string) {
     async newUser() {
       const credentials = { email: `user-${randomUUID()}@example.com`, password: "correct horse battery" };
       const answer = await post("/auth/register", { ...credentials, firstName: "Ada", lastName: "Lovelace" });
-      if (answer.status !== 201) throw new Error(`register: ${answer.status} ${JSON.stringify(answer.body)}`);
+      // 409: a repeated call of which the first had its effect.
+      if (answer.status !== 201 && answer.status !== 409)
+        throw new Error(`register: ${answer.status} ${JSON.stringify(answer.body)}`);
       return { ...credentials, ...(await this.logIn(credentials)) };
     },
   };

@@ -11,6 +11,7 @@ import {
 import { type ProcessSpec, processPlan } from "../../deploy/local/processes.ts";
 import { untilReady } from "../../deploy/local/readiness.ts";
 import { readSettings } from "../../deploy/local/settings.ts";
+import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { type PortName, startSystem } from "./system.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
@@ -125,8 +126,7 @@ function spawnPart(spec: ProcessSpec, home: string, environment: Record<string, 
   const child = spawn(process.execPath, [join(ROOT, spec.entry)], {
     cwd: ROOT,
     env: {
-      PATH: process.env.PATH ?? "",
-      NODE_COMPILE_CACHE: join(ROOT, "node_modules", ".cache", "gatehouse"),
+      ...BARE_ENVIRONMENT,
       ...spec.environment,
       ...environment,
     },

@@ -25,14 +25,17 @@ export async function measureLogouts(
 ): Promise<LogoutDelays> {
   const pools = addresses.map((address) => new Pool(`http://${address}`, { connections: 4 }));
   const delays: LogoutDelays = { own: [], others: [] };
+  /** Of the first decision: 503 is none, and a busy machine gives some. */
   const statusOf = async (pool: Pool, token: string, method: "GET" | "POST", path: string) => {
-    const { statusCode, body } = await pool.request({
-      method,
-      path,
-      headers: { authorization: `Bearer ${token}` },
-    });
-    await body.dump();
-    return statusCode;
+    for (const endMs = performance.now() + GIVE_UP_MS; ; await sleep(POLL_MS)) {
+      const { statusCode, body } = await pool.request({
+        method,
+        path,
+        headers: { authorization: `Bearer ${token}` },
+      });
+      await body.dump();
+      if (statusCode !== 503 || performance.now() > endMs) return statusCode;
+    }
   };
   for (let round = 0; round < rounds; round += 1) {
     const { accessToken } = await login();
@@ -44,7 +47,8 @@ export async function measureLogouts(
     const [own, ...rest] = [pools[answering], ...pools.filter((_, index) => index !== answering)];
     if (own === undefined) throw new Error("no gateway");
     const status = await statusOf(own, accessToken, "POST", "/auth/logout");
-    if (status !== 200) throw new Error(`logout got ${status}`);
+    // 401: of a repeated logout of which the first had its effect.
+    if (status !== 200 && status !== 401) throw new Error(`logout got ${status}`);
     const answeredMs = performance.now();
     const untilRefused = async (pool: Pool) => {
       for (;;) {

@@ -7,6 +7,7 @@ import { openHome } from "../../deploy/local/home.ts";
 import { processPlan } from "../../deploy/local/processes.ts";
 import { untilReady } from "../../deploy/local/readiness.ts";
 import { readSettings } from "../../deploy/local/settings.ts";
+import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { freePort } from "./free-port.ts";
 import type { System } from "./system.ts";
 
@@ -51,8 +52,7 @@ export async function startReplica(
     cwd: ROOT,
     stdio: ["ignore", "pipe", "pipe", "ipc"],
     env: {
-      PATH: process.env.PATH ?? "",
-      NODE_COMPILE_CACHE: join(ROOT, "node_modules", ".cache", "gatehouse"),
+      ...BARE_ENVIRONMENT,
       ...spec.environment,
       LISTEN_ADDRESS: address,
       OPERATIONS_ADDRESS: operations,

@@ -3,11 +3,12 @@ import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { freePort } from "./free-port.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
-const START_TIMEOUT_MS = 60_000;
-const STOP_TIMEOUT_MS = 15_000;
+const START_TIMEOUT_MS = 120_000;
+const STOP_TIMEOUT_MS = 60_000;
 
 export const ADMIN = { email: "admin@gatehouse.test", password: "a long first password" };
 
@@ -93,7 +94,7 @@ export function launch(options: LaunchOptions) {
     cwd: ROOT,
     stdio: ["ignore", "pipe", "pipe"],
     env: {
-      PATH: process.env.PATH ?? "",
+      ...BARE_ENVIRONMENT,
       HOME: process.env.HOME ?? "",
       GATEHOUSE_HOME: options.home,
       GATEHOUSE_ADMIN_EMAIL: ADMIN.email,

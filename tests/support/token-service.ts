@@ -99,6 +99,7 @@ export function logIn({ deps }: TokenReplica, userId: string, role: "USER" | "AD
     userId,
     role,
     amr: ["pwd"],
+    acr: 1,
     authTime: deps.now(),
     ip: "192.0.2.1",
     userAgent: "test",

@@ -4,13 +4,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { join } from "node:path";
 import Provider, { interactionPolicy } from "oidc-provider";
 
-/**
- * The identity provider of a local Gatehouse: a real one (npm `oidc-provider`), with two users and without passwords. A
- * process of its own, on loopback. It also has the page on which a browser lands after a login.
- */
+// An OpenID provider with two users and no passwords, on loopback. It also serves the landing page after a login.
 const { DEMO_PROVIDER_PORT, CLIENT_SECRET_FILE = "", GATEWAY_URL = "" } = process.env;
 
-/** Their claims, by `sub`. `login.html` has a button for each. */
+/** Claims by `sub`. `login.html` has a button for each user. */
 const USERS = new Map([
   [
     "grace",
@@ -30,7 +27,7 @@ const page = (name: string) => readFileSync(join(import.meta.dirname, name), "ut
 const loginPage = page("login.html");
 const signedInPage = page("signed-in.html").replaceAll("{{gateway}}", GATEWAY_URL);
 
-/** Asked at each login, so that one can be one user and then the other. */
+/** Asks at each login, so that the user can be changed. */
 const policy = interactionPolicy.base();
 policy
   .get("login")
@@ -38,7 +35,6 @@ policy
     new interactionPolicy.Check("who", "Who are you?", ({ oidc }) => oidc.result?.login === undefined),
   );
 
-// New at each start: as for any provider, keys that change are picked up.
 const key = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" });
 
 const provider = new Provider(`http://127.0.0.1:${DEMO_PROVIDER_PORT}`, {
@@ -58,7 +54,7 @@ const provider = new Provider(`http://127.0.0.1:${DEMO_PROVIDER_PORT}`, {
   interactions: { policy, url: (_context, { uid }) => `/login/${uid}` },
   findAccount: (_context, id) =>
     USERS.has(id) ? { accountId: id, claims: () => ({ ...USERS.get(id), sub: id }) } : undefined,
-  // There is one client and it is ours: nobody is asked for consent.
+  // The only client needs no consent.
   loadExistingGrant: async ({ oidc: { client, session } }) => {
     if (client === undefined || session?.accountId === undefined) return undefined;
     const grant = new provider.Grant({ clientId: client.clientId, accountId: session.accountId });
@@ -91,10 +87,10 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
 createServer((request, response) => {
   serve(request, response).catch((error: unknown) => {
     console.error(error);
-    response.writeHead(400, { "content-type": "text/plain" }).end("This login is over. Begin again.");
+    response.writeHead(400, { "content-type": "text/plain" }).end("This login has ended. Start again.");
   });
 }).listen(Number(DEMO_PROVIDER_PORT), "127.0.0.1");
 
 for (const event of ["SIGTERM", "SIGINT"] as const) process.on(event, () => process.exit(0));
-// The launcher is gone.
+// The launcher has ended.
 process.on("disconnect", () => process.exit(0));

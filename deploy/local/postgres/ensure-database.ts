@@ -5,10 +5,10 @@ import { SERVICE_DATABASES, type ServiceDatabase } from "../../service-databases
 import { keptSecret, randomPassword } from "../private-file.ts";
 import type { PostgresServer } from "./embedded-postgres.ts";
 
-/** Arbitrary: one at a time where several test runs share a server, which cannot alter one role from two sides. */
+/** PostgreSQL cannot alter a role concurrently, and test runs may share a server. */
 const ADVISORY_LOCK = 7_031_002;
 
-/** A few connections to one database of a server, as its superuser unless told otherwise. End them with `end()`. */
+/** @param login Default: the superuser. */
 export function connectTo(
   server: PostgresServer,
   database: string,
@@ -25,17 +25,13 @@ export function connectTo(
   });
 }
 
-/** The file with the password a service connects with. */
 export function servicePasswordFile(secrets: string, { database }: ServiceDatabase): string {
   return join(secrets, `db-${database}-password`);
 }
 
 /**
- * Brings a server of our own to what the services need: their databases, roles and newest schemas. Data stays; the
- * roles' passwords become what the files in `secrets` say, where missing ones are made.
- *
- * @param root the repository's folder, with `<service>/migrations` in it.
- * @throws if a migration fails.
+ * Sets the roles' passwords to those in `secrets`, and creates missing ones.
+ * @param root contains `<service>/migrations`. @throws if a migration fails.
  */
 export async function provision(server: PostgresServer, secrets: string, root: string): Promise<void> {
   const admin = connectTo(server, "postgres");
@@ -55,26 +51,20 @@ export async function provision(server: PostgresServer, secrets: string, root: s
   }
 }
 
-/** Where and how to make a service's database. */
 export interface DatabaseGoal {
   /** A superuser's connection to another database of the server. */
   admin: Sql;
   server: PostgresServer;
   wanted: ServiceDatabase;
-  /** The service's usual one, or a test's. Lower-case letters, digits, `_`. */
+  /** Lower-case letters, digits and `_`, because it is not quoted. */
   name: string;
-  /** Of the service's two roles. Letters, digits, `-` and `_`. */
+  /** Letters, digits, `-` and `_`, because they are not escaped. */
   passwords: { owner: string; service: string };
-  /** The repository's folder, with `<service>/migrations` in it. */
+  /** Contains `<service>/migrations`. */
   root: string;
 }
 
-/**
- * Brings a database of a service to its newest schema, making it and its two roles first if they are missing. Only
- * these get in, and only the owner may change the schema. Their passwords become what is said.
- *
- * @throws if a migration fails.
- */
+/** Creates and migrates a database and sets the roles' passwords. @throws if a migration fails. */
 export async function ensureDatabase(goal: DatabaseGoal): Promise<void> {
   const { admin, server, wanted, name, passwords, root } = goal;
   await ensureRoles(goal);
@@ -94,20 +84,20 @@ async function ensureRoles({ admin, wanted, passwords }: DatabaseGoal): Promise<
   const rights = "login nosuperuser nocreatedb nocreaterole noinherit noreplication nobypassrls";
   await transaction(admin, async (tx) => {
     await tx`select pg_advisory_xact_lock(${ADVISORY_LOCK})`;
-    // The statements below have passwords in them: they are not for the server's log.
+    // Passwords must not be logged.
     await tx.unsafe("set local log_statement = none; set local log_min_error_statement = panic");
     for (const [role, password] of [
       [wanted.ownerRole, passwords.owner],
       [wanted.serviceRole, passwords.service],
     ] as const) {
       const [existing] = await tx`select from pg_roles where rolname = ${role}`;
-      // DDL takes no parameters. Role names are constants of ours, the passwords have no quotes in them.
+      // DDL takes no parameters. Role names are constants, and passwords have no quotes.
       await tx.unsafe(`${existing ? "alter" : "create"} role ${role} ${rights} password '${password}'`);
     }
   });
 }
 
-/** Lets only a service's two roles connect to a database. A copied database does not inherit this. */
+/** Only the service's roles may connect. A copied database does not inherit this. */
 export async function closeToOthers(admin: Sql, name: string, wanted: ServiceDatabase): Promise<void> {
   await admin.unsafe(`revoke all on database ${name} from public`);
   await admin.unsafe(`grant connect on database ${name} to ${wanted.serviceRole}`);

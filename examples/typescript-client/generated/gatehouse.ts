@@ -16,7 +16,7 @@ export const servers = {
     server1: "/",
     theSameByVersion: "/v1"
 };
-export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "password_change_token_invalid" | "invalid_client" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "link_required" | "already_linked" | "last_credential" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "not_implemented" | "http_version_not_supported" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
+export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "step_up_required" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "step_up_token_invalid" | "password_change_token_invalid" | "passkey_invalid" | "invalid_client" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "mfa_enrollment_required" | "approval_required" | "approval_mismatch" | "approval_expired" | "approval_used" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "mfa_required" | "link_required" | "already_linked" | "last_credential" | "last_factor" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "not_implemented" | "http_version_not_supported" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
 export type FieldProblem = {
     /** Dotted path in the request. */
     field: string;
@@ -24,6 +24,12 @@ export type FieldProblem = {
     code: string;
     /** For people; not part of the API. */
     message: string;
+};
+export type StepUpDemand = {
+    acr: number;
+    maxAgeSeconds?: number;
+    /** Those that may reach it. */
+    methods: string[];
 };
 export type Failure = {
     success: boolean;
@@ -33,8 +39,7 @@ export type Failure = {
         code: ErrorCode;
         /** Also in `X-Request-Id`. */
         requestId: string;
-        /** Every failing field; only with `validation_failed`. */
-        details?: FieldProblem[];
+        details?: FieldProblem[] | StepUpDemand;
     };
 };
 export type User = {
@@ -68,6 +73,12 @@ export type PasswordChangeRequired = {
     /** Opaque; good for five minutes, five tries and one success. Never an access token. */
     tempToken: string;
 };
+export type MfaEnrollmentRequired = {
+    requireMfaEnrollment: true;
+    /** Opaque; good for 15 minutes, ten tries and one success. Never an access token. */
+    tempToken: string;
+    methods: string[];
+};
 export type Tokens = {
     /** A JWT; see RFC 9068. */
     accessToken: string;
@@ -88,6 +99,76 @@ export type Session = {
     userAgent: string;
     /** How its user was authenticated (RFC 8176). */
     amr: string[];
+};
+export type EnrolledLogin = {
+    /** A JWT; see RFC 9068. */
+    accessToken: string;
+    /** A JWT; see RFC 9068. */
+    refreshToken: string;
+    tokenType: "Bearer";
+    /** Of the access token, in seconds. */
+    expiresIn: number;
+    user: User;
+    /** Ten, each good once, and shown only here. */
+    recoveryCodes: string[];
+};
+export type PasskeyCreationOptions = {
+    /** 256 bits, good for five minutes and one answer. */
+    challenge: string;
+    rp: {
+        id: string;
+        name: string;
+    };
+    user: {
+        /** The user's id: 16 bytes. */
+        id: string;
+        name: string;
+        displayName: string;
+    };
+    pubKeyCredParams: {
+        /** RFC 9053. */
+        alg: number;
+        "type": "public-key";
+    }[];
+    /** In milliseconds. */
+    timeout: number;
+    attestation: "none";
+    excludeCredentials: {
+        id: string;
+        "type": "public-key";
+        transports: string[];
+    }[];
+    authenticatorSelection: {
+        residentKey: "required";
+        requireResidentKey: true;
+        userVerification: "required";
+    };
+    extensions: {
+        credProps: boolean;
+    };
+    hints: string[];
+};
+export type Passkey = {
+    id: string;
+    name: string;
+    createdAt: string;
+    lastUsedAt: string | null;
+    /** Whether it was backed up when it was used last. */
+    backedUp: boolean;
+    transports: string[];
+};
+export type PasskeyRequestOptions = {
+    /** 256 bits, good for five minutes and one answer. */
+    challenge: string;
+    rpId: string;
+    allowCredentials: {
+        id: string;
+        "type": "public-key";
+        transports: string[];
+    }[];
+    /** In milliseconds. */
+    timeout: number;
+    userVerification: "required";
 };
 export type IdentityProvider = {
     name: string;
@@ -167,6 +248,7 @@ export type Introspection = {
     jti?: string;
     role?: "USER" | "ADMIN" | "AUDITOR";
     amr?: string[];
+    acr?: string;
     /** Seconds since 1970. */
     auth_time?: number;
     token_type?: "Bearer";
@@ -469,7 +551,7 @@ export function logIn(body: {
         status: 200;
         data: {
             success: true;
-            data: CompletedLogin | MfaRequired | PasswordChangeRequired;
+            data: CompletedLogin | MfaRequired | PasswordChangeRequired | MfaEnrollmentRequired;
             /** For people; not part of the API. */
             message: string;
         };
@@ -1471,6 +1553,8 @@ export function completeMfaLogin(body: {
  */
 export function setUpMfa(body: {
     password: string;
+} | {
+    tempToken: string;
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -1497,7 +1581,7 @@ export function setUpMfa(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_token_invalid";
             };
         };
     } | {
@@ -1602,7 +1686,12 @@ export function setUpMfa(body: {
  */
 export function enableMfa(body: {
     code: string;
-}, opts?: Oazapfts.RequestOpts) {
+} | {
+    tempToken: string;
+    code: string;
+}, { gatehouseDevice }: {
+    gatehouseDevice?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -1610,7 +1699,7 @@ export function enableMfa(body: {
             data: {
                 /** Ten, each good once, and shown only here. */
                 recoveryCodes: string[];
-            };
+            } | EnrolledLogin;
             /** For people; not part of the API. */
             message: string;
         };
@@ -1625,7 +1714,7 @@ export function enableMfa(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_code_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_code_invalid" | "mfa_token_invalid";
             };
         };
     } | {
@@ -1722,7 +1811,10 @@ export function enableMfa(body: {
     }>("/auth/mfa/enable", oazapfts.json({
         ...opts,
         method: "POST",
-        body
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Device": gatehouseDevice
+        })
     }));
 }
 /**
@@ -1759,6 +1851,13 @@ export function disableMfa(body: {
         data: Failure & {
             error: {
                 code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "mfa_required";
             };
         };
     } | {
@@ -1946,6 +2045,1217 @@ export function renewRecoveryCodes(body: {
             };
         };
     }>("/auth/mfa/recovery-codes", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Begin to add a passkey
+ */
+export function beginPasskey(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: PasskeyCreationOptions;
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "email_not_verified";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "conflict";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/auth/passkeys/options", {
+        ...opts,
+        method: "POST"
+    });
+}
+/**
+ * Add the passkey that the browser has made
+ */
+export function addPasskey(body: {
+    /** What else `PublicKeyCredential.toJSON()` gives is ignored. */
+    response: {
+        /** Base64url, as everything binary. */
+        id: string;
+        "type": "public-key";
+        response: {
+            clientDataJSON: string;
+            attestationObject: string;
+            transports?: string[];
+        };
+    };
+    /** For its owner, at most 64 characters. */
+    name: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 201;
+        data: {
+            success: true;
+            data: {
+                passkey: Passkey;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "passkey_invalid";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "email_not_verified";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "conflict";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/auth/passkeys", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * List the passkeys
+ */
+export function listPasskeys(opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                passkeys: Passkey[];
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/auth/passkeys", {
+        ...opts
+    });
+}
+/**
+ * Give a passkey another name
+ */
+export function renamePasskey(id: string, body: {
+    /** For its owner, at most 64 characters. */
+    name: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                passkey: Passkey;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/auth/passkeys/${encodeURIComponent(id)}`, oazapfts.json({
+        ...opts,
+        method: "PATCH",
+        body
+    }));
+}
+/**
+ * Remove a passkey
+ */
+export function deletePasskey(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 409;
+        data: Failure & {
+            error: {
+                code: "last_factor";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/auth/passkeys/${encodeURIComponent(id)}`, {
+        ...opts,
+        method: "DELETE"
+    });
+}
+/**
+ * Begin a login with a passkey
+ */
+export function beginPasskeyLogin(body: {}, { gatehouseDevice }: {
+    gatehouseDevice?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                /** Send it with the answer. */
+                challengeToken: string;
+                options: PasskeyRequestOptions;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/auth/passkeys/login/options", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Device": gatehouseDevice
+        })
+    }));
+}
+/**
+ * Log in with a passkey
+ */
+export function logInWithPasskey(body: {
+    challengeToken: string;
+    /** What else `PublicKeyCredential.toJSON()` gives is ignored. */
+    response: {
+        /** Base64url, as everything binary. */
+        id: string;
+        "type": "public-key";
+        response: {
+            clientDataJSON: string;
+            authenticatorData: string;
+            signature: string;
+            userHandle?: string | null;
+        };
+    };
+}, { gatehouseDevice }: {
+    gatehouseDevice?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: CompletedLogin;
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "passkey_invalid";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/auth/passkeys/login", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Device": gatehouseDevice
+        })
+    }));
+}
+/**
+ * Approve a transaction
+ */
+export function verifyApproval(body: {
+    /** From `approval_required`. */
+    token: string;
+    code: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                approvalId: string;
+                method: string;
+                /** In seconds. Until then, repeat the call with `Gatehouse-Approval: <token>`. */
+                expiresIn: number;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_code_invalid";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "approval_mismatch" | "approval_expired" | "approval_used";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/auth/approvals/verify", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Begin a step-up
+ */
+export function beginStepUp(body?: {
+    acr?: number;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                /** Opaque; good in this session for five minutes, five tries and one success. */
+                stepUpToken: string;
+                /** Of this user, those that reach the level: `totp`, `recovery_code`, `password`. */
+                methods: string[];
+                /** Of the step-up token, in seconds. */
+                expiresIn: number;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "mfa_enrollment_required";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/auth/step-up", oazapfts.json({
+        ...opts,
+        method: "POST",
+        body
+    }));
+}
+/**
+ * Step up: the proof
+ */
+export function completeStepUp(body: {
+    stepUpToken: string;
+    code: string;
+} | {
+    stepUpToken: string;
+    password: string;
+}, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {
+                /** A JWT; see RFC 9068. */
+                accessToken: string;
+                tokenType: "Bearer";
+                /** Of the access token, in seconds. */
+                expiresIn: number;
+                /** The session's level of assurance now. */
+                acr: number;
+            };
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid" | "step_up_token_invalid";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable" | "busy";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>("/auth/step-up/verify", oazapfts.json({
         ...opts,
         method: "POST",
         body
@@ -2294,7 +3604,7 @@ export function changePasswordAtLogin(body: {
         status: 200;
         data: {
             success: true;
-            data: CompletedLogin;
+            data: CompletedLogin | MfaEnrollmentRequired;
             /** For people; not part of the API. */
             message: string;
         };
@@ -2909,7 +4219,7 @@ export function exchangeOAuthCode(body: {
         status: 200;
         data: {
             success: true;
-            data: CompletedLogin | MfaRequired;
+            data: CompletedLogin | MfaRequired | MfaEnrollmentRequired;
             /** For people; not part of the API. */
             message: string;
         };
@@ -3413,7 +4723,7 @@ export function searchAuditLog({ actor, action, resource, outcome, requestId, $f
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
             };
         };
     } | {
@@ -3536,7 +4846,7 @@ export function getAuditEntry(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
             };
         };
     } | {
@@ -3647,7 +4957,7 @@ export function getAuditCheckpoint(opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
             };
         };
     } | {
@@ -3759,7 +5069,7 @@ export function proveAuditInclusion(sequence: number, treeSize: number, opts?: O
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
             };
         };
     } | {
@@ -3872,7 +5182,7 @@ export function proveAuditConsistency($from: number, to: number, opts?: Oazapfts
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
             };
         };
     } | {
@@ -3992,7 +5302,7 @@ export function listUsers({ query, role, status, cursor, limit }: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
             };
         };
     } | {
@@ -4100,7 +5410,7 @@ export function getUser(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
             };
         };
     } | {
@@ -4213,7 +5523,7 @@ export function updateUser(id: string, body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
             };
         };
     } | {
@@ -4343,7 +5653,7 @@ export function deleteUser(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
             };
         };
     } | {
@@ -4475,7 +5785,7 @@ export function endUserSessions(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
             };
         };
     } | {
@@ -4597,7 +5907,7 @@ export function resetUserMfa(id: string, opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
             };
         };
     } | {

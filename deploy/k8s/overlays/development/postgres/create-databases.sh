@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes the databases and roles that the services expect: for each an owner, which runs the migrations, and the role that
-# the service connects as. For a PostgreSQL you manage, run it once as a superuser (PGHOST, PGUSER, … say where), with a
-# folder of files `<database>` and `<database>-owner` that hold the passwords of its two roles, and see that the server does
-# not log statements (log_statement) meanwhile.
+# Creates the databases and roles of the services: for each an owner, which runs the migrations, and the role that
+# the service connects as. For a PostgreSQL you manage, run it once as a superuser (PGHOST, PGUSER, …), with a
+# folder of files `<database>` and `<database>-owner` that hold the passwords of its two roles, and disable
+# log_statement meanwhile.
 set -eu
 passwords=${PASSWORDS:-/run/secrets/passwords}
 export PGUSER="${PGUSER:-postgres}"
@@ -11,7 +11,7 @@ for database in identity token audit; do
   service_password=$(cat "$passwords/$database") || exit 1
   owner_password=$(cat "$passwords/$database-owner") || exit 1
   export service_password owner_password
-  # From the environment, not the command line, which every process may read.
+  # In the environment, because every process may read the command line.
   psql --no-psqlrc --quiet --set=ON_ERROR_STOP=1 --dbname=postgres --set="database=$database" <<'SQL'
 \getenv service_password service_password
 \getenv owner_password owner_password

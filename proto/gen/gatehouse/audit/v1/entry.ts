@@ -84,7 +84,7 @@ export interface Entry {
   httpStatus: number;
   /** Outcomes only: from the intent to the end of the answer, in microseconds. */
   latencyUs: number;
-  /** Events only: why, in the words of who caused it, cut to 200 characters. May be empty. */
+  /** Events: why, in the words of who caused it. Outcomes: the approval of the call. Cut to 200 characters. May be empty. */
   reason: string;
   /** Given by the log: the entry's place in it, from 1 without gaps; 0 while it has none yet. Ignored in what is sent in. */
   sequence: number;

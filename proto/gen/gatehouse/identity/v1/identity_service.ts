@@ -73,6 +73,9 @@ export interface LoginResult {
     | //
     /** A new password is missing. */
     { $case: "passwordChange"; value: PasswordChangeChallenge }
+    | //
+    /** The user's first second factor is missing, which the role requires. */
+    { $case: "mfaEnrollment"; value: MfaEnrollmentChallenge }
     | undefined;
 }
 
@@ -89,6 +92,9 @@ export interface LoginResponse {
     | //
     /** The password was right, and has to be changed. */
     { $case: "passwordChange"; value: PasswordChangeChallenge }
+    | //
+    /** The password was right; the user's first second factor is missing, which the role requires. */
+    { $case: "mfaEnrollment"; value: MfaEnrollmentChallenge }
     | undefined;
 }
 
@@ -124,6 +130,16 @@ export interface PasswordChangeChallenge {
   /** 256 bits in base64url: for ChangePasswordAtLogin and nothing else. Never logged. */
   tempToken: string;
   /** UUID of the user who has proven to be it. */
+  userId: string;
+}
+
+/** A login that waits for the user's first second factor. */
+export interface MfaEnrollmentChallenge {
+  /** 256 bits in base64url: for the enrollment at this login and nothing else. Never logged. */
+  tempToken: string;
+  /** What can be set up: `totp`. */
+  methods: string[];
+  /** UUID of the user whose first factor was right. */
   userId: string;
 }
 
@@ -221,6 +237,48 @@ export interface ConfirmTotpEnrollmentResponse {
   endedSessionIds: string[];
 }
 
+/** A login that waits for its user's first second factor. */
+export interface BeginTotpEnrollmentAtLoginRequest {
+  /** As the challenge gave it. Never logged. */
+  tempToken: string;
+}
+
+/** What goes into an authenticator app. Shown once, never logged. */
+export interface BeginTotpEnrollmentAtLoginResponse {
+  /** 160 bits in base32 (RFC 4648 §6). */
+  secret: string;
+  /** `otpauth://totp/…` with the same secret. */
+  otpauthUrl: string;
+  /** `data:image/svg+xml;base64,…`: the URL as a QR code. */
+  qrCode: string;
+  /** UUID of the user whose login it is. */
+  userId: string;
+}
+
+/** The first code of the app. */
+export interface CompleteTotpEnrollmentAtLoginRequest {
+  /** As the challenge gave it. Never logged. */
+  tempToken: string;
+  /** As typed. Never logged. */
+  code: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
+}
+
+/** The second factor is on. */
+export interface CompleteTotpEnrollmentAtLoginResponse {
+  /** What the login came to. */
+  result:
+    | LoginResult
+    | undefined;
+  /** Ten, of 80 bits each. Shown once, never logged. */
+  recoveryCodes: string[];
+}
+
 /** Who turns the second factor off. */
 export interface DisableTotpRequest {
   /** UUID of the user. */
@@ -259,6 +317,61 @@ export interface RegenerateRecoveryCodesRequest {
 export interface RegenerateRecoveryCodesResponse {
   /** Ten, of 80 bits each. Shown once, never logged. */
   recoveryCodes: string[];
+}
+
+/** Whose session is to be raised. */
+export interface BeginStepUpRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session. */
+  sessionId: string;
+  /** `acr` of the session's access token. */
+  currentAcr: string;
+  /** `acr` to reach; empty for the current one, afresh. */
+  wantedAcr: string;
+}
+
+/** What the user may prove. */
+export interface BeginStepUpResponse {
+  /** 256 bits in base64url: for CompleteStepUp in this session and nothing else. Never logged. */
+  stepUpToken: string;
+  /** Of this user, those that reach the level: `totp`, `recovery_code`, `password`. */
+  methods: string[];
+  /** Seconds until the token expires. */
+  expiresInS: number;
+}
+
+/** A proof. */
+export interface CompleteStepUpRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session. */
+  sessionId: string;
+  /** From BeginStepUp. Never logged. */
+  stepUpToken: string;
+  /** What the user proves. */
+  proof:
+    | //
+    /** As typed: TOTP or recovery code. Never logged. */
+    { $case: "code"; value: string }
+    | //
+    /** As typed. Never logged. */
+    { $case: "password"; value: string }
+    | undefined;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** The session is raised. */
+export interface CompleteStepUpResponse {
+  /** JWT, `typ: at+jwt`. Never logged. */
+  accessToken: string;
+  /** Seconds until the access token expires. */
+  expiresInS: number;
+  /** The session's `acr` now. */
+  acr: string;
 }
 
 /** Which user. */
@@ -640,6 +753,9 @@ export interface CompleteOAuthLoginResponse {
     | //
     /** Never at present: the password was not used. Here so that all logins have the same cases. */
     { $case: "passwordChange"; value: PasswordChangeChallenge }
+    | //
+    /** The user's first second factor is missing, which the role requires. */
+    { $case: "mfaEnrollment"; value: MfaEnrollmentChallenge }
     | undefined;
   /** UUIDs of the sessions that this call ended: the login has claimed the account. */
   endedSessionIds: string[];
@@ -680,6 +796,9 @@ export interface ExchangeOAuthCodeResponse {
     | //
     /** Never at present: the password was not used. Here so that all logins have the same cases. */
     { $case: "passwordChange"; value: PasswordChangeChallenge }
+    | //
+    /** The user's first second factor is missing, which the role requires. */
+    { $case: "mfaEnrollment"; value: MfaEnrollmentChallenge }
     | undefined;
 }
 
@@ -723,6 +842,260 @@ export interface UnlinkIdentityRequest {
 export interface UnlinkIdentityResponse {
   /** UUIDs of the sessions that this call ended. */
   endedSessionIds: string[];
+}
+
+/** A logged-in user who changes passkeys. */
+export interface PasskeyOwner {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session. */
+  sessionId: string;
+  /** When that session's user proved who they are. */
+  authTime:
+    | Date
+    | undefined;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** A passkey as its owner sees it. */
+export interface Passkey {
+  /** UUID. */
+  id: string;
+  /** The owner's, 1 to 64 characters. */
+  name: string;
+  /** When it was registered. */
+  createdAt:
+    | Date
+    | undefined;
+  /** Absent: never. */
+  lastUsedAt:
+    | Date
+    | undefined;
+  /** Whether it was backed up when it was used last. */
+  backedUp: boolean;
+  /** How the authenticator is reached: `internal`, `usb`, …. */
+  transports: string[];
+}
+
+/** A new credential, as `PublicKeyCredential.toJSON()` of the browser gives it: binary values in base64url. */
+export interface PasskeyAttestation {
+  /** `id`. */
+  credentialId: string;
+  /** `response.clientDataJSON`. */
+  clientDataJson: string;
+  /** `response.attestationObject`. */
+  attestationObject: string;
+  /** `response.transports`. */
+  transports: string[];
+}
+
+/** A signature, as `PublicKeyCredential.toJSON()` of the browser gives it: binary values in base64url. */
+export interface PasskeyAssertion {
+  /** `id`. */
+  credentialId: string;
+  /** `response.clientDataJSON`. */
+  clientDataJson: string;
+  /** `response.authenticatorData`. */
+  authenticatorData: string;
+  /** `response.signature`. */
+  signature: string;
+  /** `response.userHandle`. May be empty. */
+  userHandle: string;
+}
+
+/** Who begins. */
+export interface BeginPasskeyRegistrationRequest {
+  /** Whose; the answer is good in this session only. */
+  owner: PasskeyOwner | undefined;
+}
+
+/** What the browser needs. */
+export interface BeginPasskeyRegistrationResponse {
+  /** PublicKeyCredentialCreationOptionsJSON (WebAuthn Level 3 §5.1.9). */
+  optionsJson: string;
+}
+
+/** What the browser has made. */
+export interface RegisterPasskeyRequest {
+  /** Whose. */
+  owner:
+    | PasskeyOwner
+    | undefined;
+  /** As typed. */
+  name: string;
+  /** The credential. */
+  attestation: PasskeyAttestation | undefined;
+}
+
+/** It is registered. */
+export interface RegisterPasskeyResponse {
+  /** As stored. */
+  passkey: Passkey | undefined;
+}
+
+/** Whose. */
+export interface ListPasskeysRequest {
+  /** UUID of the user. */
+  userId: string;
+}
+
+/** The user's. */
+export interface ListPasskeysResponse {
+  /** At most 20, oldest first. */
+  passkeys: Passkey[];
+}
+
+/** Another name. */
+export interface RenamePasskeyRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID. */
+  passkeyId: string;
+  /** As typed. */
+  name: string;
+}
+
+/** It has it. */
+export interface RenamePasskeyResponse {
+  /** As stored. */
+  passkey: Passkey | undefined;
+}
+
+/** Who removes which. */
+export interface DeletePasskeyRequest {
+  /** Whose; the session stays. */
+  owner:
+    | PasskeyOwner
+    | undefined;
+  /** UUID. */
+  passkeyId: string;
+}
+
+/** It is gone. */
+export interface DeletePasskeyResponse {
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
+/** From where. */
+export interface BeginPasskeyLoginRequest {
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
+}
+
+/** The same for all. */
+export interface BeginPasskeyLoginResponse {
+  /** 256 bits in base64url: for CompletePasskeyLogin and nothing else. Never logged. */
+  challengeToken: string;
+  /** PublicKeyCredentialRequestOptionsJSON (WebAuthn Level 3 §5.1.10). */
+  optionsJson: string;
+}
+
+/** What the browser has signed. */
+export interface CompletePasskeyLoginRequest {
+  /** As the beginning gave it. Never logged. */
+  challengeToken: string;
+  /** The signature. */
+  assertion:
+    | PasskeyAssertion
+    | undefined;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
+}
+
+/** What it came to. */
+export interface CompletePasskeyLoginResponse {
+  /** What the login came to. */
+  result: LoginResult | undefined;
+}
+
+/** A transaction to approve. */
+export interface AskApprovalRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session. */
+  sessionId: string;
+  /** RFC 8785 canonical JSON of user, session, method, route and fields, at most 16,384 bytes. Its SHA-256 is the digest. */
+  transaction: string;
+  /** Level of assurance that the factor must reach: 2 or 3. */
+  acr: number;
+  /** Seconds to give and use it, 30 to 900. */
+  ttlS: number;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** An approval that waits for the user. */
+export interface AskApprovalResponse {
+  /** 256 bits in base64url: for VerifyApproval and UseApproval of the same session. Never logged. */
+  token: string;
+  /** Seconds until it ends. */
+  expiresInS: number;
+  /** What can give it: `totp`, `recovery_code`. */
+  methods: string[];
+}
+
+/** One attempt. */
+export interface VerifyApprovalRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session. */
+  sessionId: string;
+  /** As AskApproval gave it. Never logged. */
+  token: string;
+  /** As typed: TOTP or recovery code. Never logged. */
+  code: string;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** The approval is given. */
+export interface VerifyApprovalResponse {
+  /** UUID. */
+  approvalId: string;
+  /** What gave it: `totp`, `recovery_code`. */
+  method: string;
+  /** Seconds until it ends. */
+  expiresInS: number;
+}
+
+/** The transaction that is about to be carried out. */
+export interface UseApprovalRequest {
+  /** UUID of the user. */
+  userId: string;
+  /** UUID of the session. */
+  sessionId: string;
+  /** As AskApproval gave it. Never logged. */
+  token: string;
+  /** SHA-256 of its canonical JSON. */
+  digest: Uint8Array;
+  /** SHA-256 of the client's idempotency key. Empty: the call has none. */
+  idempotencyHash: Uint8Array;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+}
+
+/** It may be carried out. */
+export interface UseApprovalResponse {
+  /** UUID. */
+  approvalId: string;
+  /** What gave it: `totp`, `recovery_code`. */
+  method: string;
 }
 
 function createBaseRegisterRequest(): RegisterRequest {
@@ -967,6 +1340,9 @@ export const LoginResult: MessageFns<LoginResult> = {
       case "passwordChange":
         PasswordChangeChallenge.encode(message.result.value, writer.uint32(26).fork()).join();
         break;
+      case "mfaEnrollment":
+        MfaEnrollmentChallenge.encode(message.result.value, writer.uint32(34).fork()).join();
+        break;
     }
     return writer;
   },
@@ -1011,6 +1387,14 @@ export const LoginResult: MessageFns<LoginResult> = {
             };
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.result = { $case: "mfaEnrollment", value: MfaEnrollmentChallenge.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1039,6 +1423,9 @@ export const LoginResponse: MessageFns<LoginResponse> = {
         break;
       case "passwordChange":
         PasswordChangeChallenge.encode(message.result.value, writer.uint32(26).fork()).join();
+        break;
+      case "mfaEnrollment":
+        MfaEnrollmentChallenge.encode(message.result.value, writer.uint32(34).fork()).join();
         break;
     }
     return writer;
@@ -1082,6 +1469,14 @@ export const LoginResponse: MessageFns<LoginResponse> = {
               $case: "passwordChange",
               value: PasswordChangeChallenge.decode(reader, reader.uint32()),
             };
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.result = { $case: "mfaEnrollment", value: MfaEnrollmentChallenge.decode(reader, reader.uint32()) };
             continue;
           }
         }
@@ -1271,6 +1666,74 @@ export const PasswordChangeChallenge: MessageFns<PasswordChangeChallenge> = {
           }
           case 2: {
             if (tag !== 18) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseMfaEnrollmentChallenge(): MfaEnrollmentChallenge {
+  return { tempToken: "", methods: [], userId: "" };
+}
+
+export const MfaEnrollmentChallenge: MessageFns<MfaEnrollmentChallenge> = {
+  encode(message: MfaEnrollmentChallenge, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tempToken !== "") {
+      writer.uint32(10).string(message.tempToken);
+    }
+    for (const v of message.methods) {
+      writer.uint32(18).string(v!);
+    }
+    if (message.userId !== "") {
+      writer.uint32(26).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MfaEnrollmentChallenge {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMfaEnrollmentChallenge();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.tempToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.methods.push(reader.string());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
               break;
             }
 
@@ -1878,6 +2341,278 @@ export const ConfirmTotpEnrollmentResponse: MessageFns<ConfirmTotpEnrollmentResp
   },
 };
 
+function createBaseBeginTotpEnrollmentAtLoginRequest(): BeginTotpEnrollmentAtLoginRequest {
+  return { tempToken: "" };
+}
+
+export const BeginTotpEnrollmentAtLoginRequest: MessageFns<BeginTotpEnrollmentAtLoginRequest> = {
+  encode(message: BeginTotpEnrollmentAtLoginRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tempToken !== "") {
+      writer.uint32(10).string(message.tempToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginTotpEnrollmentAtLoginRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginTotpEnrollmentAtLoginRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.tempToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginTotpEnrollmentAtLoginResponse(): BeginTotpEnrollmentAtLoginResponse {
+  return { secret: "", otpauthUrl: "", qrCode: "", userId: "" };
+}
+
+export const BeginTotpEnrollmentAtLoginResponse: MessageFns<BeginTotpEnrollmentAtLoginResponse> = {
+  encode(message: BeginTotpEnrollmentAtLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.secret !== "") {
+      writer.uint32(10).string(message.secret);
+    }
+    if (message.otpauthUrl !== "") {
+      writer.uint32(18).string(message.otpauthUrl);
+    }
+    if (message.qrCode !== "") {
+      writer.uint32(26).string(message.qrCode);
+    }
+    if (message.userId !== "") {
+      writer.uint32(34).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginTotpEnrollmentAtLoginResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginTotpEnrollmentAtLoginResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.secret = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.otpauthUrl = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.qrCode = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompleteTotpEnrollmentAtLoginRequest(): CompleteTotpEnrollmentAtLoginRequest {
+  return { tempToken: "", code: "", clientIp: "", userAgent: "", deviceToken: "" };
+}
+
+export const CompleteTotpEnrollmentAtLoginRequest: MessageFns<CompleteTotpEnrollmentAtLoginRequest> = {
+  encode(message: CompleteTotpEnrollmentAtLoginRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tempToken !== "") {
+      writer.uint32(10).string(message.tempToken);
+    }
+    if (message.code !== "") {
+      writer.uint32(18).string(message.code);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(26).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(34).string(message.userAgent);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(42).string(message.deviceToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompleteTotpEnrollmentAtLoginRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompleteTotpEnrollmentAtLoginRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.tempToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.code = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompleteTotpEnrollmentAtLoginResponse(): CompleteTotpEnrollmentAtLoginResponse {
+  return { result: undefined, recoveryCodes: [] };
+}
+
+export const CompleteTotpEnrollmentAtLoginResponse: MessageFns<CompleteTotpEnrollmentAtLoginResponse> = {
+  encode(message: CompleteTotpEnrollmentAtLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.result !== undefined) {
+      LoginResult.encode(message.result, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.recoveryCodes) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompleteTotpEnrollmentAtLoginResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompleteTotpEnrollmentAtLoginResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.result = LoginResult.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.recoveryCodes.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseDisableTotpRequest(): DisableTotpRequest {
   return { userId: "", sessionId: "", password: "", code: "", clientIp: "", userAgent: "" };
 }
@@ -2135,6 +2870,335 @@ export const RegenerateRecoveryCodesResponse: MessageFns<RegenerateRecoveryCodes
             }
 
             message.recoveryCodes.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginStepUpRequest(): BeginStepUpRequest {
+  return { userId: "", sessionId: "", currentAcr: "", wantedAcr: "" };
+}
+
+export const BeginStepUpRequest: MessageFns<BeginStepUpRequest> = {
+  encode(message: BeginStepUpRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.currentAcr !== "") {
+      writer.uint32(26).string(message.currentAcr);
+    }
+    if (message.wantedAcr !== "") {
+      writer.uint32(34).string(message.wantedAcr);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginStepUpRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginStepUpRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.currentAcr = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.wantedAcr = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginStepUpResponse(): BeginStepUpResponse {
+  return { stepUpToken: "", methods: [], expiresInS: 0 };
+}
+
+export const BeginStepUpResponse: MessageFns<BeginStepUpResponse> = {
+  encode(message: BeginStepUpResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.stepUpToken !== "") {
+      writer.uint32(10).string(message.stepUpToken);
+    }
+    for (const v of message.methods) {
+      writer.uint32(18).string(v!);
+    }
+    if (message.expiresInS !== 0) {
+      writer.uint32(24).uint32(message.expiresInS);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginStepUpResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginStepUpResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.stepUpToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.methods.push(reader.string());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.expiresInS = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompleteStepUpRequest(): CompleteStepUpRequest {
+  return { userId: "", sessionId: "", stepUpToken: "", proof: undefined, clientIp: "", userAgent: "" };
+}
+
+export const CompleteStepUpRequest: MessageFns<CompleteStepUpRequest> = {
+  encode(message: CompleteStepUpRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.stepUpToken !== "") {
+      writer.uint32(26).string(message.stepUpToken);
+    }
+    switch (message.proof?.$case) {
+      case "code":
+        writer.uint32(34).string(message.proof.value);
+        break;
+      case "password":
+        writer.uint32(42).string(message.proof.value);
+        break;
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(50).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(58).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompleteStepUpRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompleteStepUpRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.stepUpToken = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.proof = { $case: "code", value: reader.string() };
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.proof = { $case: "password", value: reader.string() };
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompleteStepUpResponse(): CompleteStepUpResponse {
+  return { accessToken: "", expiresInS: 0, acr: "" };
+}
+
+export const CompleteStepUpResponse: MessageFns<CompleteStepUpResponse> = {
+  encode(message: CompleteStepUpResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.accessToken !== "") {
+      writer.uint32(10).string(message.accessToken);
+    }
+    if (message.expiresInS !== 0) {
+      writer.uint32(16).uint32(message.expiresInS);
+    }
+    if (message.acr !== "") {
+      writer.uint32(26).string(message.acr);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompleteStepUpResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompleteStepUpResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.accessToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.expiresInS = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
@@ -4560,6 +5624,9 @@ export const CompleteOAuthLoginResponse: MessageFns<CompleteOAuthLoginResponse> 
       case "passwordChange":
         PasswordChangeChallenge.encode(message.result.value, writer.uint32(66).fork()).join();
         break;
+      case "mfaEnrollment":
+        MfaEnrollmentChallenge.encode(message.result.value, writer.uint32(74).fork()).join();
+        break;
     }
     for (const v of message.endedSessionIds) {
       writer.uint32(58).string(v!);
@@ -4637,6 +5704,14 @@ export const CompleteOAuthLoginResponse: MessageFns<CompleteOAuthLoginResponse> 
               $case: "passwordChange",
               value: PasswordChangeChallenge.decode(reader, reader.uint32()),
             };
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.result = { $case: "mfaEnrollment", value: MfaEnrollmentChallenge.decode(reader, reader.uint32()) };
             continue;
           }
           case 7: {
@@ -4823,6 +5898,9 @@ export const ExchangeOAuthCodeResponse: MessageFns<ExchangeOAuthCodeResponse> = 
       case "passwordChange":
         PasswordChangeChallenge.encode(message.result.value, writer.uint32(26).fork()).join();
         break;
+      case "mfaEnrollment":
+        MfaEnrollmentChallenge.encode(message.result.value, writer.uint32(34).fork()).join();
+        break;
     }
     return writer;
   },
@@ -4865,6 +5943,14 @@ export const ExchangeOAuthCodeResponse: MessageFns<ExchangeOAuthCodeResponse> = 
               $case: "passwordChange",
               value: PasswordChangeChallenge.decode(reader, reader.uint32()),
             };
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.result = { $case: "mfaEnrollment", value: MfaEnrollmentChallenge.decode(reader, reader.uint32()) };
             continue;
           }
         }
@@ -5154,6 +6240,1657 @@ export const UnlinkIdentityResponse: MessageFns<UnlinkIdentityResponse> = {
   },
 };
 
+function createBasePasskeyOwner(): PasskeyOwner {
+  return { userId: "", sessionId: "", authTime: undefined, clientIp: "", userAgent: "" };
+}
+
+export const PasskeyOwner: MessageFns<PasskeyOwner> = {
+  encode(message: PasskeyOwner, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.authTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.authTime), writer.uint32(26).fork()).join();
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(34).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(42).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PasskeyOwner {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePasskeyOwner();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.authTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePasskey(): Passkey {
+  return { id: "", name: "", createdAt: undefined, lastUsedAt: undefined, backedUp: false, transports: [] };
+}
+
+export const Passkey: MessageFns<Passkey> = {
+  encode(message: Passkey, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    if (message.createdAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(26).fork()).join();
+    }
+    if (message.lastUsedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.lastUsedAt), writer.uint32(34).fork()).join();
+    }
+    if (message.backedUp !== false) {
+      writer.uint32(40).bool(message.backedUp);
+    }
+    for (const v of message.transports) {
+      writer.uint32(50).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Passkey {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePasskey();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.lastUsedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.backedUp = reader.bool();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.transports.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePasskeyAttestation(): PasskeyAttestation {
+  return { credentialId: "", clientDataJson: "", attestationObject: "", transports: [] };
+}
+
+export const PasskeyAttestation: MessageFns<PasskeyAttestation> = {
+  encode(message: PasskeyAttestation, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.credentialId !== "") {
+      writer.uint32(10).string(message.credentialId);
+    }
+    if (message.clientDataJson !== "") {
+      writer.uint32(18).string(message.clientDataJson);
+    }
+    if (message.attestationObject !== "") {
+      writer.uint32(26).string(message.attestationObject);
+    }
+    for (const v of message.transports) {
+      writer.uint32(34).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PasskeyAttestation {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePasskeyAttestation();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.credentialId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.clientDataJson = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.attestationObject = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.transports.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePasskeyAssertion(): PasskeyAssertion {
+  return { credentialId: "", clientDataJson: "", authenticatorData: "", signature: "", userHandle: "" };
+}
+
+export const PasskeyAssertion: MessageFns<PasskeyAssertion> = {
+  encode(message: PasskeyAssertion, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.credentialId !== "") {
+      writer.uint32(10).string(message.credentialId);
+    }
+    if (message.clientDataJson !== "") {
+      writer.uint32(18).string(message.clientDataJson);
+    }
+    if (message.authenticatorData !== "") {
+      writer.uint32(26).string(message.authenticatorData);
+    }
+    if (message.signature !== "") {
+      writer.uint32(34).string(message.signature);
+    }
+    if (message.userHandle !== "") {
+      writer.uint32(42).string(message.userHandle);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PasskeyAssertion {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePasskeyAssertion();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.credentialId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.clientDataJson = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.authenticatorData = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.signature = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.userHandle = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginPasskeyRegistrationRequest(): BeginPasskeyRegistrationRequest {
+  return { owner: undefined };
+}
+
+export const BeginPasskeyRegistrationRequest: MessageFns<BeginPasskeyRegistrationRequest> = {
+  encode(message: BeginPasskeyRegistrationRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.owner !== undefined) {
+      PasskeyOwner.encode(message.owner, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginPasskeyRegistrationRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginPasskeyRegistrationRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.owner = PasskeyOwner.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginPasskeyRegistrationResponse(): BeginPasskeyRegistrationResponse {
+  return { optionsJson: "" };
+}
+
+export const BeginPasskeyRegistrationResponse: MessageFns<BeginPasskeyRegistrationResponse> = {
+  encode(message: BeginPasskeyRegistrationResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.optionsJson !== "") {
+      writer.uint32(10).string(message.optionsJson);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginPasskeyRegistrationResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginPasskeyRegistrationResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.optionsJson = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRegisterPasskeyRequest(): RegisterPasskeyRequest {
+  return { owner: undefined, name: "", attestation: undefined };
+}
+
+export const RegisterPasskeyRequest: MessageFns<RegisterPasskeyRequest> = {
+  encode(message: RegisterPasskeyRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.owner !== undefined) {
+      PasskeyOwner.encode(message.owner, writer.uint32(10).fork()).join();
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    if (message.attestation !== undefined) {
+      PasskeyAttestation.encode(message.attestation, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RegisterPasskeyRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRegisterPasskeyRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.owner = PasskeyOwner.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.attestation = PasskeyAttestation.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRegisterPasskeyResponse(): RegisterPasskeyResponse {
+  return { passkey: undefined };
+}
+
+export const RegisterPasskeyResponse: MessageFns<RegisterPasskeyResponse> = {
+  encode(message: RegisterPasskeyResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.passkey !== undefined) {
+      Passkey.encode(message.passkey, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RegisterPasskeyResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRegisterPasskeyResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.passkey = Passkey.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListPasskeysRequest(): ListPasskeysRequest {
+  return { userId: "" };
+}
+
+export const ListPasskeysRequest: MessageFns<ListPasskeysRequest> = {
+  encode(message: ListPasskeysRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListPasskeysRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListPasskeysRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListPasskeysResponse(): ListPasskeysResponse {
+  return { passkeys: [] };
+}
+
+export const ListPasskeysResponse: MessageFns<ListPasskeysResponse> = {
+  encode(message: ListPasskeysResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.passkeys) {
+      Passkey.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListPasskeysResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListPasskeysResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.passkeys.push(Passkey.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRenamePasskeyRequest(): RenamePasskeyRequest {
+  return { userId: "", passkeyId: "", name: "" };
+}
+
+export const RenamePasskeyRequest: MessageFns<RenamePasskeyRequest> = {
+  encode(message: RenamePasskeyRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.passkeyId !== "") {
+      writer.uint32(18).string(message.passkeyId);
+    }
+    if (message.name !== "") {
+      writer.uint32(26).string(message.name);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RenamePasskeyRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRenamePasskeyRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.passkeyId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRenamePasskeyResponse(): RenamePasskeyResponse {
+  return { passkey: undefined };
+}
+
+export const RenamePasskeyResponse: MessageFns<RenamePasskeyResponse> = {
+  encode(message: RenamePasskeyResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.passkey !== undefined) {
+      Passkey.encode(message.passkey, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RenamePasskeyResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRenamePasskeyResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.passkey = Passkey.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDeletePasskeyRequest(): DeletePasskeyRequest {
+  return { owner: undefined, passkeyId: "" };
+}
+
+export const DeletePasskeyRequest: MessageFns<DeletePasskeyRequest> = {
+  encode(message: DeletePasskeyRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.owner !== undefined) {
+      PasskeyOwner.encode(message.owner, writer.uint32(10).fork()).join();
+    }
+    if (message.passkeyId !== "") {
+      writer.uint32(18).string(message.passkeyId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeletePasskeyRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeletePasskeyRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.owner = PasskeyOwner.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.passkeyId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseDeletePasskeyResponse(): DeletePasskeyResponse {
+  return { endedSessionIds: [] };
+}
+
+export const DeletePasskeyResponse: MessageFns<DeletePasskeyResponse> = {
+  encode(message: DeletePasskeyResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.endedSessionIds) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeletePasskeyResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeletePasskeyResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginPasskeyLoginRequest(): BeginPasskeyLoginRequest {
+  return { clientIp: "", deviceToken: "" };
+}
+
+export const BeginPasskeyLoginRequest: MessageFns<BeginPasskeyLoginRequest> = {
+  encode(message: BeginPasskeyLoginRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.clientIp !== "") {
+      writer.uint32(10).string(message.clientIp);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(18).string(message.deviceToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginPasskeyLoginRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginPasskeyLoginRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginPasskeyLoginResponse(): BeginPasskeyLoginResponse {
+  return { challengeToken: "", optionsJson: "" };
+}
+
+export const BeginPasskeyLoginResponse: MessageFns<BeginPasskeyLoginResponse> = {
+  encode(message: BeginPasskeyLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.challengeToken !== "") {
+      writer.uint32(10).string(message.challengeToken);
+    }
+    if (message.optionsJson !== "") {
+      writer.uint32(18).string(message.optionsJson);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginPasskeyLoginResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginPasskeyLoginResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.challengeToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.optionsJson = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompletePasskeyLoginRequest(): CompletePasskeyLoginRequest {
+  return { challengeToken: "", assertion: undefined, clientIp: "", userAgent: "", deviceToken: "" };
+}
+
+export const CompletePasskeyLoginRequest: MessageFns<CompletePasskeyLoginRequest> = {
+  encode(message: CompletePasskeyLoginRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.challengeToken !== "") {
+      writer.uint32(10).string(message.challengeToken);
+    }
+    if (message.assertion !== undefined) {
+      PasskeyAssertion.encode(message.assertion, writer.uint32(18).fork()).join();
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(26).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(34).string(message.userAgent);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(42).string(message.deviceToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompletePasskeyLoginRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompletePasskeyLoginRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.challengeToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.assertion = PasskeyAssertion.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompletePasskeyLoginResponse(): CompletePasskeyLoginResponse {
+  return { result: undefined };
+}
+
+export const CompletePasskeyLoginResponse: MessageFns<CompletePasskeyLoginResponse> = {
+  encode(message: CompletePasskeyLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.result !== undefined) {
+      LoginResult.encode(message.result, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompletePasskeyLoginResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompletePasskeyLoginResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.result = LoginResult.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseAskApprovalRequest(): AskApprovalRequest {
+  return { userId: "", sessionId: "", transaction: "", acr: 0, ttlS: 0, clientIp: "", userAgent: "" };
+}
+
+export const AskApprovalRequest: MessageFns<AskApprovalRequest> = {
+  encode(message: AskApprovalRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.transaction !== "") {
+      writer.uint32(26).string(message.transaction);
+    }
+    if (message.acr !== 0) {
+      writer.uint32(32).uint32(message.acr);
+    }
+    if (message.ttlS !== 0) {
+      writer.uint32(40).uint32(message.ttlS);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(50).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(58).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AskApprovalRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAskApprovalRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.transaction = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.acr = reader.uint32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.ttlS = reader.uint32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseAskApprovalResponse(): AskApprovalResponse {
+  return { token: "", expiresInS: 0, methods: [] };
+}
+
+export const AskApprovalResponse: MessageFns<AskApprovalResponse> = {
+  encode(message: AskApprovalResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.token !== "") {
+      writer.uint32(10).string(message.token);
+    }
+    if (message.expiresInS !== 0) {
+      writer.uint32(16).uint32(message.expiresInS);
+    }
+    for (const v of message.methods) {
+      writer.uint32(26).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AskApprovalResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAskApprovalResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.expiresInS = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.methods.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseVerifyApprovalRequest(): VerifyApprovalRequest {
+  return { userId: "", sessionId: "", token: "", code: "", clientIp: "", userAgent: "" };
+}
+
+export const VerifyApprovalRequest: MessageFns<VerifyApprovalRequest> = {
+  encode(message: VerifyApprovalRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.token !== "") {
+      writer.uint32(26).string(message.token);
+    }
+    if (message.code !== "") {
+      writer.uint32(34).string(message.code);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(42).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(50).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): VerifyApprovalRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseVerifyApprovalRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.code = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseVerifyApprovalResponse(): VerifyApprovalResponse {
+  return { approvalId: "", method: "", expiresInS: 0 };
+}
+
+export const VerifyApprovalResponse: MessageFns<VerifyApprovalResponse> = {
+  encode(message: VerifyApprovalResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.approvalId !== "") {
+      writer.uint32(10).string(message.approvalId);
+    }
+    if (message.method !== "") {
+      writer.uint32(18).string(message.method);
+    }
+    if (message.expiresInS !== 0) {
+      writer.uint32(24).uint32(message.expiresInS);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): VerifyApprovalResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseVerifyApprovalResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.approvalId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.method = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.expiresInS = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUseApprovalRequest(): UseApprovalRequest {
+  return {
+    userId: "",
+    sessionId: "",
+    token: "",
+    digest: new Uint8Array(0),
+    idempotencyHash: new Uint8Array(0),
+    clientIp: "",
+    userAgent: "",
+  };
+}
+
+export const UseApprovalRequest: MessageFns<UseApprovalRequest> = {
+  encode(message: UseApprovalRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.token !== "") {
+      writer.uint32(26).string(message.token);
+    }
+    if (message.digest.length !== 0) {
+      writer.uint32(34).bytes(message.digest);
+    }
+    if (message.idempotencyHash.length !== 0) {
+      writer.uint32(42).bytes(message.idempotencyHash);
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(50).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(58).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UseApprovalRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUseApprovalRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.digest = reader.bytes();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.idempotencyHash = reader.bytes();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUseApprovalResponse(): UseApprovalResponse {
+  return { approvalId: "", method: "" };
+}
+
+export const UseApprovalResponse: MessageFns<UseApprovalResponse> = {
+  encode(message: UseApprovalResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.approvalId !== "") {
+      writer.uint32(10).string(message.approvalId);
+    }
+    if (message.method !== "") {
+      writer.uint32(18).string(message.method);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UseApprovalResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUseApprovalResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.approvalId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.method = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 /** Accounts and the ways to prove that one is the owner of one. */
 export type IdentityServiceService = typeof IdentityServiceService;
 export const IdentityServiceService = {
@@ -5245,9 +7982,40 @@ export const IdentityServiceService = {
       Buffer.from(ConfirmTotpEnrollmentResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ConfirmTotpEnrollmentResponse => ConfirmTotpEnrollmentResponse.decode(value),
   },
+  /** Makes a TOTP secret for a login that waits for the user's first second factor. Errors: mfa_token_invalid. */
+  beginTotpEnrollmentAtLogin: {
+    path: "/gatehouse.identity.v1.IdentityService/BeginTotpEnrollmentAtLogin" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: BeginTotpEnrollmentAtLoginRequest): Buffer =>
+      Buffer.from(BeginTotpEnrollmentAtLoginRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): BeginTotpEnrollmentAtLoginRequest =>
+      BeginTotpEnrollmentAtLoginRequest.decode(value),
+    responseSerialize: (value: BeginTotpEnrollmentAtLoginResponse): Buffer =>
+      Buffer.from(BeginTotpEnrollmentAtLoginResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): BeginTotpEnrollmentAtLoginResponse =>
+      BeginTotpEnrollmentAtLoginResponse.decode(value),
+  },
+  /**
+   * Turns the second factor on, ends the user's sessions and completes the login. Errors: mfa_token_invalid,
+   * mfa_code_invalid, too_many_requests.
+   */
+  completeTotpEnrollmentAtLogin: {
+    path: "/gatehouse.identity.v1.IdentityService/CompleteTotpEnrollmentAtLogin" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CompleteTotpEnrollmentAtLoginRequest): Buffer =>
+      Buffer.from(CompleteTotpEnrollmentAtLoginRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): CompleteTotpEnrollmentAtLoginRequest =>
+      CompleteTotpEnrollmentAtLoginRequest.decode(value),
+    responseSerialize: (value: CompleteTotpEnrollmentAtLoginResponse): Buffer =>
+      Buffer.from(CompleteTotpEnrollmentAtLoginResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): CompleteTotpEnrollmentAtLoginResponse =>
+      CompleteTotpEnrollmentAtLoginResponse.decode(value),
+  },
   /**
    * Turns the second factor off and ends the user's other sessions. Errors: invalid_credentials,
-   * mfa_code_invalid (also without a second factor), too_many_requests, busy.
+   * mfa_code_invalid (also without a second factor), mfa_required (the role requires one), too_many_requests, busy.
    */
   disableTotp: {
     path: "/gatehouse.identity.v1.IdentityService/DisableTotp" as const,
@@ -5273,6 +8041,31 @@ export const IdentityServiceService = {
       Buffer.from(RegenerateRecoveryCodesResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): RegenerateRecoveryCodesResponse =>
       RegenerateRecoveryCodesResponse.decode(value),
+  },
+  /** Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, token_invalid. */
+  beginStepUp: {
+    path: "/gatehouse.identity.v1.IdentityService/BeginStepUp" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: BeginStepUpRequest): Buffer => Buffer.from(BeginStepUpRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): BeginStepUpRequest => BeginStepUpRequest.decode(value),
+    responseSerialize: (value: BeginStepUpResponse): Buffer => Buffer.from(BeginStepUpResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): BeginStepUpResponse => BeginStepUpResponse.decode(value),
+  },
+  /**
+   * Raises the session by a code or a password; its refresh token stays valid. Errors: step_up_token_invalid,
+   * mfa_code_invalid, invalid_credentials, token_invalid, too_many_requests, busy.
+   */
+  completeStepUp: {
+    path: "/gatehouse.identity.v1.IdentityService/CompleteStepUp" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CompleteStepUpRequest): Buffer =>
+      Buffer.from(CompleteStepUpRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): CompleteStepUpRequest => CompleteStepUpRequest.decode(value),
+    responseSerialize: (value: CompleteStepUpResponse): Buffer =>
+      Buffer.from(CompleteStepUpResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): CompleteStepUpResponse => CompleteStepUpResponse.decode(value),
   },
   /** The account of a user. Errors: not_found. */
   getUser: {
@@ -5565,6 +8358,140 @@ export const IdentityServiceService = {
       Buffer.from(UnlinkIdentityResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): UnlinkIdentityResponse => UnlinkIdentityResponse.decode(value),
   },
+  /**
+   * Begins to register a passkey (WebAuthn Level 3). Errors: step_up_required (the session is older than 5 minutes),
+   * email_not_verified (the credentials are not proven), conflict (there are 20).
+   */
+  beginPasskeyRegistration: {
+    path: "/gatehouse.identity.v1.IdentityService/BeginPasskeyRegistration" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: BeginPasskeyRegistrationRequest): Buffer =>
+      Buffer.from(BeginPasskeyRegistrationRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): BeginPasskeyRegistrationRequest =>
+      BeginPasskeyRegistrationRequest.decode(value),
+    responseSerialize: (value: BeginPasskeyRegistrationResponse): Buffer =>
+      Buffer.from(BeginPasskeyRegistrationResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): BeginPasskeyRegistrationResponse =>
+      BeginPasskeyRegistrationResponse.decode(value),
+  },
+  /**
+   * Registers the passkey that the browser has made. Errors: passkey_invalid (whatever is wrong with it),
+   * email_not_verified, conflict (there are 20), validation_failed (the name).
+   */
+  registerPasskey: {
+    path: "/gatehouse.identity.v1.IdentityService/RegisterPasskey" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RegisterPasskeyRequest): Buffer =>
+      Buffer.from(RegisterPasskeyRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RegisterPasskeyRequest => RegisterPasskeyRequest.decode(value),
+    responseSerialize: (value: RegisterPasskeyResponse): Buffer =>
+      Buffer.from(RegisterPasskeyResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RegisterPasskeyResponse => RegisterPasskeyResponse.decode(value),
+  },
+  /** The passkeys of a user. */
+  listPasskeys: {
+    path: "/gatehouse.identity.v1.IdentityService/ListPasskeys" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListPasskeysRequest): Buffer => Buffer.from(ListPasskeysRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListPasskeysRequest => ListPasskeysRequest.decode(value),
+    responseSerialize: (value: ListPasskeysResponse): Buffer =>
+      Buffer.from(ListPasskeysResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListPasskeysResponse => ListPasskeysResponse.decode(value),
+  },
+  /** Gives a passkey another name. Errors: not_found, validation_failed. */
+  renamePasskey: {
+    path: "/gatehouse.identity.v1.IdentityService/RenamePasskey" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RenamePasskeyRequest): Buffer => Buffer.from(RenamePasskeyRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RenamePasskeyRequest => RenamePasskeyRequest.decode(value),
+    responseSerialize: (value: RenamePasskeyResponse): Buffer =>
+      Buffer.from(RenamePasskeyResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RenamePasskeyResponse => RenamePasskeyResponse.decode(value),
+  },
+  /** Removes a passkey and ends the user's other sessions. Errors: step_up_required, not_found, last_factor. */
+  deletePasskey: {
+    path: "/gatehouse.identity.v1.IdentityService/DeletePasskey" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DeletePasskeyRequest): Buffer => Buffer.from(DeletePasskeyRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): DeletePasskeyRequest => DeletePasskeyRequest.decode(value),
+    responseSerialize: (value: DeletePasskeyResponse): Buffer =>
+      Buffer.from(DeletePasskeyResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): DeletePasskeyResponse => DeletePasskeyResponse.decode(value),
+  },
+  /** Begins a login with a passkey. Names no user. Errors: too_many_requests. */
+  beginPasskeyLogin: {
+    path: "/gatehouse.identity.v1.IdentityService/BeginPasskeyLogin" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: BeginPasskeyLoginRequest): Buffer =>
+      Buffer.from(BeginPasskeyLoginRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): BeginPasskeyLoginRequest => BeginPasskeyLoginRequest.decode(value),
+    responseSerialize: (value: BeginPasskeyLoginResponse): Buffer =>
+      Buffer.from(BeginPasskeyLoginResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): BeginPasskeyLoginResponse => BeginPasskeyLoginResponse.decode(value),
+  },
+  /**
+   * Begins the session of the user whose passkey has signed the challenge; no second factor is asked for. Errors:
+   * passkey_invalid (whatever the reason is).
+   */
+  completePasskeyLogin: {
+    path: "/gatehouse.identity.v1.IdentityService/CompletePasskeyLogin" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CompletePasskeyLoginRequest): Buffer =>
+      Buffer.from(CompletePasskeyLoginRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): CompletePasskeyLoginRequest => CompletePasskeyLoginRequest.decode(value),
+    responseSerialize: (value: CompletePasskeyLoginResponse): Buffer =>
+      Buffer.from(CompletePasskeyLoginResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): CompletePasskeyLoginResponse => CompletePasskeyLoginResponse.decode(value),
+  },
+  /**
+   * Begins the approval of one transaction. At most ten of a session are open; the eleventh replaces the oldest.
+   * Errors: mfa_enrollment_required (the user has no factor of this level), not_found, validation_failed.
+   */
+  askApproval: {
+    path: "/gatehouse.identity.v1.IdentityService/AskApproval" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: AskApprovalRequest): Buffer => Buffer.from(AskApprovalRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): AskApprovalRequest => AskApprovalRequest.decode(value),
+    responseSerialize: (value: AskApprovalResponse): Buffer => Buffer.from(AskApprovalResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): AskApprovalResponse => AskApprovalResponse.decode(value),
+  },
+  /**
+   * Gives an approval by a second factor. Errors: mfa_code_invalid, approval_mismatch (unknown, or of another user or
+   * session), approval_expired (also after five attempts), approval_used (also given before), too_many_requests.
+   */
+  verifyApproval: {
+    path: "/gatehouse.identity.v1.IdentityService/VerifyApproval" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: VerifyApprovalRequest): Buffer =>
+      Buffer.from(VerifyApprovalRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): VerifyApprovalRequest => VerifyApprovalRequest.decode(value),
+    responseSerialize: (value: VerifyApprovalResponse): Buffer =>
+      Buffer.from(VerifyApprovalResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): VerifyApprovalResponse => VerifyApprovalResponse.decode(value),
+  },
+  /**
+   * Uses a given approval for its transaction, once. Not idempotent: only the same idempotency key and the same digest
+   * pass again within 10 minutes. Errors: approval_required (not given yet), approval_mismatch, approval_expired,
+   * approval_used.
+   */
+  useApproval: {
+    path: "/gatehouse.identity.v1.IdentityService/UseApproval" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: UseApprovalRequest): Buffer => Buffer.from(UseApprovalRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): UseApprovalRequest => UseApprovalRequest.decode(value),
+    responseSerialize: (value: UseApprovalResponse): Buffer => Buffer.from(UseApprovalResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): UseApprovalResponse => UseApprovalResponse.decode(value),
+  },
 } as const;
 
 export interface IdentityServiceServer extends UntypedServiceImplementation {
@@ -5600,9 +8527,19 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    * an enrollment of the last 15 minutes), email_not_verified, mfa_already_enabled, too_many_requests.
    */
   confirmTotpEnrollment: handleUnaryCall<ConfirmTotpEnrollmentRequest, ConfirmTotpEnrollmentResponse>;
+  /** Makes a TOTP secret for a login that waits for the user's first second factor. Errors: mfa_token_invalid. */
+  beginTotpEnrollmentAtLogin: handleUnaryCall<BeginTotpEnrollmentAtLoginRequest, BeginTotpEnrollmentAtLoginResponse>;
+  /**
+   * Turns the second factor on, ends the user's sessions and completes the login. Errors: mfa_token_invalid,
+   * mfa_code_invalid, too_many_requests.
+   */
+  completeTotpEnrollmentAtLogin: handleUnaryCall<
+    CompleteTotpEnrollmentAtLoginRequest,
+    CompleteTotpEnrollmentAtLoginResponse
+  >;
   /**
    * Turns the second factor off and ends the user's other sessions. Errors: invalid_credentials,
-   * mfa_code_invalid (also without a second factor), too_many_requests, busy.
+   * mfa_code_invalid (also without a second factor), mfa_required (the role requires one), too_many_requests, busy.
    */
   disableTotp: handleUnaryCall<DisableTotpRequest, DisableTotpResponse>;
   /**
@@ -5610,6 +8547,13 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    * second factor), too_many_requests.
    */
   regenerateRecoveryCodes: handleUnaryCall<RegenerateRecoveryCodesRequest, RegenerateRecoveryCodesResponse>;
+  /** Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, token_invalid. */
+  beginStepUp: handleUnaryCall<BeginStepUpRequest, BeginStepUpResponse>;
+  /**
+   * Raises the session by a code or a password; its refresh token stays valid. Errors: step_up_token_invalid,
+   * mfa_code_invalid, invalid_credentials, token_invalid, too_many_requests, busy.
+   */
+  completeStepUp: handleUnaryCall<CompleteStepUpRequest, CompleteStepUpResponse>;
   /** The account of a user. Errors: not_found. */
   getUser: handleUnaryCall<GetUserRequest, GetUserResponse>;
   /**
@@ -5702,6 +8646,45 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    * invalid_credentials, reauthentication_required, too_many_requests, busy.
    */
   unlinkIdentity: handleUnaryCall<UnlinkIdentityRequest, UnlinkIdentityResponse>;
+  /**
+   * Begins to register a passkey (WebAuthn Level 3). Errors: step_up_required (the session is older than 5 minutes),
+   * email_not_verified (the credentials are not proven), conflict (there are 20).
+   */
+  beginPasskeyRegistration: handleUnaryCall<BeginPasskeyRegistrationRequest, BeginPasskeyRegistrationResponse>;
+  /**
+   * Registers the passkey that the browser has made. Errors: passkey_invalid (whatever is wrong with it),
+   * email_not_verified, conflict (there are 20), validation_failed (the name).
+   */
+  registerPasskey: handleUnaryCall<RegisterPasskeyRequest, RegisterPasskeyResponse>;
+  /** The passkeys of a user. */
+  listPasskeys: handleUnaryCall<ListPasskeysRequest, ListPasskeysResponse>;
+  /** Gives a passkey another name. Errors: not_found, validation_failed. */
+  renamePasskey: handleUnaryCall<RenamePasskeyRequest, RenamePasskeyResponse>;
+  /** Removes a passkey and ends the user's other sessions. Errors: step_up_required, not_found, last_factor. */
+  deletePasskey: handleUnaryCall<DeletePasskeyRequest, DeletePasskeyResponse>;
+  /** Begins a login with a passkey. Names no user. Errors: too_many_requests. */
+  beginPasskeyLogin: handleUnaryCall<BeginPasskeyLoginRequest, BeginPasskeyLoginResponse>;
+  /**
+   * Begins the session of the user whose passkey has signed the challenge; no second factor is asked for. Errors:
+   * passkey_invalid (whatever the reason is).
+   */
+  completePasskeyLogin: handleUnaryCall<CompletePasskeyLoginRequest, CompletePasskeyLoginResponse>;
+  /**
+   * Begins the approval of one transaction. At most ten of a session are open; the eleventh replaces the oldest.
+   * Errors: mfa_enrollment_required (the user has no factor of this level), not_found, validation_failed.
+   */
+  askApproval: handleUnaryCall<AskApprovalRequest, AskApprovalResponse>;
+  /**
+   * Gives an approval by a second factor. Errors: mfa_code_invalid, approval_mismatch (unknown, or of another user or
+   * session), approval_expired (also after five attempts), approval_used (also given before), too_many_requests.
+   */
+  verifyApproval: handleUnaryCall<VerifyApprovalRequest, VerifyApprovalResponse>;
+  /**
+   * Uses a given approval for its transaction, once. Not idempotent: only the same idempotency key and the same digest
+   * pass again within 10 minutes. Errors: approval_required (not given yet), approval_mismatch, approval_expired,
+   * approval_used.
+   */
+  useApproval: handleUnaryCall<UseApprovalRequest, UseApprovalResponse>;
 }
 
 export interface IdentityServiceClient extends Client {
@@ -5821,9 +8804,44 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ConfirmTotpEnrollmentResponse) => void,
   ): ClientUnaryCall;
+  /** Makes a TOTP secret for a login that waits for the user's first second factor. Errors: mfa_token_invalid. */
+  beginTotpEnrollmentAtLogin(
+    request: BeginTotpEnrollmentAtLoginRequest,
+    callback: (error: ServiceError | null, response: BeginTotpEnrollmentAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  beginTotpEnrollmentAtLogin(
+    request: BeginTotpEnrollmentAtLoginRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: BeginTotpEnrollmentAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  beginTotpEnrollmentAtLogin(
+    request: BeginTotpEnrollmentAtLoginRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: BeginTotpEnrollmentAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Turns the second factor on, ends the user's sessions and completes the login. Errors: mfa_token_invalid,
+   * mfa_code_invalid, too_many_requests.
+   */
+  completeTotpEnrollmentAtLogin(
+    request: CompleteTotpEnrollmentAtLoginRequest,
+    callback: (error: ServiceError | null, response: CompleteTotpEnrollmentAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  completeTotpEnrollmentAtLogin(
+    request: CompleteTotpEnrollmentAtLoginRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CompleteTotpEnrollmentAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  completeTotpEnrollmentAtLogin(
+    request: CompleteTotpEnrollmentAtLoginRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CompleteTotpEnrollmentAtLoginResponse) => void,
+  ): ClientUnaryCall;
   /**
    * Turns the second factor off and ends the user's other sessions. Errors: invalid_credentials,
-   * mfa_code_invalid (also without a second factor), too_many_requests, busy.
+   * mfa_code_invalid (also without a second factor), mfa_required (the role requires one), too_many_requests, busy.
    */
   disableTotp(
     request: DisableTotpRequest,
@@ -5858,6 +8876,41 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: RegenerateRecoveryCodesResponse) => void,
+  ): ClientUnaryCall;
+  /** Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, token_invalid. */
+  beginStepUp(
+    request: BeginStepUpRequest,
+    callback: (error: ServiceError | null, response: BeginStepUpResponse) => void,
+  ): ClientUnaryCall;
+  beginStepUp(
+    request: BeginStepUpRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: BeginStepUpResponse) => void,
+  ): ClientUnaryCall;
+  beginStepUp(
+    request: BeginStepUpRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: BeginStepUpResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Raises the session by a code or a password; its refresh token stays valid. Errors: step_up_token_invalid,
+   * mfa_code_invalid, invalid_credentials, token_invalid, too_many_requests, busy.
+   */
+  completeStepUp(
+    request: CompleteStepUpRequest,
+    callback: (error: ServiceError | null, response: CompleteStepUpResponse) => void,
+  ): ClientUnaryCall;
+  completeStepUp(
+    request: CompleteStepUpRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CompleteStepUpResponse) => void,
+  ): ClientUnaryCall;
+  completeStepUp(
+    request: CompleteStepUpRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CompleteStepUpResponse) => void,
   ): ClientUnaryCall;
   /** The account of a user. Errors: not_found. */
   getUser(
@@ -6244,6 +9297,185 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: UnlinkIdentityResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Begins to register a passkey (WebAuthn Level 3). Errors: step_up_required (the session is older than 5 minutes),
+   * email_not_verified (the credentials are not proven), conflict (there are 20).
+   */
+  beginPasskeyRegistration(
+    request: BeginPasskeyRegistrationRequest,
+    callback: (error: ServiceError | null, response: BeginPasskeyRegistrationResponse) => void,
+  ): ClientUnaryCall;
+  beginPasskeyRegistration(
+    request: BeginPasskeyRegistrationRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: BeginPasskeyRegistrationResponse) => void,
+  ): ClientUnaryCall;
+  beginPasskeyRegistration(
+    request: BeginPasskeyRegistrationRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: BeginPasskeyRegistrationResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Registers the passkey that the browser has made. Errors: passkey_invalid (whatever is wrong with it),
+   * email_not_verified, conflict (there are 20), validation_failed (the name).
+   */
+  registerPasskey(
+    request: RegisterPasskeyRequest,
+    callback: (error: ServiceError | null, response: RegisterPasskeyResponse) => void,
+  ): ClientUnaryCall;
+  registerPasskey(
+    request: RegisterPasskeyRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RegisterPasskeyResponse) => void,
+  ): ClientUnaryCall;
+  registerPasskey(
+    request: RegisterPasskeyRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RegisterPasskeyResponse) => void,
+  ): ClientUnaryCall;
+  /** The passkeys of a user. */
+  listPasskeys(
+    request: ListPasskeysRequest,
+    callback: (error: ServiceError | null, response: ListPasskeysResponse) => void,
+  ): ClientUnaryCall;
+  listPasskeys(
+    request: ListPasskeysRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListPasskeysResponse) => void,
+  ): ClientUnaryCall;
+  listPasskeys(
+    request: ListPasskeysRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListPasskeysResponse) => void,
+  ): ClientUnaryCall;
+  /** Gives a passkey another name. Errors: not_found, validation_failed. */
+  renamePasskey(
+    request: RenamePasskeyRequest,
+    callback: (error: ServiceError | null, response: RenamePasskeyResponse) => void,
+  ): ClientUnaryCall;
+  renamePasskey(
+    request: RenamePasskeyRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RenamePasskeyResponse) => void,
+  ): ClientUnaryCall;
+  renamePasskey(
+    request: RenamePasskeyRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RenamePasskeyResponse) => void,
+  ): ClientUnaryCall;
+  /** Removes a passkey and ends the user's other sessions. Errors: step_up_required, not_found, last_factor. */
+  deletePasskey(
+    request: DeletePasskeyRequest,
+    callback: (error: ServiceError | null, response: DeletePasskeyResponse) => void,
+  ): ClientUnaryCall;
+  deletePasskey(
+    request: DeletePasskeyRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DeletePasskeyResponse) => void,
+  ): ClientUnaryCall;
+  deletePasskey(
+    request: DeletePasskeyRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DeletePasskeyResponse) => void,
+  ): ClientUnaryCall;
+  /** Begins a login with a passkey. Names no user. Errors: too_many_requests. */
+  beginPasskeyLogin(
+    request: BeginPasskeyLoginRequest,
+    callback: (error: ServiceError | null, response: BeginPasskeyLoginResponse) => void,
+  ): ClientUnaryCall;
+  beginPasskeyLogin(
+    request: BeginPasskeyLoginRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: BeginPasskeyLoginResponse) => void,
+  ): ClientUnaryCall;
+  beginPasskeyLogin(
+    request: BeginPasskeyLoginRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: BeginPasskeyLoginResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Begins the session of the user whose passkey has signed the challenge; no second factor is asked for. Errors:
+   * passkey_invalid (whatever the reason is).
+   */
+  completePasskeyLogin(
+    request: CompletePasskeyLoginRequest,
+    callback: (error: ServiceError | null, response: CompletePasskeyLoginResponse) => void,
+  ): ClientUnaryCall;
+  completePasskeyLogin(
+    request: CompletePasskeyLoginRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CompletePasskeyLoginResponse) => void,
+  ): ClientUnaryCall;
+  completePasskeyLogin(
+    request: CompletePasskeyLoginRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CompletePasskeyLoginResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Begins the approval of one transaction. At most ten of a session are open; the eleventh replaces the oldest.
+   * Errors: mfa_enrollment_required (the user has no factor of this level), not_found, validation_failed.
+   */
+  askApproval(
+    request: AskApprovalRequest,
+    callback: (error: ServiceError | null, response: AskApprovalResponse) => void,
+  ): ClientUnaryCall;
+  askApproval(
+    request: AskApprovalRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: AskApprovalResponse) => void,
+  ): ClientUnaryCall;
+  askApproval(
+    request: AskApprovalRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: AskApprovalResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Gives an approval by a second factor. Errors: mfa_code_invalid, approval_mismatch (unknown, or of another user or
+   * session), approval_expired (also after five attempts), approval_used (also given before), too_many_requests.
+   */
+  verifyApproval(
+    request: VerifyApprovalRequest,
+    callback: (error: ServiceError | null, response: VerifyApprovalResponse) => void,
+  ): ClientUnaryCall;
+  verifyApproval(
+    request: VerifyApprovalRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: VerifyApprovalResponse) => void,
+  ): ClientUnaryCall;
+  verifyApproval(
+    request: VerifyApprovalRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: VerifyApprovalResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Uses a given approval for its transaction, once. Not idempotent: only the same idempotency key and the same digest
+   * pass again within 10 minutes. Errors: approval_required (not given yet), approval_mismatch, approval_expired,
+   * approval_used.
+   */
+  useApproval(
+    request: UseApprovalRequest,
+    callback: (error: ServiceError | null, response: UseApprovalResponse) => void,
+  ): ClientUnaryCall;
+  useApproval(
+    request: UseApprovalRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: UseApprovalResponse) => void,
+  ): ClientUnaryCall;
+  useApproval(
+    request: UseApprovalRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: UseApprovalResponse) => void,
   ): ClientUnaryCall;
 }
 

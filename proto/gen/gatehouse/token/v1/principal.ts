@@ -38,7 +38,7 @@ export interface Principal {
   keyId: string;
   /** How the user authenticated (RFC 8176): `pwd`, `otp`, …. */
   amr: string[];
-  /** When the user authenticated. */
+  /** When the session reached its current `acr`. */
   authTime:
     | Date
     | undefined;
@@ -47,7 +47,14 @@ export interface Principal {
     | Date
     | undefined;
   /** `exp`. */
-  expiresAt: Date | undefined;
+  expiresAt:
+    | Date
+    | undefined;
+  /**
+   * Level of assurance: `urn:gatehouse:acr:1` (one factor), `2` (two factors) or `3` (a passkey with user
+   * verification). Empty from a service that does not know the field: then 2 if `amr` has `mfa`, else 1.
+   */
+  acr: string;
 }
 
 /** What a client receives for a session. */
@@ -75,6 +82,7 @@ function createBasePrincipal(): Principal {
     authTime: undefined,
     issuedAt: undefined,
     expiresAt: undefined,
+    acr: "",
   };
 }
 
@@ -106,6 +114,9 @@ export const Principal: MessageFns<Principal> = {
     }
     if (message.expiresAt !== undefined) {
       Timestamp.encode(toTimestamp(message.expiresAt), writer.uint32(74).fork()).join();
+    }
+    if (message.acr !== "") {
+      writer.uint32(82).string(message.acr);
     }
     return writer;
   },
@@ -193,6 +204,14 @@ export const Principal: MessageFns<Principal> = {
             }
 
             message.expiresAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }

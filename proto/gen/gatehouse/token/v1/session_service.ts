@@ -41,6 +41,8 @@ export interface IssueSessionRequest {
   userAgent: string;
   /** The client's address. May be empty. */
   ip: string;
+  /** As `Principal.acr`. Empty: 2 if `amr` has `mfa`, else 1. */
+  acr: string;
 }
 
 /** The new session. */
@@ -63,6 +65,28 @@ export interface RefreshSessionRequest {
 export interface RefreshSessionResponse {
   /** The live leaf of the session's refresh chain, and an access token. */
   tokens: TokenPair | undefined;
+}
+
+/** What a user has proven in a session. */
+export interface RaiseSessionRequest {
+  /** UUID of the session. */
+  sessionId: string;
+  /** UUID of its user: a session of someone else is not found. */
+  userId: string;
+  /** As `Principal.acr`. The level that the session has by this proof. */
+  acr: string;
+  /** RFC 8176 methods of this proof, added to the session's. */
+  amr: string[];
+}
+
+/** Committed. */
+export interface RaiseSessionResponse {
+  /** JWT, `typ: at+jwt` (RFC 9068). Never logged. */
+  accessToken: string;
+  /** Seconds until the access token expires. */
+  expiresInS: number;
+  /** As `Principal.acr`: the session's level now. */
+  acr: string;
 }
 
 /** Which session to end. */
@@ -177,7 +201,7 @@ export interface Session {
 }
 
 function createBaseIssueSessionRequest(): IssueSessionRequest {
-  return { userId: "", role: 0, amr: [], authTime: undefined, userAgent: "", ip: "" };
+  return { userId: "", role: 0, amr: [], authTime: undefined, userAgent: "", ip: "", acr: "" };
 }
 
 export const IssueSessionRequest: MessageFns<IssueSessionRequest> = {
@@ -199,6 +223,9 @@ export const IssueSessionRequest: MessageFns<IssueSessionRequest> = {
     }
     if (message.ip !== "") {
       writer.uint32(50).string(message.ip);
+    }
+    if (message.acr !== "") {
+      writer.uint32(58).string(message.acr);
     }
     return writer;
   },
@@ -262,6 +289,14 @@ export const IssueSessionRequest: MessageFns<IssueSessionRequest> = {
             }
 
             message.ip = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
@@ -422,6 +457,153 @@ export const RefreshSessionResponse: MessageFns<RefreshSessionResponse> = {
             }
 
             message.tokens = TokenPair.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRaiseSessionRequest(): RaiseSessionRequest {
+  return { sessionId: "", userId: "", acr: "", amr: [] };
+}
+
+export const RaiseSessionRequest: MessageFns<RaiseSessionRequest> = {
+  encode(message: RaiseSessionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sessionId !== "") {
+      writer.uint32(10).string(message.sessionId);
+    }
+    if (message.userId !== "") {
+      writer.uint32(18).string(message.userId);
+    }
+    if (message.acr !== "") {
+      writer.uint32(26).string(message.acr);
+    }
+    for (const v of message.amr) {
+      writer.uint32(34).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RaiseSessionRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRaiseSessionRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.acr = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.amr.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRaiseSessionResponse(): RaiseSessionResponse {
+  return { accessToken: "", expiresInS: 0, acr: "" };
+}
+
+export const RaiseSessionResponse: MessageFns<RaiseSessionResponse> = {
+  encode(message: RaiseSessionResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.accessToken !== "") {
+      writer.uint32(10).string(message.accessToken);
+    }
+    if (message.expiresInS !== 0) {
+      writer.uint32(16).uint32(message.expiresInS);
+    }
+    if (message.acr !== "") {
+      writer.uint32(26).string(message.acr);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RaiseSessionResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRaiseSessionResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.accessToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.expiresInS = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
@@ -1177,6 +1359,20 @@ export const SessionServiceService = {
       Buffer.from(ProveRefreshTokenResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ProveRefreshTokenResponse => ProveRefreshTokenResponse.decode(value),
   },
+  /**
+   * Notes a new proof by the user of a live session and gives a new access token of it. The refresh token stays valid.
+   * A level below the session's changes nothing. Not idempotent. Errors: not_found (also ended, or another user's).
+   */
+  raiseSession: {
+    path: "/gatehouse.token.v1.SessionService/RaiseSession" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RaiseSessionRequest): Buffer => Buffer.from(RaiseSessionRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RaiseSessionRequest => RaiseSessionRequest.decode(value),
+    responseSerialize: (value: RaiseSessionResponse): Buffer =>
+      Buffer.from(RaiseSessionResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RaiseSessionResponse => RaiseSessionResponse.decode(value),
+  },
   /** Ends one session. Ending an ended session succeeds. Errors: not_found (also another user's). */
   revokeSession: {
     path: "/gatehouse.token.v1.SessionService/RevokeSession" as const,
@@ -1245,6 +1441,11 @@ export interface SessionServiceServer extends UntypedServiceImplementation {
    * expired. Errors: refresh_token_invalid (also for one that a later one has replaced).
    */
   proveRefreshToken: handleUnaryCall<ProveRefreshTokenRequest, ProveRefreshTokenResponse>;
+  /**
+   * Notes a new proof by the user of a live session and gives a new access token of it. The refresh token stays valid.
+   * A level below the session's changes nothing. Not idempotent. Errors: not_found (also ended, or another user's).
+   */
+  raiseSession: handleUnaryCall<RaiseSessionRequest, RaiseSessionResponse>;
   /** Ends one session. Ending an ended session succeeds. Errors: not_found (also another user's). */
   revokeSession: handleUnaryCall<RevokeSessionRequest, RevokeSessionResponse>;
   /** Ends all sessions of a user, or all but one. */
@@ -1316,6 +1517,25 @@ export interface SessionServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ProveRefreshTokenResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Notes a new proof by the user of a live session and gives a new access token of it. The refresh token stays valid.
+   * A level below the session's changes nothing. Not idempotent. Errors: not_found (also ended, or another user's).
+   */
+  raiseSession(
+    request: RaiseSessionRequest,
+    callback: (error: ServiceError | null, response: RaiseSessionResponse) => void,
+  ): ClientUnaryCall;
+  raiseSession(
+    request: RaiseSessionRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RaiseSessionResponse) => void,
+  ): ClientUnaryCall;
+  raiseSession(
+    request: RaiseSessionRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RaiseSessionResponse) => void,
   ): ClientUnaryCall;
   /** Ends one session. Ending an ended session succeeds. Errors: not_found (also another user's). */
   revokeSession(

@@ -1,0 +1,190 @@
+import type { FastifyRequest } from "fastify";
+import { z } from "zod";
+import type { Passkey, PasskeyOwner } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
+import { deviceTokenOf } from "../edge/device-cookie.ts";
+import { success } from "../edge/envelope.ts";
+import { HTTP_CREATED } from "../edge/http-errors.ts";
+import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
+import { textField, textLike } from "../routing/fields.ts";
+import { answer, answersWith } from "../routing/route-docs.ts";
+import { deviceHeader, idField, loginAnswers, loginHeaders, timeField } from "./answer-fields.ts";
+import type { AuthDeps } from "./auth-deps.ts";
+import { tempTokenField } from "./body-fields.ts";
+import { loginAnswer } from "./login-answer.ts";
+import {
+  assertionField,
+  attestationField,
+  creationOptionsAnswer,
+  readOptions,
+  requestOptionsAnswer,
+  toAssertion,
+  toAttestation,
+} from "./passkey-fields.ts";
+
+const passkeyNameField = textField(1, 256, {
+  description: "For its owner, at most 64 characters.",
+  examples: ["My phone"],
+});
+const NameBody = z.strictObject({ name: passkeyNameField });
+const PasskeyParams = z.strictObject({ id: idField });
+
+const passkeyAnswer = z
+  .strictObject({
+    id: idField,
+    name: textLike("My phone"),
+    createdAt: timeField,
+    lastUsedAt: timeField.nullable(),
+    backedUp: z.boolean().meta({ description: "Whether it was backed up when it was used last." }),
+    transports: z.array(textLike("internal")),
+  })
+  .meta({ id: "Passkey", description: "A passkey of the user." });
+const onePasskey = z.strictObject({ passkey: passkeyAnswer });
+
+const FRESH =
+  "Needs a session whose user has proven who they are within five minutes: else 401 `step_up_required`.";
+
+export function registerPasskeyRoutes(app: GatewayApp, deps: AuthDeps): void {
+  registerManagement(app, deps);
+  registerLogin(app, deps);
+}
+
+function registerManagement(app: GatewayApp, { identity, verifier }: AuthDeps): void {
+  const route = routeIn(app, "Passkeys");
+
+  route("beginPasskey", "POST", "/auth/passkeys/options", {
+    summary: "Begin to add a passkey",
+    description: `${FRESH} 403 \`email_not_verified\` while the account's credentials are not proven. 409 \`conflict\` beyond 20 passkeys.`,
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.passkey.options" },
+    answers: answersWith("For `navigator.credentials.create()`.", creationOptionsAnswer),
+    codes: ["step_up_required", "email_not_verified", "conflict"],
+    handler: async (request) => {
+      const asked = { owner: ownerOf(request) };
+      const { optionsJson } = await identity.beginPasskeyRegistration(asked, request.state.call);
+      return success(readOptions(creationOptionsAnswer, optionsJson), "Make a passkey with them.");
+    },
+  });
+
+  route("addPasskey", "POST", "/auth/passkeys", {
+    summary: "Add the passkey that the browser has made",
+    description: "In the session that began. A mail tells the owner.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.passkey.add" },
+    schema: { body: z.strictObject({ response: attestationField, name: passkeyNameField }) },
+    answers: { 201: answer("It can log in.", onePasskey) },
+    codes: ["passkey_invalid", "email_not_verified", "conflict"],
+    handler: async (request, reply) => {
+      const { name, response } = request.body;
+      const registration = { owner: ownerOf(request), name, attestation: toAttestation(response) };
+      const { passkey } = await identity.registerPasskey(registration, request.state.call);
+      reply.code(HTTP_CREATED);
+      return success({ passkey: toPasskey(passkey) }, "Added.");
+    },
+  });
+
+  route("listPasskeys", "GET", "/auth/passkeys", {
+    summary: "List the passkeys",
+    policy: { auth: "authenticated", limitClass: "account" },
+    answers: answersWith("Oldest first, at most 20.", z.strictObject({ passkeys: z.array(passkeyAnswer) })),
+    handler: async (request) => {
+      const { userId } = principalOf(request);
+      const { passkeys } = await identity.listPasskeys({ userId }, request.state.call);
+      return success({ passkeys: passkeys.map(toPasskey) }, "Your passkeys.");
+    },
+  });
+
+  route("renamePasskey", "PATCH", "/auth/passkeys/:id", {
+    summary: "Give a passkey another name",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.passkey.rename" },
+    schema: { params: PasskeyParams, body: NameBody },
+    answers: answersWith("It has the name.", onePasskey),
+    codes: ["not_found"],
+    handler: async (request) => {
+      const { userId } = principalOf(request);
+      const change = { userId, passkeyId: request.params.id, ...request.body };
+      const { passkey } = await identity.renamePasskey(change, request.state.call);
+      return success({ passkey: toPasskey(passkey) }, "Renamed.");
+    },
+  });
+
+  route("deletePasskey", "DELETE", "/auth/passkeys/:id", {
+    summary: "Remove a passkey",
+    description: `${FRESH} Every other session ends, and a mail tells the owner.`,
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.passkey.remove" },
+    schema: { params: PasskeyParams },
+    answers: answersWith("It opens the account no more."),
+    codes: ["step_up_required", "not_found", "last_factor"],
+    handler: async (request) => {
+      const removal = { owner: ownerOf(request), passkeyId: request.params.id };
+      const { endedSessionIds } = await identity.deletePasskey(removal, request.state.call);
+      for (const id of endedSessionIds) verifier.refuseSession(id);
+      return success({}, "Removed; your other sessions have ended.");
+    },
+  });
+}
+
+function registerLogin(app: GatewayApp, { identity }: AuthDeps): void {
+  const route = routeIn(app, "Passkeys");
+
+  route("beginPasskeyLogin", "POST", "/auth/passkeys/login/options", {
+    summary: "Begin a login with a passkey",
+    description: "The answer is the same for everybody: the authenticator knows the account.",
+    policy: { auth: "public", limitClass: "login", action: "auth.passkey.login_options" },
+    headers: deviceHeader,
+    schema: { body: z.strictObject({}) },
+    answers: answersWith(
+      "For `navigator.credentials.get()`.",
+      z.strictObject({
+        challengeToken: textLike("cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E", "Send it with the answer."),
+        options: requestOptionsAnswer,
+      }),
+    ),
+    handler: async (request) => {
+      const asked = { clientIp: clientIp(request), deviceToken: deviceTokenOf(request) };
+      const { challengeToken, optionsJson } = await identity.beginPasskeyLogin(asked, request.state.call);
+      const options = readOptions(requestOptionsAnswer, optionsJson);
+      return success({ challengeToken, options }, "Sign the challenge.");
+    },
+  });
+
+  route("logInWithPasskey", "POST", "/auth/passkeys/login", {
+    summary: "Log in with a passkey",
+    description:
+      "No second factor is asked for: a passkey is two. 401 `passkey_invalid`, whatever is wrong, and whether or not an " +
+      "account has this passkey.",
+    policy: { auth: "public", limitClass: "login", action: "auth.passkey.login" },
+    headers: deviceHeader,
+    schema: { body: z.strictObject({ challengeToken: tempTokenField, response: assertionField }) },
+    answers: answersWith("A session.", loginAnswers.afterPasskey, loginHeaders),
+    codes: ["passkey_invalid"],
+    identify: async (request) => {
+      const { challengeToken, response } = request.body;
+      const assertion = toAssertion(response);
+      const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
+      const login = { challengeToken, assertion, ...origin };
+      const { result } = await identity.completePasskeyLogin(login, request.state.call);
+      return loginAnswer(result?.result);
+    },
+  });
+}
+
+function ownerOf(request: FastifyRequest): PasskeyOwner {
+  const { userId, sessionId, authTime } = principalOf(request);
+  return { userId, sessionId, authTime, ...clientOf(request) };
+}
+
+/** @throws without a time. */
+function toPasskey(message: Passkey | undefined): z.output<typeof passkeyAnswer> {
+  if (message?.createdAt === undefined) {
+    throw new Error("identity-service sent a passkey that this gateway cannot read");
+  }
+  const { id, name, createdAt, lastUsedAt, backedUp, transports } = message;
+  return {
+    id,
+    name,
+    createdAt: createdAt.toISOString(),
+    lastUsedAt: lastUsedAt?.toISOString() ?? null,
+    backedUp,
+    transports,
+  };
+}

@@ -1,0 +1,98 @@
+import { z } from "zod";
+import { acrOf, parseAcr } from "../../token-client/assurance.ts";
+import { clientOf, principalOf } from "../edge/caller.ts";
+import { success } from "../edge/envelope.ts";
+import type { GatewayApp } from "../edge/request-state.ts";
+import { routeIn } from "../edge/route.ts";
+import { intLike, textField, textLike } from "../routing/fields.ts";
+import { answersWith } from "../routing/route-docs.ts";
+import { tokenFields } from "./answer-fields.ts";
+import type { AuthDeps } from "./auth-deps.ts";
+import { codeField, passwordField } from "./body-fields.ts";
+
+const levelField = z
+  .int()
+  .min(2)
+  .max(3)
+  .meta({ examples: [2] });
+const StepUpBody = z.strictObject({ acr: levelField.optional() }).default({});
+
+/** Longer than any step-up token. Another text has its own error code. */
+const stepUpTokenField = textField(1, 200, { examples: ["cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E"] });
+const ProofBody = z.union([
+  z.strictObject({ stepUpToken: stepUpTokenField, code: codeField }),
+  z.strictObject({ stepUpToken: stepUpTokenField, password: passwordField }),
+]);
+
+const begunAnswer = z.strictObject({
+  stepUpToken: textLike(
+    "cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E",
+    "Opaque; good in this session for five minutes, five tries and one success.",
+  ),
+  methods: z
+    .array(textLike("totp"))
+    .meta({ description: "Of this user, those that reach the level: `totp`, `recovery_code`, `password`." }),
+  expiresIn: intLike(300, "Of the step-up token, in seconds."),
+});
+const { accessToken, tokenType, expiresIn } = tokenFields;
+const raisedAnswer = z.strictObject({
+  accessToken,
+  tokenType,
+  expiresIn,
+  acr: intLike(2, "The session's level of assurance now."),
+});
+
+export function registerStepUpRoutes(app: GatewayApp, { identity }: AuthDeps): void {
+  const route = routeIn(app, "Second factor");
+
+  route("beginStepUp", "POST", "/auth/step-up", {
+    summary: "Begin a step-up",
+    description:
+      "After 401 `step_up_required`. Without `acr`, the session's present level is to be proven again. 403 " +
+      "`mfa_enrollment_required` if the user has no factor that reaches the level.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.step_up.begin" },
+    schema: { body: StepUpBody },
+    answers: answersWith("What the user may prove.", begunAnswer),
+    codes: ["mfa_enrollment_required"],
+    handler: async (request) => {
+      const { userId, sessionId, acr } = principalOf(request);
+      const wanted = request.body.acr;
+      const wantedAcr = wanted === undefined ? "" : acrOf(wanted === 2 ? 2 : 3);
+      const begun = await identity.beginStepUp(
+        { userId, sessionId, currentAcr: acrOf(acr), wantedAcr },
+        request.state.call,
+      );
+      const { stepUpToken, methods, expiresInS } = begun;
+      return success({ stepUpToken, methods, expiresIn: expiresInS }, "Prove one of the methods.");
+    },
+  });
+
+  route("completeStepUp", "POST", "/auth/step-up/verify", {
+    summary: "Step up: the proof",
+    description:
+      "A TOTP or recovery code makes the session's level 2; a password renews level 1. The refresh token stays as it is.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.step_up" },
+    schema: { body: ProofBody },
+    answers: answersWith("A new access token of the same session.", raisedAnswer),
+    codes: ["mfa_code_invalid", "invalid_credentials", "step_up_token_invalid", "busy"],
+    handler: async (request) => {
+      const { userId, sessionId } = principalOf(request);
+      const { stepUpToken } = request.body;
+      const proof =
+        "code" in request.body
+          ? ({ $case: "code", value: request.body.code } as const)
+          : ({ $case: "password", value: request.body.password } as const);
+      const raised = await identity.completeStepUp(
+        { userId, sessionId, stepUpToken, proof, ...clientOf(request) },
+        request.state.call,
+      );
+      const acr = parseAcr(raised.acr);
+      if (acr === undefined) throw new Error("identity-service sent a level that this gateway cannot read");
+      const { accessToken, expiresInS } = raised;
+      return success(
+        { accessToken, tokenType: "Bearer", expiresIn: expiresInS, acr },
+        "The session is raised.",
+      );
+    },
+  });
+}

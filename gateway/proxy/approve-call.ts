@@ -1,0 +1,105 @@
+import { createHash } from "node:crypto";
+import type { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import type { FastifyRequest } from "fastify";
+import type { ApprovalDemand } from "../../routes-file/routes-file.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Backends } from "../backends/backends.ts";
+import { clientOf, principalOf } from "../edge/caller.ts";
+import { noteApproval } from "../edge/request-state.ts";
+import type { ProxyTarget } from "../routing/proxy-table.ts";
+import {
+  type ApprovedFields,
+  needsApproval,
+  readApprovedFields,
+  transactionDigest,
+  transactionText,
+} from "./approved-transaction.ts";
+import { limitedBody } from "./limited-body.ts";
+
+const MAX_BODY_BYTES = 64 * 1024;
+const APPROVAL_HEADER = "gatehouse-approval";
+const JSON_TYPE = /^application\/json(?: *; *charset="?utf-8"?)?$/i;
+
+export interface ApprovalServices {
+  identity: Pick<Backends["identity"], "askApproval" | "useApproval">;
+}
+
+/** @throws {DomainError} `unsupported_media_type`, `payload_too_large`. */
+export async function readApprovedBody(request: FastifyRequest, payload: Readable): Promise<Buffer> {
+  if (!JSON_TYPE.test(request.headers["content-type"] ?? "")) throw new DomainError("unsupported_media_type");
+  return buffer(limitedBody(payload, MAX_BODY_BYTES));
+}
+
+interface ApprovedCall {
+  user: string;
+  session: string;
+  /** RFC 8785. */
+  text: string;
+  fields: ApprovedFields;
+  demand: ApprovalDemand;
+}
+
+/**
+ * Uses the call's approval, if it needs one.
+ * @throws {DomainError} `approval_required` with a new approval, `approval_mismatch`, `approval_expired`, `approval_used`.
+ */
+export async function passApproval(
+  request: FastifyRequest,
+  { target, demand }: { target: ProxyTarget; demand: ApprovalDemand },
+  services: ApprovalServices,
+): Promise<void> {
+  const fields = readApprovedFields(bodyOf(request), demand.fields);
+  if (!needsApproval(demand, fields)) return;
+  const { userId: user, sessionId: session } = principalOf(request);
+  const route = (request.raw.url ?? "").slice(target.version.length);
+  const text = transactionText({ user, session, method: request.method, route }, fields);
+  const call = { user, session, text, fields, demand };
+  const token = request.headers[APPROVAL_HEADER];
+  if (typeof token !== "string" || !(await isUsed(request, call, token, services))) {
+    throw await askFor(request, call, services);
+  }
+}
+
+/** False if the user has not given it yet. */
+async function isUsed(
+  request: FastifyRequest,
+  { user: userId, session: sessionId, text }: ApprovedCall,
+  token: string,
+  { identity }: ApprovalServices,
+): Promise<boolean> {
+  const digest = transactionDigest(text);
+  const idempotencyHash = idempotencyHashOf(request);
+  const use = { userId, sessionId, token, digest, idempotencyHash, ...clientOf(request) };
+  try {
+    const { approvalId, method } = await identity.useApproval(use, request.state.call);
+    noteApproval(request, { id: approvalId, method, digest: digest.toString("hex") });
+    return true;
+  } catch (error) {
+    if (error instanceof DomainError && error.code === "approval_required") return false;
+    throw error;
+  }
+}
+
+async function askFor(
+  request: FastifyRequest,
+  { user: userId, session: sessionId, text, fields, demand }: ApprovedCall,
+  { identity }: ApprovalServices,
+): Promise<DomainError> {
+  const { acr, ttlSeconds: ttlS } = demand;
+  const asked = { userId, sessionId, transaction: text, acr, ttlS, ...clientOf(request) };
+  const { token, expiresInS: expiresIn, methods } = await identity.askApproval(asked, request.state.call);
+  const approval = { token, expiresIn, details: fields, methods };
+  return new DomainError("approval_required", undefined, { details: { approval } });
+}
+
+function bodyOf({ body }: FastifyRequest): Buffer {
+  if (!Buffer.isBuffer(body)) throw new DomainError("bad_request", "The body must be JSON.");
+  return body;
+}
+
+function idempotencyHashOf({ headers }: FastifyRequest): Buffer {
+  const key = headers["idempotency-key"];
+  if (typeof key !== "string" || key === "") return Buffer.alloc(0);
+  return createHash("sha256").update(key).digest();
+}

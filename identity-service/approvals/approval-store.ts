@@ -1,0 +1,129 @@
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+
+export type ApprovalLevel = 2 | 3;
+
+export interface NewApproval {
+  id: string;
+  /** SHA-256 of the token. */
+  tokenHash: Buffer;
+  userId: string;
+  sessionId: string;
+  /** RFC 8785. The digest is its SHA-256. */
+  transactionText: string;
+  digest: Buffer;
+  acr: ApprovalLevel;
+  nonce: Buffer;
+  createdAt: Date;
+  expiresAt: Date;
+}
+
+/** As presented: only its own user and session find it. */
+export interface ApprovalKey {
+  tokenHash: Buffer;
+  userId: string;
+  sessionId: string;
+}
+
+export interface Approval {
+  id: string;
+  digest: Buffer;
+  acr: ApprovalLevel;
+  expiresAt: Date;
+  /** Null until given. */
+  method: string | null;
+  usedAt: Date | null;
+  idempotencyHash: Buffer | null;
+}
+
+export interface ApprovalUse extends ApprovalKey {
+  digest: Buffer;
+  /** Null without a key. */
+  idempotencyHash: Buffer | null;
+  now: Date;
+}
+
+const columns = (sql: TransactionSql) => sql`
+  id, digest, acr, expires_at as "expiresAt", method, used_at as "usedAt", idempotency_hash as "idempotencyHash"
+`;
+const ofKey = (sql: TransactionSql, { tokenHash, userId, sessionId }: ApprovalKey) => sql`
+  token_hash = ${tokenHash} and user_id = ${userId} and session_id = ${sessionId}
+`;
+
+export async function insertApproval(tx: TransactionSql, approval: NewApproval): Promise<void> {
+  await tx`
+    insert into approvals
+      (id, token_hash, user_id, session_id, transaction_text, digest, acr, nonce, created_at, expires_at)
+    values
+      (${approval.id}, ${approval.tokenHash}, ${approval.userId}, ${approval.sessionId}, ${approval.transactionText},
+       ${approval.digest}, ${approval.acr}, ${approval.nonce}, ${approval.createdAt}, ${approval.expiresAt})
+  `;
+}
+
+/** Requires the account lock. Keeps the newest `count` that were not used. */
+export async function keepNewestUnused(tx: TransactionSql, sessionId: string, count: number): Promise<void> {
+  await tx`
+    delete from approvals where id in (
+      select id from approvals where session_id = ${sessionId} and used_at is null
+      order by created_at desc, id desc offset ${count}
+    )
+  `;
+}
+
+/** In any state. */
+export async function findApproval(tx: TransactionSql, key: ApprovalKey): Promise<Approval | undefined> {
+  const [row] = await tx<Approval[]>`select ${columns(tx)} from approvals where ${ofKey(tx, key)}`;
+  return row;
+}
+
+/** Undefined if it was given, has ended or has had `maxTries`. */
+export async function countApprovalTry(
+  tx: TransactionSql,
+  key: ApprovalKey,
+  { now, maxTries }: { now: Date; maxTries: number },
+): Promise<Approval | undefined> {
+  const [row] = await tx<Approval[]>`
+    update approvals set attempts = attempts + 1
+    where ${ofKey(tx, key)} and given_at is null and expires_at > ${now} and attempts < ${maxTries}
+    returning ${columns(tx)}
+  `;
+  return row;
+}
+
+/** Requires the lock of `countApprovalTry`. */
+export async function giveApproval(
+  tx: TransactionSql,
+  id: string,
+  given: { method: string; now: Date },
+): Promise<void> {
+  await tx`update approvals set method = ${given.method}, given_at = ${given.now} where id = ${id}`;
+}
+
+/** Single use: one statement decides. Undefined if it may not be used. */
+export async function consumeApproval(tx: TransactionSql, use: ApprovalUse): Promise<Approval | undefined> {
+  const [row] = await tx<Approval[]>`
+    update approvals set used_at = ${use.now}, idempotency_hash = ${use.idempotencyHash}
+    where ${ofKey(tx, use)} and digest = ${use.digest} and given_at is not null and used_at is null
+      and expires_at > ${use.now}
+    returning ${columns(tx)}
+  `;
+  return row;
+}
+
+export async function deleteUnusedApprovals(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
+  const result = await sql`
+    delete from approvals where id in (
+      select id from approvals where used_at is null and expires_at < ${endedBefore}
+      order by expires_at limit ${limit} for update skip locked
+    )
+  `;
+  return result.count;
+}
+
+export async function deleteUsedApprovals(sql: Sql, usedBefore: Date, limit: number): Promise<number> {
+  const result = await sql`
+    delete from approvals where id in (
+      select id from approvals where used_at < ${usedBefore} order by used_at limit ${limit} for update skip locked
+    )
+  `;
+  return result.count;
+}

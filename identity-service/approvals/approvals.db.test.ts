@@ -1,0 +1,259 @@
+import { createHash, randomBytes } from "node:crypto";
+import { generateSync } from "otplib";
+import { v7 as uuidv7 } from "uuid";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { newCallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
+import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
+import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import { askApproval } from "./ask-approval.ts";
+import { deleteOldApprovals } from "./delete-old-approvals.ts";
+import { useApproval } from "./use-approval.ts";
+import { verifyApproval } from "./verify-approval.ts";
+
+const FROM = { clientIp: "192.0.2.1", userAgent: "curl/8" };
+const SESSION = "019a0000-0000-7000-8000-00000000000a";
+const OTHER_SESSION = "019a0000-0000-7000-8000-00000000000b";
+const TRANSACTION = '{"fields":{"/amount":12500},"method":"POST"}';
+const WRONG = "AAAA-AAAA-AAAA-AAAA";
+const NO_KEY = new Uint8Array();
+const MONTH_S = 31 * 24 * 3_600;
+
+let database: TestDatabase;
+let deps: TestDeps;
+let userId: string;
+let secret: string;
+let recoveryCodes: string[];
+let nowMs: number;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  await database.ownerSql`truncate approvals`;
+  const anna = await startWithAnna(database);
+  nowMs = Date.parse("2031-01-02T03:04:05.678Z");
+  deps = { ...anna.deps, now: () => new Date(nowMs) };
+  userId = anna.userId;
+  await proveCredentials(database.ownerSql, userId);
+  const { password } = ANNA;
+  ({ secret } = await beginTotpEnrollment(deps, { userId, password, ...FROM }, soon()));
+  const code = codeNow();
+  const confirmed = { userId, sessionId: SESSION, code, ...FROM };
+  ({ recoveryCodes } = await confirmTotpEnrollment(deps, confirmed, context()));
+  pass(60);
+  await database.ownerSql`truncate security_events, mail_outbox`;
+});
+afterAll(() => database.drop());
+
+const context = () => newCallContext({ budgetMs: 60_000 });
+const pass = (seconds: number) => {
+  nowMs += seconds * 1_000;
+};
+const sha256 = (text: string) => createHash("sha256").update(text).digest();
+const codeNow = () => generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
+const ask = (change: Partial<Parameters<typeof askApproval>[1]> = {}) =>
+  askApproval(
+    deps,
+    { userId, sessionId: SESSION, transaction: TRANSACTION, acr: 2, ttlS: 300, ...FROM, ...change },
+    context(),
+  );
+const verify = (token: string, code = codeNow(), change: { userId?: string; sessionId?: string } = {}) =>
+  verifyApproval(deps, { userId, sessionId: SESSION, token, code, ...FROM, ...change }, context());
+const consume = (token: string, change: Partial<Parameters<typeof useApproval>[1]> = {}) => {
+  const use = { userId, sessionId: SESSION, digest: sha256(TRANSACTION), idempotencyHash: NO_KEY, ...FROM };
+  return useApproval(deps, { ...use, token, ...change }, context());
+};
+const codeOf = (attempt: Promise<unknown>) =>
+  attempt.then(
+    () => "done",
+    (error: DomainError) => {
+      if (error instanceof DomainError) return error.code;
+      throw error;
+    },
+  );
+async function given(): Promise<string> {
+  const { token } = await ask();
+  await verify(token);
+  return token;
+}
+const told = () => database.ownerSql`select type, reason, error_code from security_events order by id`;
+const stored = async () => (await database.ownerSql`select count(*)::int as count from approvals`)[0]?.count;
+
+test("asked, given by a code, used once", async () => {
+  const asked = await ask();
+  expect(asked).toEqual({
+    token: expect.stringMatching(/^[\w-]{43}$/),
+    methods: ["totp", "recovery_code"],
+    expiresInS: 300,
+  });
+  pass(100);
+  const { approvalId, ...rest } = await verify(asked.token);
+  expect(rest).toEqual({ method: "totp", expiresInS: 200 });
+  expect(await consume(asked.token)).toEqual({ approvalId, method: "totp" });
+  expect(await codeOf(consume(asked.token))).toBe("approval_used");
+
+  const digest = sha256(TRANSACTION).toString("hex");
+  expect(await told()).toEqual([
+    { type: "approval_asked", reason: `approval ${approvalId} - ${digest}`, error_code: null },
+    { type: "approval_given", reason: `approval ${approvalId} totp ${digest}`, error_code: null },
+    { type: "approval_used", reason: `approval ${approvalId} totp ${digest}`, error_code: null },
+    {
+      type: "approval_refused",
+      reason: `approval ${approvalId} totp ${digest}`,
+      error_code: "approval_used",
+    },
+  ]);
+  const [row] = await database.ownerSql`select * from approvals`;
+  expect(row).toMatchObject({ id: approvalId, transaction_text: TRANSACTION, method: "totp", acr: 2 });
+  expect(row?.token_hash).toEqual(sha256(asked.token));
+});
+
+test("a recovery code gives an approval too, and its owner is told", async () => {
+  const { token } = await ask();
+  expect(await verify(token, recoveryCodes[0])).toMatchObject({ method: "recovery_code" });
+  expect(await consume(token)).toMatchObject({ method: "recovery_code" });
+  const mails = await database.ownerSql`select template from mail_outbox`;
+  expect(mails).toEqual([{ template: "recovery-code-used" }]);
+});
+
+test("one code gives one approval", async () => {
+  const [one, two] = [await ask(), await ask()];
+  const code = codeNow();
+  await verify(one.token, code);
+  expect(await codeOf(verify(two.token, code))).toBe("mfa_code_invalid");
+});
+
+test.each([
+  ["another digest", { digest: sha256("{}") }, "approval_mismatch"],
+  ["a digest cut short", { digest: sha256(TRANSACTION).subarray(0, 31) }, "approval_mismatch"],
+  ["another session", { sessionId: OTHER_SESSION }, "approval_mismatch"],
+  ["another user", { userId: uuidv7() }, "approval_mismatch"],
+  ["another token", { token: randomBytes(32).toString("base64url") }, "approval_mismatch"],
+  ["a malformed token", { token: "x" }, "approval_mismatch"],
+])("a given approval is refused with %s, recorded, and stays usable", async (_name, change, expected) => {
+  const token = await given();
+  expect(await codeOf(consume(token, change))).toBe(expected);
+  const events = await told();
+  expect(events.at(-1)).toMatchObject({ type: "approval_refused", error_code: expected });
+  await consume(token);
+});
+
+test("an approval that was not given lets nothing through", async () => {
+  const { token } = await ask();
+  expect(await codeOf(consume(token))).toBe("approval_required");
+  expect(await codeOf(verify(token, WRONG))).toBe("mfa_code_invalid");
+  expect(await codeOf(consume(token))).toBe("approval_required");
+});
+
+test("it ends with its time, given or not", async () => {
+  const [late, unused] = [await ask(), await given()];
+  pass(299);
+  expect(await codeOf(consume(late.token))).toBe("approval_required");
+  pass(1);
+  expect(await codeOf(verify(late.token))).toBe("approval_expired");
+  expect(await codeOf(consume(unused))).toBe("approval_expired");
+});
+
+test("five attempts, which count as at a login", async () => {
+  const { token } = await ask();
+  for (let attempt = 0; attempt < 5; attempt += 1) {
+    expect(await codeOf(verify(token, WRONG))).toBe("mfa_code_invalid");
+  }
+  expect(await codeOf(verify(token))).toBe("approval_expired");
+  const next = await ask();
+  for (let attempt = 0; attempt < 5; attempt += 1) await codeOf(verify(next.token, WRONG));
+  const third = await ask();
+  expect(await codeOf(verify(third.token))).toBe("too_many_requests");
+  const [{ count } = { count: 0 }] = await database.ownerSql`select count(*)::int as count from mfa_failures`;
+  expect(count).toBe(10);
+});
+
+test("only its own user and session can give it", async () => {
+  const { token } = await ask();
+  expect(await codeOf(verify(token, codeNow(), { sessionId: OTHER_SESSION }))).toBe("approval_mismatch");
+  expect(await codeOf(verify(token, codeNow(), { userId: uuidv7() }))).toBe("approval_mismatch");
+  await verify(token);
+  pass(60);
+  expect(await codeOf(verify(token))).toBe("approval_used");
+});
+
+test("the same idempotency key repeats the use for 10 minutes, and nothing else does", async () => {
+  const token = await given();
+  const key = { idempotencyHash: sha256("key") };
+  const first = await consume(token, key);
+  pass(600);
+  expect(await consume(token, key)).toEqual(first);
+  expect(await codeOf(consume(token))).toBe("approval_used");
+  expect(await codeOf(consume(token, { idempotencyHash: sha256("other") }))).toBe("approval_used");
+  expect(await codeOf(consume(token, { ...key, digest: sha256("{}") }))).toBe("approval_mismatch");
+  expect(await codeOf(consume(token, { ...key, sessionId: OTHER_SESSION }))).toBe("approval_mismatch");
+  pass(1);
+  expect(await codeOf(consume(token, key))).toBe("approval_used");
+
+  const withoutKey = await given();
+  await consume(withoutKey);
+  expect(await codeOf(consume(withoutKey, key))).toBe("approval_used");
+});
+
+test("of a hundred uses at once, one passes", async () => {
+  const token = await given();
+  const results = await Promise.all(Array.from({ length: 100 }, () => codeOf(consume(token))));
+  expect(results.filter((result) => result === "done")).toHaveLength(1);
+  expect(results.filter((result) => result === "approval_used")).toHaveLength(99);
+});
+
+test("a session has at most ten open: the oldest makes room", async () => {
+  const asked = [];
+  for (let count = 0; count < 11; count += 1) {
+    pass(1);
+    asked.push(await ask());
+  }
+  await ask({ sessionId: OTHER_SESSION });
+  expect(await stored()).toBe(11);
+  expect(await codeOf(verify(asked[0]?.token ?? ""))).toBe("approval_mismatch");
+  await verify(asked[1]?.token ?? "");
+});
+
+test("without a factor of the level nothing is asked", async () => {
+  expect(await codeOf(ask({ acr: 3 }))).toBe("mfa_enrollment_required");
+  await database.ownerSql`delete from totp_credentials`;
+  expect(await codeOf(ask())).toBe("mfa_enrollment_required");
+  expect(await codeOf(ask({ userId: uuidv7() }))).toBe("not_found");
+  for (const change of [{ ttlS: 29 }, { ttlS: 901 }, { acr: 1 }, { transaction: "x".repeat(16_385) }]) {
+    expect(await codeOf(ask(change))).toBe("validation_failed");
+  }
+  expect(await stored()).toBe(0);
+});
+
+test("a code never gives an approval of level 3", async () => {
+  const { token } = await ask();
+  await database.ownerSql`update approvals set acr = 3`;
+  expect(await codeOf(verify(token))).toBe("mfa_code_invalid");
+  expect(await codeOf(consume(token))).toBe("approval_required");
+});
+
+test("unused approvals are deleted after a day, evidence after its retention or never", async () => {
+  await ask();
+  await consume(await given());
+  pass(24 * 3_600 + 300);
+  await deleteOldApprovals({ ...deps, approvalRetentionMonths: 0 });
+  expect(await stored()).toBe(2);
+  pass(1);
+  await deleteOldApprovals({ ...deps, approvalRetentionMonths: 0 });
+  expect(await stored()).toBe(1);
+  pass(MONTH_S);
+  await deleteOldApprovals({ ...deps, approvalRetentionMonths: 2 });
+  expect(await stored()).toBe(1);
+  await deleteOldApprovals({ ...deps, approvalRetentionMonths: 1 });
+  expect(await stored()).toBe(0);
+});
+
+test("the service can change neither what was approved nor by whom", async () => {
+  await given();
+  for (const column of ["transaction_text", "digest", "user_id", "session_id", "token_hash", "expires_at"]) {
+    const change = database.sql`update approvals set ${database.sql(column)} = ${database.sql(column)}`;
+    await expect(change).rejects.toMatchObject({ code: "42501" });
+  }
+});

@@ -1,0 +1,80 @@
+import { createHash } from "node:crypto";
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { transaction } from "../../service-kit/postgres.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
+import { MFA_METHODS } from "../mfa/check-mfa-code.ts";
+import type { MfaDeps } from "../mfa/mfa-deps.ts";
+import type { Account } from "../users/account.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
+import { tellApproval } from "./approval-events.ts";
+import { type ApprovalLevel, insertApproval, keepNewestUnused } from "./approval-store.ts";
+import { approvalTokenHash, newApprovalToken } from "./approval-token.ts";
+
+const MAX_OPEN_PER_SESSION = 10;
+const MAX_TRANSACTION_BYTES = 16_384;
+const MIN_TTL_S = 30;
+const MAX_TTL_S = 900;
+const NONCE_BYTES = 32;
+
+export interface ApprovalDeps extends MfaDeps {
+  /** Cryptographically secure. */
+  randomBytes: (count: number) => Buffer;
+}
+
+export interface AskApproval extends ClientOrigin {
+  userId: string;
+  sessionId: string;
+  /** RFC 8785 canonical JSON. Its SHA-256 is the digest. */
+  transaction: string;
+  acr: number;
+  ttlS: number;
+}
+
+interface AskedApproval {
+  /** Never logged. */
+  token: string;
+  methods: readonly string[];
+  expiresInS: number;
+}
+
+/** @throws {DomainError} `mfa_enrollment_required`, `not_found`, `validation_failed`. */
+export async function askApproval(
+  deps: ApprovalDeps,
+  asked: AskApproval,
+  context: CallContext,
+): Promise<AskedApproval> {
+  assertInBounds(asked);
+  const { userId, sessionId, transaction: transactionText, acr, ttlS: expiresInS } = asked;
+  const token = newApprovalToken(deps.randomBytes);
+  const tokenHash = approvalTokenHash(token);
+  if (tokenHash === undefined) throw new Error("the generated token has an invalid format");
+  const digest = createHash("sha256").update(transactionText).digest();
+  const methods = await transaction(deps.sql, async (tx) => {
+    const user = await lockAccountForMfa(tx, userId);
+    if (user?.status !== "active") throw new DomainError("not_found");
+    const possible = methodsOf(user, acr);
+    if (possible.length === 0) throw new DomainError("mfa_enrollment_required");
+    const createdAt = deps.now();
+    const expiresAt = new Date(createdAt.getTime() + expiresInS * 1_000);
+    const approval = { id: deps.newId(), userId, sessionId, tokenHash, transactionText, digest, acr };
+    await keepNewestUnused(tx, sessionId, MAX_OPEN_PER_SESSION - 1);
+    await insertApproval(tx, { ...approval, nonce: deps.randomBytes(NONCE_BYTES), createdAt, expiresAt });
+    const { clientIp, userAgent } = asked;
+    await tellApproval(tx, deps, { type: "approval_asked", userId, approval, clientIp, userAgent }, context);
+    return possible;
+  });
+  return { token, methods, expiresInS };
+}
+
+/** The user's factors that reach the level. Codes reach level 2. */
+function methodsOf({ mfaEnabled }: Pick<Account, "mfaEnabled">, acr: ApprovalLevel): readonly string[] {
+  return mfaEnabled && acr === 2 ? MFA_METHODS : [];
+}
+
+function assertInBounds(asked: AskApproval): asserts asked is AskApproval & { acr: ApprovalLevel } {
+  const { transaction: text, acr, ttlS } = asked;
+  const isTtl = ttlS >= MIN_TTL_S && ttlS <= MAX_TTL_S;
+  if (isTtl && (acr === 2 || acr === 3) && Buffer.byteLength(text) <= MAX_TRANSACTION_BYTES) return;
+  throw new DomainError("validation_failed");
+}

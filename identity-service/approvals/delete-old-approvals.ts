@@ -1,0 +1,24 @@
+import type { Sql } from "../../service-kit/postgres.ts";
+import { deleteUnusedApprovals, deleteUsedApprovals } from "./approval-store.ts";
+
+const KEEP_UNUSED_MS = 24 * 3_600_000;
+const MAX_BATCH = 1_000;
+
+export interface DeleteApprovalsDeps {
+  sql: Sql;
+  now: () => Date;
+  /** 0: evidence of used approvals is kept without end. */
+  approvalRetentionMonths: number;
+}
+
+/** Evidence of a used approval stays as long as its entries in the audit log. */
+export async function deleteOldApprovals(deps: DeleteApprovalsDeps): Promise<void> {
+  const { sql, approvalRetentionMonths: months } = deps;
+  const now = deps.now();
+  const endedBefore = new Date(now.getTime() - KEEP_UNUSED_MS);
+  while ((await deleteUnusedApprovals(sql, endedBefore, MAX_BATCH)) === MAX_BATCH);
+  if (months === 0) return;
+  const usedBefore = new Date(now);
+  usedBefore.setUTCMonth(usedBefore.getUTCMonth() - months);
+  while ((await deleteUsedApprovals(sql, usedBefore, MAX_BATCH)) === MAX_BATCH);
+}

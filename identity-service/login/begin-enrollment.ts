@@ -1,0 +1,29 @@
+import { insertEnrollment } from "./enrollment-store.ts";
+import type { CompleteLoginDeps } from "./login-deps.ts";
+import { newMfaToken } from "./mfa-token.ts";
+
+/** In the order in which clients should offer them. */
+const ENROLLMENT_METHODS = ["totp"] as const;
+
+/** Time to install an authenticator app. */
+const ENROLLMENT_TTL_MS = 15 * 60_000;
+
+export interface MfaEnrollmentChallenge {
+  kind: "mfaEnrollment";
+  /** Never logged. */
+  tempToken: string;
+  methods: readonly string[];
+  userId: string;
+}
+
+/** The challenge ends after 15 minutes, ten attempts or a session end. */
+export async function beginEnrollment(
+  deps: CompleteLoginDeps,
+  login: { userId: string; sessionEpoch: number; amr: readonly string[] },
+): Promise<MfaEnrollmentChallenge> {
+  const { tempToken, tokenHash } = newMfaToken(deps.randomBytes);
+  const createdAt = deps.now();
+  const expiresAt = new Date(createdAt.getTime() + ENROLLMENT_TTL_MS);
+  await insertEnrollment(deps.sql, { ...login, tokenHash, createdAt, expiresAt });
+  return { kind: "mfaEnrollment", tempToken, methods: ENROLLMENT_METHODS, userId: login.userId };
+}

@@ -1,0 +1,93 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { newTotpSecret, type TotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
+import { enableTotp } from "../mfa/confirm-totp-enrollment.ts";
+import type { MfaChangeDeps } from "../mfa/mfa-deps.ts";
+import { endSessions } from "../sessions/end-sessions.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
+import type { Account } from "../users/account.ts";
+import { findAccountById } from "../users/account-store.ts";
+import { completeLogin, type LoginResult } from "./complete-login.ts";
+import type { MfaAttempt } from "./complete-mfa-login.ts";
+import type { LogInDeps } from "./log-in.ts";
+import { openEnrollment } from "./open-enrollment.ts";
+
+export interface EnrollAtLoginDeps extends LogInDeps, MfaChangeDeps {
+  sql: LogInDeps["sql"];
+  passwords: LogInDeps["passwords"];
+  throttle: LogInDeps["throttle"];
+  tokenService: LogInDeps["tokenService"];
+  deviceTokens: LogInDeps["deviceTokens"];
+  now: () => Date;
+  newId: () => string;
+}
+
+/**
+ * The first factor was just proven, so no password is asked for. Nor must the account's credentials be proven: a proof of
+ * such an account's address removes the factor.
+ * @throws {DomainError} `mfa_token_invalid`, `mfa_already_enabled`.
+ */
+export async function beginTotpEnrollmentAtLogin(
+  deps: EnrollAtLoginDeps,
+  tempToken: string,
+): Promise<TotpEnrollment & { userId: string }> {
+  return transaction(deps.sql, async (tx) => {
+    const { user } = await openEnrollment(tx, deps, tempToken);
+    return { ...(await newTotpSecret(tx, deps, user)), userId: user.id };
+  });
+}
+
+export type EnrolledLogin = LoginResult & {
+  /** Never logged. */
+  recoveryCodes: string[];
+};
+
+/** @throws {DomainError} `mfa_token_invalid`, `mfa_code_invalid`, `validation_failed`. */
+export function completeTotpEnrollmentAtLogin(
+  deps: EnrollAtLoginDeps,
+  attempt: MfaAttempt,
+  context: CallContext,
+): Promise<EnrolledLogin> {
+  return deps.countLogin("mfa_enrollment", attemptEnrollment(deps, attempt, context));
+}
+
+async function attemptEnrollment(
+  deps: EnrollAtLoginDeps,
+  attempt: MfaAttempt,
+  context: CallContext,
+): Promise<EnrolledLogin> {
+  const enrolled = await transaction(deps.sql, (tx) => enroll(tx, deps, attempt, context));
+  // After the commit, so that the attempt counts.
+  if (enrolled === undefined) throw new DomainError("mfa_code_invalid");
+  const { user, amr, recoveryCodes, end } = enrolled;
+  deps.wakeMailWorker();
+  // Before the new session exists.
+  await endSessions(deps, end, context);
+  const proven = { user, amr, authTime: deps.now() };
+  const login = await completeLogin(deps, proven, attempt, "mfa_token_invalid", context);
+  return { ...login, recoveryCodes };
+}
+
+interface Enrolled {
+  user: Account;
+  amr: readonly string[];
+  recoveryCodes: string[];
+  end: SessionEnd;
+}
+
+/** Undefined for a wrong code. */
+async function enroll(
+  tx: TransactionSql,
+  deps: EnrollAtLoginDeps,
+  attempt: MfaAttempt,
+  context: CallContext,
+): Promise<Enrolled | undefined> {
+  const { user: before, amr, consume } = await openEnrollment(tx, deps, attempt.tempToken);
+  const enabled = await enableTotp(tx, deps, before, attempt, context);
+  if (enabled === undefined) return undefined;
+  await consume();
+  const user = await findAccountById(tx, before.id);
+  if (user === undefined) throw new DomainError("mfa_token_invalid");
+  return { ...enabled, user, amr: [...amr, "otp", "mfa"] };
+}

@@ -1,0 +1,35 @@
+import { DomainError } from "../../service-kit/errors.ts";
+import type { TransactionSql } from "../../service-kit/postgres.ts";
+import type { Account, Locked } from "../users/account.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
+import { consumeEnrollment, countEnrollmentTry, findEnrollment } from "./enrollment-store.ts";
+import { mfaTokenHash } from "./mfa-token.ts";
+
+const MAX_TRIES = 10;
+
+export interface OpenEnrollment {
+  user: Locked<Account>;
+  /** Of the first factor. */
+  amr: readonly string[];
+  /** Call in the transaction that adds the factor. */
+  consume: () => Promise<void>;
+}
+
+/** Locks the account and counts an attempt, which must be committed. @throws {DomainError} `mfa_token_invalid`. */
+export async function openEnrollment(
+  tx: TransactionSql,
+  deps: { now: () => Date },
+  tempToken: string,
+): Promise<OpenEnrollment> {
+  const tokenHash = mfaTokenHash(tempToken);
+  const found = tokenHash && (await findEnrollment(tx, tokenHash));
+  const user = found && (await lockAccountForMfa(tx, found.userId));
+  if (tokenHash === undefined || found === undefined || user?.status !== "active") {
+    throw new DomainError("mfa_token_invalid");
+  }
+  const now = deps.now();
+  const { sessionEpoch } = user;
+  const isOpen = await countEnrollmentTry(tx, { tokenHash, sessionEpoch, now, maxTries: MAX_TRIES });
+  if (!isOpen) throw new DomainError("mfa_token_invalid");
+  return { user, amr: found.amr, consume: () => consumeEnrollment(tx, tokenHash, now) };
+}

@@ -1,0 +1,87 @@
+import type {
+  IdentityServiceServer,
+  PasskeyOwner as ProtoOwner,
+  Passkey as ProtoPasskey,
+} from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { beginPasskeyLogin, logInWithPasskey, type PasskeyLoginDeps } from "./login/log-in-with-passkey.ts";
+import { encodeLoginResult } from "./login-rpc.ts";
+import { beginPasskeyRegistration } from "./passkeys/begin-passkey-registration.ts";
+import { deletePasskey } from "./passkeys/delete-passkey.ts";
+import { listOwnPasskeys, renamePasskey } from "./passkeys/own-passkeys.ts";
+import type { PasskeyOwner } from "./passkeys/passkey-owner.ts";
+import type { Passkey } from "./passkeys/passkey-store.ts";
+import type { PasskeyChangeDeps } from "./passkeys/passkeys-deps.ts";
+import { registerPasskey } from "./passkeys/register-passkey.ts";
+
+type PasskeyMethods =
+  | "beginPasskeyRegistration"
+  | "registerPasskey"
+  | "listPasskeys"
+  | "renamePasskey"
+  | "deletePasskey"
+  | "beginPasskeyLogin"
+  | "completePasskeyLogin";
+
+export const PASSKEY_CALLERS: Pick<Callers<IdentityServiceServer>, PasskeyMethods> = {
+  beginPasskeyRegistration: ["gateway"],
+  registerPasskey: ["gateway"],
+  listPasskeys: ["gateway"],
+  renamePasskey: ["gateway"],
+  deletePasskey: ["gateway"],
+  beginPasskeyLogin: ["gateway"],
+  completePasskeyLogin: ["gateway"],
+};
+
+export function createPasskeyRpc(
+  deps: PasskeyChangeDeps & PasskeyLoginDeps,
+): Pick<Implementation<IdentityServiceServer>, PasskeyMethods> {
+  return {
+    beginPasskeyRegistration: async ({ owner }) => ({
+      optionsJson: JSON.stringify(await beginPasskeyRegistration(deps, decodeOwner(owner))),
+    }),
+    registerPasskey: async ({ owner, name, attestation }, context) => {
+      const registration = { owner: decodeOwner(owner), name, attestation: required(attestation) };
+      return { passkey: encodePasskey(await registerPasskey(deps, registration, context)) };
+    },
+    listPasskeys: async ({ userId }) => ({
+      passkeys: (await listOwnPasskeys(deps, userId)).map(encodePasskey),
+    }),
+    renamePasskey: async (request) => ({ passkey: encodePasskey(await renamePasskey(deps, request)) }),
+    deletePasskey: async ({ owner, passkeyId }, context) => {
+      const endedSessionIds = await deletePasskey(deps, { owner: decodeOwner(owner), passkeyId }, context);
+      return { endedSessionIds: [...endedSessionIds] };
+    },
+    beginPasskeyLogin: async (request) => {
+      const { challengeToken, options } = await beginPasskeyLogin(deps, request);
+      return { challengeToken, optionsJson: JSON.stringify(options) };
+    },
+    completePasskeyLogin: async (request, context) => {
+      const attempt = { ...request, assertion: required(request.assertion) };
+      return { result: { result: encodeLoginResult(await logInWithPasskey(deps, attempt, context)) } };
+    },
+  };
+}
+
+/** Without the time of the login, an owner proves nothing. */
+function decodeOwner(owner: ProtoOwner | undefined): PasskeyOwner {
+  const { authTime, ...rest } = required(owner);
+  return { ...rest, authTime: required(authTime) };
+}
+
+function required<T>(part: T | undefined): T {
+  if (part === undefined) throw new DomainError("validation_failed", "a part of the request is missing");
+  return part;
+}
+
+function encodePasskey({ id, name, createdAt, lastUsedAt, isBackedUp, transports }: Passkey): ProtoPasskey {
+  return {
+    id,
+    name,
+    createdAt,
+    lastUsedAt: lastUsedAt ?? undefined,
+    backedUp: isBackedUp,
+    transports: [...transports],
+  };
+}

@@ -1,0 +1,50 @@
+import {
+  generateRegistrationOptions,
+  type PublicKeyCredentialCreationOptionsJSON,
+} from "@simplewebauthn/server";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import { findAccountById } from "../users/account-store.ts";
+import { CHALLENGE_LIFETIME_MS, describeCredential, keepChallenge } from "./passkey-ceremony.ts";
+import { assertFresh, type PasskeyOwner, sessionBinding } from "./passkey-owner.ts";
+import { listPasskeys } from "./passkey-store.ts";
+import type { PasskeyDeps } from "./passkeys-deps.ts";
+import { userHandleOf } from "./user-handle.ts";
+import { PASSKEY_ALGORITHMS } from "./verify-attestation.ts";
+
+export const MAX_PASSKEYS_OF_USER = 20;
+
+/**
+ * The options for `navigator.credentials.create`. Requires proven credentials, so that a registration cannot lock the
+ * owner of its address out.
+ * @throws {DomainError} `step_up_required`, `email_not_verified`, `conflict` beyond 20.
+ */
+export async function beginPasskeyRegistration(
+  deps: PasskeyDeps & { sql: Sql },
+  owner: PasskeyOwner,
+): Promise<PublicKeyCredentialCreationOptionsJSON> {
+  assertFresh(deps.now(), owner);
+  const account = await findAccountById(deps.sql, owner.userId);
+  if (account?.status !== "active") throw new DomainError("token_invalid");
+  if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
+  const existing = await listPasskeys(deps.sql, account.id);
+  if (existing.length >= MAX_PASSKEYS_OF_USER) throw new DomainError("conflict");
+  const challenge = await keepChallenge(deps.sql, deps, {
+    purpose: "registration",
+    boundTo: sessionBinding(owner.sessionId),
+    user: account,
+  });
+  return generateRegistrationOptions({
+    rpName: deps.passkeyParty.name,
+    rpID: deps.passkeyParty.id,
+    userName: account.email,
+    userDisplayName: `${account.firstName} ${account.lastName}`,
+    userID: new Uint8Array(userHandleOf(account.id)),
+    challenge: new Uint8Array(challenge),
+    timeout: CHALLENGE_LIFETIME_MS,
+    attestationType: "none",
+    excludeCredentials: existing.map(describeCredential),
+    authenticatorSelection: { residentKey: "required", userVerification: "required" },
+    supportedAlgorithmIDs: PASSKEY_ALGORITHMS,
+  });
+}

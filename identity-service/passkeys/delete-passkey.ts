@@ -1,0 +1,46 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { listIdentities } from "../identities/external-identity-store.ts";
+import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
+import type { SessionEnd } from "../sessions/session-end-store.ts";
+import { lockAccount } from "../users/account-store.ts";
+import { tellPasskeyRemoved } from "./passkey-notice.ts";
+import { assertFresh, type PasskeyOwner } from "./passkey-owner.ts";
+import { deletePasskey as deleteRow, listPasskeys } from "./passkey-store.ts";
+import type { PasskeyChangeDeps } from "./passkeys-deps.ts";
+
+/**
+ * Ends the other sessions, which may have begun with it. Returns their ids.
+ * @throws {DomainError} `step_up_required`, `not_found`, `last_factor`.
+ */
+export async function deletePasskey(
+  deps: PasskeyChangeDeps,
+  request: { owner: PasskeyOwner; passkeyId: string },
+  context: CallContext,
+): Promise<readonly string[]> {
+  assertFresh(deps.now(), request.owner);
+  const end = await transaction(deps.sql, (tx) => remove(tx, deps, request, context));
+  deps.wakeMailWorker();
+  return endSessions(deps, end, context);
+}
+
+async function remove(
+  tx: TransactionSql,
+  deps: PasskeyChangeDeps,
+  { owner, passkeyId: id }: { owner: PasskeyOwner; passkeyId: string },
+  context: CallContext,
+): Promise<SessionEnd> {
+  const { userId, sessionId: exceptSessionId } = owner;
+  const user = await lockAccount(tx, userId);
+  if (user?.status !== "active") throw new DomainError("not_found");
+  const passkeys = await listPasskeys(tx, userId);
+  const passkey = passkeys.find((candidate) => candidate.id === id);
+  if (passkey === undefined) throw new DomainError("not_found");
+  const hasOtherLogin =
+    user.passwordHash !== null || passkeys.length > 1 || (await listIdentities(tx, userId)).length > 0;
+  if (!hasOtherLogin) throw new DomainError("last_factor");
+  await deleteRow(tx, { userId, id });
+  await tellPasskeyRemoved(tx, deps, { user, passkey, from: owner }, context);
+  return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "passkey_removed" });
+}

@@ -1,0 +1,116 @@
+import { createHash } from "node:crypto";
+import {
+  generateAuthenticationOptions,
+  type PublicKeyCredentialRequestOptionsJSON,
+} from "@simplewebauthn/server";
+import type { CallContext } from "../../service-kit/call-context.ts";
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
+import type { Account, Locked } from "../users/account.ts";
+import { challengeOf, hashOfChallenge } from "./client-data.ts";
+import {
+  type ChallengeBinding,
+  insertPasskeyChallenge,
+  type PasskeyPurpose,
+  takePasskeyChallenge,
+} from "./passkey-challenge-store.ts";
+import { tellCounterRefused } from "./passkey-notice.ts";
+import { findPasskey, listPasskeys, notePasskeyUse, type Passkey } from "./passkey-store.ts";
+import type { PasskeyDeps } from "./passkeys-deps.ts";
+import { type Assertion, verifyAssertion } from "./verify-assertion.ts";
+
+export const CHALLENGE_LIFETIME_MS = 5 * 60_000;
+const CHALLENGE_BYTES = 32;
+
+export interface PasskeyBeginning extends ChallengeBinding {
+  purpose: Exclude<PasskeyPurpose, "registration">;
+  /** 32 bytes. Random without one. */
+  challenge?: Buffer;
+}
+
+export interface PasskeyAnswer extends ClientOrigin {
+  purpose: Exclude<PasskeyPurpose, "registration">;
+  boundTo: Buffer;
+  assertion: Assertion;
+}
+
+export interface UsedPasskey {
+  passkey: Passkey;
+  /** RFC 8176. */
+  amr: readonly string[];
+}
+
+/** The options for `navigator.credentials.get`. Undefined for a user without a passkey. */
+export async function beginPasskeyCeremony(
+  sql: Sql | TransactionSql,
+  deps: Pick<PasskeyDeps, "passkeyParty" | "now" | "randomBytes">,
+  beginning: PasskeyBeginning,
+): Promise<PublicKeyCredentialRequestOptionsJSON | undefined> {
+  const { user } = beginning;
+  const passkeys = user === null ? [] : await listPasskeys(sql, user.id);
+  if (user !== null && passkeys.length === 0) return undefined;
+  const challenge = await keepChallenge(sql, deps, beginning);
+  return generateAuthenticationOptions({
+    rpID: deps.passkeyParty.id,
+    challenge: new Uint8Array(challenge),
+    // Empty: the authenticator offers what it has.
+    allowCredentials: passkeys.map(describeCredential),
+    timeout: CHALLENGE_LIFETIME_MS,
+    userVerification: "required",
+  });
+}
+
+/** 32 bytes, kept as a hash. */
+export async function keepChallenge(
+  sql: Sql | TransactionSql,
+  deps: Pick<PasskeyDeps, "now" | "randomBytes">,
+  { challenge = deps.randomBytes(CHALLENGE_BYTES), ...binding }: ChallengeBinding & { challenge?: Buffer },
+): Promise<Buffer> {
+  const createdAt = deps.now();
+  const expiresAt = new Date(createdAt.getTime() + CHALLENGE_LIFETIME_MS);
+  const challengeHash = createHash("sha256").update(challenge).digest();
+  await insertPasskeyChallenge(sql, { ...binding, challengeHash, createdAt, expiresAt });
+  return challenge;
+}
+
+export function describeCredential({ credentialId, transports }: Passkey) {
+  return { id: credentialId.toString("base64url"), transports: [...transports] };
+}
+
+/**
+ * Uses the challenge up, whatever the answer is worth. Undefined for a refused answer: commit, so that it cannot be
+ * tried again, wake the mail worker, and then refuse. An undefined user is refused, too.
+ */
+export async function finishPasskeyCeremony(
+  tx: TransactionSql,
+  deps: PasskeyDeps,
+  user: Locked<Account> | undefined,
+  answer: PasskeyAnswer,
+  context: CallContext,
+): Promise<UsedPasskey | undefined> {
+  const { purpose, boundTo, assertion } = answer;
+  const challenge = challengeOf(assertion.clientDataJson);
+  if (challenge === undefined) return undefined;
+  const isLogin = purpose === "login";
+  const owner = isLogin || user === undefined ? null : { id: user.id, sessionEpoch: user.sessionEpoch };
+  const binding = { purpose, boundTo, user: owner, challengeHash: hashOfChallenge(challenge) };
+  if (!(await takePasskeyChallenge(tx, { ...binding, now: deps.now() }))) return undefined;
+  const passkey = await findPasskey(tx, Buffer.from(assertion.credentialId, "base64url"));
+  if (user?.status !== "active" || passkey?.userId !== user.id) return undefined;
+  const expected = { challenge, isUserHandleRequired: isLogin };
+  const verified = await verifyAssertion(deps.passkeyParty, assertion, passkey, expected);
+  if (verified === undefined) return undefined;
+  if (!(await notePasskeyUse(tx, { id: passkey.id, ...verified, at: deps.now() }))) {
+    await tellCounterRefused(tx, deps, { user, passkey, from: answer }, context);
+    return undefined;
+  }
+  return { passkey, amr: amrOf(passkey) };
+}
+
+/**
+ * RFC 8176 §2. A key that can be backed up leaves its device, so it counts as software. `user`: presence was tested.
+ * `mfa`: the authenticator has verified its user by a PIN or biometrics, which it does not name.
+ */
+function amrOf({ isBackupEligible }: Passkey): readonly string[] {
+  return [isBackupEligible ? "swk" : "hwk", "user", "mfa"];
+}

@@ -1,0 +1,65 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import type { TransactionSql } from "../../service-kit/postgres.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
+import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
+import { describeOrigin } from "../mail/describe-origin.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import { enqueueMail } from "../mail/mail-outbox-store.ts";
+import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
+import { noticeId } from "../mail/notice-id.ts";
+import type { Account } from "../users/account.ts";
+import type { Passkey } from "./passkey-store.ts";
+
+interface Change {
+  user: Pick<Account, "id" | "email">;
+  from: ClientOrigin;
+}
+
+/** The mails never have the passkey's name: who took a session over would write in our mail. */
+export async function tellPasskeyAdded(
+  tx: TransactionSql,
+  deps: TellAuditDeps & MakeLinkDeps,
+  { user, from }: Change,
+  context: CallContext,
+): Promise<void> {
+  const { id: userId, email: recipient } = user;
+  const link = await makeLink(tx, deps, { userId, purpose: "undo_access_change" });
+  const now = deps.now();
+  const data = { ...describeOrigin(from, now), link };
+  await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: "passkey-added", data }, now);
+  await tellAudit(tx, deps, { type: "passkey_added", ...eventOf({ user, from }) }, context);
+}
+
+export async function tellPasskeyRemoved(
+  tx: TransactionSql,
+  deps: TellAuditDeps,
+  { user, from, passkey }: Change & { passkey: Passkey },
+  context: CallContext,
+): Promise<void> {
+  const { id: userId, email: recipient } = user;
+  const now = deps.now();
+  const data = { ...describeOrigin(from, now), addedAt: inUtc(passkey.createdAt) };
+  await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: "passkey-removed", data }, now);
+  await tellAudit(tx, deps, { type: "passkey_removed", ...eventOf({ user, from }) }, context);
+}
+
+/** At most one mail an hour. No actor: the authenticator may be a copy. */
+export async function tellCounterRefused(
+  tx: TransactionSql,
+  deps: TellAuditDeps,
+  { user, from, passkey }: Change & { passkey: Passkey },
+  context: CallContext,
+): Promise<void> {
+  const { id: userId, email: recipient } = user;
+  const now = deps.now();
+  const template = "passkey-refused";
+  const data = { ...describeOrigin(from, now), addedAt: inUtc(passkey.createdAt) };
+  await enqueueMail(tx, { id: noticeId(template, userId, now), userId, recipient, template, data }, now);
+  const { clientIp, userAgent } = from;
+  const refusal = { reason: "sign_count", errorCode: "passkey_invalid" } as const;
+  await tellAudit(tx, deps, { type: "passkey_refused", userId, clientIp, userAgent, ...refusal }, context);
+}
+
+function eventOf({ user, from: { clientIp, userAgent } }: Change) {
+  return { userId: user.id, byOwner: true, clientIp, userAgent };
+}

@@ -1,0 +1,28 @@
+import type { Sql } from "../../service-kit/postgres.ts";
+import type { MakeLinkDeps } from "../mail/make-link.ts";
+import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
+
+/** The relying party (WebAuthn Level 3 §4). */
+export interface PasskeyParty {
+  /** A host name. */
+  id: string;
+  /** For people. */
+  name: string;
+  /** Matched exactly. */
+  origins: readonly string[];
+}
+
+export interface PasskeyDeps extends MakeLinkDeps {
+  passkeyParty: PasskeyParty;
+  now: () => Date;
+  newId: () => string;
+  /** Cryptographically secure. */
+  randomBytes: (count: number) => Buffer;
+}
+
+export interface PasskeyChangeDeps extends PasskeyDeps, EndSessionsDeps {
+  sql: Sql;
+  now: () => Date;
+  newId: () => string;
+  wakeMailWorker: () => void;
+}

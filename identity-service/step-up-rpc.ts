@@ -1,0 +1,34 @@
+import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { acrOf, parseAcr } from "../token-client/assurance.ts";
+import { beginStepUp } from "./step-up/begin-step-up.ts";
+import { completeStepUp } from "./step-up/complete-step-up.ts";
+import type { StepUpDeps } from "./step-up/step-up-deps.ts";
+
+type StepUpMethods = "beginStepUp" | "completeStepUp";
+
+export const STEP_UP_CALLERS: Pick<Callers<IdentityServiceServer>, StepUpMethods> = {
+  beginStepUp: ["gateway"],
+  completeStepUp: ["gateway"],
+};
+
+export function createStepUpRpc(
+  deps: StepUpDeps,
+): Pick<Implementation<IdentityServiceServer>, StepUpMethods> {
+  return {
+    beginStepUp: async ({ userId, sessionId, currentAcr, wantedAcr }) => {
+      const [current, wanted] = [parseAcr(currentAcr), parseAcr(wantedAcr)];
+      if (current === undefined || (wanted === undefined && wantedAcr !== ""))
+        throw new DomainError("validation_failed", "acr is unknown");
+      const begun = await beginStepUp(deps, { userId, sessionId, current, wanted });
+      return { ...begun, methods: [...begun.methods] };
+    },
+    completeStepUp: async ({ proof, ...request }, context) => {
+      if (proof === undefined) throw new DomainError("validation_failed", "proof is required");
+      const { $case: kind, value: text } = proof;
+      const { acr, ...access } = await completeStepUp(deps, { ...request, proof: { kind, text } }, context);
+      return { ...access, acr: acrOf(acr) };
+    },
+  };
+}

@@ -1,0 +1,57 @@
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import {
+  type AssuranceLevel,
+  type StepUpMethod,
+  stepUpMethods,
+  stepUpTarget,
+} from "../../token-client/assurance.ts";
+import { newMfaToken } from "../login/mfa-token.ts";
+import { countRecoveryCodes } from "../mfa/mfa-store.ts";
+import type { Account } from "../users/account.ts";
+import { findAccountById } from "../users/account-store.ts";
+import type { StepUpDeps } from "./step-up-deps.ts";
+import { insertStepUp } from "./step-up-store.ts";
+
+const TTL_S = 300;
+
+export interface BegunStepUp {
+  /** Never logged. */
+  stepUpToken: string;
+  methods: readonly StepUpMethod[];
+  expiresInS: number;
+}
+
+/** @throws {DomainError} `mfa_enrollment_required` if the user has no factor that reaches the level. */
+export async function beginStepUp(
+  deps: StepUpDeps,
+  request: {
+    userId: string;
+    sessionId: string;
+    current: AssuranceLevel;
+    /** Undefined: the current level, afresh. */
+    wanted: AssuranceLevel | undefined;
+  },
+): Promise<BegunStepUp> {
+  const { userId, sessionId, current, wanted = current } = request;
+  const user = await findAccountById(deps.sql, userId);
+  if (user?.status !== "active") throw new DomainError("token_invalid");
+  const acr = stepUpTarget(wanted, current);
+  const methods = await usableMethods(deps.sql, user, acr);
+  if (methods.length === 0) throw new DomainError("mfa_enrollment_required");
+  const { tempToken: stepUpToken, tokenHash } = newMfaToken(deps.randomBytes);
+  const createdAt = deps.now();
+  const expiresAt = new Date(createdAt.getTime() + TTL_S * 1_000);
+  const { sessionEpoch } = user;
+  await insertStepUp(deps.sql, { tokenHash, userId, sessionId, sessionEpoch, acr, createdAt, expiresAt });
+  return { stepUpToken, methods, expiresInS: TTL_S };
+}
+
+async function usableMethods(sql: Sql, user: Account, acr: AssuranceLevel): Promise<StepUpMethod[]> {
+  const isUsable: Record<StepUpMethod, boolean> = {
+    totp: user.mfaEnabled,
+    recovery_code: user.mfaEnabled && (await countRecoveryCodes(sql, user.id)) > 0,
+    password: user.passwordHash !== null,
+  };
+  return stepUpMethods(acr).filter((method) => isUsable[method]);
+}

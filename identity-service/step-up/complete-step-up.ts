@@ -1,0 +1,140 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import type { AssuranceLevel, StepUpMethod } from "../../token-client/assurance.ts";
+import type { ClientOrigin } from "../audit/client-origin.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { mfaTokenHash } from "../login/mfa-token.ts";
+import { checkMfaCode, refuseWrongCode } from "../mfa/check-mfa-code.ts";
+import { isStill, reauthenticate } from "../passwords/reauthenticate.ts";
+import type { RaisedAccess } from "../sessions/token-service-client.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
+import type { StepUpDeps } from "./step-up-deps.ts";
+import { consumeStepUp, countStepUpTry, type OpenStepUp } from "./step-up-store.ts";
+
+const MAX_TRIES = 5;
+
+/** What a proof adds to the session. A recovery code is no `otp` (RFC 4226, RFC 6238). */
+const PROVES: Record<StepUpMethod, { acr: AssuranceLevel; amr: readonly string[] }> = {
+  totp: { acr: 2, amr: ["otp", "mfa"] },
+  recovery_code: { acr: 2, amr: ["mfa"] },
+  password: { acr: 1, amr: ["pwd"] },
+};
+
+export interface StepUpProof extends ClientOrigin {
+  userId: string;
+  sessionId: string;
+  stepUpToken: string;
+  proof: { kind: "code" | "password"; text: string };
+}
+
+/**
+ * Consumes code and step-up even if the session is not raised.
+ * @throws {DomainError} `step_up_token_invalid`, `mfa_code_invalid`, `invalid_credentials`, `validation_failed`,
+ * `too_many_requests`.
+ */
+export async function completeStepUp(
+  deps: StepUpDeps,
+  request: StepUpProof,
+  context: CallContext,
+): Promise<RaisedAccess> {
+  const { userId, sessionId, proof } = request;
+  const tokenHash = mfaTokenHash(request.stepUpToken);
+  if (tokenHash === undefined) throw new DomainError("step_up_token_invalid");
+  const which = { tokenHash, userId, sessionId };
+  const method =
+    proof.kind === "code"
+      ? await proveByCode(deps, which, request, context)
+      : await proveByPassword(deps, which, request, context);
+  return deps.tokenService
+    .raiseSession({ userId, sessionId, ...PROVES[method] }, context)
+    .catch((error: unknown) => {
+      const hasEnded = error instanceof DomainError && error.code === "not_found";
+      throw hasEnded ? new DomainError("token_invalid") : error;
+    });
+}
+
+type Which = Omit<OpenStepUp, "now">;
+
+async function proveByCode(
+  deps: StepUpDeps,
+  which: Which,
+  request: StepUpProof,
+  context: CallContext,
+): Promise<StepUpMethod> {
+  const method = await transaction(deps.sql, async (tx) => {
+    const user = await lockAccountForMfa(tx, which.userId);
+    if (user?.status !== "active") throw new DomainError("step_up_token_invalid");
+    await countTry(tx, deps, which, 2);
+    const typed = { ...request, code: request.proof.text };
+    const accepted = await checkMfaCode(tx, deps, user, typed, "session", context);
+    if (accepted === undefined) await tellFailure(tx, deps, request, "mfa_code_invalid", context);
+    else await succeed(tx, deps, which, { request, method: accepted }, context);
+    return accepted;
+  });
+  // After the commit, so that the attempt counts.
+  if (method === undefined) refuseWrongCode(deps);
+  if (method === "recovery_code") deps.wakeMailWorker();
+  return method;
+}
+
+async function proveByPassword(
+  deps: StepUpDeps,
+  which: Which,
+  request: StepUpProof,
+  context: CallContext,
+): Promise<StepUpMethod> {
+  const { userId, clientIp, proof } = request;
+  // Counted before the password is checked: parallel guesses share the five attempts.
+  await transaction(deps.sql, (tx) => countTry(tx, deps, which, 1));
+  const claim = { userId, password: proof.text, clientIp };
+  const checked = await reauthenticate(deps, claim, context.deadlineMs).catch(async (error: unknown) => {
+    const isWrong = error instanceof DomainError && error.code === "invalid_credentials";
+    if (isWrong)
+      await transaction(deps.sql, (tx) => tellFailure(tx, deps, request, "invalid_credentials", context));
+    throw error;
+  });
+  await transaction(deps.sql, async (tx) => {
+    const user = await lockAccountForMfa(tx, userId);
+    if (!isStill(checked, user)) throw new DomainError("invalid_credentials");
+    await succeed(tx, deps, which, { request, method: "password" }, context);
+  });
+  return "password";
+}
+
+/** @param reaches the level of the proof. @throws {DomainError} `step_up_token_invalid`. */
+async function countTry(
+  tx: TransactionSql,
+  deps: StepUpDeps,
+  which: Which,
+  reaches: AssuranceLevel,
+): Promise<void> {
+  const acr = await countStepUpTry(tx, { ...which, now: deps.now(), maxTries: MAX_TRIES, reaches });
+  if (acr === undefined) throw new DomainError("step_up_token_invalid");
+}
+
+/** @throws {DomainError} `step_up_token_invalid`. */
+async function succeed(
+  tx: TransactionSql,
+  deps: StepUpDeps,
+  which: Which,
+  { request, method }: { request: StepUpProof; method: StepUpMethod },
+  context: CallContext,
+): Promise<void> {
+  if (!(await consumeStepUp(tx, { ...which, now: deps.now() })))
+    throw new DomainError("step_up_token_invalid");
+  const { userId, clientIp, userAgent } = request;
+  await tellAudit(tx, deps, { type: "stepped_up", userId, clientIp, userAgent, reason: method }, context);
+}
+
+async function tellFailure(
+  tx: TransactionSql,
+  deps: StepUpDeps,
+  { userId, clientIp, userAgent, proof }: StepUpProof,
+  errorCode: ErrorCode,
+  context: CallContext,
+): Promise<void> {
+  const reason = proof.kind === "code" ? "wrong_mfa_code" : "wrong_password";
+  const event = { type: "step_up_failed", userId, clientIp, userAgent, reason, errorCode } as const;
+  await tellAudit(tx, deps, event, context);
+}

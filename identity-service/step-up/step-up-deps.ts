@@ -1,0 +1,10 @@
+import type { MfaDeps } from "../mfa/mfa-deps.ts";
+import type { ReauthenticateDeps } from "../passwords/reauthenticate.ts";
+import type { TokenService } from "../sessions/token-service-client.ts";
+
+export interface StepUpDeps extends MfaDeps, ReauthenticateDeps {
+  sql: MfaDeps["sql"];
+  tokenService: Pick<TokenService, "raiseSession">;
+  /** Cryptographically secure. */
+  randomBytes: (count: number) => Buffer;
+}

@@ -1,0 +1,303 @@
+import { generateSync } from "otplib";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { newCallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import type { AssuranceLevel, StepUpMethod } from "../../token-client/assurance.ts";
+import { changePassword } from "../accounts/change-password.ts";
+import { register } from "../accounts/register.ts";
+import { setUserAccess } from "../admin/set-user-access.ts";
+import { beginMfaChallenge } from "../login/begin-mfa-challenge.ts";
+import { completeMfaLogin } from "../login/complete-mfa-login.ts";
+import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
+import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
+import { endOwnSessions } from "../sessions/end-sessions.ts";
+import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
+import { beginStepUp } from "./begin-step-up.ts";
+import { completeStepUp } from "./complete-step-up.ts";
+import { deleteOldStepUps } from "./delete-ended-step-ups.ts";
+
+const EMAIL = "anna.smith@example.com";
+const PASSWORD = "Password123!";
+const FROM = { clientIp: "192.0.2.1", userAgent: "curl/8" };
+const SESSION = "019a0000-0000-7000-8000-00000000000a";
+const OTHER_SESSION = "019a0000-0000-7000-8000-00000000000b";
+const WRONG = "AAAA-AAAA-AAAA-AAAA";
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+let userId: string;
+let nowMs: number;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox, security_events cascade`;
+  nowMs = Date.parse("2031-01-02T03:04:05.678Z");
+  deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
+  const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
+  userId = (await register(deps, registration, soon())).id;
+  await proveCredentials(database.ownerSql, userId);
+});
+afterAll(() => database.drop());
+
+const context = () => ({
+  ...newCallContext({ budgetMs: 60_000 }),
+  actor: { userId, role: "USER", sessionId: SESSION },
+  caller: "gateway" as const,
+});
+const codeOf = (secret: string) => generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
+async function enrolled() {
+  const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
+  const confirmation = { userId, sessionId: SESSION, code: codeOf(secret), ...FROM };
+  const { recoveryCodes } = await confirmTotpEnrollment(deps, confirmation, context());
+  nowMs += 30_000;
+  return { secret, recoveryCodes };
+}
+const begin = (wanted?: AssuranceLevel, current: AssuranceLevel = 1) =>
+  beginStepUp(deps, { userId, sessionId: SESSION, current, wanted });
+const begun = async (wanted?: AssuranceLevel, current: AssuranceLevel = 1) =>
+  (await begin(wanted, current)).stepUpToken;
+type Proof = { kind: "code" | "password"; text: string };
+const complete = (stepUpToken: string, proof: Proof, sessionId = SESSION) =>
+  completeStepUp(deps, { userId, sessionId, stepUpToken, proof, ...FROM }, context());
+const code = (text: string): Proof => ({ kind: "code", text });
+const password = (text = PASSWORD): Proof => ({ kind: "password", text });
+const outcomeOf = (work: Promise<unknown>) =>
+  work.then(
+    () => "done",
+    (error: unknown) => (error instanceof DomainError ? error.code : String(error)),
+  );
+const told = () =>
+  database.ownerSql`
+    select type, reason, error_code as "errorCode", actor_id as "actorId", session_id as "sessionId"
+    from security_events where user_id = ${userId} and type like 'step%' order by id`;
+
+const NONE = "mfa_enrollment_required";
+const CODES: StepUpMethod[] = ["totp", "recovery_code"];
+type Factors = "password" | "password, totp" | "totp" | "password, totp, no recovery code" | "none";
+/** The factors of the user, the level of the token, the level wanted, and what the user may prove. */
+const ROWS: [Factors, AssuranceLevel, AssuranceLevel | undefined, StepUpMethod[] | typeof NONE][] = [
+  ["none", 1, undefined, NONE],
+  ["none", 1, 2, NONE],
+  ["none", 1, 3, NONE],
+  ["none", 2, undefined, NONE],
+  ["none", 2, 2, NONE],
+  ["none", 2, 3, NONE],
+  ["none", 3, undefined, NONE],
+  ["none", 3, 2, NONE],
+  ["none", 3, 3, NONE],
+  ["password", 1, undefined, ["password"]],
+  ["password", 1, 2, NONE],
+  ["password", 1, 3, NONE],
+  ["password", 2, undefined, NONE],
+  ["password", 2, 2, NONE],
+  ["password", 2, 3, NONE],
+  ["password", 3, undefined, NONE],
+  ["password", 3, 2, NONE],
+  ["password", 3, 3, NONE],
+  ["totp", 1, undefined, CODES],
+  ["totp", 1, 2, CODES],
+  ["totp", 1, 3, NONE],
+  ["totp", 2, undefined, CODES],
+  ["totp", 2, 2, CODES],
+  ["totp", 2, 3, NONE],
+  ["totp", 3, undefined, NONE],
+  ["totp", 3, 2, NONE],
+  ["totp", 3, 3, NONE],
+  ["password, totp", 1, undefined, [...CODES, "password"]],
+  ["password, totp", 1, 2, CODES],
+  ["password, totp", 1, 3, NONE],
+  ["password, totp", 2, undefined, CODES],
+  ["password, totp", 2, 2, CODES],
+  ["password, totp", 2, 3, NONE],
+  ["password, totp", 3, undefined, NONE],
+  ["password, totp", 3, 2, NONE],
+  ["password, totp", 3, 3, NONE],
+  ["password, totp, no recovery code", 1, undefined, ["totp", "password"]],
+  ["password, totp, no recovery code", 1, 2, ["totp"]],
+];
+
+test.each(ROWS)("a user with %s, at level %i, to %s: %j", async (factors, current, wanted, expected) => {
+  if (factors.includes("totp")) await enrolled();
+  if (factors.includes("no recovery code")) await database.ownerSql`delete from recovery_codes`;
+  if (!factors.includes("password")) await database.ownerSql`update users set password_hash = null`;
+  const answer = await begin(wanted, current).then(
+    ({ methods }) => methods,
+    (error: DomainError) => error.code,
+  );
+  expect(answer).toEqual(expected);
+  const rows = await database.ownerSql`select acr from step_ups`;
+  expect(rows).toEqual(expected === NONE ? [] : [{ acr: Math.max(wanted ?? 1, current) }]);
+});
+
+test("a TOTP code raises the session to level 2, once, and the audit log tells it without the code", async () => {
+  const { secret } = await enrolled();
+  const stepUp = await begin(2);
+  expect(stepUp).toMatchObject({ stepUpToken: expect.stringMatching(/^[\w-]{43}$/), expiresInS: 300 });
+  const rows = JSON.stringify(await database.ownerSql`select * from step_ups`);
+  expect(rows).not.toContain(stepUp.stepUpToken);
+
+  const typed = codeOf(secret);
+  const raised = { accessToken: "raised", expiresInS: 900, acr: 2 };
+  expect(await complete(stepUp.stepUpToken, code(typed))).toEqual(raised);
+  const proof = { userId, sessionId: SESSION, acr: 2, amr: ["otp", "mfa"] };
+  expect(deps.tokenService.raiseSession.mock.calls.map(([asked]) => asked)).toEqual([proof]);
+  expect(await told()).toEqual([
+    { type: "stepped_up", reason: "totp", errorCode: null, actorId: userId, sessionId: SESSION },
+  ]);
+  nowMs += 30_000;
+  expect(await outcomeOf(complete(stepUp.stepUpToken, code(codeOf(secret))))).toBe("step_up_token_invalid");
+  expect(await outcomeOf(complete(await begun(2), code(typed)))).toBe("mfa_code_invalid");
+  expect(deps.tokenService.raiseSession).toHaveBeenCalledTimes(1);
+  expect(JSON.stringify(await database.ownerSql`select * from security_events`)).not.toContain(typed);
+});
+
+test("a recovery code does too, and its owner gets the mail of its use", async () => {
+  const { recoveryCodes } = await enrolled();
+  await complete(await begun(2), code(recoveryCodes[0] ?? ""));
+  expect(deps.tokenService.raiseSession.mock.lastCall?.[0]).toMatchObject({ acr: 2, amr: ["mfa"] });
+  expect(await told()).toMatchObject([{ type: "stepped_up", reason: "recovery_code" }]);
+  const mails =
+    await database.ownerSql`select template from mail_outbox where template = 'recovery-code-used'`;
+  expect(mails).toHaveLength(1);
+});
+
+test("a password renews level 1 and never proves level 2", async () => {
+  await enrolled();
+  await complete(await begun(), password());
+  expect(deps.tokenService.raiseSession.mock.lastCall?.[0]).toMatchObject({ acr: 1, amr: ["pwd"] });
+  expect(await told()).toMatchObject([{ type: "stepped_up", reason: "password" }]);
+  const verified = deps.argon2.verify.mock.calls.length;
+  for (const token of [await begun(2), await begun(undefined, 2)])
+    expect(await outcomeOf(complete(token, password()))).toBe("step_up_token_invalid");
+  expect(deps.argon2.verify.mock.calls.length).toBe(verified);
+  expect(deps.tokenService.raiseSession).toHaveBeenCalledTimes(1);
+});
+
+test("a token has five attempts, by code or by password", async () => {
+  const { secret } = await enrolled();
+  const byCode = await begun(2);
+  for (let tries = 0; tries < 5; tries += 1)
+    expect(await outcomeOf(complete(byCode, code(WRONG)))).toBe("mfa_code_invalid");
+  expect(await outcomeOf(complete(byCode, code(codeOf(secret))))).toBe("step_up_token_invalid");
+  expect(await told()).toEqual(
+    Array.from({ length: 5 }, () => ({
+      type: "step_up_failed",
+      reason: "wrong_mfa_code",
+      errorCode: "mfa_code_invalid",
+      actorId: userId,
+      sessionId: SESSION,
+    })),
+  );
+  const byPassword = await begun();
+  const wrong = await Promise.all(
+    Array.from({ length: 8 }, () => outcomeOf(complete(byPassword, password("wrong")))),
+  );
+  expect(wrong.filter((code) => code === "step_up_token_invalid")).toHaveLength(3);
+  expect(await outcomeOf(complete(byPassword, password()))).toBe("step_up_token_invalid");
+  expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();
+});
+
+test("wrong codes of step-ups and of logins count together", async () => {
+  const { secret } = await enrolled();
+  for (let token = 0; token < 2; token += 1) {
+    const stepUpToken = await begun(2);
+    for (let tries = 0; tries < 5; tries += 1) await outcomeOf(complete(stepUpToken, code(WRONG)));
+  }
+  expect(await outcomeOf(complete(await begun(2), code(codeOf(secret))))).toBe("too_many_requests");
+  const failures = await database.ownerSql`select 1 from mfa_failures where user_id = ${userId}`;
+  expect(failures).toHaveLength(10);
+  const mails = await database.ownerSql`select template from mail_outbox where template = 'mfa-guessed'`;
+  expect(mails).toHaveLength(1);
+});
+
+test("a code that a step-up used is used at a login, too", async () => {
+  const { secret } = await enrolled();
+  const typed = codeOf(secret);
+  await complete(await begun(2), code(typed));
+  const [user] = await database.ownerSql<{ epoch: number }[]>`select session_epoch as epoch from users`;
+  const first = { userId, firstFactor: "pwd", sessionEpoch: user?.epoch ?? -1 } as const;
+  const { tempToken } = await beginMfaChallenge(deps, first, FROM);
+  const attempt = { tempToken, code: typed, deviceToken: "", ...FROM };
+  expect(await outcomeOf(completeMfaLogin(deps, attempt, context()))).toBe("mfa_code_invalid");
+});
+
+test("fifty proofs at once: one raises the session", async () => {
+  const { secret } = await enrolled();
+  const [stepUpToken, typed] = [await begun(2), codeOf(secret)];
+  const outcomes = await Promise.all(
+    Array.from({ length: 50 }, () => outcomeOf(complete(stepUpToken, code(typed)))),
+  );
+  expect(outcomes.filter((outcome) => outcome === "done")).toHaveLength(1);
+  expect(deps.tokenService.raiseSession).toHaveBeenCalledTimes(1);
+});
+
+test("a token is of its session, its user and its kind", async () => {
+  const { secret } = await enrolled();
+  const stepUpToken = await begun(2);
+  const typed = code(codeOf(secret));
+  expect(await outcomeOf(complete(stepUpToken, typed, OTHER_SESSION))).toBe("step_up_token_invalid");
+  const registration = { email: "eve@example.com", password: PASSWORD, firstName: "Eve", lastName: "Smith" };
+  const eve = await register(deps, registration, soon());
+  const asEve = { userId: eve.id, sessionId: SESSION, stepUpToken, proof: password(), ...FROM };
+  expect(await outcomeOf(completeStepUp(deps, asEve, context()))).toBe("step_up_token_invalid");
+  const [user] = await database.ownerSql<{ epoch: number }[]>`
+    select session_epoch as epoch from users where id = ${userId}`;
+  const first = { userId, firstFactor: "pwd", sessionEpoch: user?.epoch ?? -1 } as const;
+  const { tempToken } = await beginMfaChallenge(deps, first, FROM);
+  for (const token of [tempToken, "", "x", "A".repeat(43), "\0".repeat(43)])
+    expect(await outcomeOf(complete(token, typed))).toBe("step_up_token_invalid");
+  expect(await outcomeOf(complete(stepUpToken, typed))).toBe("done");
+});
+
+test("it ends after five minutes, and is then forgotten", async () => {
+  const { secret } = await enrolled();
+  const early = await begun(2);
+  nowMs += 299_999;
+  expect(await outcomeOf(complete(early, code(codeOf(secret))))).toBe("done");
+  const late = await begun(2);
+  nowMs += 300_000;
+  expect(await outcomeOf(complete(late, code(codeOf(secret))))).toBe("step_up_token_invalid");
+  const open = await begun(2);
+  nowMs += 1;
+  await deleteOldStepUps(deps);
+  expect(await database.ownerSql`select 1 from step_ups`).toHaveLength(1);
+  expect(await outcomeOf(complete(open, code(codeOf(secret))))).toBe("done");
+});
+
+const ENDS: [string, () => Promise<unknown>][] = [
+  [
+    "a change of the password",
+    () => {
+      const change = {
+        userId,
+        sessionId: SESSION,
+        currentPassword: PASSWORD,
+        newPassword: "another good one",
+      };
+      return changePassword(deps, { ...change, clientIp: "" }, context());
+    },
+  ],
+  ["a disable", () => setUserAccess(deps, { userId, status: "disabled" }, context())],
+  [
+    "the end of the other sessions",
+    () => endOwnSessions(deps, { userId, exceptSessionId: SESSION }, context()),
+  ],
+];
+
+test.each(ENDS)("it dies by %s", async (_what, end) => {
+  const { secret } = await enrolled();
+  const [byCode, byPassword] = [await begun(2), await begun()];
+  await end();
+  expect(await outcomeOf(complete(byCode, code(codeOf(secret))))).toBe("step_up_token_invalid");
+  expect(await outcomeOf(complete(byPassword, password()))).toBe("step_up_token_invalid");
+  expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();
+});
+
+test("a session that ended meanwhile is not raised, and an outage is no refusal", async () => {
+  deps.tokenService.raiseSession.mockRejectedValueOnce(new DomainError("not_found"));
+  expect(await outcomeOf(complete(await begun(), password()))).toBe("token_invalid");
+  deps.tokenService.raiseSession.mockRejectedValueOnce(new DomainError("service_unavailable"));
+  expect(await outcomeOf(complete(await begun(), password()))).toBe("service_unavailable");
+});

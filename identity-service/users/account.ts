@@ -1,0 +1,41 @@
+export const ROLES = ["USER", "ADMIN", "AUDITOR"] as const;
+export type Role = (typeof ROLES)[number];
+
+export const USER_STATUSES = ["active", "disabled"] as const;
+export type UserStatus = (typeof USER_STATUSES)[number];
+
+/** A row of `users`. What reads less is a `Pick` of it. */
+export interface Account {
+  /** UUIDv7. */
+  id: string;
+  /** Canonical form. */
+  email: string;
+  emailVerified: boolean;
+  firstName: string;
+  lastName: string;
+  role: Role;
+  status: UserStatus;
+  createdAt: Date;
+  /** Null if never, or if before the recording began. */
+  firstLoginAt: Date | null;
+  /** PHC string. Null without a password. */
+  passwordHash: string | null;
+  mustChangePassword: boolean;
+  /** Increases with each new password. */
+  passwordEpoch: number;
+  /** Increases with each change that ends sessions. */
+  sessionEpoch: number;
+  /** When password or identity and access to the mailbox were last proven together. Null if never. */
+  credentialsProvenAt: Date | null;
+  mfaEnabled: boolean;
+}
+
+export type NewAccount = Pick<
+  Account,
+  "id" | "email" | "emailVerified" | "firstName" | "lastName" | "role" | "createdAt"
+>;
+
+declare const locked: unique symbol;
+
+/** Read under a lock of the row, in the open transaction. Only the stores return one. */
+export type Locked<T extends Partial<Account>> = T & { readonly [locked]: true };

@@ -1,0 +1,12 @@
+import { validate as isUuid } from "uuid";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Sql } from "../../service-kit/postgres.ts";
+import type { Account } from "./account.ts";
+import { findAccountById } from "./account-store.ts";
+
+/** @throws {DomainError} `not_found`, also for an id that is no UUID. */
+export async function getAccount(deps: { sql: Sql }, userId: string): Promise<Account> {
+  const account = isUuid(userId) ? await findAccountById(deps.sql, userId) : undefined;
+  if (account === undefined) throw new DomainError("not_found");
+  return account;
+}

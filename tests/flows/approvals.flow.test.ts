@@ -1,0 +1,333 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { readFile, writeFile } from "node:fs/promises";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { generateSync } from "otplib";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { type Answer, type ApiClient, apiClient, type Call } from "../support/api-client.ts";
+import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
+import { databaseOfSystem } from "../support/system-database.ts";
+
+interface Received {
+  url: string;
+  body: string;
+  headers: IncomingHttpHeaders;
+}
+
+const received: Received[] = [];
+const upstream = createServer((request, response) => {
+  const chunks: Buffer[] = [];
+  request.on("data", (chunk: Buffer) => chunks.push(chunk));
+  request.on("end", () => {
+    const { url = "", headers } = request;
+    received.push({ url, headers, body: Buffer.concat(chunks).toString("utf8") });
+    response.writeHead(201, { "content-type": "application/json" }).end('{"ok":true}');
+  });
+});
+
+interface Payer {
+  token: string;
+  secret: string;
+  user: { email: string; password: string };
+}
+
+let system: System;
+let api: ApiClient;
+let ada: Payer;
+let otherSession: string;
+let bob: Payer;
+/** Of Ada: the last step whose code was used. */
+let usedStep = 0;
+
+const PAYMENT = { amount: 12_500, currency: "EUR", payee: "DE89", reference: "rent" };
+
+beforeAll(async () => {
+  upstream.listen(0, "127.0.0.1");
+  await once(upstream, "listening");
+  system = await startSystem();
+  api = apiClient(system.url);
+  await addRoutes(`http://127.0.0.1:${(upstream.address() as AddressInfo).port}`);
+  ada = await newPayer();
+  bob = await newPayer();
+  otherSession = await logInWithCode(ada);
+});
+
+beforeEach(() => {
+  received.length = 0;
+});
+
+afterAll(async () => {
+  await system?.remove();
+  upstream.closeAllConnections();
+  upstream.close();
+});
+
+async function addRoutes(origin: string): Promise<void> {
+  const path = join(system.home, "routes.yaml");
+  const approval =
+    "approval: { fields: [/amount, /currency, /payee], when: { field: /amount, above: 10000 }, ttlSeconds: 60 }";
+  const route = (prefix: string) => `
+  - prefix: ${prefix}
+    upstream: ${origin}
+    maxOpenPerCaller: 2000
+    rateLimit: { perUser: { calls: 9999, perSeconds: 1 }, perAddress: { calls: 9999, perSeconds: 1 } }
+    methods:
+      POST: { roles: [USER], action: pay.create, ${approval} }
+      PUT: { roles: [USER], action: pay.replace, ${approval} }
+`;
+  await writeFile(path, (await readFile(path, "utf8")) + route("/pay") + route("/other"));
+  while (!(await readLog(system, "gateway")).includes("its routes are in use")) await sleep(100);
+}
+
+async function newPayer(): Promise<Payer> {
+  const user = await api.newUser();
+  await using database = await databaseOfSystem(system, "identity");
+  await database.sql`
+    update users set email_verified = true, credentials_proven_email = email, credentials_proven_at = created_at
+    where id = ${user.user.id}`;
+  const token = user.accessToken;
+  const setUp = await api.post("/auth/mfa/setup", { password: user.password }, { token });
+  const { secret } = setUp.body.data;
+  await inMidStep();
+  const enabled = await api.post("/auth/mfa/enable", { code: codeOf(secret, -1) }, { token });
+  expect(enabled.status).toBe(200);
+  return { token, secret, user };
+}
+
+async function logInWithCode({ user, secret }: Payer): Promise<string> {
+  const begun = await api.post("/auth/login", { email: user.email, password: user.password });
+  const code = await nextCode(secret);
+  const done = await api.post("/auth/mfa/verify", { tempToken: begun.body.data.tempToken, code });
+  expect(done.status).toBe(200);
+  return done.body.data.accessToken;
+}
+
+const stepNow = () => Math.floor(Date.now() / 30_000);
+const codeOf = (secret: string, steps = 0) => generateSync({ secret, epoch: (stepNow() + steps) * 30 });
+async function inMidStep(): Promise<void> {
+  const leftMs = 30_000 - (Date.now() % 30_000);
+  if (leftMs < 5_000) await sleep(leftMs);
+}
+/** A code that was not used yet, which may take a step to come. */
+async function nextCode(secret: string): Promise<string> {
+  if (usedStep >= stepNow()) await sleep((usedStep + 1) * 30_000 - Date.now() + 100);
+  usedStep = stepNow();
+  return codeOf(secret);
+}
+
+/** Approved at the database, because a code lasts 30 s. Every other part is as in production. */
+async function giveAll(): Promise<void> {
+  await using database = await databaseOfSystem(system, "identity");
+  await database.sql`update approvals set method = 'totp', given_at = now() where given_at is null`;
+}
+
+const pay = (body: unknown, headers: Record<string, string> = {}, path = "/pay", token = ada.token) =>
+  api.post(path, body, { token, headers });
+const code = ({ status, body }: Answer) => `${status} ${body.error?.code ?? "ok"}`;
+
+async function asked(body: unknown = PAYMENT, options: Call & { path?: string } = {}): Promise<string> {
+  const answer = await pay(body, options.headers, options.path, options.token);
+  expect(code(answer)).toBe("403 approval_required");
+  return answer.body.error.details.approval.token;
+}
+
+async function approved(body: unknown = PAYMENT): Promise<string> {
+  const token = await asked(body);
+  await giveAll();
+  return token;
+}
+
+const withToken = (token: string, more: Record<string, string> = {}) => ({
+  "gatehouse-approval": token,
+  ...more,
+});
+
+test("asked, approved with a code, carried out with the same bytes, recorded", async () => {
+  const body = ` {"payee":"DE89", "amount" : 12500.0,\n"currency":"EUR","note":"\\u00fc" } `;
+  const first = await pay(body);
+  expect(first).toMatchObject({
+    status: 403,
+    body: { success: false, error: { code: "approval_required" } },
+  });
+  const { approval } = first.body.error.details;
+  expect(approval).toEqual({
+    token: expect.stringMatching(/^[\w-]{43}$/),
+    expiresIn: 60,
+    details: { "/amount": 12_500, "/currency": "EUR", "/payee": "DE89" },
+    methods: ["totp", "recovery_code"],
+  });
+  const { token } = approval;
+  const before = await pay(body, withToken(token));
+  expect(code(before)).toBe("403 approval_required");
+  expect(received).toEqual([]);
+
+  const wrong = await api.post(
+    "/auth/approvals/verify",
+    { token, code: "AAAA-AAAA-AAAA-AAAA" },
+    { token: ada.token },
+  );
+  expect(code(wrong)).toBe("401 mfa_code_invalid");
+  const foreign = await api.post(
+    "/auth/approvals/verify",
+    { token, code: codeOf(bob.secret) },
+    { token: bob.token },
+  );
+  expect(code(foreign)).toBe("403 approval_mismatch");
+  const given = await api.post(
+    "/auth/approvals/verify",
+    { token, code: await nextCode(ada.secret) },
+    { token: ada.token },
+  );
+  expect(given.status).toBe(200);
+  const { approvalId } = given.body.data;
+
+  const done = await pay(
+    body,
+    withToken(token, { "x-approval-id": "claimed", "x-approval-method": "claimed" }),
+  );
+  expect(done.status).toBe(201);
+  expect(received).toHaveLength(1);
+  expect(received[0]?.body).toBe(body);
+  expect(received[0]?.headers).toMatchObject({
+    "x-approval-id": approvalId,
+    "x-approval-method": "totp",
+    "x-approval-digest": expect.stringMatching(/^[0-9a-f]{64}$/),
+  });
+  expect(received[0]?.headers).not.toHaveProperty("gatehouse-approval");
+  expect(code(await pay(body, withToken(token)))).toBe("403 approval_used");
+  expect(received).toHaveLength(1);
+
+  const reason = `approval ${approvalId} totp ${received[0]?.headers["x-approval-digest"]}`;
+  const admin = await api.logIn(ADMIN);
+  const entries = async (action: string) => {
+    const { body: page } = await api.get(`/admin/audit?action=${action}`, { token: admin.accessToken });
+    return (page.data.entries as { reason?: string; outcome?: string; errorCode?: string }[]).map(
+      (entry) => `${entry.outcome} ${entry.reason ?? ""}`,
+    );
+  };
+  await expect.poll(() => entries("user.approval_used"), { timeout: 10_000 }).toEqual([`success ${reason}`]);
+  expect(await entries("user.approval_given")).toEqual([`success ${reason}`]);
+  expect(await entries("pay.create")).toContain(`success ${reason}`);
+  expect(await entries("user.approval_refused")).toContain(`failure ${reason}`);
+  const log = await readLog(system, "gateway");
+  expect(log).not.toContain(token);
+});
+
+test("below the threshold nothing is asked, and what is no number is", async () => {
+  for (const amount of [10_000, 1, -5]) expect((await pay({ ...PAYMENT, amount })).status).toBe(201);
+  expect(received.map(({ headers }) => headers["x-approval-id"])).toEqual([undefined, undefined, undefined]);
+  received.length = 0;
+  for (const amount of ["1", null, [1], undefined]) await asked({ ...PAYMENT, amount });
+  await asked([]);
+  expect(received).toEqual([]);
+});
+
+test("an approval is for one amount, payee, currency, route, method, session and user", async () => {
+  const token = await approved();
+  const changes: [string, () => Promise<Answer>][] = [
+    ["amount", () => pay({ ...PAYMENT, amount: 12_501 }, withToken(token))],
+    ["amount as text", () => pay({ ...PAYMENT, amount: "12500" }, withToken(token))],
+    ["payee", () => pay({ ...PAYMENT, payee: "DE88" }, withToken(token))],
+    ["currency", () => pay({ ...PAYMENT, currency: "USD" }, withToken(token))],
+    ["no currency", () => pay({ amount: 12_500, payee: "DE89" }, withToken(token))],
+    [
+      "a moved field",
+      () => pay({ amount: 12_500, currency: "EUR", to: { payee: "DE89" } }, withToken(token)),
+    ],
+    ["route", () => pay(PAYMENT, withToken(token), "/other")],
+    ["path below", () => pay(PAYMENT, withToken(token), "/pay/7")],
+    ["query", () => pay(PAYMENT, withToken(token), "/pay?twice=1")],
+    ["method", () => api.call("PUT", "/pay", { token: ada.token, body: PAYMENT, headers: withToken(token) })],
+    ["session", () => pay(PAYMENT, withToken(token), "/pay", otherSession)],
+    ["user", () => pay(PAYMENT, withToken(token), "/pay", bob.token)],
+    ["token", () => pay(PAYMENT, withToken(token.slice(0, -1)))],
+    ["two tokens", () => pay(PAYMENT, withToken(`${token}, ${token}`))],
+  ];
+  for (const [name, change] of changes)
+    expect([name, code(await change())]).toEqual([name, "403 approval_mismatch"]);
+  expect(received).toEqual([]);
+  expect((await pay(PAYMENT, withToken(token), "/v1/pay")).status).toBe(201);
+});
+
+test.each([
+  ["a field twice", '{"amount":1,"amount":12500,"currency":"EUR","payee":"X"}', "400 validation_failed"],
+  [
+    "a field twice by an escape",
+    '{"amount":1,"\\u0061mount":12500,"currency":"EUR","payee":"X"}',
+    "400 validation_failed",
+  ],
+  [
+    "a field in another case",
+    '{"amount":1,"Amount":12500,"currency":"EUR","payee":"X"}',
+    "400 validation_failed",
+  ],
+  ["only in another case", '{"AMOUNT":1,"currency":"EUR","payee":"X"}', "400 validation_failed"],
+  ["an amount that a double rounds", '{"amount":10000.00000000000000001}', "400 validation_failed"],
+  ["an amount beyond 2^53", '{"amount":9007199254740993}', "400 validation_failed"],
+  ["a key twice elsewhere", '{"amount":1,"x":{"y":1,"y":2}}', "400 validation_failed"],
+  ["no JSON", "amount=1", "400 bad_request"],
+  ["nested too deep", `{"amount":1,"x":${"[".repeat(64)}${"]".repeat(64)}}`, "400 bad_request"],
+])("never forwarded: %s", async (_name, body, expected) => {
+  expect(code(await pay(body))).toBe(expected);
+  expect(received).toEqual([]);
+});
+
+test("never forwarded: another type, a content coding, too many bytes, no body", async () => {
+  const small = { ...PAYMENT, amount: 1 };
+  expect(code(await pay(small, { "content-type": "text/plain" }))).toBe("415 unsupported_media_type");
+  expect(code(await pay(small, { "content-type": "application/json; charset=utf-16" }))).toBe(
+    "415 unsupported_media_type",
+  );
+  expect(code(await pay(small, { "content-encoding": "gzip" }))).toBe("415 unsupported_media_type");
+  const filler = "x".repeat(65_536);
+  expect(code(await pay({ ...small, filler }))).toBe("413 payload_too_large");
+  expect(code(await api.call("POST", "/pay", { token: ada.token }))).toBe("400 bad_request");
+  expect(received).toEqual([]);
+  expect((await pay({ ...small, filler: "x".repeat(60_000) })).status).toBe(201);
+});
+
+test("an answer that was lost can be repeated with the same idempotency key, and nothing else", async () => {
+  const token = await approved();
+  const key = randomUUID();
+  const headers = withToken(token, { "idempotency-key": key });
+  const answers = [await pay(PAYMENT, headers), await pay(PAYMENT, headers)];
+  expect(answers.map(({ status }) => status)).toEqual([201, 201]);
+  expect(received.map(({ headers: sent }) => sent["idempotency-key"])).toEqual([key, key]);
+  expect(code(await pay({ ...PAYMENT, amount: 12_501 }, headers))).toBe("403 approval_mismatch");
+  expect(code(await pay(PAYMENT, withToken(token, { "idempotency-key": "other" })))).toBe(
+    "403 approval_used",
+  );
+  expect(code(await pay(PAYMENT, withToken(token)))).toBe("403 approval_used");
+  expect(received).toHaveLength(2);
+});
+
+test("without a second factor nothing can be approved", async () => {
+  const { accessToken } = await api.newUser();
+  expect(code(await pay(PAYMENT, {}, "/pay", accessToken))).toBe("403 mfa_enrollment_required");
+  expect(received).toEqual([]);
+});
+
+test("of 1,000 uses at once, one reaches the upstream", async () => {
+  const token = await approved();
+  const answers = await Promise.all(
+    Array.from({ length: 1_000 }, async (_, index) => {
+      await sleep(Math.floor(index / 25) * 5);
+      return pay(PAYMENT, withToken(token)).catch(() => undefined);
+    }),
+  );
+  expect(received).toHaveLength(1);
+  const counts = Map.groupBy(answers, (answer) => (answer === undefined ? "none" : code(answer)));
+  expect(counts.get("201 ok")).toHaveLength(1);
+  expect([...counts.keys()]).not.toContain("429 too_many_requests");
+}, 60_000);
+
+test("an approval ends with its time", async () => {
+  const token = await approved();
+  await using database = await databaseOfSystem(system, "identity");
+  await database.sql`update approvals set expires_at = now() where used_at is null`;
+  expect(code(await pay(PAYMENT, withToken(token)))).toBe("403 approval_expired");
+  expect(received).toEqual([]);
+});

@@ -1,0 +1,67 @@
+import { DomainError } from "../service-kit/errors.ts";
+
+/** 1: one factor. 2: two factors. 3: a passkey with user verification. */
+export type AssuranceLevel = 1 | 2 | 3;
+
+export const ASSURANCE_LEVELS: readonly AssuranceLevel[] = [1, 2, 3];
+
+const PREFIX = "urn:gatehouse:acr:";
+
+/** The `acr` claim (RFC 9068 §2.2.1). */
+export function acrOf(level: AssuranceLevel): string {
+  return `${PREFIX}${level}`;
+}
+
+/** Undefined for an empty or unknown text. */
+export function parseAcr(text: string): AssuranceLevel | undefined {
+  return ASSURANCE_LEVELS.find((level) => acrOf(level) === text);
+}
+
+/** For sessions, tokens and peers of a version without `acr`. */
+export function levelFromAmr(amr: readonly string[]): AssuranceLevel {
+  return amr.includes("mfa") ? 2 : 1;
+}
+
+export interface AssuranceDemand {
+  acr: AssuranceLevel;
+  /** Of the last proof of the session's level. */
+  maxAgeSeconds?: number | undefined;
+}
+
+/** In the order in which a client should offer them, with the highest level that a step-up reaches by them. */
+const STEP_UP_METHODS = [
+  { method: "totp", reaches: 2 },
+  { method: "recovery_code", reaches: 2 },
+  { method: "password", reaches: 1 },
+] as const satisfies { method: string; reaches: AssuranceLevel }[];
+
+export type StepUpMethod = (typeof STEP_UP_METHODS)[number]["method"];
+
+export function stepUpMethods(level: AssuranceLevel): StepUpMethod[] {
+  return STEP_UP_METHODS.filter(({ reaches }) => reaches >= level).map(({ method }) => method);
+}
+
+/** The level that a step-up to a wanted one has to prove: a lower proof does not make a higher level fresh. */
+export function stepUpTarget(wanted: AssuranceLevel, current: AssuranceLevel): AssuranceLevel {
+  return wanted > current ? wanted : current;
+}
+
+/** By the claims alone. @throws {DomainError} `step_up_required`. */
+export function assertAssured(
+  demand: AssuranceDemand | undefined,
+  { acr, authTime }: { acr: AssuranceLevel; authTime: Date },
+  nowMs: number,
+): void {
+  if (demand === undefined) return;
+  const { maxAgeSeconds } = demand;
+  const isFresh = maxAgeSeconds === undefined || nowMs - authTime.getTime() <= maxAgeSeconds * 1_000;
+  if (acr >= demand.acr && isFresh) return;
+  const methods = stepUpMethods(stepUpTarget(demand.acr, acr));
+  throw new DomainError("step_up_required", undefined, { stepUp: { ...demand, methods } });
+}
+
+/** `WWW-Authenticate` (RFC 9470 §3). */
+export function stepUpChallenge({ acr, maxAgeSeconds }: AssuranceDemand): string {
+  const age = maxAgeSeconds === undefined ? "" : `, max_age=${maxAgeSeconds}`;
+  return `Bearer error="insufficient_user_authentication", acr_values="${acrOf(acr)}"${age}`;
+}

@@ -1,0 +1,118 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
+import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
+import { type AccessClaims, assuranceOf } from "./access-token.ts";
+import { raiseSession } from "./raise-session.ts";
+import { refreshSession } from "./refresh-session.ts";
+import { revokeSession } from "./revoke-session.ts";
+import type { TokenPair } from "./sign-pair.ts";
+import { verifyToken } from "./verify-token.ts";
+
+let database: TestDatabase;
+let replica: TokenReplica;
+let userId: string;
+let pair: TokenPair;
+beforeAll(async () => {
+  database = await createTestDatabase("token-service");
+  replica = await startTokenReplica(database.sql);
+});
+beforeEach(async () => {
+  userId = randomUUID();
+  pair = await logIn(replica, userId);
+  await database.ownerSql`update sessions set auth_time = auth_time - interval '1 hour'`;
+});
+afterAll(async () => {
+  replica.stop();
+  await database.drop();
+});
+
+const TOTP = { acr: 2, amr: ["otp", "mfa"] } as const;
+const PASSWORD = { acr: 1, amr: ["pwd"] } as const;
+const raise = (proof: { acr: 1 | 2 | 3; amr: readonly string[] } = TOTP) =>
+  raiseSession(replica.deps, { sessionId: pair.sessionId, userId, ...proof });
+const refresh = (refreshToken = pair.refreshToken) =>
+  refreshSession(replica.deps, refreshToken, { ip: "", userAgent: "", requestId: "r", traceId: "t" });
+async function claimsOf({ accessToken }: { accessToken: string }): Promise<AccessClaims> {
+  const verdict = await verifyToken(replica.deps, accessToken);
+  if (!verdict.active) throw new Error(verdict.refusal);
+  return verdict.token.claims;
+}
+const nowS = () => Math.floor(Date.now() / 1_000);
+const HOUR_S = 3_600;
+
+test("a second factor raises the session: new access token, same session, same refresh token", async () => {
+  const before = await claimsOf(pair);
+  const raised = await raise();
+  expect(raised).toEqual({ acr: 2, accessToken: expect.any(String), expiresInS: expect.any(Number) });
+  const claims = await claimsOf(raised);
+  expect(claims).toMatchObject({ sid: pair.sessionId, sub: userId, acr: "urn:gatehouse:acr:2" });
+  expect(claims.amr).toEqual(["pwd", "otp", "mfa"]);
+  expect(nowS() - claims.auth_time).toBeLessThan(60);
+  expect(claims.jti).not.toBe(before.jti);
+  expect(assuranceOf(await claimsOf(pair))).toBe(1);
+  const refreshed = await refresh();
+  expect(refreshed.sessionId).toBe(pair.sessionId);
+});
+
+test("a refresh keeps the methods, the level and the time of the last proof", async () => {
+  const { amr, acr, auth_time } = await claimsOf(await raise());
+  let refreshed = await refresh();
+  for (let round = 0; round < 3; round += 1) {
+    expect(await claimsOf(refreshed)).toMatchObject({ amr, acr, auth_time });
+    refreshed = await refresh(refreshed.refreshToken);
+  }
+});
+
+test("a proof of the session's own level makes it fresh; a lower one changes nothing", async () => {
+  const fresh = await claimsOf(await raise(PASSWORD));
+  expect(fresh).toMatchObject({ acr: "urn:gatehouse:acr:1", amr: ["pwd"] });
+  expect(nowS() - fresh.auth_time).toBeLessThan(60);
+
+  await raise();
+  await database.ownerSql`update sessions set auth_time = auth_time - interval '1 hour'`;
+  const lower = await raise(PASSWORD);
+  expect(lower.acr).toBe(2);
+  const claims = await claimsOf(lower);
+  expect(claims).toMatchObject({ acr: "urn:gatehouse:acr:2", amr: ["pwd", "otp", "mfa"] });
+  expect(nowS() - claims.auth_time).toBeGreaterThanOrEqual(HOUR_S);
+});
+
+test("two proofs in one second have tokens of their own", async () => {
+  const tokens = [await raise(PASSWORD), await raise(), await raise({ acr: 3, amr: ["hwk", "user"] })];
+  const ids = (await Promise.all(tokens.map(claimsOf))).map(({ jti }) => jti);
+  expect(new Set(ids).size).toBe(3);
+});
+
+test("proofs that race leave the highest level", async () => {
+  const proofs = Array.from({ length: 20 }, (_, index) => raise(index === 7 ? TOTP : PASSWORD));
+  await Promise.all(proofs);
+  expect(await claimsOf(await refresh())).toMatchObject({ acr: "urn:gatehouse:acr:2" });
+});
+
+test("a session of someone else, an ended and an unknown one are not found", async () => {
+  const notFound = { code: "not_found" };
+  const proof = { sessionId: pair.sessionId, userId, ...TOTP };
+  await expect(raiseSession(replica.deps, { ...proof, userId: randomUUID() })).rejects.toMatchObject(
+    notFound,
+  );
+  await expect(raiseSession(replica.deps, { ...proof, sessionId: randomUUID() })).rejects.toMatchObject(
+    notFound,
+  );
+  await revokeSession(replica.deps, { sessionId: pair.sessionId, userId, reason: "logout" });
+  await expect(raise()).rejects.toMatchObject(notFound);
+});
+
+test("a session past its idle end is not raised", async () => {
+  await database.ownerSql`update sessions set idle_end = now() - interval '1 second' where id = ${pair.sessionId}`;
+  await expect(raise()).rejects.toMatchObject({ code: "not_found" });
+});
+
+test("a session of the version before counts by its methods", async () => {
+  await database.ownerSql`update sessions set acr = null where id = ${pair.sessionId}`;
+  const refreshed = await refresh();
+  expect(await claimsOf(refreshed)).toMatchObject({ acr: "urn:gatehouse:acr:1" });
+  await database.ownerSql`update sessions set amr = '{pwd,otp,mfa}' where id = ${pair.sessionId}`;
+  expect(await claimsOf(await refresh(refreshed.refreshToken))).toMatchObject({ acr: "urn:gatehouse:acr:2" });
+  expect((await raise(PASSWORD)).acr).toBe(2);
+});

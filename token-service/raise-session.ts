@@ -1,0 +1,59 @@
+import { DomainError } from "../service-kit/errors.ts";
+import { type Sql, type TransactionSql, transaction } from "../service-kit/postgres.ts";
+import type { AssuranceLevel } from "../token-client/assurance.ts";
+import { lockSession, noteSigning, raiseAssurance, type SessionRow } from "./session-store.ts";
+import {
+  assertMaySign,
+  type SignedAccessToken,
+  type SignPairDeps,
+  secondsOf,
+  signAccessToken,
+} from "./sign-pair.ts";
+
+export interface RaiseSessionDeps extends SignPairDeps {
+  sql: Sql;
+  now: () => Date;
+}
+
+interface Proof {
+  sessionId: string;
+  userId: string;
+  acr: AssuranceLevel;
+  /** RFC 8176. */
+  amr: readonly string[];
+}
+
+/**
+ * A proof of the session's level makes it fresh, one of a higher level raises it, and a lower one changes nothing.
+ * @throws {DomainError} `not_found` if the user has no such live session.
+ */
+export async function raiseSession(
+  deps: RaiseSessionDeps,
+  proof: Proof,
+): Promise<SignedAccessToken & { acr: AssuranceLevel }> {
+  assertMaySign(deps);
+  const session = await transaction(deps.sql, (tx) => noteProof(tx, deps, proof));
+  const nowS = secondsOf(deps.now());
+  return { ...signAccessToken(deps, session, { nowS, issuedAtS: nowS }), acr: session.acr };
+}
+
+async function noteProof(tx: TransactionSql, deps: RaiseSessionDeps, proof: Proof): Promise<SessionRow> {
+  const session = await lockSession(tx, proof.sessionId);
+  const now = deps.now(); // Read after the wait for the lock.
+  if (session?.userId !== proof.userId || session.revokedAt !== null || session.idleEnd <= now)
+    throw new DomainError("not_found");
+  if (proof.acr < session.acr) {
+    await noteSigning(tx, session.id);
+    return session;
+  }
+  const raised = {
+    acr: proof.acr,
+    amr: [...new Set([...session.amr, ...proof.amr])].slice(0, MAX_METHODS),
+    authTime: now,
+  };
+  await raiseAssurance(tx, session.id, raised);
+  return { ...session, ...raised };
+}
+
+/** Of the claim `amr`. */
+const MAX_METHODS = 8;
