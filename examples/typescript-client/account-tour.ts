@@ -12,15 +12,18 @@ export interface NewUser {
 }
 
 /**
+ * @param fetch sends the calls, for clients that repeat some of them. Default: the runtime's.
  * @returns the account, and the error code of its token after the logout.
  * @throws {HttpError} of `@oazapfts/runtime`, with `data.error.code`, if a step is refused.
  */
 export async function accountTour(
   baseUrl: string,
   newUser: NewUser,
+  fetch = globalThis.fetch,
 ): Promise<{ user: User; afterwards: string }> {
   const call = (token?: string): RequestOpts => ({
     baseUrl,
+    fetch,
     signal: AbortSignal.timeout(TIMEOUT_MS),
     ...(token !== undefined && { headers: { authorization: `Bearer ${token}` } }),
   });

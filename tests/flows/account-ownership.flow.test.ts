@@ -2,6 +2,7 @@ import { generateSync } from "otplib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
 import { linkIn, mailAbout } from "../support/mailbox.ts";
+import { patientFetch } from "../support/patient-fetch.ts";
 import { type System, startSystem } from "../support/system.ts";
 import { proveAddress, verificationToken } from "../support/verified-user.ts";
 
@@ -23,7 +24,7 @@ const setUpMfa = (user: Registered) =>
 const link = (user: Registered) =>
   api.post("/auth/me/identities/demo", { password: user.password }, { token: user.accessToken });
 const pressed = (path: string, fields: Record<string, string>) =>
-  fetch(system.url + path, { method: "POST", body: new URLSearchParams(fields) });
+  patientFetch(system.url + path, { method: "POST", body: new URLSearchParams(fields) });
 
 /** Nothing that whoever registered had works any more. */
 async function expectOut(attacker: Registered): Promise<void> {
@@ -63,7 +64,7 @@ test("who registers the address of somebody else sets up nothing, and is out aft
 test("the mail's page takes the account from whoever made it, who is out at once", async () => {
   const attacker = await api.newUser();
   const token = await verificationToken(system, attacker.email);
-  const page = await (await fetch(`${system.url}/auth/verify-email?token=${token}`)).text();
+  const page = await (await patientFetch(`${system.url}/auth/verify-email?token=${token}`)).text();
   expect(page).toContain('<form method="post" action="/auth/disown-account">');
   const done = await pressed("/auth/disown-account", { token });
   expect([done.status, await done.text()]).toEqual([200, expect.stringContaining("can no longer be used")]);

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
 import { linkIn, mailAbout, mailsTo } from "../support/mailbox.ts";
+import { patientFetch } from "../support/patient-fetch.ts";
 import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
 import { proveAddress } from "../support/verified-user.ts";
 
@@ -29,12 +30,15 @@ async function linkAbout(address: string, subject: string, count = 1): Promise<U
 
 /** What a browser does with a link: opens it, and presses the button. */
 async function follow(link: URL, fields: Record<string, string> = {}) {
-  const page = await fetch(link);
+  const page = await patientFetch(link);
   expect(page.status).toBe(200);
   const html = await page.text();
   const [, action = ""] = /<form method="post" action="([^"]+)">/.exec(html) ?? [];
   const [, token = ""] = /name="token" value="([^"]+)"/.exec(html) ?? [];
-  return fetch(new URL(action, link), { method: "POST", body: new URLSearchParams({ token, ...fields }) });
+  return patientFetch(new URL(action, link), {
+    method: "POST",
+    body: new URLSearchParams({ token, ...fields }),
+  });
 }
 
 const tokenOf = (link: URL) => link.searchParams.get("token") ?? "";
@@ -46,7 +50,7 @@ test("a registration's link proves the address when its button is pressed, not w
   const link = await linkAbout(user.email, CONFIRM);
   expect(link.pathname).toBe("/auth/verify-email");
   for (const method of ["GET", "HEAD", "GET", "HEAD"]) {
-    expect((await fetch(link, { method })).status).toBe(200);
+    expect((await patientFetch(link, { method })).status).toBe(200);
   }
   expect(await emailVerified(user.accessToken)).toBe(false);
   const done = await follow(link);
@@ -101,9 +105,9 @@ test("fifty uses of a reset link at once: one succeeds", async () => {
   await api.post("/auth/forgot-password", { email: user.email });
   const token = tokenOf(await linkAbout(user.email, RESET));
   // Repetitions would use up the network's limit.
-  const once = apiClient(system.url, { isPatient: false });
+  const impatient = apiClient(system.url, { isPatient: false });
   const uses = Array.from({ length: 50 }, (_, index) =>
-    once.post("/auth/reset-password", { token, newPassword: `the new password ${index}` }),
+    impatient.post("/auth/reset-password", { token, newPassword: `the new password ${index}` }),
   );
   const answers = await Promise.all(uses);
   const won = answers.filter(({ status }) => status === 200);

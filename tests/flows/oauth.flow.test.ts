@@ -3,6 +3,8 @@ import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
 import { CHROMIUM } from "../support/chromium.ts";
+import { expectOneUse } from "../support/expect-one-use.ts";
+import { patientFetch } from "../support/patient-fetch.ts";
 import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
 import { proveAddress } from "../support/verified-user.ts";
 
@@ -16,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => system?.remove());
 
 /** A browser as far as redirects and cookies go. */
-function plainBrowser() {
+function plainBrowser(fetch = patientFetch) {
   const jars = new Map<string, Map<string, string>>();
   return async (url: string, method: "GET" | "POST" = "GET") => {
     const { origin } = new URL(url);
@@ -107,24 +109,25 @@ describe("over plain HTTP", () => {
     const landed = await logIn(plainBrowser(), "grace", `?codeChallenge=${codeChallenge}`);
     expect(landed.hash).toBe("");
     const code = landed.searchParams.get("code");
+    const impatient = apiClient(system.url, { isPatient: false });
     const answers = await Promise.all(
-      Array.from({ length: 50 }, () => api.post("/auth/oauth/exchange", { code, codeVerifier })),
+      Array.from({ length: 50 }, () => impatient.post("/auth/oauth/exchange", { code, codeVerifier })),
     );
-    const done = answers.filter(({ status }) => status === 200);
-    expect(done).toHaveLength(1);
-    expect(new Set(answers.map(({ body }) => body.error?.code))).toEqual(
-      new Set([undefined, "oauth_code_invalid"]),
-    );
-    expect(done[0]?.body.data.user.email).toBe("grace@demo.example");
+    expectOneUse(answers, 200);
+    for (const { status, body } of answers) {
+      if (status === 200) expect(body.data.user.email).toBe("grace@demo.example");
+      else if (status !== 503) expect(body.error.code).toBe("oauth_code_invalid");
+    }
   });
 
   test("fifty callbacks at once: one session", async () => {
-    const browser = plainBrowser();
+    const browser = plainBrowser(fetch);
     const callback = await choose(browser, "grace", (await browser(`${system.url}/auth/demo`)).next);
-    const answers = await Promise.all(Array.from({ length: 50 }, () => browser(callback)));
-    const codes = answers.map(({ response }) => response.status).sort();
-    expect(codes.filter((status) => status === 302)).toHaveLength(1);
-    expect(new Set(codes)).toEqual(new Set([302, 400]));
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, async () => (await browser(callback)).response),
+    );
+    expectOneUse(answers, 302);
+    for (const { status } of answers) expect([302, 400, 503]).toContain(status);
   });
 
   test("who declines comes back with a fixed code", async () => {
@@ -156,7 +159,7 @@ describe("over plain HTTP", () => {
     const cookie = linking.headers.get("set-cookie")?.split(";")[0] ?? "";
     const browser = plainBrowser();
     const callback = await choose(browser, "alan", linking.body.data.url);
-    const linked = await fetch(callback, { headers: { cookie }, redirect: "manual" });
+    const linked = await patientFetch(callback, { headers: { cookie }, redirect: "manual" });
     expect(linked.headers.get("location")).toBe(`${pageUrl()}#linked=demo`);
 
     const accessToken = fragmentOf(await logIn(plainBrowser(), "alan")).get("accessToken") ?? "";

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { accountTour } from "../../examples/typescript-client/account-tour.ts";
 import type { OpenApiDocument } from "../../gateway/openapi/openapi-document.ts";
 import { type ContractChecker, contractChecker } from "../support/openapi-answers.ts";
+import { patientFetch } from "../support/patient-fetch.ts";
 import { ADMIN, type System, startSystem } from "../support/system.ts";
 import { verificationToken } from "../support/verified-user.ts";
 
@@ -31,7 +32,7 @@ async function call(operationId: string, { token, body, id = "", query = "" }: S
   for (const [path, methods] of Object.entries(document.paths)) {
     for (const [method, operation] of Object.entries(methods)) {
       if (operation.operationId !== operationId) continue;
-      const response = await fetch(system.url + path.replace(/\{\w+\}/, id) + query, {
+      const response = await patientFetch(system.url + path.replace(/\{\w+\}/, id) + query, {
         method: method.toUpperCase(),
         headers: {
           ...(token && { authorization: `Bearer ${token}` }),
@@ -39,7 +40,6 @@ async function call(operationId: string, { token, body, id = "", query = "" }: S
         },
         ...(body !== undefined && { body: JSON.stringify(body) }),
         redirect: "manual",
-        signal: AbortSignal.timeout(15_000),
       });
       const text = await response.text();
       const contentType = response.headers.get("content-type") ?? undefined;
@@ -60,10 +60,10 @@ const person = () => ({
 
 test("the generated client registers, logs in, asks who it is, refreshes and logs out", async () => {
   const newUser = person();
-  const { user, afterwards } = await accountTour(system.url, newUser);
+  const { user, afterwards } = await accountTour(system.url, newUser, patientFetch);
   expect(user).toMatchObject({ email: newUser.email, firstName: "Ada", role: "USER" });
   expect(afterwards).toBe("token_invalid");
-  await expect(accountTour(system.url, newUser)).rejects.toMatchObject({
+  await expect(accountTour(system.url, newUser, patientFetch)).rejects.toMatchObject({
     status: 409,
     data: { error: { code: "email_already_registered" } },
   });

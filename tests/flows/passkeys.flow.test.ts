@@ -2,6 +2,7 @@ import { type Browser, type CDPSession, chromium, type Page } from "playwright-c
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
 import { CHROMIUM } from "../support/chromium.ts";
+import { expectOneUse } from "../support/expect-one-use.ts";
 import { linkIn, mailAbout } from "../support/mailbox.ts";
 import { type System, startSystem } from "../support/system.ts";
 import { proveAddress } from "../support/verified-user.ts";
@@ -116,10 +117,13 @@ test.skipIf(CHROMIUM === undefined)(
       expect((await addPasskey(user.accessToken)).status).toBe(201);
       const { challengeToken, options } = (await api.post("/auth/passkeys/login/options", {})).body.data;
       const response = await get(options);
+      const impatient = apiClient(system.url, { isPatient: false });
       const answers = await Promise.all(
-        Array.from({ length: 20 }, () => api.post("/auth/passkeys/login", { challengeToken, response })),
+        Array.from({ length: 20 }, () =>
+          impatient.post("/auth/passkeys/login", { challengeToken, response }),
+        ),
       );
-      expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+      expectOneUse(answers, 200);
 
       const link = linkIn(await mailAbout(system, user.email, "A passkey was added to your account"));
       const undone = await api.post("/auth/undo-access-change", { token: link.searchParams.get("token") });

@@ -1,9 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
-
-/** Of a call, with its repetitions. */
-const PATIENCE_MS = 90_000;
-const MAX_PAUSE_MS = 5_000;
+import { CALL_TIMEOUT_MS, patientFetch } from "./patient-fetch.ts";
 
 /** One HTTP answer, as a client sees it. */
 export interface Answer {
@@ -20,27 +16,20 @@ export interface Call {
 }
 
 export interface ApiClientOptions {
-  /** Repeats calls that are answered 503, as `Retry-After` asks. A busy machine needs longer than a call has. Default true. */
+  /** Repeats calls that are answered 503. Default true. */
   isPatient?: boolean;
 }
 
 /** Calls the gateway as an external client would: over HTTP, with JSON. */
 export function apiClient(url: string, { isPatient = true }: ApiClientOptions = {}) {
-  async function call(method: string, path: string, options: Call = {}): Promise<Answer> {
-    const endMs = Date.now() + PATIENCE_MS;
-    for (let pauseMs = 250; ; pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)) {
-      const answer = await callOnce(method, path, options);
-      if (answer.status !== 503 || !isPatient || Date.now() > endMs) return answer;
-      await sleep(pauseMs * (0.5 + Math.random()));
-    }
-  }
+  const send = isPatient ? patientFetch : fetch;
 
-  async function callOnce(
+  async function call(
     method: string,
     path: string,
     { token, body, headers = {} }: Call = {},
   ): Promise<Answer> {
-    const response = await fetch(url + path, {
+    const response = await send(url + path, {
       method,
       headers: {
         ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
@@ -48,7 +37,7 @@ export function apiClient(url: string, { isPatient = true }: ApiClientOptions = 
         ...headers,
       },
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-      signal: AbortSignal.timeout(60_000),
+      signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
     });
     const text = await response.text();
     const isJson = response.headers.get("content-type")?.includes("json") === true;
