@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { emptyTables } from "../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { createLogger } from "./logger.ts";
 import { OutboxWorker, type OutboxWorkerOptions } from "./outbox.ts";
@@ -26,7 +27,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
-  await database.ownerSql`truncate letters`;
+  await emptyTables(database.ownerSql, "letters");
 });
 afterAll(() => database.drop());
 

@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { boundedCache } from "../service-kit/bounded-cache.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import { type Network, networksOf } from "../service-kit/network-of.ts";
 
@@ -22,7 +22,7 @@ export interface Place {
 export class CallShares {
   readonly #options: CallSharesOptions;
   readonly #inFlight = new Map<string, number>();
-  readonly #used = new LRUCache<string, { refusals: number; atMs: number }>({ max: MAX_NETWORKS });
+  readonly #used = boundedCache<string, { refusals: number; atMs: number }>(MAX_NETWORKS);
   #total = 0;
 
   constructor(options: CallSharesOptions) {

@@ -8,6 +8,7 @@ import {
   TokenServiceClient,
   type VerifyTokenResponse,
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
+import { boundedCache } from "../service-kit/bounded-cache.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Logger } from "../service-kit/logger.ts";
@@ -79,9 +80,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     certificate: options.certificate,
     idempotentMethods: ["gatehouse.token.v1.TokenService/VerifyToken"],
   });
-  const known = new LRUCache<string, KnownToken>({
-    max: options.maxCachedTokens ?? DEFAULT_MAX_CACHED_TOKENS,
-  });
+  const known = boundedCache<string, KnownToken>(options.maxCachedTokens ?? DEFAULT_MAX_CACHED_TOKENS);
   const refused = new LRUCache<string, Verification>({ max: MAX_REFUSED_TOKENS, ttl: KEEP_REFUSED_MS });
   const asking = new Map<string, Promise<Verification>>();
   const revoked = new RevocationSet(options.maxRevocations ?? DEFAULT_MAX_REVOCATIONS);

@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { boundedCache } from "../service-kit/bounded-cache.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { SeenLeaf } from "./session-store.ts";
 
@@ -17,7 +17,7 @@ const MAX_REMEMBERED = 50_000;
 export class LeafMarker {
   readonly #options: LeafMarkerOptions;
   readonly #pending = new Map<string, SeenLeaf>();
-  readonly #written = new LRUCache<string, true>({ max: MAX_REMEMBERED });
+  readonly #written = boundedCache<string, true>(MAX_REMEMBERED);
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
 

@@ -1,4 +1,3 @@
-import { LRUCache } from "lru-cache";
 import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
 import { createReadingRecorder } from "../audit-client/record-reading.ts";
 import { AuthorizationService } from "../proto/gen/envoy/service/auth/v3/external_auth.ts";
@@ -6,6 +5,7 @@ import { KeyServiceService } from "../proto/gen/gatehouse/token/v1/key_service.t
 import { SessionServiceService } from "../proto/gen/gatehouse/token/v1/session_service.ts";
 import { TokenServiceService } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import { atMost } from "../service-kit/at-most.ts";
+import { boundedCache } from "../service-kit/bounded-cache.ts";
 import { loadConfig } from "../service-kit/config.ts";
 import { connectPostgres } from "../service-kit/postgres.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
@@ -131,7 +131,7 @@ const deps = {
   logger,
   now,
   assertClock: database.assertClock,
-  verified: new LRUCache<string, VerifiedToken>({ max: Math.max(config.VERIFIED_TOKENS_MAX, 1) }),
+  verified: boundedCache<string, VerifiedToken>(Math.max(config.VERIFIED_TOKENS_MAX, 1)),
   maxSessionsPerUser: config.MAX_SESSIONS_PER_USER,
   jwksMaxAgeS: config.JWKS_MAX_AGE_S,
   countRefusal: (reason: string) => refusals.inc({ reason }),

@@ -8,6 +8,7 @@ import { DomainError } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import { createRpcServer, type RpcServer } from "../../service-kit/rpc-server.ts";
 import { createTestCertificates, type TestCertificates } from "../../tests/support/certificates.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { run } from "../run.ts";
 import { COMMANDS } from "./commands.ts";
@@ -30,7 +31,14 @@ afterAll(async () => {
   await database.drop();
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox, security_events cascade`;
+  await emptyTables(
+    database.ownerSql,
+    "users",
+    "counted_mails",
+    "session_ends",
+    "mail_outbox",
+    "security_events",
+  );
   deps = await testDeps(database.sql);
   readings = noteReadings();
   server = createRpcServer({

@@ -3,6 +3,7 @@ import { generateSync } from "otplib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { completeMfaLogin } from "../login/complete-mfa-login.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
@@ -155,7 +156,7 @@ let count = 0;
 /** An attacker's account with the address of its victim, and everything that the attacker gets hold of. */
 async function squatted() {
   count += 1;
-  await database.ownerSql`truncate mail_outbox, security_events`;
+  await emptyTables(database.ownerSql, "mail_outbox", "security_events");
   sessions.clear();
   const limits = throttleLimits({ network: 10_000, everything: 100_000 });
   deps.throttle = createMemoryThrottle({ limits, now: () => deps.now().getTime() });

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { DomainError } from "../../service-kit/errors.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import { deleteUnusedAccounts } from "./delete-unused-accounts.ts";
@@ -10,7 +11,7 @@ let database: TestDatabase;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
-beforeEach(() => database.ownerSql`truncate users, counted_mails, security_events cascade`);
+beforeEach(() => emptyTables(database.ownerSql, "users", "counted_mails", "security_events"));
 afterAll(() => database.drop());
 
 const DAY_MS = 24 * 3_600_000;
@@ -64,7 +65,7 @@ test("the session of a login that was under way while its unused account was del
     select user_id as "userId", except_session_id as "exceptSessionId", reason from session_ends`;
   expect(await owed(), "the worker has it").toEqual([end]);
 
-  await database.ownerSql`truncate session_ends`;
+  await emptyTables(database.ownerSql, "session_ends");
   const { id: anotherId } = await register(deps, person, soon());
   await deleteUnusedAccounts(inAYear);
   expect(revokeUserSessions).toHaveBeenLastCalledWith({ ...end, userId: anotherId }, expect.anything());

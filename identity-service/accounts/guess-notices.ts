@@ -1,4 +1,4 @@
-import { LRUCache } from "lru-cache";
+import { boundedCache } from "../../service-kit/bounded-cache.ts";
 import { type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
 import { inUtc } from "../mail/in-utc.ts";
@@ -21,7 +21,7 @@ const TEMPLATE = "account-guessed-at";
 
 /** At most one mail a UTC day. Never waits or throws; a full queue drops it. */
 export function createGuessNotices(deps: GuessNoticeDeps): (email: string) => void {
-  const done = new LRUCache<string, true>({ max: MAX_REMEMBERED_ADDRESSES });
+  const done = boundedCache<string, true>(MAX_REMEMBERED_ADDRESSES);
   return (email) => {
     const today = `${deps.now().toISOString().slice(0, 10)} ${email}`;
     if (done.has(today)) return;

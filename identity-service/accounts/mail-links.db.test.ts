@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vit
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { createAfterAnswer } from "../mail/after-answer.ts";
 import { deleteOldLinks } from "../mail/delete-old-links.ts";
@@ -152,7 +153,7 @@ test("the origin of a reset is recorded", async () => {
   expect(
     await database.ownerSql`select type, ip from security_events where user_id = ${userId}`,
   ).toContainEqual({ type: "password_reset", ip: "192.0.2.1" });
-  await database.ownerSql`truncate security_events`;
+  await emptyTables(database.ownerSql, "security_events");
   await reset(await askForReset(), "yet another password");
   expect(await database.ownerSql`select type, ip from security_events`).toEqual([
     { type: "password_reset", ip: "" },

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { noticeId } from "../mail/notice-id.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
@@ -17,10 +18,15 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
   deps = await testDeps(database.sql);
 });
-afterEach(
-  () =>
-    database.ownerSql`
-      truncate users, counted_mails, mail_outbox, released_addresses, security_events cascade`,
+afterEach(() =>
+  emptyTables(
+    database.ownerSql,
+    "users",
+    "counted_mails",
+    "mail_outbox",
+    "released_addresses",
+    "security_events",
+  ),
 );
 afterAll(() => database.drop());
 

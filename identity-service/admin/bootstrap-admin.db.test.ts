@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { Secret } from "../../service-kit/config.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
@@ -11,7 +12,7 @@ let database: TestDatabase;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
-afterEach(() => database.ownerSql`truncate users, counted_mails cascade`);
+afterEach(() => emptyTables(database.ownerSql, "users", "counted_mails"));
 afterAll(() => database.drop());
 
 const PASSWORD = "first password of all";

@@ -4,6 +4,7 @@ import { Secret } from "../../service-kit/config.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import { connectPostgres, transaction } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
@@ -24,7 +25,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox cascade`;
+  await emptyTables(database.ownerSql, "users", "counted_mails", "session_ends", "mail_outbox");
   deps = await testDeps(database.sql);
 });
 afterAll(() => database.drop());
@@ -203,7 +204,7 @@ test("two administrators who demote, disable or delete each other at once: one s
   const disable = (id: string) => access(id, { status: "disabled" });
   const remove = (id: string) => deleteUser(deps, id, context());
   for (let round = 0; round < 20; round += 1) {
-    await database.ownerSql`truncate users, counted_mails cascade`;
+    await emptyTables(database.ownerSql, "users", "counted_mails");
     const first = await plant("ADMIN", 1);
     const second = await plant("ADMIN", 2);
     const [here = demote, there = demote] = [round, round >> 1].map(

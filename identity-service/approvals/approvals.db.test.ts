@@ -4,6 +4,7 @@ import { v7 as uuidv7 } from "uuid";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
@@ -31,7 +32,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate approvals`;
+  await emptyTables(database.ownerSql, "approvals");
   const anna = await startWithAnna(database);
   nowMs = Date.parse("2031-01-02T03:04:05.678Z");
   deps = { ...anna.deps, now: () => new Date(nowMs) };
@@ -43,7 +44,7 @@ beforeEach(async () => {
   const confirmed = { userId, sessionId: SESSION, code, ...FROM };
   ({ recoveryCodes } = await confirmTotpEnrollment(deps, confirmed, context()));
   pass(60);
-  await database.ownerSql`truncate security_events, mail_outbox`;
+  await emptyTables(database.ownerSql, "security_events", "mail_outbox");
 });
 afterAll(() => database.drop());
 

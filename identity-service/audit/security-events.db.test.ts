@@ -5,6 +5,7 @@ import { Secret } from "../../service-kit/config.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { changePassword } from "../accounts/change-password.ts";
 import { updateProfile } from "../accounts/own-account.ts";
@@ -46,12 +47,19 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox, security_events cascade`;
+  await emptyTables(
+    database.ownerSql,
+    "users",
+    "counted_mails",
+    "session_ends",
+    "mail_outbox",
+    "security_events",
+  );
   nowMs = Date.parse("2031-01-02T03:04:05.678Z");
   deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
   userId = (await register(deps, registration, soon())).id;
-  await database.ownerSql`truncate security_events`;
+  await emptyTables(database.ownerSql, "security_events");
 });
 afterAll(() => database.drop());
 
@@ -131,7 +139,7 @@ test("the former addresses of an account are erased with it, except one that ano
     { email: "second@example.com", password: PASSWORD, firstName: "O", lastName: "T" },
     soon(),
   );
-  await database.ownerSql`truncate security_events`;
+  await emptyTables(database.ownerSql, "security_events");
   await deleteUser(deps, userId, asAdmin());
   expect(await told()).toEqual(["account_deleted", "former_address_erased"]);
   const { erased, poll } = worker();
@@ -313,7 +321,7 @@ test("the event of a wrong second factor has no actor", async () => {
   const { secret } = await beginTotpEnrollment(deps, { userId, password: PASSWORD, ...FROM }, soon());
   const code = generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
   await confirmTotpEnrollment(deps, { userId, sessionId: ADMIN.sessionId, code, ...FROM }, context());
-  await database.ownerSql`truncate security_events`;
+  await emptyTables(database.ownerSql, "security_events");
   const pending = await logInWith(deps, { email: EMAIL, password: PASSWORD, ...NEW_DEVICE }, context());
   if (pending.kind !== "mfaChallenge") throw new Error("no second factor was asked for");
   const attempt = { tempToken: pending.tempToken, code: "000000", ...NEW_DEVICE };

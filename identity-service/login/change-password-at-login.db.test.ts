@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { changePassword } from "../accounts/change-password.ts";
 import { register } from "../accounts/register.ts";
@@ -41,7 +42,14 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox, security_events cascade`;
+  await emptyTables(
+    database.ownerSql,
+    "users",
+    "counted_mails",
+    "session_ends",
+    "mail_outbox",
+    "security_events",
+  );
   nowMs = Date.parse("2031-01-02T03:04:05.678Z");
   deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
   anna = await register(
@@ -49,7 +57,7 @@ beforeEach(async () => {
     { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" },
     soon(),
   );
-  await database.ownerSql`truncate mail_outbox`;
+  await emptyTables(database.ownerSql, "mail_outbox");
 });
 afterAll(() => database.drop());
 

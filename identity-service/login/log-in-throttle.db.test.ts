@@ -3,6 +3,7 @@ import { newCallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { toRpcError } from "../../service-kit/rpc-errors.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { createGuessNotices } from "../accounts/guess-notices.ts";
 import { register } from "../accounts/register.ts";
@@ -27,7 +28,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, mail_outbox cascade`;
+  await emptyTables(database.ownerSql, "users", "counted_mails", "mail_outbox");
   deps = await testDeps(database.sql);
   nowMs = deps.now().getTime();
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
@@ -41,7 +42,7 @@ beforeEach(async () => {
     createdAt: deps.now(),
   };
   deps.argon2.hash.mockClear();
-  await database.ownerSql`truncate mail_outbox`;
+  await emptyTables(database.ownerSql, "mail_outbox");
 });
 afterAll(() => database.drop());
 

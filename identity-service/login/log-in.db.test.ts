@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { toRpcError } from "../../service-kit/rpc-errors.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
@@ -24,7 +25,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails cascade`;
+  await emptyTables(database.ownerSql, "users", "counted_mails");
   deps = await testDeps(database.sql);
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
   anna = await register(deps, registration, soon());
@@ -154,7 +155,7 @@ test("a role that this version does not know grants nothing", async () => {
     await expect(logIn()).rejects.toThrow("does not know");
     expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
   } finally {
-    await database.ownerSql`truncate users, counted_mails cascade`;
+    await emptyTables(database.ownerSql, "users", "counted_mails");
     await database.ownerSql`alter table users add constraint users_role_check check (role in ('USER', 'ADMIN', 'AUDITOR'))`;
   }
 });

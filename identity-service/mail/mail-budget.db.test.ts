@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { changeEmail } from "../accounts/change-email.ts";
 import { changePassword } from "../accounts/change-password.ts";
@@ -21,7 +22,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, mail_outbox, released_addresses, counted_mails cascade`;
+  await emptyTables(database.ownerSql, "users", "counted_mails", "mail_outbox", "released_addresses");
   nowMs = Date.parse("2031-01-02T03:04:05.678Z");
   deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
 });

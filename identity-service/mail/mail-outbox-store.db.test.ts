@@ -1,6 +1,7 @@
 import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { transaction } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import type { NewMail } from "./mail.ts";
 import {
@@ -18,7 +19,7 @@ let database: TestDatabase;
 beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
-afterEach(() => database.ownerSql`truncate mail_outbox`);
+afterEach(() => emptyTables(database.ownerSql, "mail_outbox"));
 afterAll(() => database.drop());
 
 const START_MS = Date.parse("2031-01-02T03:04:05Z");

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vi
 import { createLogger } from "../../service-kit/logger.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import { type Sql, transaction } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { freePort } from "../../tests/support/free-port.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { startTestSmtp, type TestSmtp } from "../testing/test-smtp.ts";
@@ -28,7 +29,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-  await database.ownerSql`truncate mail_outbox`;
+  await emptyTables(database.ownerSql, "mail_outbox");
 });
 afterAll(() => database.drop());
 

@@ -5,6 +5,7 @@ import { newCallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { changePassword } from "../accounts/change-password.ts";
 import { getOwnAccount } from "../accounts/own-account.ts";
@@ -45,14 +46,21 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox, security_events cascade`;
+  await emptyTables(
+    database.ownerSql,
+    "users",
+    "counted_mails",
+    "session_ends",
+    "mail_outbox",
+    "security_events",
+  );
   nowMs = Date.parse("2031-01-02T03:04:05.678Z");
   const now = () => new Date(nowMs);
   deps = { ...(await testDeps(database.sql)), now, deviceTokens: createDeviceTokens(randomBytes(32), now) };
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };
   userId = (await register(deps, registration, soon())).id;
   await proveCredentials(database.ownerSql, userId);
-  await database.ownerSql`truncate mail_outbox`;
+  await emptyTables(database.ownerSql, "mail_outbox");
 });
 afterAll(() => database.drop());
 
@@ -517,7 +525,7 @@ test("a new password gives the day's tries back, at most once a day", async () =
 
 test("the owner gets a mail at the fifth wrong code in a row, at most once a day", async () => {
   const { secret } = await enrolled();
-  await database.ownerSql`truncate mail_outbox`;
+  await emptyTables(database.ownerSql, "mail_outbox");
   for (let count = 0; count < 4; count += 1) await tryCode(WRONG, UNKNOWN);
   expect(await tryCode(codeOf(secret), UNKNOWN)).toBe("totp");
   for (let count = 0; count < 4; count += 1) await tryCode(WRONG, UNKNOWN);
@@ -534,7 +542,7 @@ test("the owner gets a mail at the fifth wrong code in a row, at most once a day
 
 test("wrong codes of known and other devices make one row for the mail", async () => {
   await enrolled();
-  await database.ownerSql`truncate mail_outbox`;
+  await emptyTables(database.ownerSql, "mail_outbox");
   for (const source of [UNKNOWN, "session", UNKNOWN, "session"] as const) await tryCode(WRONG, source);
   expect(await mails()).toEqual([]);
   await tryCode(WRONG, UNKNOWN);
@@ -941,7 +949,7 @@ test.each([
 
 test("a wrong code is recorded without an actor, and a recovery code as the owner's", async () => {
   const { recoveryCodes } = await enrolled();
-  await database.ownerSql`truncate security_events`;
+  await emptyTables(database.ownerSql, "security_events");
   const token = await logIn();
   await expect(verify(token, WRONG)).rejects.toMatchObject({ code: "mfa_code_invalid" });
   deps.wakeMailWorker.mockClear();

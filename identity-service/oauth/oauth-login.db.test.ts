@@ -5,6 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import {
   type Answer,
   drip,
@@ -55,7 +56,15 @@ beforeAll(async () => {
   provider = await startHostileProvider();
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, oauth_flows, mail_outbox, session_ends, security_events cascade`;
+  await emptyTables(
+    database.ownerSql,
+    "users",
+    "counted_mails",
+    "oauth_flows",
+    "mail_outbox",
+    "session_ends",
+    "security_events",
+  );
   provider.lie({});
   for (const path of Object.keys(provider.counts)) delete provider.counts[path];
   logLines = [];

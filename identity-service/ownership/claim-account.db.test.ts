@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
@@ -123,7 +124,7 @@ test("the identity that was just used and the undo link of an earlier address st
 
 test("a claim sends one mail that lists what was removed, and records an event for the claim and each removal", async () => {
   await withEveryWayIn();
-  await database.ownerSql`truncate mail_outbox, security_events`;
+  await emptyTables(database.ownerSql, "mail_outbox", "security_events");
   await transaction(database.sql, async (tx) => {
     const locked = await lockAccount(tx, userId);
     if (locked === undefined) throw new Error("no account");

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { newCallContext } from "../../service-kit/call-context.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
@@ -45,7 +46,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate passkey_challenges`;
+  await emptyTables(database.ownerSql, "passkey_challenges");
   ({ deps, userId } = await startWithAnna(database));
   nowMs = deps.now().getTime();
   deps.now = () => new Date(nowMs);
@@ -68,7 +69,7 @@ const codeOf = (work: Promise<unknown>) =>
     () => "done",
     (error: DomainError) => error.code,
   );
-const forget = () => database.ownerSql`truncate mail_outbox, security_events`;
+const forget = () => emptyTables(database.ownerSql, "mail_outbox", "security_events");
 const mails = async () =>
   (await database.ownerSql`select template from mail_outbox order by id`).map(({ template }) => template);
 const events = async () =>

@@ -2,6 +2,7 @@ import { v7 as uuidv7 } from "uuid";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { createMailSender } from "../mail/mail-sender.ts";
@@ -19,12 +20,12 @@ beforeAll(async () => {
   deps = await testDeps(database.sql);
   const anna = { email: "anna@example.com", password: "Password123!", firstName: "Anna", lastName: "Smith" };
   userId = (await register(deps, anna, soon())).id;
-  await database.ownerSql`truncate mail_outbox, counted_mails`;
+  await emptyTables(database.ownerSql, "mail_outbox", "counted_mails");
   deps.wakeMailWorker.mockClear();
 });
 afterEach(() => {
   deps.wakeMailWorker.mockClear();
-  return database.ownerSql`truncate mail_outbox, counted_mails`;
+  return emptyTables(database.ownerSql, "mail_outbox", "counted_mails");
 });
 afterAll(() => database.drop());
 

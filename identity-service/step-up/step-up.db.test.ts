@@ -2,6 +2,7 @@ import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import type { AssuranceLevel, StepUpMethod } from "../../token-client/assurance.ts";
 import { changePassword } from "../accounts/change-password.ts";
@@ -32,7 +33,14 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, session_ends, mail_outbox, security_events cascade`;
+  await emptyTables(
+    database.ownerSql,
+    "users",
+    "counted_mails",
+    "session_ends",
+    "mail_outbox",
+    "security_events",
+  );
   nowMs = Date.parse("2031-01-02T03:04:05.678Z");
   deps = { ...(await testDeps(database.sql)), now: () => new Date(nowMs) };
   const registration = { email: EMAIL, password: PASSWORD, firstName: "Anna", lastName: "Smith" };

@@ -6,6 +6,7 @@ import { type EncryptionKey, parseEncryptionKey } from "../../service-kit/key-ci
 import { createLogger } from "../../service-kit/logger.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { register } from "../accounts/register.ts";
 import { createCountLogin } from "../login/count-logins.ts";
 import type { FailedLogin } from "../login/log-in.ts";
@@ -61,8 +62,16 @@ export async function startWithAnna(database: {
   sql: Sql;
   ownerSql: Sql;
 }): Promise<{ deps: TestDeps; userId: string }> {
-  await database.ownerSql`
-    truncate users, counted_mails, mail_outbox, oauth_flows, session_ends, security_events, released_addresses cascade`;
+  await emptyTables(
+    database.ownerSql,
+    "users",
+    "counted_mails",
+    "mail_outbox",
+    "oauth_flows",
+    "session_ends",
+    "security_events",
+    "released_addresses",
+  );
   const deps = await testDeps(database.sql);
   return { deps, userId: (await register(deps, ANNA, soon())).id };
 }

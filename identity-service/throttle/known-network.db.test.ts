@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import type { DomainError } from "../../service-kit/errors.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { logIn } from "../login/log-in.ts";
@@ -26,7 +27,7 @@ beforeAll(async () => {
   database = await createTestDatabase("identity-service");
 });
 beforeEach(async () => {
-  await database.ownerSql`truncate users, counted_mails, mail_outbox cascade`;
+  await emptyTables(database.ownerSql, "users", "counted_mails", "mail_outbox");
   deps = await testDeps(database.sql);
   ada = await user(ADA);
 });

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { LRUCache } from "lru-cache";
 import { MemorySource } from "../../rate-limit/memory-source.ts";
+import { boundedCache } from "../../service-kit/bounded-cache.ts";
 import {
   type Admission,
   ladderMemoryMs,
@@ -33,9 +33,9 @@ export interface MemoryThrottleOptions {
 export function createMemoryThrottle(options: MemoryThrottleOptions): Throttle & { readonly size: number } {
   const { limits, now, maxKeys = MAX_KEYS } = options;
   const counters = createCounters(limits, randomBytes(32));
-  const ladders = new LRUCache<string, LadderState>({ max: maxKeys });
+  const ladders = boundedCache<string, LadderState>(maxKeys);
   const source = new MemorySource(maxKeys);
-  const epochs = new LRUCache<string, number>({ max: maxKeys });
+  const epochs = boundedCache<string, number>(maxKeys);
   let lastEpoch = 0;
   const turns = createTurns();
 
