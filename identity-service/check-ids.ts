@@ -8,6 +8,7 @@ const named = z.looseObject({
   sessionId: z.union([uuid, z.literal("")]).optional(),
   eventId: uuid.optional(),
   passkeyId: uuid.optional(),
+  trustedDeviceId: uuid.optional(),
   owner: z.looseObject({ userId: uuid.optional() }).optional(),
 });
 

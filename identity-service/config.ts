@@ -86,6 +86,8 @@ export const configSchema = z
     /** Comma-separated. */
     MFA_REQUIRED_ROLES: rolesSchema.optional(),
     MFA_CHALLENGE_TTL_S: integerSchema(60, 900).default(300),
+    /** Zero: none is trusted. At most the lifetime of the device token. */
+    TRUSTED_DEVICE_DAYS: integerSchema(0, 180).default(0),
     ARGON2_MEMORY_KIB: integerSchema(19_456, ARGON2_CEILING.memoryKib).default(19_456),
     ARGON2_ITERATIONS: integerSchema(2, ARGON2_CEILING.iterations).default(2),
     ARGON2_PARALLELISM: integerSchema(1, ARGON2_CEILING.parallelism).default(1),

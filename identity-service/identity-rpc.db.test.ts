@@ -142,6 +142,8 @@ test("only the gateway may act for end users, and only token-service may report 
     getUser: ["gateway"],
     notifyRefreshReuse: ["token-service"],
     completeMfaLogin: ["gateway"],
+    listTrustedDevices: ["gateway"],
+    removeTrustedDevice: ["gateway"],
     changePasswordAtLogin: ["gateway"],
     beginTotpEnrollment: ["gateway"],
     beginTotpEnrollmentAtLogin: ["gateway"],

@@ -17,6 +17,7 @@ import type { PasskeyChangeDeps } from "./passkeys/passkeys-deps.ts";
 import { type NotifyDeps, notifyRefreshReuse } from "./sessions/notify-refresh-reuse.ts";
 import type { StepUpDeps } from "./step-up/step-up-deps.ts";
 import { createStepUpRpc, STEP_UP_CALLERS } from "./step-up-rpc.ts";
+import { createTrustedDeviceRpc, TRUSTED_DEVICE_CALLERS } from "./trusted-device-rpc.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
 export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
@@ -24,6 +25,7 @@ export const IDENTITY_CALLERS: Callers<IdentityServiceServer> = {
   getUser: ["gateway"],
   notifyRefreshReuse: ["token-service"],
   ...LOGIN_CALLERS,
+  ...TRUSTED_DEVICE_CALLERS,
   ...MFA_CALLERS,
   ...STEP_UP_CALLERS,
   ...ACCOUNT_CALLERS,
@@ -60,6 +62,7 @@ export function createIdentityRpc(
     },
     ...createAccountRpc(deps, encodeUser),
     ...createLoginRpc(deps),
+    ...createTrustedDeviceRpc(deps),
     ...createMfaRpc(deps),
     ...createStepUpRpc(deps),
     ...createOAuthRpc(deps),

@@ -61,7 +61,10 @@ export function encodeLoginResult(result: LoginResult): EncodedResult {
       const { kind, user, ...value } = result;
       return { $case: kind, value: { ...value, user: encodeUser(user) } };
     }
-    case "mfaChallenge":
+    case "mfaChallenge": {
+      const { kind, methods, ...value } = result;
+      return { $case: kind, value: { ...value, methods: [...methods] } };
+    }
     case "mfaEnrollment": {
       const { kind, methods, ...value } = result;
       return { $case: kind, value: { ...value, methods: [...methods] } };

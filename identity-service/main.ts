@@ -259,6 +259,7 @@ const deps = {
   mfaRequiredRoles: new Set(config.MFA_REQUIRED_ROLES ?? []),
   passkeyParty: passkeyPartyOf(config),
   mfaChallengeTtlS: config.MFA_CHALLENGE_TTL_S,
+  trustedDeviceDays: config.TRUSTED_DEVICE_DAYS,
   logger,
 };
 

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
 import { createCountLogin } from "../../identity-service/login/count-logins.ts";
+import { createLinkTokens } from "../../identity-service/mail/links.ts";
 import { commonPasswords } from "../../identity-service/passwords/common-passwords.ts";
 import { createHashQueue } from "../../identity-service/passwords/hash-queue.ts";
 import { createHashShare } from "../../identity-service/passwords/hash-share.ts";
@@ -62,6 +63,8 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     passwordPolicy: { minLength: 8, common: commonPasswords(8) },
     mfaKeys: [key] as const,
     mfaRequiredRoles: new Set<never>(),
+    trustedDeviceDays: 0,
+    linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),
     mfaChallengeTtlS: 300,
     randomBytes,
     now,

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
-import { intLike, textLike } from "../routing/fields.ts";
+import { intLike, optional, textLike } from "../routing/fields.ts";
 
 const ID = "0199a000-0000-7000-8000-000000000001";
 
@@ -74,6 +74,9 @@ const mfaAnswer = z
     requireMfa: z.literal(true),
     tempToken: tempTokenField,
     methods: z.array(textLike("totp")),
+    trustDeviceDays: optional(
+      intLike(30, "For how many days `trustDevice: true` spares the code. Absent: not at all."),
+    ),
   })
   .meta({ id: "MfaRequired", description: "Go on with `POST /auth/mfa/verify`." });
 
@@ -109,7 +112,7 @@ export const enrolledLoginAnswer = (recoveryCodes: z.ZodType) =>
     .meta({ id: "EnrolledLogin", description: "A session has begun, with a new second factor." });
 
 export const loginHeaders = {
-  "Set-Cookie": "`gatehouse_device`: the device is known at the next login. It opens nothing.",
+  "Set-Cookie": "`gatehouse_device`: the device is known at the next login. Alone it opens nothing.",
   "Gatehouse-Device": "The same in place of the cookie, for a client that sent this header.",
 };
 

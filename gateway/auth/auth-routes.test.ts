@@ -271,6 +271,37 @@ test("the list of sessions shows which one is the caller's", async () => {
   ]);
 });
 
+test("the trusted devices are listed with the sessions, and the trust in each can be ended", async () => {
+  const asked: unknown[] = [];
+  const at = new Date(0);
+  const time = at.toISOString();
+  const device = { id: USER_ID, createdAt: at, lastUsedAt: at, expiresAt: at, userAgent: "x" };
+  const { app, entries } = withSessions(
+    { listSessions: async () => ({ sessions: [] }) },
+    {
+      listTrustedDevices: async (which) => {
+        asked.push(which);
+        return { trustedDevices: [{ ...device, clientIp: "192.0.2.7" }] };
+      },
+      removeTrustedDevice: async (which) => {
+        asked.push(which);
+        return {};
+      },
+    },
+  );
+  const listed = await send(app, { url: "/auth/sessions", token: "user-token" });
+  const times = { createdAt: time, lastUsedAt: time, expiresAt: time };
+  expect(listed.json().data).toEqual({
+    sessions: [],
+    trustedDevices: [{ id: USER_ID, ...times, ip: "192.0.2.7", userAgent: "x" }],
+  });
+  const url = `/auth/trusted-devices/${SESSION_ID}`;
+  const removed = await send(app, { method: "DELETE", url, token: "user-token" });
+  expect(removed.statusCode).toBe(200);
+  expect(asked).toEqual([{ userId: USER_ID }, { userId: USER_ID, trustedDeviceId: SESSION_ID }]);
+  expect(entries[0]).toMatchObject({ action: "auth.trusted_device_remove" });
+});
+
 test("one session can be ended; someone else's is not there", async () => {
   const { app, refused } = withSessions({
     revokeSession: async ({ sessionId }) => {

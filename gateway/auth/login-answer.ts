@@ -11,8 +11,10 @@ import { toUser } from "./answer-fields.ts";
 
 export function loginAnswer(result: LoginResult["result"]): IdentifiedAnswer {
   if (result?.$case === "mfaChallenge") {
-    const { tempToken, methods, userId } = result.value;
-    const body = success({ requireMfa: true, tempToken, methods }, "A code of the second factor is needed.");
+    const { tempToken, methods, userId, trustDeviceDays } = result.value;
+    const offer = trustDeviceDays !== undefined && { trustDeviceDays };
+    const asked = { requireMfa: true, tempToken, methods, ...offer };
+    const body = success(asked, "A code of the second factor is needed.");
     return { body, actor: { userId } };
   }
   if (result?.$case === "passwordChange") {

@@ -272,3 +272,27 @@ test.each(["mfaEnrollment", "passwordChange", undefined])(
     expect(response.statusCode).toBe(500);
   },
 );
+
+test("the offer to trust the device reaches the client, and its wish identity-service", async () => {
+  const pending = { tempToken: TEMP_TOKEN, methods: ["totp"], userId: USER_ID, trustDeviceDays: 30 };
+  const wishes: unknown[] = [];
+  const { app } = testGateway({
+    identity: {
+      login: async () => ({ result: { $case: "mfaChallenge", value: pending } }),
+      completeMfaLogin: async ({ trustDevice }) => {
+        wishes.push(trustDevice);
+        throw new DomainError("mfa_code_invalid");
+      },
+    },
+  });
+  const body = { email: ada.email, password: "correct horse" };
+  const login = await send(app, { method: "POST", url: "/auth/login", body });
+  expect(login.json().data).toMatchObject({ requireMfa: true, trustDeviceDays: 30 });
+  const verify = (trustDevice: unknown) => {
+    const typed = { tempToken: TEMP_TOKEN, code: CODE, ...(trustDevice !== undefined && { trustDevice }) };
+    return send(app, { method: "POST", url: "/auth/mfa/verify", body: typed });
+  };
+  for (const wish of [true, false, undefined]) await verify(wish);
+  expect(wishes).toEqual([true, false, false]);
+  expect((await verify("true")).statusCode).toBe(400);
+});

@@ -8,7 +8,7 @@ import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
 import { type IdentifiedAnswer, routeIn } from "../edge/route.ts";
-import { textLike } from "../routing/fields.ts";
+import { optional, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
 import { deviceHeader, enrolledLoginAnswer, loginAnswers, loginHeaders } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
@@ -50,10 +50,19 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
 
   route("completeMfaLogin", "POST", "/auth/mfa/verify", {
     summary: "Log in: the code",
-    description: "For a login that answered `requireMfa`. The code is a TOTP code or a recovery code.",
+    description:
+      "For a login that answered `requireMfa`. The code is a TOTP code or a recovery code. Where that answer had " +
+      "`trustDeviceDays`, `trustDevice: true` spares the code at later logins of this device from known networks; their " +
+      "sessions have `acr` 1.",
     policy: { auth: "public", limitClass: "login", action: "auth.mfa.verify" },
     headers: deviceHeader,
-    schema: { body: z.strictObject({ tempToken: tempTokenField, code: codeField }) },
+    schema: {
+      body: z.strictObject({
+        tempToken: tempTokenField,
+        code: codeField,
+        trustDevice: optional(z.boolean()),
+      }),
+    },
     answers: answersWith(
       "A session, or a password that has to be changed first.",
       loginAnswers.afterCode,
@@ -61,7 +70,9 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     ),
     codes: ["mfa_code_invalid", "mfa_token_invalid"],
     identify: async (request) => {
-      const attempt = { ...request.body, ...clientOf(request), deviceToken: deviceTokenOf(request) };
+      const { trustDevice = false, ...typed } = request.body;
+      const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
+      const attempt = { ...typed, ...origin, trustDevice };
       const answer = await identity.completeMfaLogin(attempt, request.state.call);
       return loginAnswer(resultOf(answer));
     },

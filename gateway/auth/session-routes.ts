@@ -1,5 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
+import type { TrustedDevice } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import type { Session } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
 import { principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
@@ -34,6 +35,19 @@ const sessionAnswer = z
     amr: z.array(textLike("pwd")).meta({ description: "How its user was authenticated (RFC 8176)." }),
   })
   .meta({ id: "Session" });
+
+const trustedDeviceAnswer = z
+  .strictObject({
+    id: idField,
+    createdAt: timeField,
+    lastUsedAt: timeField,
+    expiresAt: timeField,
+    ip: textLike("192.0.2.7"),
+    userAgent: textLike("Mozilla/5.0"),
+  })
+  .meta({ id: "TrustedDevice", description: "Its logins need no code of the second factor." });
+
+const idParams = z.strictObject({ id: z.uuid().toLowerCase() });
 
 export function registerSessionRoutes(app: GatewayApp, { identity, sessions, verifier }: AuthDeps): void {
   const route = routeIn(app, "Logins");
@@ -87,24 +101,29 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
   });
 
   route("listSessions", "GET", "/auth/sessions", {
-    summary: "List one's sessions",
+    summary: "List one's sessions and trusted devices",
     policy: { auth: "authenticated", limitClass: "account" },
     answers: answersWith(
-      "The live sessions, newest first.",
-      z.strictObject({ sessions: z.array(sessionAnswer) }),
+      "The live sessions, and the devices whose logins need no code; newest first.",
+      z.strictObject({ sessions: z.array(sessionAnswer), trustedDevices: z.array(trustedDeviceAnswer) }),
     ),
     handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
-      const found = await sessions.listSessions({ userId }, request.state.call);
+      const { call } = request.state;
+      const [found, trusted] = await Promise.all([
+        sessions.listSessions({ userId }, call),
+        identity.listTrustedDevices({ userId }, call),
+      ]);
       const list = found.sessions.map((session) => toSession(session, sessionId));
-      return success({ sessions: list }, "Your sessions.");
+      const trustedDevices = trusted.trustedDevices.map(toTrustedDevice);
+      return success({ sessions: list, trustedDevices }, "Your sessions.");
     },
   });
 
   route("endSession", "DELETE", "/auth/sessions/:id", {
     summary: "End a session",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.session_end" },
-    schema: { params: z.strictObject({ id: z.uuid().toLowerCase() }) },
+    schema: { params: idParams },
     answers: answersWith("It has ended."),
     codes: ["not_found"],
     handler: async (request) => {
@@ -113,6 +132,21 @@ export function registerSessionRoutes(app: GatewayApp, { identity, sessions, ver
       await sessions.revokeSession({ sessionId, userId, reason: "session_ended" }, request.state.call);
       verifier.refuseSession(sessionId);
       return success({}, "The session has ended.");
+    },
+  });
+
+  route("removeTrustedDevice", "DELETE", "/auth/trusted-devices/:id", {
+    summary: "End the trust in a device",
+    description: "Its next login needs a code again. Its sessions go on.",
+    policy: { auth: "authenticated", limitClass: "account", action: "auth.trusted_device_remove" },
+    schema: { params: idParams },
+    answers: answersWith("It is not trusted any more."),
+    codes: ["not_found"],
+    handler: async (request) => {
+      const { userId } = principalOf(request);
+      const which = { userId, trustedDeviceId: request.params.id };
+      await identity.removeTrustedDevice(which, request.state.call);
+      return success({}, "The device is not trusted any more.");
     },
   });
 }
@@ -128,4 +162,12 @@ function toSession(session: Session, currentId: string) {
     throw new Error("token-service sent a session without times");
   }
   return { id, current: id === currentId, createdAt, lastUsedAt, expiresAt, ip, userAgent, amr };
+}
+
+function toTrustedDevice(device: TrustedDevice) {
+  const { id, createdAt, lastUsedAt, expiresAt, clientIp: ip, userAgent } = device;
+  if (createdAt === undefined || lastUsedAt === undefined || expiresAt === undefined) {
+    throw new Error("identity-service sent a trusted device without times");
+  }
+  return { id, createdAt, lastUsedAt, expiresAt, ip, userAgent };
 }

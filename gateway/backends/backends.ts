@@ -29,6 +29,7 @@ const idempotentIn = {
     IdentityServiceService.getUser,
     IdentityServiceService.listProviders,
     IdentityServiceService.listPasskeys,
+    IdentityServiceService.listTrustedDevices,
     UserAdminServiceService.listUsers,
     UserAdminServiceService.getManagedUser,
   ],

@@ -42,6 +42,7 @@ const SAMPLES: Record<string, Sample> = {
   "POST /auth/refresh": { body: { refreshToken: "refresh" } },
   "POST /auth/logout": { headers: user },
   "DELETE /auth/sessions/:id": { headers: user },
+  "DELETE /auth/trusted-devices/:id": { headers: user },
   "POST /auth/mfa/verify": { body: { tempToken: "temp", code: "123456" } },
   "POST /auth/step-up": { headers: user, body: { acr: 2 } },
   "POST /auth/step-up/verify": { headers: user, body: { stepUpToken: "temp", code: "123456" } },

@@ -81,6 +81,14 @@ export const passkey = {
   backedUp: false,
   transports: ["internal"],
 };
+const trustedDevice = {
+  id: USER_ID,
+  createdAt: time,
+  lastUsedAt: time,
+  expiresAt: time,
+  clientIp: "::1",
+  userAgent: "",
+};
 const credential = { id: "AAAA", type: "public-key", transports: ["internal"] };
 export const creationOptions = {
   challenge: "A".repeat(43),
@@ -149,6 +157,8 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
       regenerateRecoveryCodes: give({ recoveryCodes: ["a", "b"] }),
       beginStepUp: give({ stepUpToken: "step-up", methods: ["totp", "recovery_code"], expiresInS: 300 }),
       completeStepUp: give({ accessToken: "a.b.c", expiresInS: 900, acr: "urn:gatehouse:acr:2" }),
+      listTrustedDevices: give({ trustedDevices: [trustedDevice] }, { trustedDevices: [] }),
+      removeTrustedDevice: give({}),
       listProviders: give({ providers: [{ name: "demo", displayName: "Demo" }] }, { providers: [] }),
       beginOAuthLogin: give({ ...departure, isSecure: true }, { ...departure, isSecure: false }),
       completeOAuthLogin: give(

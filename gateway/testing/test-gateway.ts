@@ -92,8 +92,9 @@ function serviceOf<S extends object>(methods: Partial<S> = {}, others: Partial<S
   return new Proxy({}, { get: (_target, name) => find(name) }) as S;
 }
 
-const NO_PROVIDERS: Partial<Services["identity"]> = {
+const UNUSED: Partial<Services["identity"]> = {
   listProviders: async () => ({ providers: [] }),
+  listTrustedDevices: async () => ({ trustedDevices: [] }),
   beginOAuthLogin: () => Promise.reject(new DomainError("provider_not_found")),
 };
 
@@ -127,7 +128,7 @@ export function testGateway({
   const lines: string[] = [];
   const metrics = overrides.metrics ?? createMetrics("gateway");
   const app = buildApp({
-    identity: serviceOf(identity, NO_PROVIDERS),
+    identity: serviceOf(identity, UNUSED),
     users: serviceOf(users),
     sessions: serviceOf(sessions),
     auditQuery: serviceOf(auditQuery),

@@ -4,6 +4,7 @@ import type { AssuranceLevel } from "../../token-client/assurance.ts";
 import { isMfaRequired } from "../mfa/mfa-requirement.ts";
 import { findSessionEpoch } from "../sessions/session-end-store.ts";
 import type { NewSession, SessionTokens } from "../sessions/token-service-client.ts";
+import { knownDevice } from "../throttle/known-device.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import { beginEnrollment, type MfaEnrollmentChallenge } from "./begin-enrollment.ts";
@@ -11,6 +12,7 @@ import { beginMfaChallenge, type MfaChallenge } from "./begin-mfa-challenge.ts";
 import { beginPasswordChange, type PasswordChangeChallenge } from "./begin-password-change.ts";
 import type { CompleteLoginDeps } from "./login-deps.ts";
 import { type LoginOrigin, rememberDevice } from "./remember-device.ts";
+import { readTrust, settleTrust, sparesCode, trustDaysFor } from "./trust-device.ts";
 
 /** Named as in the proto's LoginResult. */
 export type LoginResult = CompletedLogin | MfaChallenge | PasswordChangeChallenge | MfaEnrollmentChallenge;
@@ -27,6 +29,8 @@ export interface ProvenUser {
   /** RFC 8176: `pwd`, the unregistered `fed` of a provider or a passkey's, then the second factor. */
   amr: readonly string[];
   authTime: Date;
+  /** The user wants this device to be trusted. Only beside a second factor. */
+  trustDevice?: boolean;
 }
 
 /** Begins the session or asks for a missing step. @throws {DomainError} `ifEnded` if sessions ended meanwhile. */
@@ -39,10 +43,11 @@ export async function completeLogin(
 ): Promise<LoginResult> {
   const { user, amr, authTime } = proven;
   const { sessionEpoch } = user;
-  if (user.mfaEnabled && !amr.includes("mfa")) {
-    const firstFactor = amr.includes("fed") ? "fed" : "pwd";
-    return beginMfaChallenge(deps, { userId: user.id, firstFactor, sessionEpoch }, origin);
-  }
+  const device = origin.device ?? (await knownDevice(deps, origin.deviceToken, user.email));
+  const trust = await readTrust(deps, user, device, context);
+  const isCodeMissing = user.mfaEnabled && !amr.includes("mfa");
+  const isCodeSpared = isCodeMissing && (await sparesCode(deps, user, trust, origin));
+  if (isCodeMissing && !isCodeSpared) return askForCode(deps, proven, origin);
   // A provider and a passkey have not used the password.
   if (user.mustChangePassword && amr.includes("pwd")) {
     return beginPasswordChange(deps, { userId: user.id, sessionEpoch, amr });
@@ -55,8 +60,29 @@ export async function completeLogin(
   const session = { userId: user.id, role: user.role, amr, acr: levelOf(amr), authTime, clientIp, userAgent };
   const tokens = await beginSession(deps, session, sessionEpoch, context);
   if (tokens === undefined) throw new DomainError(ifEnded);
-  const deviceToken = await rememberDevice(deps, { ...origin, user });
-  return { kind: "completed", tokens, user, deviceToken };
+  const deviceToken = await rememberDevice(deps, { ...origin, device, user });
+  const isWanted = proven.trustDevice === true && amr.includes("mfa");
+  const step = { user, deviceToken, trust, isWanted, isCodeSpared, clientIp, userAgent };
+  const trustedToken = await settleTrust(deps, step, context);
+  if (isCodeSpared && trustedToken === undefined) {
+    // The trust was taken back, or used by another login, while this one began.
+    const { sessionId } = tokens;
+    await deps.tokenService.revokeSession({ sessionId, userId: user.id, reason: "trust_ended" }, context);
+    return askForCode(deps, proven, origin);
+  }
+  return { kind: "completed", tokens, user, deviceToken: trustedToken ?? deviceToken };
+}
+
+function askForCode(
+  deps: CompleteLoginDeps,
+  { user, amr }: ProvenUser,
+  origin: LoginOrigin,
+): Promise<MfaChallenge> {
+  const firstFactor = amr.includes("fed") ? "fed" : "pwd";
+  const { id: userId, sessionEpoch } = user;
+  const trustDeviceDays = trustDaysFor(deps, user);
+  const login = { userId, firstFactor, sessionEpoch, trustDeviceDays } as const;
+  return beginMfaChallenge(deps, login, origin);
 }
 
 /** Passkeys are used with user verification only. Undefined: token-service derives it. */

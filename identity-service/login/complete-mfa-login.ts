@@ -22,6 +22,7 @@ const AMR: Record<MfaMethod, readonly string[]> = {
 export interface MfaAttempt extends TypedCode {
   tempToken: string;
   deviceToken: string;
+  trustDevice?: boolean | undefined;
 }
 
 /**
@@ -44,7 +45,8 @@ async function attemptMfa(deps: LogInDeps, attempt: MfaAttempt, context: CallCon
   if (passed === undefined) refuseWrongCode(deps);
   const { firstFactor, method, user } = passed;
   if (method === "recovery_code") deps.wakeMailWorker();
-  const proven = { user, amr: [firstFactor, ...AMR[method]], authTime: deps.now() } as const;
+  const { trustDevice = false } = attempt;
+  const proven = { user, amr: [firstFactor, ...AMR[method]], authTime: deps.now(), trustDevice } as const;
   return completeLogin(deps, proven, attempt, "mfa_token_invalid", context);
 }
 

@@ -35,7 +35,7 @@ test("whatever is thrown, there are few outcomes", async () => {
 
 test("the counted result or error reaches the caller unchanged", async () => {
   const countLogin = createCountLogin(createMetrics("test"));
-  const result = { kind: "mfaChallenge", tempToken: "", methods: [], userId: "" } as const;
+  const result = { kind: "passwordChange", tempToken: "", userId: "" } as const;
   expect(await countLogin("password", Promise.resolve(result))).toBe(result);
   const error = new DomainError("busy");
   await expect(countLogin("password", Promise.reject(error))).rejects.toBe(error);

@@ -1,10 +1,9 @@
 import type { Sql } from "../../service-kit/postgres.ts";
-import type { MfaRequirementDeps } from "../mfa/mfa-requirement.ts";
 import type { TokenService } from "../sessions/token-service-client.ts";
 import type { DeviceTokens } from "../throttle/device-token.ts";
-import type { KnownNetworkDeps } from "../throttle/known-network.ts";
+import type { TrustDeps } from "./trust-device.ts";
 
-export interface CompleteLoginDeps extends KnownNetworkDeps, MfaRequirementDeps {
+export interface CompleteLoginDeps extends TrustDeps {
   sql: Sql;
   tokenService: TokenService;
   deviceTokens: DeviceTokens;

@@ -23,7 +23,7 @@ export interface UserLogin extends LoginOrigin {
 }
 
 /**
- * Returns a device token, empty for a deleted account. A new device, except the first, is mailed once per browser and
+ * Returns a device token, not trusted, and empty for a deleted account. A new device, except the first, is mailed once per browser and
  * network.
  * @throws {DomainError} `service_unavailable`: a login without its notice must fail.
  */
@@ -31,9 +31,9 @@ export async function rememberDevice(deps: CompleteLoginDeps, login: UserLogin):
   const { user, clientIp } = login;
   const device = login.device ?? (await knownDevice(deps, login.deviceToken, user.email));
   if (device?.userId === user.id) {
-    const { passwordEpoch } = device;
-    await rememberNetwork(deps.sql, deps, { userId: user.id, email: user.email, passwordEpoch, clientIp });
-    return deps.deviceTokens.issue(device);
+    const { id, userId, passwordEpoch } = device;
+    await rememberNetwork(deps.sql, deps, { userId, email: user.email, passwordEpoch, clientIp });
+    return deps.deviceTokens.issue({ id, userId, passwordEpoch });
   }
   const remembered = await transaction(deps.sql, (tx) => rememberNewDevice(tx, deps, login));
   if (remembered?.isNotified) deps.wakeMailWorker();

@@ -21,6 +21,7 @@ export const MAILS = {
   "address-in-use": ["occurredAt"],
   "registration-attempt": ["occurredAt"],
   "new-device": ["occurredAt", "ip", "browser"],
+  "device-trusted": ["occurredAt", "ip", "browser", "until", "link"],
   "account-guessed-at": ["link", "occurredAt"],
   "passkey-added": ["occurredAt", "ip", "browser", "link"],
   "passkey-removed": ["occurredAt", "ip", "browser", "addedAt"],

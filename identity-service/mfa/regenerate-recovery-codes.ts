@@ -1,6 +1,7 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
+import { deleteTrustsOfUser } from "../throttle/trusted-device-store.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { checkMfaCode, refuseWrongCode } from "./check-mfa-code.ts";
 import { giveRecoveryCodes } from "./give-recovery-codes.ts";
@@ -22,6 +23,8 @@ export async function regenerateRecoveryCodes(
     // First, so that the codes are not older than the link that takes them back.
     await enqueueMfaNotice(tx, deps, user, "recovery-codes-renewed", request);
     const given = await giveRecoveryCodes(tx, deps, userId);
+    // This change of a factor ends no session, with which they would end.
+    await deleteTrustsOfUser(tx, userId);
     const type = "recovery_codes_renewed";
     await tellAudit(tx, deps, { type, userId, byOwner: true, clientIp, userAgent }, context);
     return given;

@@ -19,6 +19,7 @@ export const RESERVED_PROVIDER_NAMES: ReadonlySet<string> = new Set([
   "reset-password",
   "sessions",
   "step-up",
+  "trusted-devices",
   "undo-access-change",
   "undo-email-change",
   "verify-email",

@@ -1,6 +1,7 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { deleteTrustsOfUser } from "../throttle/trusted-device-store.ts";
 import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { MAX_PASSKEYS_OF_USER } from "./begin-passkey-registration.ts";
@@ -49,6 +50,8 @@ async function register(
   const passkey = { id: deps.newId(), userId: user.id, name, createdAt: deps.now(), ...credential };
   // Another user's, too: the answer does not tell.
   if (!(await insertPasskey(tx, passkey))) return undefined;
+  // This change of a factor ends no session, with which they would end.
+  await deleteTrustsOfUser(tx, user.id);
   await tellPasskeyAdded(tx, deps, { user, from: owner }, context);
   return { ...passkey, lastUsedAt: null };
 }

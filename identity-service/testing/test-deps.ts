@@ -146,6 +146,7 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
       origins: ["https://gatehouse.example"],
     } as PasskeyParty,
     mfaChallengeTtlS: 300,
+    trustedDeviceDays: 0,
     logger,
     argon2: counted,
     logLines,

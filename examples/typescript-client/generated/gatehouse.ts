@@ -67,6 +67,8 @@ export type MfaRequired = {
     /** Opaque; good for five minutes, five tries and one success. Never an access token. */
     tempToken: string;
     methods: string[];
+    /** For how many days `trustDevice: true` spares the code. Absent: not at all. */
+    trustDeviceDays?: number;
 };
 export type PasswordChangeRequired = {
     requirePasswordChange: true;
@@ -99,6 +101,14 @@ export type Session = {
     userAgent: string;
     /** How its user was authenticated (RFC 8176). */
     amr: string[];
+};
+export type TrustedDevice = {
+    id: string;
+    createdAt: string;
+    lastUsedAt: string;
+    expiresAt: string;
+    ip: string;
+    userAgent: string;
 };
 export type EnrolledLogin = {
     /** A JWT; see RFC 9068. */
@@ -1222,7 +1232,7 @@ export function logOut(body?: {
     }));
 }
 /**
- * List one's sessions
+ * List one's sessions and trusted devices
  */
 export function listSessions(opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
@@ -1231,6 +1241,7 @@ export function listSessions(opts?: Oazapfts.RequestOpts) {
             success: true;
             data: {
                 sessions: Session[];
+                trustedDevices: TrustedDevice[];
             };
             /** For people; not part of the API. */
             message: string;
@@ -1432,11 +1443,127 @@ export function endSession(id: string, opts?: Oazapfts.RequestOpts) {
     });
 }
 /**
+ * End the trust in a device
+ */
+export function removeTrustedDevice(id: string, opts?: Oazapfts.RequestOpts) {
+    return oazapfts.fetchJson<{
+        status: 200;
+        data: {
+            success: true;
+            data: {};
+            /** For people; not part of the API. */
+            message: string;
+        };
+    } | {
+        status: 400;
+        data: Failure & {
+            error: {
+                code: "validation_failed" | "bad_request";
+            };
+        };
+    } | {
+        status: 401;
+        data: Failure & {
+            error: {
+                code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 404;
+        data: Failure & {
+            error: {
+                code: "not_found";
+            };
+        };
+    } | {
+        status: 408;
+        data: Failure & {
+            error: {
+                code: "request_timeout";
+            };
+        };
+    } | {
+        status: 413;
+        data: Failure & {
+            error: {
+                code: "payload_too_large";
+            };
+        };
+    } | {
+        status: 414;
+        data: Failure & {
+            error: {
+                code: "uri_too_long";
+            };
+        };
+    } | {
+        status: 415;
+        data: Failure & {
+            error: {
+                code: "unsupported_media_type";
+            };
+        };
+    } | {
+        status: 421;
+        data: Failure & {
+            error: {
+                code: "misdirected_request";
+            };
+        };
+    } | {
+        status: 429;
+        data: Failure & {
+            error: {
+                code: "too_many_requests";
+            };
+        };
+    } | {
+        status: 431;
+        data: Failure & {
+            error: {
+                code: "headers_too_large";
+            };
+        };
+    } | {
+        status: 500;
+        data: Failure & {
+            error: {
+                code: "internal_error";
+            };
+        };
+    } | {
+        status: 501;
+        data: Failure & {
+            error: {
+                code: "not_implemented";
+            };
+        };
+    } | {
+        status: 503;
+        data: Failure & {
+            error: {
+                code: "service_unavailable" | "audit_unavailable";
+            };
+        };
+    } | {
+        status: 505;
+        data: Failure & {
+            error: {
+                code: "http_version_not_supported";
+            };
+        };
+    }>(`/auth/trusted-devices/${encodeURIComponent(id)}`, {
+        ...opts,
+        method: "DELETE"
+    });
+}
+/**
  * Log in: the code
  */
 export function completeMfaLogin(body: {
     tempToken: string;
     code: string;
+    trustDevice?: boolean;
 }, { gatehouseDevice }: {
     gatehouseDevice?: string;
 } = {}, opts?: Oazapfts.RequestOpts) {

@@ -123,6 +123,8 @@ export interface MfaChallenge {
   methods: string[];
   /** UUID of the user whose password was right. */
   userId: string;
+  /** For how many days the user may trust this device, by CompleteMfaLogin. Absent: not at all. */
+  trustDeviceDays?: number | undefined;
 }
 
 /** A login that waits for a new password. */
@@ -155,6 +157,8 @@ export interface CompleteMfaLoginRequest {
   userAgent: string;
   /** As an earlier login of this device gave it. May be empty. Never logged. */
   deviceToken: string;
+  /** Whether later logins of this device shall need no code for some time. Ignored where the challenge did not offer it. */
+  trustDevice?: boolean | undefined;
 }
 
 /** The code was right. */
@@ -317,6 +321,52 @@ export interface RegenerateRecoveryCodesRequest {
 export interface RegenerateRecoveryCodesResponse {
   /** Ten, of 80 bits each. Shown once, never logged. */
   recoveryCodes: string[];
+}
+
+/** Whose. */
+export interface ListTrustedDevicesRequest {
+  /** UUID. */
+  userId: string;
+}
+
+/** Newest first, at most 10. */
+export interface ListTrustedDevicesResponse {
+  /** Those whose trust has not ended. */
+  trustedDevices: TrustedDevice[];
+}
+
+/** A device whose logins need no code. */
+export interface TrustedDevice {
+  /** UUID. */
+  id: string;
+  /** When the user trusted it. */
+  createdAt:
+    | Date
+    | undefined;
+  /** When its last login was. */
+  lastUsedAt:
+    | Date
+    | undefined;
+  /** When the trust ends. */
+  expiresAt:
+    | Date
+    | undefined;
+  /** The client's address at the last login. */
+  clientIp: string;
+  /** Its User-Agent then. May be empty. */
+  userAgent: string;
+}
+
+/** Which. */
+export interface RemoveTrustedDeviceRequest {
+  /** UUID of its user. */
+  userId: string;
+  /** UUID. */
+  trustedDeviceId: string;
+}
+
+/** The trust has ended. */
+export interface RemoveTrustedDeviceResponse {
 }
 
 /** Whose session is to be raised. */
@@ -1561,7 +1611,7 @@ export const CompletedLogin: MessageFns<CompletedLogin> = {
 };
 
 function createBaseMfaChallenge(): MfaChallenge {
-  return { tempToken: "", methods: [], userId: "" };
+  return { tempToken: "", methods: [], userId: "", trustDeviceDays: undefined };
 }
 
 export const MfaChallenge: MessageFns<MfaChallenge> = {
@@ -1574,6 +1624,9 @@ export const MfaChallenge: MessageFns<MfaChallenge> = {
     }
     if (message.userId !== "") {
       writer.uint32(26).string(message.userId);
+    }
+    if (message.trustDeviceDays !== undefined) {
+      writer.uint32(32).uint32(message.trustDeviceDays);
     }
     return writer;
   },
@@ -1613,6 +1666,14 @@ export const MfaChallenge: MessageFns<MfaChallenge> = {
             }
 
             message.userId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.trustDeviceDays = reader.uint32();
             continue;
           }
         }
@@ -1754,7 +1815,7 @@ export const MfaEnrollmentChallenge: MessageFns<MfaEnrollmentChallenge> = {
 };
 
 function createBaseCompleteMfaLoginRequest(): CompleteMfaLoginRequest {
-  return { tempToken: "", code: "", clientIp: "", userAgent: "", deviceToken: "" };
+  return { tempToken: "", code: "", clientIp: "", userAgent: "", deviceToken: "", trustDevice: undefined };
 }
 
 export const CompleteMfaLoginRequest: MessageFns<CompleteMfaLoginRequest> = {
@@ -1773,6 +1834,9 @@ export const CompleteMfaLoginRequest: MessageFns<CompleteMfaLoginRequest> = {
     }
     if (message.deviceToken !== "") {
       writer.uint32(42).string(message.deviceToken);
+    }
+    if (message.trustDevice !== undefined) {
+      writer.uint32(48).bool(message.trustDevice);
     }
     return writer;
   },
@@ -1828,6 +1892,14 @@ export const CompleteMfaLoginRequest: MessageFns<CompleteMfaLoginRequest> = {
             }
 
             message.deviceToken = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.trustDevice = reader.bool();
             continue;
           }
         }
@@ -2872,6 +2944,291 @@ export const RegenerateRecoveryCodesResponse: MessageFns<RegenerateRecoveryCodes
             message.recoveryCodes.push(reader.string());
             continue;
           }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListTrustedDevicesRequest(): ListTrustedDevicesRequest {
+  return { userId: "" };
+}
+
+export const ListTrustedDevicesRequest: MessageFns<ListTrustedDevicesRequest> = {
+  encode(message: ListTrustedDevicesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListTrustedDevicesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListTrustedDevicesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListTrustedDevicesResponse(): ListTrustedDevicesResponse {
+  return { trustedDevices: [] };
+}
+
+export const ListTrustedDevicesResponse: MessageFns<ListTrustedDevicesResponse> = {
+  encode(message: ListTrustedDevicesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.trustedDevices) {
+      TrustedDevice.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListTrustedDevicesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListTrustedDevicesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.trustedDevices.push(TrustedDevice.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseTrustedDevice(): TrustedDevice {
+  return { id: "", createdAt: undefined, lastUsedAt: undefined, expiresAt: undefined, clientIp: "", userAgent: "" };
+}
+
+export const TrustedDevice: MessageFns<TrustedDevice> = {
+  encode(message: TrustedDevice, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.createdAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(18).fork()).join();
+    }
+    if (message.lastUsedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.lastUsedAt), writer.uint32(26).fork()).join();
+    }
+    if (message.expiresAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.expiresAt), writer.uint32(34).fork()).join();
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(42).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(50).string(message.userAgent);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TrustedDevice {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTrustedDevice();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.lastUsedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.expiresAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRemoveTrustedDeviceRequest(): RemoveTrustedDeviceRequest {
+  return { userId: "", trustedDeviceId: "" };
+}
+
+export const RemoveTrustedDeviceRequest: MessageFns<RemoveTrustedDeviceRequest> = {
+  encode(message: RemoveTrustedDeviceRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.userId !== "") {
+      writer.uint32(10).string(message.userId);
+    }
+    if (message.trustedDeviceId !== "") {
+      writer.uint32(18).string(message.trustedDeviceId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RemoveTrustedDeviceRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRemoveTrustedDeviceRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.trustedDeviceId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRemoveTrustedDeviceResponse(): RemoveTrustedDeviceResponse {
+  return {};
+}
+
+export const RemoveTrustedDeviceResponse: MessageFns<RemoveTrustedDeviceResponse> = {
+  encode(_: RemoveTrustedDeviceResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RemoveTrustedDeviceResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRemoveTrustedDeviceResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -8042,6 +8399,30 @@ export const IdentityServiceService = {
     responseDeserialize: (value: Buffer): RegenerateRecoveryCodesResponse =>
       RegenerateRecoveryCodesResponse.decode(value),
   },
+  /** The devices of a user whose logins need no code. Errors: validation_failed. */
+  listTrustedDevices: {
+    path: "/gatehouse.identity.v1.IdentityService/ListTrustedDevices" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListTrustedDevicesRequest): Buffer =>
+      Buffer.from(ListTrustedDevicesRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListTrustedDevicesRequest => ListTrustedDevicesRequest.decode(value),
+    responseSerialize: (value: ListTrustedDevicesResponse): Buffer =>
+      Buffer.from(ListTrustedDevicesResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListTrustedDevicesResponse => ListTrustedDevicesResponse.decode(value),
+  },
+  /** Ends the trust in a device; its sessions go on. Errors: not_found. */
+  removeTrustedDevice: {
+    path: "/gatehouse.identity.v1.IdentityService/RemoveTrustedDevice" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RemoveTrustedDeviceRequest): Buffer =>
+      Buffer.from(RemoveTrustedDeviceRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RemoveTrustedDeviceRequest => RemoveTrustedDeviceRequest.decode(value),
+    responseSerialize: (value: RemoveTrustedDeviceResponse): Buffer =>
+      Buffer.from(RemoveTrustedDeviceResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RemoveTrustedDeviceResponse => RemoveTrustedDeviceResponse.decode(value),
+  },
   /** Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, token_invalid. */
   beginStepUp: {
     path: "/gatehouse.identity.v1.IdentityService/BeginStepUp" as const,
@@ -8547,6 +8928,10 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    * second factor), too_many_requests.
    */
   regenerateRecoveryCodes: handleUnaryCall<RegenerateRecoveryCodesRequest, RegenerateRecoveryCodesResponse>;
+  /** The devices of a user whose logins need no code. Errors: validation_failed. */
+  listTrustedDevices: handleUnaryCall<ListTrustedDevicesRequest, ListTrustedDevicesResponse>;
+  /** Ends the trust in a device; its sessions go on. Errors: not_found. */
+  removeTrustedDevice: handleUnaryCall<RemoveTrustedDeviceRequest, RemoveTrustedDeviceResponse>;
   /** Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, token_invalid. */
   beginStepUp: handleUnaryCall<BeginStepUpRequest, BeginStepUpResponse>;
   /**
@@ -8876,6 +9261,38 @@ export interface IdentityServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: RegenerateRecoveryCodesResponse) => void,
+  ): ClientUnaryCall;
+  /** The devices of a user whose logins need no code. Errors: validation_failed. */
+  listTrustedDevices(
+    request: ListTrustedDevicesRequest,
+    callback: (error: ServiceError | null, response: ListTrustedDevicesResponse) => void,
+  ): ClientUnaryCall;
+  listTrustedDevices(
+    request: ListTrustedDevicesRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListTrustedDevicesResponse) => void,
+  ): ClientUnaryCall;
+  listTrustedDevices(
+    request: ListTrustedDevicesRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListTrustedDevicesResponse) => void,
+  ): ClientUnaryCall;
+  /** Ends the trust in a device; its sessions go on. Errors: not_found. */
+  removeTrustedDevice(
+    request: RemoveTrustedDeviceRequest,
+    callback: (error: ServiceError | null, response: RemoveTrustedDeviceResponse) => void,
+  ): ClientUnaryCall;
+  removeTrustedDevice(
+    request: RemoveTrustedDeviceRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RemoveTrustedDeviceResponse) => void,
+  ): ClientUnaryCall;
+  removeTrustedDevice(
+    request: RemoveTrustedDeviceRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RemoveTrustedDeviceResponse) => void,
   ): ClientUnaryCall;
   /** Begins to prove a higher, or a fresh, level of assurance in a session. Errors: mfa_enrollment_required, token_invalid. */
   beginStepUp(

@@ -1,0 +1,27 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { transaction } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { deleteTrust, listTrusts, type TrustedDevice } from "../throttle/trusted-device-store.ts";
+import { type TrustDeps, trustPeriod } from "./trust-device.ts";
+
+/** Newest first, at most 10. */
+export function listTrustedDevices(
+  deps: Pick<TrustDeps, "sql" | "now" | "trustedDeviceDays">,
+  userId: string,
+): Promise<TrustedDevice[]> {
+  return listTrusts(deps.sql, { userId, ...trustPeriod(deps) });
+}
+
+/** Its sessions go on. @throws {DomainError} `not_found`, also for another user's. */
+export async function removeTrustedDevice(
+  deps: Pick<TrustDeps, "sql" | "now" | "newId">,
+  { userId, trustedDeviceId: id }: { userId: string; trustedDeviceId: string },
+  context: CallContext,
+): Promise<void> {
+  await transaction(deps.sql, async (tx) => {
+    if (!(await deleteTrust(tx, { userId, id }))) throw new DomainError("not_found");
+    const event = { type: "trusted_device_removed", userId, reason: `device ${id}` } as const;
+    await tellAudit(tx, deps, event, context);
+  });
+}

@@ -1,0 +1,178 @@
+import { createHash } from "node:crypto";
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { type Sql, type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type ClientOrigin, storableOrigin } from "../audit/client-origin.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { describeOrigin } from "../mail/describe-origin.ts";
+import { inUtc } from "../mail/in-utc.ts";
+import { enqueueMail } from "../mail/mail-outbox-store.ts";
+import { type MakeLinkDeps, makeLink } from "../mail/make-link.ts";
+import { isMfaRequired, type MfaRequirementDeps } from "../mfa/mfa-requirement.ts";
+import type { DeviceTokens, KnownDevice } from "../throttle/device-token.ts";
+import { type KnownNetworkDeps, networkStanding } from "../throttle/known-network.ts";
+import {
+  deleteTrustOfReplacedSecret,
+  findTrust,
+  insertTrust,
+  renewTrust,
+  type ShownTrust,
+} from "../throttle/trusted-device-store.ts";
+import type { Account, Locked } from "../users/account.ts";
+import { lockAccountForMfa } from "../users/account-store.ts";
+
+export interface TrustDeps extends KnownNetworkDeps, MfaRequirementDeps, MakeLinkDeps {
+  sql: Sql;
+  deviceTokens: DeviceTokens;
+  /** Cryptographically secure. */
+  randomBytes: (count: number) => Buffer;
+  /** 0: no device is trusted. */
+  trustedDeviceDays: number;
+  wakeMailWorker: () => void;
+}
+
+/** A live trust that a device token shows. */
+export interface Trust {
+  /** UUID. */
+  id: string;
+  shown: ShownTrust;
+}
+
+const MAX_DEVICES_OF_USER = 10;
+const SECRET_BYTES = 32;
+const DAY_MS = 24 * 3_600_000;
+
+/** The days for which this user may trust a device. Undefined: not at all. */
+export function trustDaysFor(deps: TrustDeps, user: Pick<Account, "role">): number | undefined {
+  return isMfaRequired(deps, user) ? undefined : deps.trustedDeviceDays || undefined;
+}
+
+export function trustPeriod(deps: Pick<TrustDeps, "now" | "trustedDeviceDays">) {
+  const now = deps.now();
+  return { now, createdAfter: new Date(now.getTime() - deps.trustedDeviceDays * DAY_MS) };
+}
+
+/** Call after the first factor is proven. A replaced secret ends the trust, because somebody has copied the cookie. */
+export async function readTrust(
+  deps: TrustDeps,
+  user: Account,
+  device: KnownDevice | undefined,
+  context: CallContext,
+): Promise<Trust | undefined> {
+  if (device?.trustSecret === undefined || trustDaysFor(deps, user) === undefined) return undefined;
+  const of = { userId: user.id, deviceId: device.id, secretHash: hashOf(device.trustSecret) };
+  const shown = { ...of, ...trustPeriod(deps) };
+  const id = await findTrust(deps.sql, shown);
+  if (id !== undefined) return { id, shown };
+  await transaction(deps.sql, async (tx) => {
+    const ended = await deleteTrustOfReplacedSecret(tx, shown);
+    if (ended === undefined) return;
+    const reason = `device ${ended}: replaced secret`;
+    await tellAudit(tx, deps, { type: "trusted_device_removed", userId: user.id, reason }, context);
+  });
+  return undefined;
+}
+
+/** Whether a trust replaces the code. In a network from which the user has not logged in, it does not. */
+export async function sparesCode(
+  deps: TrustDeps,
+  user: Account,
+  trust: Trust | undefined,
+  { clientIp }: ClientOrigin,
+): Promise<boolean> {
+  // The code comes before the new password.
+  if (trust === undefined || user.mustChangePassword) return false;
+  return (await networkStanding(deps, user.email, clientIp)) === "own_network";
+}
+
+export interface TrustStep extends ClientOrigin {
+  user: Account;
+  /** Of the login. Empty for a deleted account. */
+  deviceToken: string;
+  trust: Trust | undefined;
+  /** A second factor was proven, and the user wants the device to be trusted. */
+  isWanted: boolean;
+  /** No code was asked for. */
+  isCodeSpared: boolean;
+}
+
+/** Call with the new session. Returns the token of a trusted device; undefined if it is not trusted (any more). */
+export async function settleTrust(
+  deps: TrustDeps,
+  step: TrustStep,
+  context: CallContext,
+): Promise<string | undefined> {
+  const device = deps.deviceTokens.read(step.deviceToken);
+  if (device === undefined || (!step.isWanted && step.trust === undefined)) return undefined;
+  const secret = deps.randomBytes(SECRET_BYTES).toString("base64url");
+  const outcome = await transaction(deps.sql, async (tx) => {
+    const owner = await lockAccountForMfa(tx, step.user.id);
+    const isSame = owner?.sessionEpoch === step.user.sessionEpoch;
+    if (owner === undefined || !isSame || trustDaysFor(deps, owner) === undefined) return undefined;
+    const settled = { ...step, deviceId: device.id, secretHash: hashOf(secret) };
+    return step.isWanted ? begin(tx, deps, owner, settled, context) : renew(tx, deps, settled, context);
+  });
+  if (outcome === undefined) return undefined;
+  if (outcome === "begun") deps.wakeMailWorker();
+  return deps.deviceTokens.issue({ ...device, trustSecret: secret });
+}
+
+type SettledStep = TrustStep & { deviceId: string; secretHash: Buffer };
+
+async function renew(
+  tx: TransactionSql,
+  deps: TrustDeps,
+  { user, trust, secretHash, isCodeSpared, ...from }: SettledStep,
+  context: CallContext,
+): Promise<"renewed" | undefined> {
+  if (trust === undefined) return undefined;
+  const next = { secretHash, ...storableOrigin(from) };
+  if (!(await renewTrust(tx, { ...trust.shown, now: deps.now() }, next))) return undefined;
+  if (isCodeSpared)
+    await tellTrust(tx, deps, { type: "trusted_device_used", user, id: trust.id, from }, context);
+  return "renewed";
+}
+
+/** With an undo link, because it may be an attacker's device. */
+async function begin(
+  tx: TransactionSql,
+  deps: TrustDeps,
+  owner: Locked<Account>,
+  { deviceId, secretHash, ...from }: SettledStep,
+  context: CallContext,
+): Promise<"begun"> {
+  const { id: userId, email: recipient, sessionEpoch } = owner;
+  const createdAt = deps.now();
+  const expiresAt = new Date(createdAt.getTime() + deps.trustedDeviceDays * DAY_MS);
+  const times = { createdAt, lastUsedAt: createdAt, expiresAt };
+  const id = deps.newId();
+  const trust = { id, userId, deviceId, secretHash, sessionEpoch, ...times, ...storableOrigin(from) };
+  await insertTrust(tx, trust, MAX_DEVICES_OF_USER);
+  const link = await makeLink(tx, deps, { userId, purpose: "undo_access_change" });
+  const data = { ...describeOrigin(from, createdAt), until: inUtc(expiresAt), link };
+  const mail = { id: deps.newId(), userId, recipient };
+  await enqueueMail(tx, { ...mail, template: "device-trusted", data }, createdAt);
+  await tellTrust(tx, deps, { type: "device_trusted", user: owner, id, from }, context);
+  return "begun";
+}
+
+/** By the owner: the proofs of the login have no session yet. */
+async function tellTrust(
+  tx: TransactionSql,
+  deps: TrustDeps,
+  told: {
+    type: "device_trusted" | "trusted_device_used";
+    user: Pick<Account, "id">;
+    id: string;
+    from: ClientOrigin;
+  },
+  context: CallContext,
+): Promise<void> {
+  const { type, user, id, from } = told;
+  const { clientIp, userAgent } = from;
+  const event = { type, userId: user.id, byOwner: true, reason: `device ${id}`, clientIp, userAgent };
+  await tellAudit(tx, deps, event, context);
+}
+
+function hashOf(secret: string): Buffer {
+  return createHash("sha256").update(secret).digest();
+}

@@ -1,0 +1,23 @@
+import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { listTrustedDevices, removeTrustedDevice } from "./login/own-trusted-devices.ts";
+import type { TrustDeps } from "./login/trust-device.ts";
+
+type TrustedDeviceMethods = "listTrustedDevices" | "removeTrustedDevice";
+
+export const TRUSTED_DEVICE_CALLERS: Pick<Callers<IdentityServiceServer>, TrustedDeviceMethods> = {
+  listTrustedDevices: ["gateway"],
+  removeTrustedDevice: ["gateway"],
+};
+
+export function createTrustedDeviceRpc(
+  deps: TrustDeps,
+): Pick<Implementation<IdentityServiceServer>, TrustedDeviceMethods> {
+  return {
+    listTrustedDevices: async ({ userId }) => ({ trustedDevices: await listTrustedDevices(deps, userId) }),
+    removeTrustedDevice: async (request, context) => {
+      await removeTrustedDevice(deps, request, context);
+      return {};
+    },
+  };
+}
