@@ -132,7 +132,7 @@ export class Launcher {
 
     const routes = await readFile(join(this.#root, "deploy", "local", "routes.yaml"), "utf8");
     const payments = local(this.#settings.PAYMENTS_PORT);
-    await writePrivateFile(home.routesFile, routes.replace("127.0.0.1:8081", payments));
+    await writePrivateFile(home.routesFile, routes.replaceAll("127.0.0.1:8081", payments));
     const provider = {
       name: "demo",
       displayName: "Demo",

@@ -10,6 +10,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   token_expired: 401,
   forbidden: 403,
   not_found: 404,
+  conflict: 409,
   payload_too_large: 413,
   unsupported_media_type: 415,
   service_unavailable: 503,

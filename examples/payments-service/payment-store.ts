@@ -1,23 +1,39 @@
 import type { Payment } from "./payment.ts";
 
+const MAX_PAYEES_PER_USER = 100;
+
 /** In memory, for this example only. */
 export interface PaymentStore {
-  add(payment: Payment): void;
+  /** Returns the payment that the user has ordered with the same idempotency key before, if there is one. */
+  add(payment: Payment, idempotencyKey?: string): Payment;
   find(id: string): Payment | undefined;
   /** Newest first. All users' without `userId`. */
   list(userId?: string): Payment[];
   /** Returns false if it did not exist. */
   remove(id: string): boolean;
+  /** Returns false if the user has too many. */
+  addPayee(userId: string, name: string): boolean;
+  /** In the order of their adding. */
+  payees(userId: string): ReadonlySet<string>;
 }
 
-/** The oldest are dropped above `maxPayments`. */
+/** The oldest payments, and payees of the users who added none for the longest time, are dropped above `maxPayments`. */
 export function createPaymentStore(maxPayments: number): PaymentStore {
   const payments = new Map<string, Payment>();
+  /** By user and idempotency key. */
+  const ordered = new Map<string, Payment>();
+  const payeesOf = new Map<string, Set<string>>();
   return {
-    add(payment) {
+    add(payment, idempotencyKey) {
+      const order =
+        idempotencyKey === undefined ? undefined : JSON.stringify([payment.userId, idempotencyKey]);
+      const earlier = order === undefined ? undefined : ordered.get(order);
+      if (earlier !== undefined) return earlier;
       payments.set(payment.id, payment);
-      const [oldest] = payments.keys();
-      if (payments.size > maxPayments && oldest !== undefined) payments.delete(oldest);
+      if (order !== undefined) ordered.set(order, payment);
+      dropOldest(payments, maxPayments);
+      dropOldest(ordered, maxPayments);
+      return payment;
     },
     find: (id) => payments.get(id),
     list(userId) {
@@ -25,5 +41,19 @@ export function createPaymentStore(maxPayments: number): PaymentStore {
       return userId === undefined ? all : all.filter((payment) => payment.userId === userId);
     },
     remove: (id) => payments.delete(id),
+    addPayee(userId, name) {
+      const names = payeesOf.get(userId) ?? new Set<string>();
+      if (names.size >= MAX_PAYEES_PER_USER && !names.has(name)) return false;
+      payeesOf.delete(userId);
+      payeesOf.set(userId, names.add(name));
+      dropOldest(payeesOf, maxPayments);
+      return true;
+    },
+    payees: (userId) => payeesOf.get(userId) ?? new Set(),
   };
+}
+
+function dropOldest(map: Map<string, unknown>, maxSize: number): void {
+  const [oldest] = map.keys();
+  if (map.size > maxSize && oldest !== undefined) map.delete(oldest);
 }

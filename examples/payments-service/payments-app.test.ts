@@ -141,3 +141,47 @@ test.each([
   expect(response.statusCode).toBe(status);
   expect(response.json()).toMatchObject({ success: false, error: { code } });
 });
+
+test("above 100.00, payments go to the payer's own saved payees only", async () => {
+  const { call } = await service();
+  const large = { ...order, amount: 10_001 };
+  expect((await call("POST", "/payments", "ada", { ...order, amount: 10_000 })).statusCode).toBe(201);
+  const refused = async (token: string, body: object) => {
+    const response = await call("POST", "/payments", token, body);
+    expect([response.statusCode, response.json().error.details]).toMatchObject([
+      400,
+      [{ field: "payee", code: "unknown_payee" }],
+    ]);
+  };
+  await refused("ada", large);
+  expect((await call("POST", "/payees", "ada", { name: "Bob" })).statusCode).toBe(201);
+  expect((await call("POST", "/payees", "ada", { name: "Bob" })).statusCode).toBe(201);
+  expect((await call("GET", "/payees", "ada")).json().data.payees).toEqual([{ name: "Bob" }]);
+  expect((await call("POST", "/payments", "ada", large)).statusCode).toBe(201);
+  await refused("ada", { ...large, payee: "bob" });
+  await refused("bob", large);
+  expect((await call("POST", "/payees", "ada", { name: "" })).statusCode).toBe(400);
+});
+
+test("a user saves at most 100 payees", async () => {
+  const { call } = await service();
+  const add = async (name: string) => (await call("POST", "/payees", "ada", { name })).statusCode;
+  for (let count = 1; count <= 100; count += 1) expect(await add(`payee ${count}`)).toBe(201);
+  expect(await add("payee 101")).toBe(409);
+  expect(await add("payee 1")).toBe(201);
+});
+
+test("one idempotency key is one payment of one user, and never another one", async () => {
+  const { call } = await service();
+  const pay = (token: string, body: object, key: string) =>
+    call("POST", "/payments", token, body, { "idempotency-key": key });
+  const first = await pay("ada", order, "k");
+  const again = await pay("ada", order, "k");
+  expect(again.statusCode).toBe(201);
+  expect(again.json().data).toEqual(first.json().data);
+  expect((await pay("ada", { ...order, amount: 1 }, "k")).json().error.code).toBe("conflict");
+  expect((await pay("bob", order, "k")).statusCode).toBe(201);
+  expect((await pay("ada", order, "other")).statusCode).toBe(201);
+  expect((await pay("ada", order, "k".repeat(256))).statusCode).toBe(400);
+  expect((await call("GET", "/payments", "admin")).json().data.payments).toHaveLength(3);
+});

@@ -1,5 +1,6 @@
 import fastify, { type FastifyInstance, type FastifyReply, LogController } from "fastify";
 import { v7 as uuidv7 } from "uuid";
+import type { z } from "zod";
 import { DomainError } from "../../service-kit/errors.ts";
 import { fieldProblems } from "../../service-kit/field-problems.ts";
 import type { Logger } from "../../service-kit/logger.ts";
@@ -8,7 +9,7 @@ import { fastifyBearerAuth, principalIn } from "../../token-client/fastify-beare
 import type { TokenVerifier } from "../../token-client/principal.ts";
 import type { RouteAuth } from "../../token-client/route-auth.ts";
 import { failure, success } from "./answers.ts";
-import { type Payment, PaymentOrder } from "./payment.ts";
+import { IdempotencyKey, MAX_TO_ANYBODY_MINOR, Payee, type Payment, PaymentOrder } from "./payment.ts";
 import type { PaymentStore } from "./payment-store.ts";
 
 export interface PaymentsDeps {
@@ -74,8 +75,11 @@ export async function buildPaymentsApp({
 
   app.post("/payments", { config: { auth: PAYERS } }, async (request, reply) => {
     const { userId } = principalIn(request);
-    const payment: Payment = { id: uuidv7(), ...orderIn(request.body), userId, createdAt: now() };
-    store.add(payment);
+    const order = inputAs(PaymentOrder, request.body, "body");
+    if (order.amount > MAX_TO_ANYBODY_MINOR && !store.payees(userId).has(order.payee)) throw unknownPayee();
+    const key = inputAs(IdempotencyKey.optional(), request.headers["idempotency-key"], "Idempotency-Key");
+    const payment = store.add({ id: uuidv7(), ...order, userId, createdAt: now() }, key);
+    if (!isSameOrder(payment, order)) throw new DomainError("conflict");
     reply.code(HTTP_CREATED);
     return success({ payment }, "The payment is ordered.");
   });
@@ -93,12 +97,41 @@ export async function buildPaymentsApp({
     if (!store.remove(request.params.id)) throw new DomainError("not_found");
     return success({}, "The payment is deleted.");
   });
+
+  app.get("/payees", { config: { auth: PAYERS } }, async (request) => {
+    const payees = [...store.payees(principalIn(request).userId)].map((name) => ({ name }));
+    return success({ payees }, "Your payees.");
+  });
+
+  app.post("/payees", { config: { auth: PAYERS } }, async (request, reply) => {
+    const payee = inputAs(Payee, request.body, "body");
+    if (!store.addPayee(principalIn(request).userId, payee.name)) throw new DomainError("conflict");
+    reply.code(HTTP_CREATED);
+    return success({ payee }, "The payee is saved.");
+  });
   return app;
 }
 
-function orderIn(body: unknown): PaymentOrder {
-  const result = PaymentOrder.safeParse(body, { reportInput: true });
+function inputAs<T>(schema: z.ZodType<T>, input: unknown, name: string): T {
+  const result = schema.safeParse(input, { reportInput: true });
   if (result.success) return result.data;
-  const fields = fieldProblems(result.error.issues, "body");
+  const fields = fieldProblems(result.error.issues, name);
   throw new DomainError("validation_failed", undefined, { fields });
+}
+
+function unknownPayee(): DomainError {
+  const message = "must be one of your payees (/payees) for a payment above 100.00";
+  return new DomainError("validation_failed", undefined, {
+    fields: [{ field: "payee", code: "unknown_payee", message }],
+  });
+}
+
+function isSameOrder(payment: Payment, order: PaymentOrder): boolean {
+  const { amount, currency, payee, reference } = order;
+  return (
+    payment.amount === amount &&
+    payment.currency === currency &&
+    payment.payee === payee &&
+    payment.reference === reference
+  );
 }

@@ -1,10 +1,15 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { apiClient } from "../support/api-client.ts";
+import { mailsTo } from "../support/mailbox.ts";
 import { ADMIN, freePorts, launch, type System, startSystem } from "../support/system.ts";
+
+const ROOT = resolve(import.meta.dirname, "..", "..");
 
 let system: System;
 
@@ -76,6 +81,45 @@ test("the curl lines work as they are printed", async () => {
   });
   expect(printed).toMatch(/"email":"ada@example.com"/);
   expect(printed).toMatch(/"payments":\[\]/);
+});
+
+test("README's five minutes work as they are printed, with a step-up and an approval", async () => {
+  const readme = await readFile(join(ROOT, "README.md"), "utf8");
+  const [, lines = ""] = /^## Try it in five minutes\n.*?^```sh\n(.*?)^```$/ms.exec(readme) ?? [];
+  const { GATEWAY_PORT, MAILBOX_PORT } = system.ports;
+  const script = lines
+    .replaceAll("127.0.0.1:8080", `127.0.0.1:${GATEWAY_PORT}`)
+    .replaceAll("127.0.0.1:1080", `127.0.0.1:${MAILBOX_PORT}`)
+    .replaceAll(".gatehouse/", `${system.home}/`)
+    .replaceAll("ada@example.com", "eve@example.com")
+    .replaceAll("admin@gatehouse.example", ADMIN.email);
+  const [beforeMail = "", afterMail = ""] = script.split(/^(?=# Confirm the address)/m);
+  const environment = { ...process.env, GATEHOUSE_HOME: system.home };
+  const shell = spawn("sh", ["-e", "-s"], { cwd: ROOT, env: environment, stdio: ["pipe", "pipe", "pipe"] });
+  const ended = once(shell, "close");
+  let printed = "";
+  for (const output of [shell.stdout, shell.stderr]) output.on("data", (data) => (printed += data));
+  shell.stdin.write(beforeMail);
+  await expect.poll(() => mailsTo(system, "eve@example.com"), { timeout: 10_000 }).toHaveLength(1);
+  // The code of the step before must still be accepted when it arrives.
+  await expect.poll(() => Date.now() % 30_000, { timeout: 10_000 }).toBeLessThan(25_000);
+  shell.stdin.end(afterMail);
+  expect(await ended, printed).toEqual([0, null]);
+
+  const answers = /"(?:code|method)":"[a-z_]+"|"amount":\d+(?=,"currency)|"payee":\{[^}]*\}|PROVEN/g;
+  expect(printed.match(answers), printed).toEqual([
+    '"amount":1250',
+    '"amount":1250',
+    '"code":"token_missing"',
+    '"code":"step_up_required"',
+    '"payee":{"name":"ACME Ltd"}',
+    '"code":"approval_required"',
+    '"method":"totp"',
+    '"code":"approval_mismatch"',
+    '"amount":25000',
+    '"code":"token_invalid"',
+    "PROVEN",
+  ]);
 });
 
 test("private files are for their owner only", async () => {
