@@ -65,6 +65,8 @@ export function processPlan(
     DEVICE_KEY_FILE: secretFile(home, "device-key"),
     OAUTH_PROVIDERS_FILE: home.providersFile,
     BREACH_LIST_FILE: settings.BREACH_LIST_FILE ?? "",
+    MFA_REQUIRED_ROLES: settings.MFA_REQUIRED_ROLES ?? "",
+    TRUSTED_DEVICE_DAYS: settings.TRUSTED_DEVICE_DAYS ?? "",
     OAUTH_RETURN_TO: `${demoIssuer(settings)}/signed-in`,
   });
   const token = service(settings, home, "token-service", settings.TOKEN_OPERATIONS_PORT, {

@@ -53,6 +53,9 @@ export const settingsSchema = z.object({
     .refine((text) => text === text.trim() && !/[\r\n]/.test(text), "must be one line without outer spaces")
     .optional(),
   BREACH_LIST_FILE: z.string().min(1).optional(),
+  /** identity-service validates them. */
+  MFA_REQUIRED_ROLES: z.string().optional(),
+  TRUSTED_DEVICE_DAYS: z.string().optional(),
   LOG_LEVEL: z.enum(["fatal", "error", "warn", "info", "debug", "trace"]).default("info"),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url({ protocol: /^https?$/ }).optional(),
 });

@@ -159,6 +159,14 @@ test("unless the operator wants it, no device is trusted, and a shorter time end
   expect(await listed()).toEqual([]);
 });
 
+test("a longer setting prolongs no trust that the user has given for less", async () => {
+  const deviceToken = await trust();
+  deps.trustedDeviceDays = 90;
+  nowMs += DAYS * DAY_MS;
+  expect(await listed()).toEqual([]);
+  expect(await logIn(deviceToken)).toMatchObject({ kind: "mfaChallenge" });
+});
+
 test("users whose role requires a second factor are always asked, also if the role is listed later", async () => {
   const deviceToken = await trust();
   deps.mfaRequiredRoles = new Set<Role>(["USER"]);
