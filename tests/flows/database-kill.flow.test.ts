@@ -1,6 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -10,6 +9,7 @@ import {
 } from "../../deploy/local/postgres/embedded-postgres.ts";
 import { connectTo } from "../../deploy/local/postgres/ensure-database.ts";
 import { randomPassword } from "../../deploy/local/private-file.ts";
+import { DATA_ROOT } from "../support/data-root.ts";
 import { freePort } from "../support/free-port.ts";
 import type { TransactionCounts } from "../support/transaction-load.ts";
 
@@ -25,7 +25,7 @@ let postgres: EmbeddedPostgres;
 let options: Parameters<typeof startEmbeddedPostgres>[0];
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "gatehouse-kill-"));
+  folder = await mkdtemp(join(DATA_ROOT, "gatehouse-kill-"));
   options = {
     dataDirectory: join(folder, "postgres"),
     port: await freePort(),

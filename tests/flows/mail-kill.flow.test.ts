@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes, randomInt } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -12,6 +11,7 @@ import { newCallContext } from "../../service-kit/call-context.ts";
 import { callUnary, createRpcClient } from "../../service-kit/rpc-client.ts";
 import { BARE_ENVIRONMENT } from "../support/bare-environment.ts";
 import { createTestCertificates, type TestCertificates } from "../support/certificates.ts";
+import { DATA_ROOT } from "../support/data-root.ts";
 import { freePort } from "../support/free-port.ts";
 import { allMails } from "../support/mailbox.ts";
 import { createTestDatabase, type TestDatabase } from "../support/postgres.ts";
@@ -31,7 +31,7 @@ const children = new Set<ChildProcess>();
 beforeAll(async () => {
   certificates = await createTestCertificates();
   database = await createTestDatabase("identity-service");
-  folder = await mkdtemp(join(tmpdir(), "gatehouse-mail-kill-"));
+  folder = await mkdtemp(join(DATA_ROOT, "gatehouse-mail-kill-"));
   const [rpc, health, operations, smtp, mailbox, nobody] = await Promise.all(
     Array.from({ length: 6 }, () => freePort()),
   );

@@ -1,5 +1,4 @@
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LockHeldError, takeLauncherLock } from "../../deploy/local/launcher-lock.ts";
 import { directoryName, endLeftovers } from "../../deploy/local/leftovers.ts";
@@ -9,6 +8,7 @@ import {
   startEmbeddedPostgres,
 } from "../../deploy/local/postgres/embedded-postgres.ts";
 import { randomPassword } from "../../deploy/local/private-file.ts";
+import { DATA_ROOT } from "./data-root.ts";
 import { freePort } from "./free-port.ts";
 
 const PREFIX = "gatehouse-test-postgres-";
@@ -39,7 +39,7 @@ export function namedServer(text: string): TestServer {
 /** A server of our own in a temporary folder, which is gone afterwards: after a `kill -9` too, at the next run. */
 export async function embeddedServer(): Promise<TestServer> {
   await removeAbandoned();
-  const folder = await mkdtemp(join(tmpdir(), PREFIX));
+  const folder = await mkdtemp(join(DATA_ROOT, PREFIX));
   const lock = await takeLauncherLock(folder);
   const remove = async () => {
     await rm(folder, { recursive: true, force: true });
@@ -73,8 +73,8 @@ async function start(folder: string): Promise<EmbeddedPostgres> {
 
 /** Removes what killed runs have left. A run that lives holds the lock of its folder. */
 async function removeAbandoned(): Promise<void> {
-  const names = (await readdir(tmpdir())).filter((name) => name.startsWith(PREFIX));
-  await Promise.all(names.map((name) => removeIfAbandoned(join(tmpdir(), name))));
+  const names = (await readdir(DATA_ROOT)).filter((name) => name.startsWith(PREFIX));
+  await Promise.all(names.map((name) => removeIfAbandoned(join(DATA_ROOT, name))));
 }
 
 async function removeIfAbandoned(folder: string): Promise<void> {

@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { BARE_ENVIRONMENT } from "./bare-environment.ts";
+import { DATA_ROOT } from "./data-root.ts";
 import { freePort } from "./free-port.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
@@ -57,7 +57,7 @@ export interface SystemOptions {
 
 /** Starts the launcher and waits until it says that everything is ready. @throws with all it printed if it does not. */
 export async function startSystem(options: SystemOptions = {}): Promise<System> {
-  const home = options.again?.home ?? (await mkdtemp(join(tmpdir(), "gatehouse-flow-")));
+  const home = options.again?.home ?? (await mkdtemp(join(DATA_ROOT, "gatehouse-flow-")));
   const ports = options.again?.ports ?? (await freePorts());
   const launcher = launch({
     home,
