@@ -219,8 +219,11 @@ describe("a caller's share of what is open", () => {
     const uploads = Array.from({ length: 1_200 }, () => call("POST", "/a", "one", "Content-Length: 100000"));
     for (const { socket } of uploads) socket.write("x");
     await expect.poll(() => uploads.filter(({ isClosed }) => !isClosed).length).toBe(32);
-    // Some answers are lost with their connections: what the client goes on sending resets them.
-    expect(new Set(uploads.flatMap(({ text }) => statuses(text)))).toEqual(new Set([429]));
+    // Some answers are lost with their connections: what the client goes on sending resets them. On a busy machine the
+    // head of some comes too late (408).
+    const answers = uploads.flatMap(({ text }) => statuses(text));
+    expect(answers).toContain(429);
+    expect(answers.filter((status) => status !== 429 && status !== 408)).toEqual([]);
     const other = call("GET", "/a", "two");
     await expect.poll(() => statuses(other.text)).toEqual([200]);
     await expect.poll(() => underWay.size).toBe(32);
