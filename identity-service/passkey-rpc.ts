@@ -39,7 +39,7 @@ export function createPasskeyRpc(
 ): Pick<Implementation<IdentityServiceServer>, PasskeyMethods> {
   return {
     beginPasskeyRegistration: async ({ owner }) => ({
-      optionsJson: JSON.stringify(await beginPasskeyRegistration(deps, decodeOwner(owner))),
+      optionsJson: encodeOptions(await beginPasskeyRegistration(deps, decodeOwner(owner))),
     }),
     registerPasskey: async ({ owner, name, attestation }, context) => {
       const registration = { owner: decodeOwner(owner), name, attestation: required(attestation) };
@@ -55,7 +55,7 @@ export function createPasskeyRpc(
     },
     beginPasskeyLogin: async (request) => {
       const { challengeToken, options } = await beginPasskeyLogin(deps, request);
-      return { challengeToken, optionsJson: JSON.stringify(options) };
+      return { challengeToken, optionsJson: encodeOptions(options) };
     },
     completePasskeyLogin: async (request, context) => {
       const attempt = { ...request, assertion: required(request.assertion) };
@@ -68,6 +68,11 @@ export function createPasskeyRpc(
 function decodeOwner(owner: ProtoOwner | undefined): PasskeyOwner {
   const { authTime, ...rest } = required(owner);
   return { ...rest, authTime: required(authTime) };
+}
+
+/** Empty without options. */
+export function encodeOptions(options: object | undefined): string {
+  return options === undefined ? "" : JSON.stringify(options);
 }
 
 function required<T>(part: T | undefined): T {

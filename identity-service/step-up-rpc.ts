@@ -1,9 +1,13 @@
-import type { IdentityServiceServer } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type {
+  CompleteStepUpRequest,
+  IdentityServiceServer,
+} from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { acrOf, parseAcr } from "../token-client/assurance.ts";
+import { encodeOptions } from "./passkey-rpc.ts";
 import { beginStepUp } from "./step-up/begin-step-up.ts";
-import { completeStepUp } from "./step-up/complete-step-up.ts";
+import { completeStepUp, type StepUpProof } from "./step-up/complete-step-up.ts";
 import type { StepUpDeps } from "./step-up/step-up-deps.ts";
 
 type StepUpMethods = "beginStepUp" | "completeStepUp";
@@ -21,14 +25,20 @@ export function createStepUpRpc(
       const [current, wanted] = [parseAcr(currentAcr), parseAcr(wantedAcr)];
       if (current === undefined || (wanted === undefined && wantedAcr !== ""))
         throw new DomainError("validation_failed", "acr is unknown");
-      const begun = await beginStepUp(deps, { userId, sessionId, current, wanted });
-      return { ...begun, methods: [...begun.methods] };
+      const { passkey, methods, ...begun } = await beginStepUp(deps, { userId, sessionId, current, wanted });
+      return { ...begun, methods: [...methods], passkeyOptionsJson: encodeOptions(passkey) };
     },
     completeStepUp: async ({ proof, ...request }, context) => {
       if (proof === undefined) throw new DomainError("validation_failed", "proof is required");
-      const { $case: kind, value: text } = proof;
-      const { acr, ...access } = await completeStepUp(deps, { ...request, proof: { kind, text } }, context);
+      const attempt = { ...request, proof: decodeProof(proof) };
+      const { acr, ...access } = await completeStepUp(deps, attempt, context);
       return { ...access, acr: acrOf(acr) };
     },
   };
+}
+
+function decodeProof(proof: NonNullable<CompleteStepUpRequest["proof"]>): StepUpProof["proof"] {
+  return proof.$case === "passkey"
+    ? { kind: "passkey", assertion: proof.value }
+    : { kind: proof.$case, text: proof.value };
 }

@@ -102,12 +102,10 @@ export interface DomainErrorOptions {
   /** For `validation_failed` only. */
   fields?: readonly FieldProblem[];
   /** JSON for the client. Not sent between services. */
-  details?: Readonly<Record<string, unknown>>;
-  /** For `step_up_required` only. */
-  stepUp?: StepUpDemand;
+  details?: Readonly<Record<string, unknown>> | StepUpDemand;
 }
 
-/** The level of assurance that a call demands, and its greatest age. */
+/** The details of `step_up_required`: the level of assurance that a call demands, and its greatest age. */
 export interface StepUpDemand {
   acr: 1 | 2 | 3;
   maxAgeSeconds?: number | undefined;
@@ -122,8 +120,7 @@ export class DomainError extends Error {
   readonly retryAfterMs: number | undefined;
   readonly limit: number | undefined;
   readonly fields: readonly FieldProblem[];
-  readonly details: Readonly<Record<string, unknown>> | undefined;
-  readonly stepUp: StepUpDemand | undefined;
+  readonly details: Readonly<Record<string, unknown>> | StepUpDemand | undefined;
 
   constructor(code: ErrorCode, message: string = ERROR_CATALOGUE[code], options: DomainErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -132,6 +129,5 @@ export class DomainError extends Error {
     this.limit = options.limit;
     this.fields = options.fields ?? [];
     this.details = options.details;
-    this.stepUp = options.stepUp;
   }
 }

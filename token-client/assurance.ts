@@ -1,4 +1,4 @@
-import { DomainError } from "../service-kit/errors.ts";
+import { DomainError, type StepUpDemand } from "../service-kit/errors.ts";
 
 /** 1: one factor. 2: two factors. 3: a passkey with user verification. */
 export type AssuranceLevel = 1 | 2 | 3;
@@ -30,6 +30,7 @@ export interface AssuranceDemand {
 
 /** In the order in which a client should offer them, with the highest level that a step-up reaches by them. */
 const STEP_UP_METHODS = [
+  { method: "passkey", reaches: 3 },
   { method: "totp", reaches: 2 },
   { method: "recovery_code", reaches: 2 },
   { method: "password", reaches: 1 },
@@ -57,7 +58,12 @@ export function assertAssured(
   const isFresh = maxAgeSeconds === undefined || nowMs - authTime.getTime() <= maxAgeSeconds * 1_000;
   if (acr >= demand.acr && isFresh) return;
   const methods = stepUpMethods(stepUpTarget(demand.acr, acr));
-  throw new DomainError("step_up_required", undefined, { stepUp: { ...demand, methods } });
+  throw new DomainError("step_up_required", undefined, { details: { ...demand, methods } });
+}
+
+/** Of `assertAssured`'s error. */
+export function stepUpDemandOf({ code, details }: DomainError): AssuranceDemand | undefined {
+  return code === "step_up_required" ? (details as StepUpDemand | undefined) : undefined;
 }
 
 /** `WWW-Authenticate` (RFC 9470 §3). */

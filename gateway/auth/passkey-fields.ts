@@ -118,6 +118,11 @@ export const requestOptionsAnswer = z
     description: "For `PublicKeyCredential.parseRequestOptionsFromJSON()`.",
   });
 
+/** Undefined for the empty text: the user has no passkey. */
+export function readRequestOptions(json: string): z.output<typeof requestOptionsAnswer> | undefined {
+  return json === "" ? undefined : readOptions(requestOptionsAnswer, json);
+}
+
 /** @throws for what is no such options: identity-service made them. */
 export function readOptions<T>(schema: z.ZodType<T>, json: string): T {
   return schema.parse(JSON.parse(json));

@@ -42,6 +42,8 @@ const passkeyAnswer = z
   .meta({ id: "Passkey", description: "A passkey of the user." });
 const onePasskey = z.strictObject({ passkey: passkeyAnswer });
 
+/** identity-service demands it, too. Here the refusal has its details. */
+const FRESH_SESSION = { acr: 1, maxAgeSeconds: 300 } as const;
 const FRESH =
   "Needs a session whose user has proven who they are within five minutes: else 401 `step_up_required`.";
 
@@ -56,7 +58,12 @@ function registerManagement(app: GatewayApp, { identity, verifier }: AuthDeps): 
   route("beginPasskey", "POST", "/auth/passkeys/options", {
     summary: "Begin to add a passkey",
     description: `${FRESH} 403 \`email_not_verified\` while the account's credentials are not proven. 409 \`conflict\` beyond 20 passkeys.`,
-    policy: { auth: "authenticated", limitClass: "account", action: "auth.passkey.options" },
+    policy: {
+      auth: "authenticated",
+      limitClass: "account",
+      action: "auth.passkey.options",
+      assurance: FRESH_SESSION,
+    },
     answers: answersWith("For `navigator.credentials.create()`.", creationOptionsAnswer),
     codes: ["step_up_required", "email_not_verified", "conflict"],
     handler: async (request) => {
@@ -110,7 +117,12 @@ function registerManagement(app: GatewayApp, { identity, verifier }: AuthDeps): 
   route("deletePasskey", "DELETE", "/auth/passkeys/:id", {
     summary: "Remove a passkey",
     description: `${FRESH} Every other session ends, and a mail tells the owner.`,
-    policy: { auth: "authenticated", limitClass: "account", action: "auth.passkey.remove" },
+    policy: {
+      auth: "authenticated",
+      limitClass: "account",
+      action: "auth.passkey.remove",
+      assurance: FRESH_SESSION,
+    },
     schema: { params: PasskeyParams },
     answers: answersWith("It opens the account no more."),
     codes: ["step_up_required", "not_found", "last_factor"],

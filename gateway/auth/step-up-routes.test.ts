@@ -1,8 +1,10 @@
 import { expect, test, vi } from "vitest";
 import { DomainError } from "../../service-kit/errors.ts";
+import { requestOptions } from "../testing/answering-gateway.ts";
 import { SESSION_ID, send, testGateway, USER_ID } from "../testing/test-gateway.ts";
 
-const beginStepUp = vi.fn(async () => ({ stepUpToken: "step-up", methods: ["totp"], expiresInS: 300 }));
+const begun = { stepUpToken: "step-up", methods: ["totp"], expiresInS: 300, passkeyOptionsJson: "" };
+const beginStepUp = vi.fn(async () => begun);
 const completeStepUp = vi.fn(async () => ({
   accessToken: "new.access.token",
   expiresInS: 900,
@@ -31,7 +33,30 @@ test.each([
   expect(asked(beginStepUp)).toEqual({ ...session, wantedAcr });
 });
 
+test("a user with a passkey gets the options for it", async () => {
+  const passkeyOptionsJson = JSON.stringify(requestOptions);
+  beginStepUp.mockResolvedValueOnce({ ...begun, methods: ["passkey"], passkeyOptionsJson });
+  const answer = await call("/auth/step-up", { acr: 3 });
+  expect(answer.json().data).toEqual({
+    stepUpToken: "step-up",
+    methods: ["passkey"],
+    expiresIn: 300,
+    passkey: requestOptions,
+  });
+});
+
+const signed = { clientDataJSON: "e30", authenticatorData: "AAAA", signature: "MEUC" };
+const answered = { id: "cGFzc2tleQ", type: "public-key", response: signed };
+const assertion = {
+  credentialId: "cGFzc2tleQ",
+  clientDataJson: "e30",
+  authenticatorData: "AAAA",
+  signature: "MEUC",
+  userHandle: "",
+};
+
 test.each([
+  [{ passkey: answered }, { $case: "passkey", value: assertion }],
   [{ code: "492039" }, { $case: "code", value: "492039" }],
   [{ password: "secret" }, { $case: "password", value: "secret" }],
 ])("the proof %j gives a new access token and no refresh token", async (given, proof) => {
@@ -55,6 +80,8 @@ test.each([
   ["/auth/step-up/verify", { code: "492039" }],
   ["/auth/step-up/verify", { stepUpToken: "x", code: "12345" }],
   ["/auth/step-up/verify", { stepUpToken: "x", code: "492039", password: "secret" }],
+  ["/auth/step-up/verify", { stepUpToken: "x", code: "492039", passkey: answered }],
+  ["/auth/step-up/verify", { stepUpToken: "x", passkey: { id: "cGFzc2tleQ", type: "public-key" } }],
 ])("%s does not take %j", async (url, body) => {
   const answer = await call(url, body);
   expect([answer.statusCode, answer.json().error.code]).toEqual([400, "validation_failed"]);
@@ -71,6 +98,7 @@ test.each([
   ["step_up_token_invalid", 401],
   ["mfa_code_invalid", 401],
   ["invalid_credentials", 401],
+  ["passkey_invalid", 401],
   ["too_many_requests", 429],
 ] as const)("the refusal %s is answered with %i", async (code, status) => {
   completeStepUp.mockRejectedValueOnce(new DomainError(code));

@@ -9,6 +9,7 @@ import { answersWith } from "../routing/route-docs.ts";
 import { tokenFields } from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { codeField, passwordField } from "./body-fields.ts";
+import { assertionField, readRequestOptions, requestOptionsAnswer, toAssertion } from "./passkey-fields.ts";
 
 const levelField = z
   .int()
@@ -22,6 +23,7 @@ const stepUpTokenField = textField(1, 200, { examples: ["cLKkYhN0m0bLw9vJk0cJX2m
 const ProofBody = z.union([
   z.strictObject({ stepUpToken: stepUpTokenField, code: codeField }),
   z.strictObject({ stepUpToken: stepUpTokenField, password: passwordField }),
+  z.strictObject({ stepUpToken: stepUpTokenField, passkey: assertionField }),
 ]);
 
 const begunAnswer = z.strictObject({
@@ -29,9 +31,10 @@ const begunAnswer = z.strictObject({
     "cLKkYhN0m0bLw9vJk0cJX2mR8c5ZyS1tqv7bq3Q9d5E",
     "Opaque; good in this session for five minutes, five tries and one success.",
   ),
-  methods: z
-    .array(textLike("totp"))
-    .meta({ description: "Of this user, those that reach the level: `totp`, `recovery_code`, `password`." }),
+  methods: z.array(textLike("totp")).meta({
+    description: "Of this user, those that reach the level: `passkey`, `totp`, `recovery_code`, `password`.",
+  }),
+  passkey: requestOptionsAnswer.optional(),
   expiresIn: intLike(300, "Of the step-up token, in seconds."),
 });
 const { accessToken, tokenType, expiresIn } = tokenFields;
@@ -62,26 +65,26 @@ export function registerStepUpRoutes(app: GatewayApp, { identity }: AuthDeps): v
         { userId, sessionId, currentAcr: acrOf(acr), wantedAcr },
         request.state.call,
       );
-      const { stepUpToken, methods, expiresInS } = begun;
-      return success({ stepUpToken, methods, expiresIn: expiresInS }, "Prove one of the methods.");
+      const { stepUpToken, methods, expiresInS: expiresIn } = begun;
+      const passkey = readRequestOptions(begun.passkeyOptionsJson);
+      const answer = { stepUpToken, methods, expiresIn, ...(passkey && { passkey }) };
+      return success(answer, "Prove one of the methods.");
     },
   });
 
   route("completeStepUp", "POST", "/auth/step-up/verify", {
     summary: "Step up: the proof",
     description:
-      "A TOTP or recovery code makes the session's level 2; a password renews level 1. The refresh token stays as it is.",
+      "A passkey makes the session's level 3, a TOTP or recovery code 2; a password renews level 1. The refresh token " +
+      "stays as it is. A passkey has one try: 401 `passkey_invalid`, whatever is wrong with its answer.",
     policy: { auth: "authenticated", limitClass: "account", action: "auth.step_up" },
     schema: { body: ProofBody },
     answers: answersWith("A new access token of the same session.", raisedAnswer),
-    codes: ["mfa_code_invalid", "invalid_credentials", "step_up_token_invalid", "busy"],
+    codes: ["mfa_code_invalid", "invalid_credentials", "passkey_invalid", "step_up_token_invalid", "busy"],
     handler: async (request) => {
       const { userId, sessionId } = principalOf(request);
       const { stepUpToken } = request.body;
-      const proof =
-        "code" in request.body
-          ? ({ $case: "code", value: request.body.code } as const)
-          : ({ $case: "password", value: request.body.password } as const);
+      const proof = toProof(request.body);
       const raised = await identity.completeStepUp(
         { userId, sessionId, stepUpToken, proof, ...clientOf(request) },
         request.state.call,
@@ -95,4 +98,10 @@ export function registerStepUpRoutes(app: GatewayApp, { identity }: AuthDeps): v
       );
     },
   });
+}
+
+function toProof(body: z.output<typeof ProofBody>) {
+  if ("passkey" in body) return { $case: "passkey", value: toAssertion(body.passkey) } as const;
+  if ("code" in body) return { $case: "code", value: body.code } as const;
+  return { $case: "password", value: body.password } as const;
 }

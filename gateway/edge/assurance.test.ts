@@ -8,7 +8,8 @@ interface Demand {
   maxAgeSeconds?: number;
 }
 
-const CODES = ["totp", "recovery_code"];
+const PASSKEY = ["passkey"];
+const CODES = [...PASSKEY, "totp", "recovery_code"];
 const ANY = [...CODES, "password"];
 const FRESH: Demand[] = [
   { acr: 1, maxAgeSeconds: 300 },
@@ -24,23 +25,23 @@ const ROWS: [AssuranceLevel, number, Demand, string[] | "passes"][] = [
   ),
   [3, 86_400, { acr: 3 }, "passes"],
   [1, 0, { acr: 2 }, CODES],
-  [1, 0, { acr: 3 }, []],
-  [2, 0, { acr: 3 }, []],
+  [1, 0, { acr: 3 }, PASSKEY],
+  [2, 0, { acr: 3 }, PASSKEY],
   ...([1, 2, 3] as const).flatMap((level): typeof ROWS =>
     FRESH.filter(({ acr }) => acr <= level).map((demand) => [level, 295, demand, "passes"]),
   ),
   [1, 305, { acr: 1, maxAgeSeconds: 300 }, ANY],
   [2, 305, { acr: 1, maxAgeSeconds: 300 }, CODES],
-  [3, 305, { acr: 1, maxAgeSeconds: 300 }, []],
+  [3, 305, { acr: 1, maxAgeSeconds: 300 }, PASSKEY],
   [1, 0, { acr: 2, maxAgeSeconds: 300 }, CODES],
   [1, 305, { acr: 2, maxAgeSeconds: 300 }, CODES],
   [2, 305, { acr: 2, maxAgeSeconds: 300 }, CODES],
-  [3, 305, { acr: 2, maxAgeSeconds: 300 }, []],
-  [1, 0, { acr: 3, maxAgeSeconds: 300 }, []],
-  [1, 305, { acr: 3, maxAgeSeconds: 300 }, []],
-  [2, 0, { acr: 3, maxAgeSeconds: 300 }, []],
-  [2, 305, { acr: 3, maxAgeSeconds: 300 }, []],
-  [3, 305, { acr: 3, maxAgeSeconds: 300 }, []],
+  [3, 305, { acr: 2, maxAgeSeconds: 300 }, PASSKEY],
+  [1, 0, { acr: 3, maxAgeSeconds: 300 }, PASSKEY],
+  [1, 305, { acr: 3, maxAgeSeconds: 300 }, PASSKEY],
+  [2, 0, { acr: 3, maxAgeSeconds: 300 }, PASSKEY],
+  [2, 305, { acr: 3, maxAgeSeconds: 300 }, PASSKEY],
+  [3, 305, { acr: 3, maxAgeSeconds: 300 }, PASSKEY],
 ];
 
 test("the rows have every pair of a level and a demand", () => {

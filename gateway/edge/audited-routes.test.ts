@@ -126,6 +126,7 @@ const ANYTHING = {
   browserToken: "b".repeat(43),
   expiresInS: 600,
   acr: "urn:gatehouse:acr:2",
+  passkeyOptionsJson: JSON.stringify(requestOptions),
   passkey,
 };
 const OPTIONS: Readonly<Record<string, unknown>> = {

@@ -23,7 +23,7 @@ export const PROBLEM_TYPE = "application/problem+json";
 export function failure(error: DomainError, requestId: string, accept: string | undefined): Failure {
   const { code } = error;
   const message = publicMessage(error);
-  const details = code === "validation_failed" ? error.fields.map(toDetail) : (error.details ?? error.stepUp);
+  const details = code === "validation_failed" ? error.fields.map(toDetail) : error.details;
   if (!acceptsProblem(accept)) {
     const body = { success: false, message, error: { code, requestId, ...(details && { details }) } };
     return { contentType: "application/json; charset=utf-8", body };

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { DomainError, type ErrorCode } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
-import { stepUpChallenge } from "../../token-client/assurance.ts";
+import { stepUpChallenge, stepUpDemandOf } from "../../token-client/assurance.ts";
 import { ClientGone } from "./client-gone.ts";
 import { failure, publicMessage } from "./envelope.ts";
 import { isForm } from "./form-parser.ts";
@@ -73,7 +73,8 @@ function sendFailure(error: DomainError, request: FastifyRequest, reply: Fastify
   const { code } = error;
   const status = HTTP_STATUS[code];
   const { contentType, body } = failure(error, request.id, request.headers.accept);
-  const challenge = error.stepUp === undefined ? CHALLENGE[code] : stepUpChallenge(error.stepUp);
+  const demand = stepUpDemandOf(error);
+  const challenge = demand === undefined ? CHALLENGE[code] : stepUpChallenge(demand);
   setStandardHeaders(request, reply);
   for (const name of RATE_LIMIT_HEADERS) reply.removeHeader(name);
   if (challenge !== undefined) reply.header("www-authenticate", challenge);

@@ -114,7 +114,7 @@ export function codeTable(codes: readonly ErrorCode[]): string {
 
 function exampleFor(code: ErrorCode, accept: string | undefined): object {
   const fields = [{ field: "email", code: "invalid_format", message: "Invalid email address" }];
-  const demand = { acr: 2, maxAgeSeconds: 300, methods: ["totp", "recovery_code"] } as const;
-  const stepUp = code === "step_up_required" ? { stepUp: demand } : {};
-  return failure(new DomainError(code, undefined, { fields, ...stepUp }), EXAMPLE_ID, accept).body;
+  const demand = { acr: 2, maxAgeSeconds: 300, methods: ["passkey", "totp", "recovery_code"] } as const;
+  const details = code === "step_up_required" ? { details: demand } : {};
+  return failure(new DomainError(code, undefined, { fields, ...details }), EXAMPLE_ID, accept).body;
 }

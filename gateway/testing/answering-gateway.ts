@@ -113,6 +113,7 @@ export const requestOptions = {
   timeout: 300_000,
   userVerification: "required",
 };
+const stepUp = { stepUpToken: "step-up", expiresInS: 300 };
 const returnTo = "https://app.example/signed-in";
 
 /** Its services return all their answers in turn. `overrides` replace other parts. */
@@ -155,7 +156,10 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
       disableTotp: give(noneEnded),
       verifyApproval: give({ approvalId: USER_ID, method: "totp", expiresInS: 240 }),
       regenerateRecoveryCodes: give({ recoveryCodes: ["a", "b"] }),
-      beginStepUp: give({ stepUpToken: "step-up", methods: ["totp", "recovery_code"], expiresInS: 300 }),
+      beginStepUp: give(
+        { ...stepUp, methods: ["totp", "recovery_code"], passkeyOptionsJson: "" },
+        { ...stepUp, methods: ["passkey"], passkeyOptionsJson: JSON.stringify(requestOptions) },
+      ),
       completeStepUp: give({ accessToken: "a.b.c", expiresInS: 900, acr: "urn:gatehouse:acr:2" }),
       listTrustedDevices: give({ trustedDevices: [trustedDevice] }, { trustedDevices: [] }),
       removeTrustedDevice: give({}),

@@ -52,7 +52,8 @@ export function principalWith(role: Role): Principal {
     keyId: "key-id",
     amr: ["pwd"],
     acr: 1,
-    authTime: new Date(0),
+    // Fresh whenever a test runs.
+    authTime: new Date(3e12),
     issuedAt: new Date(0),
     expiresAt: new Date(4e12),
   };

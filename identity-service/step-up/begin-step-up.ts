@@ -1,3 +1,4 @@
+import type { PublicKeyCredentialRequestOptionsJSON } from "@simplewebauthn/server";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import {
@@ -8,6 +9,8 @@ import {
 } from "../../token-client/assurance.ts";
 import { newMfaToken } from "../login/mfa-token.ts";
 import { countRecoveryCodes } from "../mfa/mfa-store.ts";
+import { beginPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
+import { listPasskeys } from "../passkeys/passkey-store.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import type { StepUpDeps } from "./step-up-deps.ts";
@@ -19,6 +22,8 @@ export interface BegunStepUp {
   /** Never logged. */
   stepUpToken: string;
   methods: readonly StepUpMethod[];
+  /** With the method `passkey`. */
+  passkey?: PublicKeyCredentialRequestOptionsJSON | undefined;
   expiresInS: number;
 }
 
@@ -44,11 +49,14 @@ export async function beginStepUp(
   const expiresAt = new Date(createdAt.getTime() + TTL_S * 1_000);
   const { sessionEpoch } = user;
   await insertStepUp(deps.sql, { tokenHash, userId, sessionId, sessionEpoch, acr, createdAt, expiresAt });
-  return { stepUpToken, methods, expiresInS: TTL_S };
+  const ceremony = { purpose: "step_up", boundTo: tokenHash, user } as const;
+  const passkey = await beginPasskeyCeremony(deps.sql, deps, ceremony);
+  return { stepUpToken, methods, expiresInS: TTL_S, passkey };
 }
 
 async function usableMethods(sql: Sql, user: Account, acr: AssuranceLevel): Promise<StepUpMethod[]> {
   const isUsable: Record<StepUpMethod, boolean> = {
+    passkey: (await listPasskeys(sql, user.id)).length > 0,
     totp: user.mfaEnabled,
     recovery_code: user.mfaEnabled && (await countRecoveryCodes(sql, user.id)) > 0,
     password: user.passwordHash !== null,

@@ -6,6 +6,8 @@ import type { ClientOrigin } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { mfaTokenHash } from "../login/mfa-token.ts";
 import { checkMfaCode, refuseWrongCode } from "../mfa/check-mfa-code.ts";
+import { finishPasskeyCeremony, type UsedPasskey } from "../passkeys/passkey-ceremony.ts";
+import type { Assertion } from "../passkeys/verify-assertion.ts";
 import { isStill, reauthenticate } from "../passwords/reauthenticate.ts";
 import type { RaisedAccess } from "../sessions/token-service-client.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
@@ -14,8 +16,14 @@ import { consumeStepUp, countStepUpTry, type OpenStepUp } from "./step-up-store.
 
 const MAX_TRIES = 5;
 
-/** What a proof adds to the session. A recovery code is no `otp` (RFC 4226, RFC 6238). */
-const PROVES: Record<StepUpMethod, { acr: AssuranceLevel; amr: readonly string[] }> = {
+/** What a proof adds to the session. A passkey says its `amr` itself. */
+interface Proven {
+  acr: AssuranceLevel;
+  /** RFC 8176. A recovery code is no `otp` (RFC 4226, RFC 6238). */
+  amr: readonly string[];
+}
+
+const PROVES: Record<Exclude<StepUpMethod, "passkey">, Proven> = {
   totp: { acr: 2, amr: ["otp", "mfa"] },
   recovery_code: { acr: 2, amr: ["mfa"] },
   password: { acr: 1, amr: ["pwd"] },
@@ -25,13 +33,29 @@ export interface StepUpProof extends ClientOrigin {
   userId: string;
   sessionId: string;
   stepUpToken: string;
-  proof: { kind: "code" | "password"; text: string };
+  proof: Typed | Signed;
 }
 
+interface Typed {
+  kind: "code" | "password";
+  text: string;
+}
+
+interface Signed {
+  kind: "passkey";
+  assertion: Assertion;
+}
+
+const FAILURES = {
+  code: { reason: "wrong_mfa_code", errorCode: "mfa_code_invalid" },
+  password: { reason: "wrong_password", errorCode: "invalid_credentials" },
+  passkey: { reason: "wrong_passkey", errorCode: "passkey_invalid" },
+} as const satisfies Record<StepUpProof["proof"]["kind"], { reason: string; errorCode: ErrorCode }>;
+
 /**
- * Consumes code and step-up even if the session is not raised.
- * @throws {DomainError} `step_up_token_invalid`, `mfa_code_invalid`, `invalid_credentials`, `validation_failed`,
- * `too_many_requests`.
+ * Consumes proof and step-up even if the session is not raised.
+ * @throws {DomainError} `step_up_token_invalid`, `mfa_code_invalid`, `invalid_credentials`, `passkey_invalid`,
+ * `validation_failed`, `too_many_requests`.
  */
 export async function completeStepUp(
   deps: StepUpDeps,
@@ -42,33 +66,78 @@ export async function completeStepUp(
   const tokenHash = mfaTokenHash(request.stepUpToken);
   if (tokenHash === undefined) throw new DomainError("step_up_token_invalid");
   const which = { tokenHash, userId, sessionId };
-  const method =
-    proof.kind === "code"
-      ? await proveByCode(deps, which, request, context)
-      : await proveByPassword(deps, which, request, context);
-  return deps.tokenService
-    .raiseSession({ userId, sessionId, ...PROVES[method] }, context)
-    .catch((error: unknown) => {
-      const hasEnded = error instanceof DomainError && error.code === "not_found";
-      throw hasEnded ? new DomainError("token_invalid") : error;
-    });
+  const proven =
+    proof.kind === "passkey"
+      ? await proveByPasskey(deps, which, { ...request, proof }, context)
+      : PROVES[await proveByText(deps, which, { ...request, proof }, context)];
+  return deps.tokenService.raiseSession({ userId, sessionId, ...proven }, context).catch((error: unknown) => {
+    const hasEnded = error instanceof DomainError && error.code === "not_found";
+    throw hasEnded ? new DomainError("token_invalid") : error;
+  });
 }
 
 type Which = Omit<OpenStepUp, "now">;
+type TypedProof = StepUpProof & { proof: Typed };
+
+async function proveByPasskey(
+  deps: StepUpDeps,
+  which: Which,
+  request: StepUpProof & { proof: Signed },
+  context: CallContext,
+): Promise<Proven> {
+  const used = await transaction(deps.sql, (tx) => sign(tx, deps, which, request, context));
+  // After the commit, so that the attempt counts and the challenge stays used.
+  if (used === undefined) {
+    // A notice may be due.
+    deps.wakeMailWorker();
+    throw new DomainError("passkey_invalid");
+  }
+  return { acr: 3, amr: used.amr };
+}
+
+/** Undefined for a refused answer. */
+async function sign(
+  tx: TransactionSql,
+  deps: StepUpDeps,
+  which: Which,
+  request: StepUpProof & { proof: Signed },
+  context: CallContext,
+): Promise<UsedPasskey | undefined> {
+  const user = await lockAccountForMfa(tx, which.userId);
+  if (user?.status !== "active") throw new DomainError("step_up_token_invalid");
+  await countTry(tx, deps, which, 3);
+  const { clientIp, userAgent, proof } = request;
+  const answer = { purpose: "step_up", boundTo: which.tokenHash, assertion: proof.assertion } as const;
+  const used = await finishPasskeyCeremony(tx, deps, user, { ...answer, clientIp, userAgent }, context);
+  if (used === undefined) await tellFailure(tx, deps, request, context);
+  else await succeed(tx, deps, which, { request, method: "passkey" }, context);
+  return used;
+}
+
+function proveByText(
+  deps: StepUpDeps,
+  which: Which,
+  request: TypedProof,
+  context: CallContext,
+): Promise<Exclude<StepUpMethod, "passkey">> {
+  return request.proof.kind === "code"
+    ? proveByCode(deps, which, request, context)
+    : proveByPassword(deps, which, request, context);
+}
 
 async function proveByCode(
   deps: StepUpDeps,
   which: Which,
-  request: StepUpProof,
+  request: TypedProof,
   context: CallContext,
-): Promise<StepUpMethod> {
+): Promise<"totp" | "recovery_code"> {
   const method = await transaction(deps.sql, async (tx) => {
     const user = await lockAccountForMfa(tx, which.userId);
     if (user?.status !== "active") throw new DomainError("step_up_token_invalid");
     await countTry(tx, deps, which, 2);
     const typed = { ...request, code: request.proof.text };
     const accepted = await checkMfaCode(tx, deps, user, typed, "session", context);
-    if (accepted === undefined) await tellFailure(tx, deps, request, "mfa_code_invalid", context);
+    if (accepted === undefined) await tellFailure(tx, deps, request, context);
     else await succeed(tx, deps, which, { request, method: accepted }, context);
     return accepted;
   });
@@ -81,17 +150,16 @@ async function proveByCode(
 async function proveByPassword(
   deps: StepUpDeps,
   which: Which,
-  request: StepUpProof,
+  request: TypedProof,
   context: CallContext,
-): Promise<StepUpMethod> {
+): Promise<"password"> {
   const { userId, clientIp, proof } = request;
   // Counted before the password is checked: parallel guesses share the five attempts.
   await transaction(deps.sql, (tx) => countTry(tx, deps, which, 1));
   const claim = { userId, password: proof.text, clientIp };
   const checked = await reauthenticate(deps, claim, context.deadlineMs).catch(async (error: unknown) => {
     const isWrong = error instanceof DomainError && error.code === "invalid_credentials";
-    if (isWrong)
-      await transaction(deps.sql, (tx) => tellFailure(tx, deps, request, "invalid_credentials", context));
+    if (isWrong) await transaction(deps.sql, (tx) => tellFailure(tx, deps, request, context));
     throw error;
   });
   await transaction(deps.sql, async (tx) => {
@@ -131,10 +199,8 @@ async function tellFailure(
   tx: TransactionSql,
   deps: StepUpDeps,
   { userId, clientIp, userAgent, proof }: StepUpProof,
-  errorCode: ErrorCode,
   context: CallContext,
 ): Promise<void> {
-  const reason = proof.kind === "code" ? "wrong_mfa_code" : "wrong_password";
-  const event = { type: "step_up_failed", userId, clientIp, userAgent, reason, errorCode } as const;
+  const event = { type: "step_up_failed", userId, clientIp, userAgent, ...FAILURES[proof.kind] } as const;
   await tellAudit(tx, deps, event, context);
 }

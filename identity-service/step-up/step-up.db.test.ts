@@ -12,10 +12,13 @@ import { beginMfaChallenge } from "../login/begin-mfa-challenge.ts";
 import { completeMfaLogin } from "../login/complete-mfa-login.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
+import { type Ceremony, TestAuthenticator, UP } from "../passkeys/authenticator.fixture.ts";
+import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration.ts";
+import { registerPasskey } from "../passkeys/register-passkey.ts";
 import { endOwnSessions } from "../sessions/end-sessions.ts";
 import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
 import { beginStepUp } from "./begin-step-up.ts";
-import { completeStepUp } from "./complete-step-up.ts";
+import { completeStepUp, type StepUpProof } from "./complete-step-up.ts";
 import { deleteOldStepUps } from "./delete-ended-step-ups.ts";
 
 const EMAIL = "anna.smith@example.com";
@@ -66,7 +69,25 @@ const begin = (wanted?: AssuranceLevel, current: AssuranceLevel = 1) =>
   beginStepUp(deps, { userId, sessionId: SESSION, current, wanted });
 const begun = async (wanted?: AssuranceLevel, current: AssuranceLevel = 1) =>
   (await begin(wanted, current)).stepUpToken;
-type Proof = { kind: "code" | "password"; text: string };
+type Proof = StepUpProof["proof"];
+async function withPasskey(): Promise<TestAuthenticator> {
+  const owner = { userId, sessionId: SESSION, authTime: deps.now(), ...FROM };
+  const device = new TestAuthenticator();
+  const attestation = device.create(await beginPasskeyRegistration(deps, owner));
+  await registerPasskey(deps, { owner, name: "Phone", attestation }, context());
+  return device;
+}
+/** A step-up with what the device signs for it. */
+async function signed(
+  device: TestAuthenticator,
+  changes: Partial<Ceremony> = {},
+  wanted: AssuranceLevel = 3,
+) {
+  const { stepUpToken, passkey } = await begin(wanted);
+  if (passkey === undefined) throw new Error("no options");
+  const proof: Proof = { kind: "passkey", assertion: device.get(passkey, changes) };
+  return { stepUpToken, proof };
+}
 const complete = (stepUpToken: string, proof: Proof, sessionId = SESSION) =>
   completeStepUp(deps, { userId, sessionId, stepUpToken, proof, ...FROM }, context());
 const code = (text: string): Proof => ({ kind: "code", text });
@@ -83,7 +104,15 @@ const told = () =>
 
 const NONE = "mfa_enrollment_required";
 const CODES: StepUpMethod[] = ["totp", "recovery_code"];
-type Factors = "password" | "password, totp" | "totp" | "password, totp, no recovery code" | "none";
+type Factors =
+  | "password"
+  | "password, totp"
+  | "totp"
+  | "password, totp, no recovery code"
+  | "none"
+  | "passkey"
+  | "password, passkey"
+  | "password, totp, passkey";
 /** The factors of the user, the level of the token, the level wanted, and what the user may prove. */
 const ROWS: [Factors, AssuranceLevel, AssuranceLevel | undefined, StepUpMethod[] | typeof NONE][] = [
   ["none", 1, undefined, NONE],
@@ -124,17 +153,46 @@ const ROWS: [Factors, AssuranceLevel, AssuranceLevel | undefined, StepUpMethod[]
   ["password, totp", 3, 3, NONE],
   ["password, totp, no recovery code", 1, undefined, ["totp", "password"]],
   ["password, totp, no recovery code", 1, 2, ["totp"]],
+  ["passkey", 1, undefined, ["passkey"]],
+  ["passkey", 1, 2, ["passkey"]],
+  ["passkey", 1, 3, ["passkey"]],
+  ["passkey", 2, undefined, ["passkey"]],
+  ["passkey", 2, 2, ["passkey"]],
+  ["passkey", 2, 3, ["passkey"]],
+  ["passkey", 3, undefined, ["passkey"]],
+  ["passkey", 3, 2, ["passkey"]],
+  ["passkey", 3, 3, ["passkey"]],
+  ["password, passkey", 1, undefined, ["passkey", "password"]],
+  ["password, passkey", 1, 2, ["passkey"]],
+  ["password, passkey", 1, 3, ["passkey"]],
+  ["password, passkey", 2, undefined, ["passkey"]],
+  ["password, passkey", 2, 2, ["passkey"]],
+  ["password, passkey", 2, 3, ["passkey"]],
+  ["password, passkey", 3, undefined, ["passkey"]],
+  ["password, passkey", 3, 2, ["passkey"]],
+  ["password, passkey", 3, 3, ["passkey"]],
+  ["password, totp, passkey", 1, undefined, ["passkey", ...CODES, "password"]],
+  ["password, totp, passkey", 1, 2, ["passkey", ...CODES]],
+  ["password, totp, passkey", 1, 3, ["passkey"]],
+  ["password, totp, passkey", 2, undefined, ["passkey", ...CODES]],
+  ["password, totp, passkey", 2, 2, ["passkey", ...CODES]],
+  ["password, totp, passkey", 2, 3, ["passkey"]],
+  ["password, totp, passkey", 3, undefined, ["passkey"]],
+  ["password, totp, passkey", 3, 2, ["passkey"]],
+  ["password, totp, passkey", 3, 3, ["passkey"]],
 ];
 
 test.each(ROWS)("a user with %s, at level %i, to %s: %j", async (factors, current, wanted, expected) => {
   if (factors.includes("totp")) await enrolled();
+  if (factors.includes("passkey")) await withPasskey();
   if (factors.includes("no recovery code")) await database.ownerSql`delete from recovery_codes`;
   if (!factors.includes("password")) await database.ownerSql`update users set password_hash = null`;
   const answer = await begin(wanted, current).then(
-    ({ methods }) => methods,
+    ({ methods, passkey }) => ({ methods, hasOptions: passkey !== undefined }),
     (error: DomainError) => error.code,
   );
-  expect(answer).toEqual(expected);
+  const methods = expected;
+  expect(answer).toEqual(expected === NONE ? NONE : { methods, hasOptions: factors.includes("passkey") });
   const rows = await database.ownerSql`select acr from step_ups`;
   expect(rows).toEqual(expected === NONE ? [] : [{ acr: Math.max(wanted ?? 1, current) }]);
 });
@@ -180,6 +238,63 @@ test("a password renews level 1 and never proves level 2", async () => {
   for (const token of [await begun(2), await begun(undefined, 2)])
     expect(await outcomeOf(complete(token, password()))).toBe("step_up_token_invalid");
   expect(deps.argon2.verify.mock.calls.length).toBe(verified);
+  expect(deps.tokenService.raiseSession).toHaveBeenCalledTimes(1);
+});
+
+test("a passkey raises the session to level 3, once, and the audit log tells it", async () => {
+  const device = await withPasskey();
+  const { stepUpToken, proof } = await signed(device);
+  expect(await complete(stepUpToken, proof)).toMatchObject({ acr: 3 });
+  const raised = { userId, sessionId: SESSION, acr: 3, amr: ["hwk", "user", "mfa"] };
+  expect(deps.tokenService.raiseSession.mock.calls.map(([asked]) => asked)).toEqual([raised]);
+  expect(await told()).toMatchObject([
+    { type: "stepped_up", reason: "passkey", actorId: userId, sessionId: SESSION },
+  ]);
+  expect(await outcomeOf(complete(stepUpToken, proof))).toBe("step_up_token_invalid");
+  expect(deps.tokenService.raiseSession).toHaveBeenCalledTimes(1);
+});
+
+test("a passkey proves each level", async () => {
+  const device = await withPasskey();
+  for (const wanted of [1, 2, 3] as const) {
+    const { stepUpToken, proof } = await signed(device, {}, wanted);
+    expect(await complete(stepUpToken, proof)).toMatchObject({ acr: 3 });
+  }
+});
+
+test("a refused passkey counts as an attempt, uses its challenge up and is told", async () => {
+  const device = await withPasskey();
+  const { stepUpToken, passkey } = await begin(3);
+  if (passkey === undefined) throw new Error("no options");
+  const sign = (changes: Partial<Ceremony> = {}): Proof => ({
+    kind: "passkey",
+    assertion: device.get(passkey, changes),
+  });
+  expect(await outcomeOf(complete(stepUpToken, sign({ flags: UP })))).toBe("passkey_invalid");
+  for (let tries = 0; tries < 4; tries += 1)
+    expect(await outcomeOf(complete(stepUpToken, sign()))).toBe("passkey_invalid");
+  expect(await outcomeOf(complete(stepUpToken, sign()))).toBe("step_up_token_invalid");
+  const refused = { type: "step_up_failed", reason: "wrong_passkey", errorCode: "passkey_invalid" };
+  expect(await told()).toMatchObject(Array.from({ length: 5 }, () => refused));
+  expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();
+});
+
+test("what a passkey signed for one step-up is worth nothing for another, or in another session", async () => {
+  const device = await withPasskey();
+  const [first, second] = [await signed(device), await signed(device)];
+  expect(await outcomeOf(complete(first.stepUpToken, second.proof))).toBe("passkey_invalid");
+  expect(await outcomeOf(complete(first.stepUpToken, first.proof, OTHER_SESSION))).toBe(
+    "step_up_token_invalid",
+  );
+  expect(await outcomeOf(complete(first.stepUpToken, first.proof))).toBe("done");
+});
+
+test("fifty answers of a passkey at once: one raises the session", async () => {
+  const { stepUpToken, proof } = await signed(await withPasskey());
+  const outcomes = await Promise.all(
+    Array.from({ length: 50 }, () => outcomeOf(complete(stepUpToken, proof))),
+  );
+  expect(outcomes.filter((outcome) => outcome === "done")).toHaveLength(1);
   expect(deps.tokenService.raiseSession).toHaveBeenCalledTimes(1);
 });
 
@@ -296,8 +411,10 @@ const ENDS: [string, () => Promise<unknown>][] = [
 
 test.each(ENDS)("it dies by %s", async (_what, end) => {
   const { secret } = await enrolled();
+  const byPasskey = await signed(await withPasskey());
   const [byCode, byPassword] = [await begun(2), await begun()];
   await end();
+  expect(await outcomeOf(complete(byPasskey.stepUpToken, byPasskey.proof))).toBe("step_up_token_invalid");
   expect(await outcomeOf(complete(byCode, code(codeOf(secret))))).toBe("step_up_token_invalid");
   expect(await outcomeOf(complete(byPassword, password()))).toBe("step_up_token_invalid");
   expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();

@@ -3153,8 +3153,9 @@ export function beginStepUp(body?: {
             data: {
                 /** Opaque; good in this session for five minutes, five tries and one success. */
                 stepUpToken: string;
-                /** Of this user, those that reach the level: `totp`, `recovery_code`, `password`. */
+                /** Of this user, those that reach the level: `passkey`, `totp`, `recovery_code`, `password`. */
                 methods: string[];
+                passkey?: PasskeyRequestOptions;
                 /** Of the step-up token, in seconds. */
                 expiresIn: number;
             };
@@ -3274,6 +3275,20 @@ export function completeStepUp(body: {
 } | {
     stepUpToken: string;
     password: string;
+} | {
+    stepUpToken: string;
+    /** What else `PublicKeyCredential.toJSON()` gives is ignored. */
+    passkey: {
+        /** Base64url, as everything binary. */
+        id: string;
+        "type": "public-key";
+        response: {
+            clientDataJSON: string;
+            authenticatorData: string;
+            signature: string;
+            userHandle?: string | null;
+        };
+    };
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -3302,7 +3317,7 @@ export function completeStepUp(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid" | "step_up_token_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid" | "step_up_token_invalid" | "passkey_invalid";
             };
         };
     } | {

@@ -385,10 +385,12 @@ export interface BeginStepUpRequest {
 export interface BeginStepUpResponse {
   /** 256 bits in base64url: for CompleteStepUp in this session and nothing else. Never logged. */
   stepUpToken: string;
-  /** Of this user, those that reach the level: `totp`, `recovery_code`, `password`. */
+  /** Of this user, those that reach the level: `passkey`, `totp`, `recovery_code`, `password`. */
   methods: string[];
   /** Seconds until the token expires. */
   expiresInS: number;
+  /** PublicKeyCredentialRequestOptionsJSON (WebAuthn Level 3 §5.1.10). Empty without a passkey. */
+  passkeyOptionsJson: string;
 }
 
 /** A proof. */
@@ -407,6 +409,9 @@ export interface CompleteStepUpRequest {
     | //
     /** As typed. Never logged. */
     { $case: "password"; value: string }
+    | //
+    /** The signature of a passkey. */
+    { $case: "passkey"; value: PasskeyAssertion }
     | undefined;
   /** The client's address as the gateway sees it. */
   clientIp: string;
@@ -3322,7 +3327,7 @@ export const BeginStepUpRequest: MessageFns<BeginStepUpRequest> = {
 };
 
 function createBaseBeginStepUpResponse(): BeginStepUpResponse {
-  return { stepUpToken: "", methods: [], expiresInS: 0 };
+  return { stepUpToken: "", methods: [], expiresInS: 0, passkeyOptionsJson: "" };
 }
 
 export const BeginStepUpResponse: MessageFns<BeginStepUpResponse> = {
@@ -3335,6 +3340,9 @@ export const BeginStepUpResponse: MessageFns<BeginStepUpResponse> = {
     }
     if (message.expiresInS !== 0) {
       writer.uint32(24).uint32(message.expiresInS);
+    }
+    if (message.passkeyOptionsJson !== "") {
+      writer.uint32(34).string(message.passkeyOptionsJson);
     }
     return writer;
   },
@@ -3376,6 +3384,14 @@ export const BeginStepUpResponse: MessageFns<BeginStepUpResponse> = {
             message.expiresInS = reader.uint32();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.passkeyOptionsJson = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3410,6 +3426,9 @@ export const CompleteStepUpRequest: MessageFns<CompleteStepUpRequest> = {
         break;
       case "password":
         writer.uint32(42).string(message.proof.value);
+        break;
+      case "passkey":
+        PasskeyAssertion.encode(message.proof.value, writer.uint32(66).fork()).join();
         break;
     }
     if (message.clientIp !== "") {
@@ -3472,6 +3491,14 @@ export const CompleteStepUpRequest: MessageFns<CompleteStepUpRequest> = {
             }
 
             message.proof = { $case: "password", value: reader.string() };
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.proof = { $case: "passkey", value: PasskeyAssertion.decode(reader, reader.uint32()) };
             continue;
           }
           case 6: {
