@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-const INTERVAL_MS = 50;
+const INTERVAL_MS = 150;
 
 /** @returns undefined without a problem, or the last one after `timeoutMs`. */
 export async function untilNone<Problem>(
