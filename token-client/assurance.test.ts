@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ASSURANCE_LEVELS, acrOf, levelFromAmr, parseAcr } from "./assurance.ts";
+import { ASSURANCE_LEVELS, acrOf, assertAssured, levelFromAmr, parseAcr } from "./assurance.ts";
 
 test("each level has its name, and other texts have none", () => {
   expect(ASSURANCE_LEVELS.map(acrOf)).toEqual([
@@ -17,4 +17,14 @@ test("methods alone never reach the level of a passkey", () => {
   expect(levelFromAmr(["pwd", "otp"])).toBe(1);
   expect(levelFromAmr(["hwk", "user"])).toBe(1);
   expect(levelFromAmr([])).toBe(1);
+});
+
+test("a proof of exactly the greatest age is fresh, a millisecond later it is not", () => {
+  const provenMs = Date.UTC(2031, 0, 1);
+  const principal = { acr: 2, authTime: new Date(provenMs) } as const;
+  const demand = { acr: 2, maxAgeSeconds: 300 } as const;
+  const after = (ms: number) => () => assertAssured(demand, principal, provenMs + ms);
+  expect(after(300_000)).not.toThrow();
+  expect(after(300_001)).toThrow(expect.objectContaining({ code: "step_up_required" }));
+  expect(() => assertAssured(undefined, { ...principal, acr: 1 }, provenMs + 1e12)).not.toThrow();
 });

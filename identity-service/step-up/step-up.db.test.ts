@@ -426,3 +426,23 @@ test("a session that ended meanwhile is not raised, and an outage is no refusal"
   deps.tokenService.raiseSession.mockRejectedValueOnce(new DomainError("service_unavailable"));
   expect(await outcomeOf(complete(await begun(), password()))).toBe("service_unavailable");
 });
+
+test("the token of one user is of no use to another one, who has proven themselves", async () => {
+  const token = await begun();
+  const ben = { email: "ben@example.com", password: PASSWORD, firstName: "Ben", lastName: "Smith" };
+  const { id } = await register(deps, ben, soon());
+  const proof = { stepUpToken: token, proof: password(), ...FROM };
+  const foreign = completeStepUp(deps, { userId: id, sessionId: SESSION, ...proof }, context());
+  expect(await outcomeOf(foreign)).toBe("step_up_token_invalid");
+  expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();
+  expect(await outcomeOf(complete(token, password()))).toBe("done");
+});
+
+test("no code proves level 3", async () => {
+  const { secret, recoveryCodes } = await enrolled();
+  const token = await begun(2);
+  await database.ownerSql`update step_ups set acr = 3`;
+  for (const text of [codeOf(secret), recoveryCodes[0] ?? ""])
+    expect(await outcomeOf(complete(token, code(text)))).toBe("step_up_token_invalid");
+  expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();
+});
