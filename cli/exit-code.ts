@@ -3,7 +3,7 @@ export const EXIT = {
   ok: 0,
   failed: 1,
   usage: 64,
-  /** EX_DATAERR: the audit log was changed. */
+  /** EX_DATAERR: the audit log, or the evidence of an approval, was changed. */
   tampered: 65,
   /** EX_NOINPUT: unreadable or invalid file. */
   input: 66,

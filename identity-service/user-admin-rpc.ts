@@ -2,6 +2,7 @@ import { filterText, lookedFor, type RecordReading } from "../audit-client/recor
 import {
   type ManagedUser,
   UserStatus as ProtoStatus,
+  type UsedApproval as ProtoUsedApproval,
   type UserAdminServiceServer,
 } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { Role as ProtoRole } from "../proto/gen/gatehouse/token/v1/principal.ts";
@@ -14,6 +15,8 @@ import { listUsers } from "./admin/managed-users.ts";
 import { resetUserMfa } from "./admin/reset-user-mfa.ts";
 import { setUserAccess } from "./admin/set-user-access.ts";
 import { unlockUser } from "./admin/unlock-user.ts";
+import type { UsedApproval } from "./approvals/approval-store.ts";
+import { listUsedApprovals } from "./approvals/list-used-approvals.ts";
 import { type Account, ROLES, type Role, type UserStatus } from "./users/account.ts";
 import { getAccount } from "./users/get-account.ts";
 import { toProtoRole } from "./users/role-rpc.ts";
@@ -29,6 +32,7 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
   deleteUser: administrators,
   endUserSessions: administrators,
   unlockUser: administrators,
+  listUsedApprovals: ["operator"],
 };
 
 export function createUserAdminRpc(
@@ -80,7 +84,24 @@ export function createUserAdminRpc(
       await unlockUser(deps, userId, context);
       return {};
     },
+    listUsedApprovals: async ({ from, to, cursor, limit }, context) => {
+      const filter = filterText({ from, to, cursor, limit });
+      await recordReading(context, { action: "approval.listed", filter });
+      const page = await listUsedApprovals(deps, { from, to, cursor: cursor || undefined, limit });
+      return { approvals: page.approvals.map(encodeApproval), nextCursor: page.nextCursor ?? "" };
+    },
   };
+}
+
+function encodeApproval(approval: UsedApproval): ProtoUsedApproval {
+  const { id, transactionText: transaction, digest, method, nonce, passkeyId } = approval;
+  const { credentialId, publicKey, authenticatorData, clientData, signature, rpId } = approval;
+  const isWhole = credentialId && publicKey && authenticatorData && clientData && signature;
+  const passkey =
+    passkeyId !== null && rpId !== null && isWhole
+      ? { nonce, passkeyId, credentialId, publicKey, authenticatorData, clientData, signature, rpId }
+      : undefined;
+  return { id, transaction, digest, method, passkey };
 }
 
 const PROTO_STATUS: Record<UserStatus, ProtoStatus> = {

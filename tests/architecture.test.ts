@@ -101,7 +101,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     "backends",
   ],
   "audit-service": ["(main)", "(root)", "query", "log", "intake", "entries"],
-  cli: ["(main)", "commands", "(root) audit-verifier"],
+  cli: ["(main)", "commands", "approval-verifier", "(root) audit-verifier"],
 };
 
 function roomOf(path: string): string {

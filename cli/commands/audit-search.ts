@@ -9,6 +9,7 @@ import type { Command } from "../command.ts";
 import { UsageError } from "../usage-error.ts";
 import { toLoggedEntry } from "./audit-export-line.ts";
 import { table } from "./table.ts";
+import { timeOf } from "./time-of.ts";
 import { wholeNumber } from "./whole-number.ts";
 
 const PAGE = 100;
@@ -74,16 +75,6 @@ function filterOf(values: ReadonlyMap<string, string>): Omit<SearchEntriesReques
     from: timeOf(values, "from"),
     to: timeOf(values, "to"),
   };
-}
-
-function timeOf(values: ReadonlyMap<string, string>, option: string): Date | undefined {
-  const given = values.get(option);
-  if (given === undefined) return undefined;
-  const time = new Date(given);
-  const isRfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(given);
-  if (!isRfc3339 || Number.isNaN(time.getTime()))
-    throw new UsageError(`--${option} must be an RFC 3339 time: 2026-11-21T09:30:00Z`);
-  return time;
 }
 
 function asLines(entries: readonly Entry[]): string {

@@ -11,18 +11,38 @@ import type { Verdict } from "../audit-verifier/verdict.ts";
 import { verifyLog } from "../audit-verifier/verify-log.ts";
 import type { Backend } from "../backend.ts";
 import { CliError } from "../cli-error.ts";
-import type { Command } from "../command.ts";
+import type { Command, CommandInput, Terminal } from "../command.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { UsageError } from "../usage-error.ts";
 import { exportedLines } from "./audit-exported-lines.ts";
 import { verdictText } from "./audit-verdict-text.ts";
 import { createProgress, type Progress } from "./progress.ts";
 
-const EXIT_OF: Record<Verdict["result"], ExitCode> = {
+export const EXIT_OF: Record<Verdict["result"], ExitCode> = {
   proven: EXIT.ok,
   unproven: EXIT.failed,
   tampered: EXIT.tampered,
 };
+
+export const TRUST_OPTIONS = {
+  key: {
+    type: "string",
+    value: "key or file",
+    required: true,
+    description: "the log's verifier key, kept elsewhere; or a file of such keys, one a line",
+  },
+  checkpoints: {
+    type: "string",
+    value: "file",
+    multiple: true,
+    description: "checkpoints kept elsewhere, as JSON lines",
+  },
+  partial: {
+    type: "boolean",
+    description: "the file is only a part of the log: other entries do not count as missing",
+  },
+  progress: { type: "boolean", description: "print the progress also without a terminal" },
+} as const;
 
 export const auditVerify: Command = {
   name: "audit verify",
@@ -35,32 +55,14 @@ export const auditVerify: Command = {
   positionals: [],
   optionalPositional: "export.jsonl",
   options: {
-    key: {
-      type: "string",
-      value: "key or file",
-      required: true,
-      description: "the log's verifier key, kept elsewhere; or a file of such keys, one a line",
-    },
-    checkpoints: {
-      type: "string",
-      value: "file",
-      multiple: true,
-      description: "checkpoints kept elsewhere, as JSON lines",
-    },
     live: { type: "boolean", description: "the running log instead of a file" },
-    partial: {
-      type: "boolean",
-      description: "the file is only a part of the log: other entries do not count as missing",
-    },
-    progress: { type: "boolean", description: "print the progress also without a terminal" },
+    ...TRUST_OPTIONS,
   },
   async run({ positionals: [path], values, lists, flags }, backend, terminal) {
     if (flags.has("live") === (path !== undefined))
       throw new UsageError("Specify either an export or --live");
     if (flags.has("live") && flags.has("partial")) throw new UsageError("--partial is for an export");
-    const keys = readKeys(values.get("key") ?? "");
-    const checkpoints = await readCheckpoints(lists.get("checkpoints") ?? [], keys, terminal.writeError);
-    const trust = { keys, checkpoints, isPartial: flags.has("partial") };
+    const trust = await readTrust({ values, lists, flags }, terminal);
     const progress = createProgress({
       write: terminal.writeError,
       isWatched: terminal.isWatched,
@@ -83,11 +85,31 @@ const shown =
   ({ entries, ofEntries }: { entries: number; ofEntries: number }) =>
     progress.show(entries, ofEntries);
 
-async function verifyFile(path: string, trust: Trust, progress: Progress): Promise<Verdict> {
+/** @throws {CliError} 66, 65. */
+export async function readTrust(
+  { values, lists, flags }: Pick<CommandInput, "values" | "lists" | "flags">,
+  { writeError }: Pick<Terminal, "writeError">,
+): Promise<Trust> {
+  const keys = readKeys(values.get("key") ?? "");
+  const checkpoints = await readCheckpoints(lists.get("checkpoints") ?? [], keys, writeError);
+  return { keys, checkpoints, isPartial: flags.has("partial") };
+}
+
+/** @param onLine Receives lines that only the verdict proves. @throws {CliError} 66. */
+export async function verifyFile(
+  path: string,
+  trust: Trust,
+  progress: Progress,
+  onLine?: (line: unknown) => void,
+): Promise<Verdict> {
   try {
     return await verifyLog({
       batches: readLines(path),
-      read: parseExportLine,
+      read: (bytes) => {
+        const line = parseExportLine(bytes);
+        onLine?.(line);
+        return line;
+      },
       trust,
       onProgress: shown(progress),
     });
@@ -174,10 +196,10 @@ async function readCheckpoints(
   return checkpoints;
 }
 
-function inputError(message: string, cause: unknown): CliError {
+export function inputError(message: string, cause: unknown): CliError {
   return new CliError(message, { exitCode: EXIT.input, code: "input", cause });
 }
 
-function isFileError(error: unknown): error is NodeJS.ErrnoException {
+export function isFileError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && "syscall" in error;
 }

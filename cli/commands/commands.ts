@@ -1,4 +1,6 @@
 import type { Command } from "../command.ts";
+import { approvalsExport } from "./approvals-export.ts";
+import { approvalsProve } from "./approvals-prove.ts";
 import { auditCheckpoint } from "./audit-checkpoint.ts";
 import { auditExport } from "./audit-export.ts";
 import { auditSearch } from "./audit-search.ts";
@@ -47,6 +49,8 @@ export const COMMANDS: readonly Command[] = [
   auditExport,
   auditVerify,
   auditCheckpoint,
+  approvalsExport,
+  approvalsProve,
   sessionsList,
   sessionsRevoke,
   sessionsRevokeAll,

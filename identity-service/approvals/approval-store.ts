@@ -109,6 +109,49 @@ export async function consumeApproval(tx: TransactionSql, use: ApprovalUse): Pro
   return row;
 }
 
+export interface UsedApproval {
+  id: string;
+  transactionText: string;
+  digest: Buffer;
+  method: string;
+  usedAt: Date;
+  nonce: Buffer;
+  /** Null unless a passkey gave it. */
+  passkeyId: string | null;
+  credentialId: Buffer | null;
+  publicKey: Buffer | null;
+  authenticatorData: Buffer | null;
+  clientData: Buffer | null;
+  signature: Buffer | null;
+  rpId: string | null;
+}
+
+export interface UsedApprovalFilter {
+  /** Excluded itself. */
+  after: { usedAt: Date; id: string } | undefined;
+  from: Date | undefined;
+  to: Date | undefined;
+  limit: number;
+}
+
+/** In the order of their use. */
+export async function selectUsedApprovals(
+  sql: Sql,
+  { after, from, to, limit }: UsedApprovalFilter,
+): Promise<UsedApproval[]> {
+  return sql<UsedApproval[]>`
+    select id, transaction_text as "transactionText", digest, method, used_at as "usedAt", nonce,
+      passkey_id as "passkeyId", credential_id as "credentialId", public_key as "publicKey",
+      authenticator_data as "authenticatorData", client_data as "clientData", signature, rp_id as "rpId"
+    from approvals
+    where used_at is not null
+      ${after === undefined ? sql`` : sql`and (used_at, id) > (${after.usedAt}, ${after.id})`}
+      ${from === undefined ? sql`` : sql`and used_at >= ${from}`}
+      ${to === undefined ? sql`` : sql`and used_at < ${to}`}
+    order by used_at, id limit ${limit}
+  `;
+}
+
 export async function deleteUnusedApprovals(sql: Sql, endedBefore: Date, limit: number): Promise<number> {
   const result = await sql`
     delete from approvals where id in (

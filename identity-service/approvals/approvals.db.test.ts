@@ -11,6 +11,7 @@ import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { askApproval } from "./ask-approval.ts";
 import { deleteOldApprovals } from "./delete-old-approvals.ts";
+import { listUsedApprovals } from "./list-used-approvals.ts";
 import { useApproval } from "./use-approval.ts";
 import { verifyApproval } from "./verify-approval.ts";
 
@@ -256,5 +257,47 @@ test("the service can change neither what was approved nor by whom", async () =>
   for (const column of ["transaction_text", "digest", "user_id", "session_id", "token_hash", "expires_at"]) {
     const change = database.sql`update approvals set ${database.sql(column)} = ${database.sql(column)}`;
     await expect(change).rejects.toMatchObject({ code: "42501" });
+  }
+});
+
+test("used approvals are listed in the order of their use, each once, in pages that fit into a message", async () => {
+  const large = `{"fields":{"/note":"${"x".repeat(15_000)}"}}`;
+  const transactions = [TRANSACTION, large, large, large, TRANSACTION, TRANSACTION];
+  for (const [index, transaction] of transactions.entries()) {
+    const { token } = await ask({ transaction, sessionId: SESSION });
+    await verify(token);
+    // Two at one time.
+    pass(index === 4 ? 0 : 60);
+    await consume(token, { digest: sha256(transaction) });
+    if (index === 4) nowMs += 30_000;
+  }
+  await given();
+  const rows =
+    await database.ownerSql`select id from approvals where used_at is not null order by used_at, id`;
+  expect(rows).toHaveLength(6);
+  const list = (request: object = {}) =>
+    listUsedApprovals(deps, { from: undefined, to: undefined, limit: 100, ...request });
+  const pages: string[][] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await list({ cursor, limit: 4 });
+    pages.push(page.approvals.map(({ id }) => id));
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  expect(pages.map(({ length }) => length)).toEqual([3, 3]);
+  expect(pages.flat()).toEqual(rows.map(({ id }) => id));
+
+  const { approvals } = await list();
+  expect(approvals[0]).toMatchObject({
+    transactionText: TRANSACTION,
+    digest: sha256(TRANSACTION),
+    method: "totp",
+  });
+  const [second] =
+    (await database.ownerSql`select used_at from approvals order by used_at offset 1 limit 1`) ?? [];
+  expect((await list({ from: second?.used_at })).approvals[0]?.transactionText).toBe(large);
+  expect((await list({ to: second?.used_at })).approvals).toHaveLength(1);
+  for (const wrong of [{ limit: 0 }, { limit: 101 }, { cursor: "x" }, { cursor: "1.x" }]) {
+    expect(await codeOf(list(wrong))).toBe("validation_failed");
   }
 });

@@ -106,7 +106,7 @@ test("README's five minutes work as they are printed, with a step-up and an appr
   shell.stdin.end(afterMail);
   expect(await ended, printed).toEqual([0, null]);
 
-  const answers = /"(?:code|method)":"[a-z_]+"|"amount":\d+(?=,"currency)|"payee":\{[^}]*\}|PROVEN/g;
+  const answers = /"code":"[a-z_]+"|"amount":\d+(?=,"currency)|"payee":\{[^}]*\}|PROVEN|\/payee: .*/g;
   expect(printed.match(answers), printed).toEqual([
     '"amount":1250',
     '"amount":1250',
@@ -114,10 +114,12 @@ test("README's five minutes work as they are printed, with a step-up and an appr
     '"code":"step_up_required"',
     '"payee":{"name":"ACME Ltd"}',
     '"code":"approval_required"',
-    '"method":"totp"',
     '"code":"approval_mismatch"',
     '"amount":25000',
     '"code":"token_invalid"',
+    "PROVEN",
+    "PROVEN",
+    '/payee: "ACME Ltd"',
     "PROVEN",
   ]);
 });

@@ -162,6 +162,64 @@ export interface UnlockUserRequest {
 export interface UnlockUserResponse {
 }
 
+/** Which approvals. */
+export interface ListUsedApprovalsRequest {
+  /** First used at this time or later; absent: from the first on. */
+  from:
+    | Date
+    | undefined;
+  /** First used before this time; absent: up to now. */
+  to:
+    | Date
+    | undefined;
+  /** `next_cursor` of the page before; empty for the first. */
+  cursor: string;
+  /** 1 to 100. A page with large transactions has fewer. */
+  limit: number;
+}
+
+/** A page. */
+export interface ListUsedApprovalsResponse {
+  /** In the order of their first use. */
+  approvals: UsedApproval[];
+  /** For the page after; empty if this is the last. */
+  nextCursor: string;
+}
+
+/** The evidence of a used approval. Its times are in the audit log. */
+export interface UsedApproval {
+  /** UUID. */
+  id: string;
+  /** RFC 8785 canonical JSON of `{user, session, method, route, fields}`. */
+  transaction: string;
+  /** SHA-256 of `transaction`. */
+  digest: Uint8Array;
+  /** What the user gave it with: `totp`, `recovery_code` or `passkey`. */
+  method: string;
+  /** Present if it was a passkey. */
+  passkey: PasskeyEvidence | undefined;
+}
+
+/** An assertion (WebAuthn Level 3 §7.2) and what verifies it. */
+export interface PasskeyEvidence {
+  /** 32 bytes. The challenge is SHA-256(nonce, digest). */
+  nonce: Uint8Array;
+  /** UUID. */
+  passkeyId: string;
+  /** As the authenticator made it. */
+  credentialId: Uint8Array;
+  /** COSE_Key (RFC 9052 §7). */
+  publicKey: Uint8Array;
+  /** As it was signed. */
+  authenticatorData: Uint8Array;
+  /** JSON, as its hash was signed. */
+  clientData: Uint8Array;
+  /** Over `authenticator_data` and the SHA-256 of `client_data`. */
+  signature: Uint8Array;
+  /** The domain that the passkey is for. */
+  rpId: string;
+}
+
 function createBaseManagedUser(): ManagedUser {
   return { user: undefined, status: 0, firstLoginAt: undefined, mustChangePassword: undefined };
 }
@@ -973,6 +1031,364 @@ export const UnlockUserResponse: MessageFns<UnlockUserResponse> = {
   },
 };
 
+function createBaseListUsedApprovalsRequest(): ListUsedApprovalsRequest {
+  return { from: undefined, to: undefined, cursor: "", limit: 0 };
+}
+
+export const ListUsedApprovalsRequest: MessageFns<ListUsedApprovalsRequest> = {
+  encode(message: ListUsedApprovalsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.from !== undefined) {
+      Timestamp.encode(toTimestamp(message.from), writer.uint32(10).fork()).join();
+    }
+    if (message.to !== undefined) {
+      Timestamp.encode(toTimestamp(message.to), writer.uint32(18).fork()).join();
+    }
+    if (message.cursor !== "") {
+      writer.uint32(26).string(message.cursor);
+    }
+    if (message.limit !== 0) {
+      writer.uint32(32).uint32(message.limit);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListUsedApprovalsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListUsedApprovalsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.from = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.to = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.cursor = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.limit = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseListUsedApprovalsResponse(): ListUsedApprovalsResponse {
+  return { approvals: [], nextCursor: "" };
+}
+
+export const ListUsedApprovalsResponse: MessageFns<ListUsedApprovalsResponse> = {
+  encode(message: ListUsedApprovalsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.approvals) {
+      UsedApproval.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextCursor !== "") {
+      writer.uint32(18).string(message.nextCursor);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListUsedApprovalsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListUsedApprovalsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.approvals.push(UsedApproval.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextCursor = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseUsedApproval(): UsedApproval {
+  return { id: "", transaction: "", digest: new Uint8Array(0), method: "", passkey: undefined };
+}
+
+export const UsedApproval: MessageFns<UsedApproval> = {
+  encode(message: UsedApproval, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.transaction !== "") {
+      writer.uint32(18).string(message.transaction);
+    }
+    if (message.digest.length !== 0) {
+      writer.uint32(26).bytes(message.digest);
+    }
+    if (message.method !== "") {
+      writer.uint32(34).string(message.method);
+    }
+    if (message.passkey !== undefined) {
+      PasskeyEvidence.encode(message.passkey, writer.uint32(42).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UsedApproval {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUsedApproval();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.transaction = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.digest = reader.bytes();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.method = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.passkey = PasskeyEvidence.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBasePasskeyEvidence(): PasskeyEvidence {
+  return {
+    nonce: new Uint8Array(0),
+    passkeyId: "",
+    credentialId: new Uint8Array(0),
+    publicKey: new Uint8Array(0),
+    authenticatorData: new Uint8Array(0),
+    clientData: new Uint8Array(0),
+    signature: new Uint8Array(0),
+    rpId: "",
+  };
+}
+
+export const PasskeyEvidence: MessageFns<PasskeyEvidence> = {
+  encode(message: PasskeyEvidence, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.nonce.length !== 0) {
+      writer.uint32(10).bytes(message.nonce);
+    }
+    if (message.passkeyId !== "") {
+      writer.uint32(18).string(message.passkeyId);
+    }
+    if (message.credentialId.length !== 0) {
+      writer.uint32(26).bytes(message.credentialId);
+    }
+    if (message.publicKey.length !== 0) {
+      writer.uint32(34).bytes(message.publicKey);
+    }
+    if (message.authenticatorData.length !== 0) {
+      writer.uint32(42).bytes(message.authenticatorData);
+    }
+    if (message.clientData.length !== 0) {
+      writer.uint32(50).bytes(message.clientData);
+    }
+    if (message.signature.length !== 0) {
+      writer.uint32(58).bytes(message.signature);
+    }
+    if (message.rpId !== "") {
+      writer.uint32(66).string(message.rpId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PasskeyEvidence {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePasskeyEvidence();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.nonce = reader.bytes();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.passkeyId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.credentialId = reader.bytes();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.publicKey = reader.bytes();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.authenticatorData = reader.bytes();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.clientData = reader.bytes();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.signature = reader.bytes();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.rpId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 /**
  * Administration of accounts. Whether the caller may is decided before: by the gateway, or by the operator's
  * certificate. What takes rights away ends the user's sessions before it is answered.
@@ -1063,6 +1479,18 @@ export const UserAdminServiceService = {
     responseSerialize: (value: UnlockUserResponse): Buffer => Buffer.from(UnlockUserResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): UnlockUserResponse => UnlockUserResponse.decode(value),
   },
+  /** Used approvals with their evidence, in the order of their first use. Errors: validation_failed (cursor, limit). */
+  listUsedApprovals: {
+    path: "/gatehouse.identity.v1.UserAdminService/ListUsedApprovals" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListUsedApprovalsRequest): Buffer =>
+      Buffer.from(ListUsedApprovalsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListUsedApprovalsRequest => ListUsedApprovalsRequest.decode(value),
+    responseSerialize: (value: ListUsedApprovalsResponse): Buffer =>
+      Buffer.from(ListUsedApprovalsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListUsedApprovalsResponse => ListUsedApprovalsResponse.decode(value),
+  },
 } as const;
 
 export interface UserAdminServiceServer extends UntypedServiceImplementation {
@@ -1088,6 +1516,8 @@ export interface UserAdminServiceServer extends UntypedServiceImplementation {
   endUserSessions: handleUnaryCall<EndUserSessionsRequest, EndUserSessionsResponse>;
   /** Forgets the failures that slow an account's logins down, and changes nothing else. Errors: not_found. */
   unlockUser: handleUnaryCall<UnlockUserRequest, UnlockUserResponse>;
+  /** Used approvals with their evidence, in the order of their first use. Errors: validation_failed (cursor, limit). */
+  listUsedApprovals: handleUnaryCall<ListUsedApprovalsRequest, ListUsedApprovalsResponse>;
 }
 
 export interface UserAdminServiceClient extends Client {
@@ -1210,6 +1640,22 @@ export interface UserAdminServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: UnlockUserResponse) => void,
+  ): ClientUnaryCall;
+  /** Used approvals with their evidence, in the order of their first use. Errors: validation_failed (cursor, limit). */
+  listUsedApprovals(
+    request: ListUsedApprovalsRequest,
+    callback: (error: ServiceError | null, response: ListUsedApprovalsResponse) => void,
+  ): ClientUnaryCall;
+  listUsedApprovals(
+    request: ListUsedApprovalsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListUsedApprovalsResponse) => void,
+  ): ClientUnaryCall;
+  listUsedApprovals(
+    request: ListUsedApprovalsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListUsedApprovalsResponse) => void,
   ): ClientUnaryCall;
 }
 
