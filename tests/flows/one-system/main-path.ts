@@ -1,21 +1,20 @@
 import { createHash, createPublicKey, randomUUID, verify } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
-import { databaseOfSystem } from "../support/system-database.ts";
-import { isConsistent, isIncluded } from "../support/verify-proof.ts";
+import { beforeAll, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { ADMIN, readLog, type System } from "../../support/system.ts";
+import { databaseOfSystem } from "../../support/system-database.ts";
+import { isConsistent, isIncluded } from "../../support/verify-proof.ts";
 
 let system: System;
 let api: ApiClient;
 
 beforeAll(async () => {
-  system = await startSystem();
+  system = await oneSystem();
   api = apiClient(system.url);
 });
-
-afterAll(() => system?.remove());
 
 const payment = { amount: 1250, currency: "EUR", payee: "ACME Ltd", reference: "invoice 7" };
 

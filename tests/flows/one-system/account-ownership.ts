@@ -1,20 +1,19 @@
 import { generateSync } from "otplib";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { linkIn, mailAbout } from "../support/mailbox.ts";
-import { patientFetch } from "../support/patient-fetch.ts";
-import { type System, startSystem } from "../support/system.ts";
-import { proveAddress, verificationToken } from "../support/verified-user.ts";
+import { beforeAll, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { linkIn, mailAbout } from "../../support/mailbox.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { patientFetch } from "../../support/patient-fetch.ts";
+import type { System } from "../../support/system.ts";
+import { proveAddress, verificationToken } from "../../support/verified-user.ts";
 
 let system: System;
 let api: ApiClient;
 
 beforeAll(async () => {
-  system = await startSystem();
+  system = await oneSystem();
   api = apiClient(system.url);
 });
-afterAll(() => system?.remove());
-
 const OWN = "the owner's password 42";
 const CLAIMED = "Your account was cleared of what others may have set up";
 type Registered = Awaited<ReturnType<ApiClient["newUser"]>>;

@@ -1,23 +1,22 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { accountTour } from "../../examples/typescript-client/account-tour.ts";
-import type { OpenApiDocument } from "../../gateway/openapi/openapi-document.ts";
-import { type ContractChecker, contractChecker } from "../support/openapi-answers.ts";
-import { patientFetch } from "../support/patient-fetch.ts";
-import { ADMIN, type System, startSystem } from "../support/system.ts";
-import { verificationToken } from "../support/verified-user.ts";
+import { beforeAll, expect, test } from "vitest";
+import { accountTour } from "../../../examples/typescript-client/account-tour.ts";
+import type { OpenApiDocument } from "../../../gateway/openapi/openapi-document.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { type ContractChecker, contractChecker } from "../../support/openapi-answers.ts";
+import { patientFetch } from "../../support/patient-fetch.ts";
+import { ADMIN, type System } from "../../support/system.ts";
+import { verificationToken } from "../../support/verified-user.ts";
 
 let system: System;
 let document: OpenApiDocument;
 let checker: ContractChecker;
 
 beforeAll(async () => {
-  system = await startSystem();
+  system = await oneSystem();
   document = (await (await fetch(`${system.url}/openapi.json`)).json()) as OpenApiDocument;
   checker = contractChecker(document);
 });
-
-afterAll(() => system?.remove());
 
 interface Sent {
   token?: string;

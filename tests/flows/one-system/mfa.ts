@@ -1,21 +1,20 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { generateSync } from "otplib";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Answer, type ApiClient, apiClient } from "../support/api-client.ts";
-import { readLog, type System, startSystem } from "../support/system.ts";
-import { databaseOfSystem } from "../support/system-database.ts";
-import { proveAddress } from "../support/verified-user.ts";
+import { beforeAll, expect, test } from "vitest";
+import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { readLog, type System } from "../../support/system.ts";
+import { databaseOfSystem } from "../../support/system-database.ts";
+import { proveAddress } from "../../support/verified-user.ts";
 
 let system: System;
 let api: ApiClient;
 
 beforeAll(async () => {
-  system = await startSystem();
+  system = await oneSystem();
   api = apiClient(system.url);
 });
-
-afterAll(() => system?.remove());
 
 /** The code of the step that begins `shiftS` from now. */
 const codeOf = (secret: string, shiftS = 0) =>

@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { linkIn, mailAbout } from "../support/mailbox.ts";
-import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
-import { databaseOfSystem } from "../support/system-database.ts";
+import { beforeAll, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { linkIn, mailAbout } from "../../support/mailbox.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { ADMIN, readLog, type System } from "../../support/system.ts";
+import { databaseOfSystem } from "../../support/system-database.ts";
 
 const NEW = "an entirely new password";
 
@@ -11,12 +12,10 @@ let api: ApiClient;
 let admin: { accessToken: string; user: { id: string } };
 
 beforeAll(async () => {
-  system = await startSystem();
+  system = await oneSystem();
   api = apiClient(system.url);
   admin = await api.logIn(ADMIN);
 });
-afterAll(() => system?.remove());
-
 const asAdmin = () => ({ token: admin.accessToken });
 const demand = (id: string) =>
   api.call("PATCH", `/admin/users/${id}`, { ...asAdmin(), body: { mustChangePassword: true } });
