@@ -122,3 +122,47 @@ test("a route without config.auth stops the start", async () => {
   const instance = await app();
   expect(() => instance.get("/forgotten", async () => "open to all?")).toThrow(/has no config.auth/);
 });
+
+test("a route demands a level and a recent proof of it, by the challenge of RFC 9470", async () => {
+  const provenMs = { fresh: Date.now(), old: Date.now() - 3_600_000 };
+  const principalOf = (acr: 1 | 2, authTimeMs: number): Verification => {
+    const verification = active("USER");
+    if (verification.kind !== "active") throw new Error("not active");
+    return {
+      ...verification,
+      principal: { ...verification.principal, acr, authTime: new Date(authTimeMs) },
+    };
+  };
+  const verdicts: Record<string, Verification> = {
+    low: principalOf(1, provenMs.fresh),
+    old: principalOf(2, provenMs.old),
+    high: principalOf(2, provenMs.fresh),
+  };
+  const invalid: Verification = { kind: "inactive", reason: "invalid" };
+  const instance = fastify();
+  await instance.register(fastifyBearerAuth, {
+    verifier: { verify: (token) => verdicts[token] ?? invalid },
+  });
+  const config = { auth: "authenticated", assurance: { acr: 2, maxAgeSeconds: 300 } } as const;
+  instance.get("/pay", { config }, async () => "paid");
+  const call = (token: string) =>
+    instance.inject({ url: "/pay", headers: { authorization: `Bearer ${token}` } });
+  for (const token of ["low", "old"]) {
+    const answer = await call(token);
+    expect([answer.statusCode, answer.json().code]).toEqual([401, "step_up_required"]);
+    expect(answer.headers["www-authenticate"]).toBe(
+      'Bearer error="insufficient_user_authentication", acr_values="urn:gatehouse:acr:2", max_age=300',
+    );
+  }
+  expect((await call("high")).body).toBe("paid");
+  expect((await call("x")).headers["www-authenticate"]).toBe('Bearer error="invalid_token"');
+});
+
+test("a public route that demands a level stops the start", async () => {
+  const instance = fastify();
+  await instance.register(fastifyBearerAuth, { verifier: { verify: () => active("USER") } });
+  const config = { auth: "public", assurance: { acr: 2 } } as const;
+  expect(() => instance.get("/open", { config }, async () => "")).toThrow(
+    "GET /open is public and demands a level of assurance",
+  );
+});

@@ -1,6 +1,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify";
 import fastifyPlugin from "fastify-plugin";
 import { DomainError, type ErrorCode } from "../service-kit/errors.ts";
+import { type AssuranceDemand, assertAssured, stepUpChallenge, stepUpDemandOf } from "./assurance.ts";
 import { bearerToken, verifyBearer } from "./bearer-token.ts";
 import type { Principal, TokenVerifier } from "./principal.ts";
 import { assertAllowed, type RouteAuth } from "./route-auth.ts";
@@ -8,6 +9,8 @@ import { assertAllowed, type RouteAuth } from "./route-auth.ts";
 declare module "fastify" {
   interface FastifyContextConfig {
     auth?: RouteAuth;
+    /** What the session of the caller must have proven. */
+    assurance?: AssuranceDemand;
   }
 
   interface FastifyRequest {
@@ -25,24 +28,28 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   token_missing: 401,
   token_invalid: 401,
   token_expired: 401,
+  step_up_required: 401,
   forbidden: 403,
   too_many_requests: 429,
   service_unavailable: 503,
 };
 
-/** Every route needs `config.auth`. @see RFC 6750 §3. */
+/** Every route needs `config.auth`, and may have `config.assurance`. @see RFC 6750 §3, RFC 9470 §3. */
 export const fastifyBearerAuth = fastifyPlugin<BearerAuthOptions>(
   async (app, { verifier }) => {
     app.decorateRequest("principal", null);
     app.addHook("onRoute", ({ method, url, config }) => {
       if (config?.auth === undefined) throw new Error(`${method} ${url} has no config.auth`);
+      if (config.auth === "public" && config.assurance !== undefined)
+        throw new Error(`${method} ${url} is public and demands a level of assurance`);
     });
     app.addHook("onRequest", async (request, reply) => {
-      const { auth } = request.routeOptions.config;
+      const { auth, assurance } = request.routeOptions.config;
       if (request.is404 || auth === "public") return;
       try {
         request.principal = await verifyBearer(verifier, bearerToken(request.headers.authorization));
         assertAllowed(auth, request.principal);
+        assertAssured(assurance, request.principal, Date.now());
       } catch (error) {
         throw answerable(error, reply);
       }
@@ -60,12 +67,13 @@ export function principalIn(request: FastifyRequest): Principal {
 function answerable(error: unknown, reply: FastifyReply): unknown {
   if (!(error instanceof DomainError)) return error;
   const statusCode = STATUS[error.code] ?? 500;
-  if (statusCode === 401) {
-    reply.header(
-      "www-authenticate",
-      error.code === "token_missing" ? "Bearer" : 'Bearer error="invalid_token"',
-    );
-  }
+  if (statusCode === 401) reply.header("www-authenticate", challengeOf(error));
   if (error.retryAfterMs !== undefined) reply.header("retry-after", Math.ceil(error.retryAfterMs / 1_000));
   return Object.assign(error, { statusCode } satisfies Partial<FastifyError>);
+}
+
+function challengeOf(error: DomainError): string {
+  const demand = stepUpDemandOf(error);
+  if (demand !== undefined) return stepUpChallenge(demand);
+  return error.code === "token_missing" ? "Bearer" : 'Bearer error="invalid_token"';
 }

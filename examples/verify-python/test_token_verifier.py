@@ -4,12 +4,14 @@ import asyncio
 import logging
 import time
 import unittest
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import grpc
 
 from gatehouse.token.v1 import principal_pb2, token_service_pb2, token_service_pb2_grpc
-from token_verifier import Principal, Revocations, TlsFiles, TokenRefused, TokenVerifier, VerifierUnavailable
+from token_verifier import Demand, Principal, Revocations, TlsFiles, TokenRefused, TokenVerifier, VerifierUnavailable
 
 TOKEN = "header.payload.signature"
 Update = token_service_pb2.WatchRevocationsResponse
@@ -20,6 +22,7 @@ class FakeTokenService(token_service_pb2_grpc.TokenServiceServicer):
         self.calls = 0
         self.status: grpc.StatusCode | None = None
         self.life_s = 3600.0
+        self.acr, self.amr = "urn:gatehouse:acr:1", ["pwd"]
         self.gate = asyncio.Event()
         self.gate.set()
         self.updates: asyncio.Queue[Update | None] = asyncio.Queue()
@@ -31,7 +34,8 @@ class FakeTokenService(token_service_pb2_grpc.TokenServiceServicer):
         if self.status is not None:
             await context.abort(self.status)
         principal = principal_pb2.Principal(
-            user_id="user-1", session_id="session-1", role="ROLE_USER", token_id="token-1", key_id="key-1"
+            user_id="user-1", session_id="session-1", role="ROLE_USER", token_id="token-1", key_id="key-1",
+            acr=self.acr, amr=self.amr,
         )
         principal.auth_time.GetCurrentTime()
         principal.issued_at.GetCurrentTime()
@@ -179,6 +183,35 @@ class TokenVerifierTest(unittest.IsolatedAsyncioTestCase):
             with self.assertRaises(TokenRefused):
                 await self.verifier.verify(token)
         self.assertEqual(self.fake.calls, 0)
+
+    async def test_the_level_is_that_of_the_session_and_an_unknown_one_is_refused(self) -> None:
+        rows = [
+            ("urn:gatehouse:acr:1", ["pwd", "mfa"], 1), ("urn:gatehouse:acr:2", [], 2), ("urn:gatehouse:acr:3", [], 3),
+            ("", ["pwd"], 1), ("", ["pwd", "otp", "mfa"], 2),
+            ("urn:gatehouse:acr:4", ["mfa"], None), ("urn:gatehouse:acr:0", [], None), ("2", [], None),
+        ]
+        for number, (self.fake.acr, self.fake.amr, level) in enumerate(rows):
+            token = f"a.b.{number}"
+            if level is None:
+                with self.assertRaises(TokenRefused):
+                    await self.verifier.verify(token)
+            else:
+                self.assertEqual((await self.verifier.verify(token)).acr, level)
+
+    async def test_a_demand_is_met_by_its_level_and_within_its_age(self) -> None:
+        principal = await self.verifier.verify(TOKEN)
+        rows = [
+            (Demand(1), 1, 86_400, True), (Demand(2), 1, 0, False), (Demand(2), 2, 86_400, True),
+            (Demand(2), 3, 86_400, True), (Demand(3), 2, 0, False),
+            (Demand(2, 300), 2, 300, True), (Demand(2, 300), 2, 301, False), (Demand(2, 300), 1, 0, False),
+        ]
+        for demand, acr, age_s, is_met in rows:
+            proven = replace(principal, acr=acr)
+            now = proven.auth_time + timedelta(seconds=age_s)
+            self.assertEqual(demand.is_met(proven, now), is_met, (demand, acr, age_s))
+        error = 'Bearer error="insufficient_user_authentication"'
+        self.assertEqual(Demand(2).challenge, f'{error}, acr_values="urn:gatehouse:acr:2"')
+        self.assertEqual(Demand(2, 300).challenge, f'{error}, acr_values="urn:gatehouse:acr:2", max_age=300')
 
     async def test_it_closes_while_its_stream_is_being_refused(self) -> None:
         self.fake.status = grpc.StatusCode.PERMISSION_DENIED

@@ -37,6 +37,8 @@ _ROLES = {
     principal_pb2.ROLE_ADMIN: "ADMIN",
     principal_pb2.ROLE_AUDITOR: "AUDITOR",
 }
+_ACR_PREFIX = "urn:gatehouse:acr:"
+_LEVELS = {f"{_ACR_PREFIX}{level}": level for level in (1, 2, 3)}
 _REASONS = {
     token_service_pb2.INACTIVE_REASON_EXPIRED: "expired",
     token_service_pb2.INACTIVE_REASON_REVOKED: "revoked",
@@ -80,9 +82,32 @@ class Principal:
     key_id: str
     amr: tuple[str, ...]
     """How the user authenticated (RFC 8176)."""
+    acr: int
+    """The session's level of assurance: 1 one factor, 2 two factors, 3 a passkey with user verification."""
     auth_time: datetime
+    """The last moment at which the session reached `acr`."""
     issued_at: datetime
     expires_at: datetime
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a handler asks of the session."""
+
+    acr: int
+    max_age_s: int | None = None
+    """Of the last proof of the session's level."""
+
+    def is_met(self, principal: Principal, now: datetime) -> bool:
+        """Decides from the principal alone."""
+        age_s = (now - principal.auth_time).total_seconds()
+        return principal.acr >= self.acr and (self.max_age_s is None or age_s <= self.max_age_s)
+
+    @property
+    def challenge(self) -> str:
+        """`WWW-Authenticate` of a 401 `step_up_required` (RFC 9470 section 3)."""
+        age = "" if self.max_age_s is None else f", max_age={self.max_age_s}"
+        return f'Bearer error="insufficient_user_authentication", acr_values="{_ACR_PREFIX}{self.acr}"{age}'
 
 
 @dataclass(frozen=True)
@@ -349,7 +374,9 @@ def _decode(answer: token_service_pb2.VerifyTokenResponse) -> Principal:
     role = _ROLES.get(message.role)
     has_ids = all((message.user_id, message.session_id, message.token_id, message.key_id))
     has_times = all(message.HasField(name) for name in ("auth_time", "issued_at", "expires_at"))
-    if role is None or not has_ids or not has_times:
+    # A token-service without `acr` has the methods.
+    level = _LEVELS.get(message.acr) if message.acr else (2 if "mfa" in message.amr else 1)
+    if role is None or level is None or not has_ids or not has_times:
         raise TokenRefused("invalid")
     return Principal(
         user_id=message.user_id,
@@ -358,6 +385,7 @@ def _decode(answer: token_service_pb2.VerifyTokenResponse) -> Principal:
         token_id=message.token_id,
         key_id=message.key_id,
         amr=tuple(message.amr),
+        acr=level,
         auth_time=message.auth_time.ToDatetime(timezone.utc),
         issued_at=message.issued_at.ToDatetime(timezone.utc),
         expires_at=message.expires_at.ToDatetime(timezone.utc),

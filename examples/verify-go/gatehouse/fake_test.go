@@ -65,7 +65,7 @@ func answerFor(life time.Duration) *tokenv1.VerifyTokenResponse {
 	now := time.Now()
 	return &tokenv1.VerifyTokenResponse{Active: true, Principal: &tokenv1.Principal{
 		UserId: "user-1", SessionId: "session-1", Role: tokenv1.Role_ROLE_USER, TokenId: "token-1", KeyId: "key-1",
-		Amr: []string{"pwd"}, AuthTime: timestamppb.New(now), IssuedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(life)),
+		Amr: []string{"pwd"}, Acr: "urn:gatehouse:acr:1", AuthTime: timestamppb.New(now), IssuedAt: timestamppb.New(now), ExpiresAt: timestamppb.New(now.Add(life)),
 	}}
 }
 

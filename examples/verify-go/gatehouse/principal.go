@@ -22,8 +22,9 @@ type Principal struct {
 	Role      Role      `json:"role"`
 	TokenID   string    `json:"tokenId"`
 	KeyID     string    `json:"keyId"`
-	AMR       []string  `json:"amr"` // RFC 8176
-	AuthTime  time.Time `json:"authTime"`
+	AMR       []string  `json:"amr"`      // RFC 8176
+	ACR       Level     `json:"acr"`      // level of assurance
+	AuthTime  time.Time `json:"authTime"` // the last moment at which the session reached ACR
 	IssuedAt  time.Time `json:"issuedAt"`
 	ExpiresAt time.Time `json:"expiresAt"`
 }
@@ -51,7 +52,8 @@ func decode(answer *tokenv1.VerifyTokenResponse) (Principal, error) {
 	hasIDs := message.GetUserId() != "" && message.GetSessionId() != "" &&
 		message.GetTokenId() != "" && message.GetKeyId() != ""
 	hasTimes := message.GetAuthTime().IsValid() && message.GetIssuedAt().IsValid() && message.GetExpiresAt().IsValid()
-	if !isRoleKnown || !hasIDs || !hasTimes {
+	level, isLevelKnown := levelOf(message)
+	if !isRoleKnown || !isLevelKnown || !hasIDs || !hasTimes {
 		return Principal{}, ErrInvalid
 	}
 	return Principal{
@@ -61,6 +63,7 @@ func decode(answer *tokenv1.VerifyTokenResponse) (Principal, error) {
 		TokenID:   message.GetTokenId(),
 		KeyID:     message.GetKeyId(),
 		AMR:       message.GetAmr(),
+		ACR:       level,
 		AuthTime:  message.GetAuthTime().AsTime(),
 		IssuedAt:  message.GetIssuedAt().AsTime(),
 		ExpiresAt: message.GetExpiresAt().AsTime(),

@@ -22,7 +22,7 @@ ROLE_ADMIN: Role
 ROLE_AUDITOR: Role
 
 class Principal(_message.Message):
-    __slots__ = ("user_id", "session_id", "role", "token_id", "key_id", "amr", "auth_time", "issued_at", "expires_at")
+    __slots__ = ("user_id", "session_id", "role", "token_id", "key_id", "amr", "auth_time", "issued_at", "expires_at", "acr")
     USER_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +32,7 @@ class Principal(_message.Message):
     AUTH_TIME_FIELD_NUMBER: _ClassVar[int]
     ISSUED_AT_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    ACR_FIELD_NUMBER: _ClassVar[int]
     user_id: str
     session_id: str
     role: Role
@@ -41,7 +42,8 @@ class Principal(_message.Message):
     auth_time: _timestamp_pb2.Timestamp
     issued_at: _timestamp_pb2.Timestamp
     expires_at: _timestamp_pb2.Timestamp
-    def __init__(self, user_id: _Optional[str] = ..., session_id: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., token_id: _Optional[str] = ..., key_id: _Optional[str] = ..., amr: _Optional[_Iterable[str]] = ..., auth_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., issued_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    acr: str
+    def __init__(self, user_id: _Optional[str] = ..., session_id: _Optional[str] = ..., role: _Optional[_Union[Role, str]] = ..., token_id: _Optional[str] = ..., key_id: _Optional[str] = ..., amr: _Optional[_Iterable[str]] = ..., auth_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., issued_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., acr: _Optional[str] = ...) -> None: ...
 
 class TokenPair(_message.Message):
     __slots__ = ("access_token", "refresh_token", "expires_in_s", "session_id", "user_id")

@@ -90,12 +90,15 @@ type Principal struct {
 	KeyId string `protobuf:"bytes,5,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// How the user authenticated (RFC 8176): `pwd`, `otp`, ….
 	Amr []string `protobuf:"bytes,6,rep,name=amr,proto3" json:"amr,omitempty"`
-	// When the user authenticated.
+	// When the session reached its current `acr`.
 	AuthTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=auth_time,json=authTime,proto3" json:"auth_time,omitempty"`
 	// `iat`.
 	IssuedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=issued_at,json=issuedAt,proto3" json:"issued_at,omitempty"`
 	// `exp`.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Level of assurance: `urn:gatehouse:acr:1` (one factor), `2` (two factors) or `3` (a passkey with user
+	// verification). Empty from a service that does not know the field: then 2 if `amr` has `mfa`, else 1.
+	Acr           string `protobuf:"bytes,10,opt,name=acr,proto3" json:"acr,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -193,6 +196,13 @@ func (x *Principal) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Principal) GetAcr() string {
+	if x != nil {
+		return x.Acr
+	}
+	return ""
+}
+
 // What a client receives for a session.
 type TokenPair struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -279,7 +289,7 @@ var File_gatehouse_token_v1_principal_proto protoreflect.FileDescriptor
 
 const file_gatehouse_token_v1_principal_proto_rawDesc = "" +
 	"\n" +
-	"\"gatehouse/token/v1/principal.proto\x12\x12gatehouse.token.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe2\x02\n" +
+	"\"gatehouse/token/v1/principal.proto\x12\x12gatehouse.token.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\x02\n" +
 	"\tPrincipal\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
@@ -291,7 +301,9 @@ const file_gatehouse_token_v1_principal_proto_rawDesc = "" +
 	"\tauth_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\bauthTime\x127\n" +
 	"\tissued_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\bissuedAt\x129\n" +
 	"\n" +
-	"expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xad\x01\n" +
+	"expires_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x10\n" +
+	"\x03acr\x18\n" +
+	" \x01(\tR\x03acr\"\xad\x01\n" +
 	"\tTokenPair\x12!\n" +
 	"\faccess_token\x18\x01 \x01(\tR\vaccessToken\x12#\n" +
 	"\rrefresh_token\x18\x02 \x01(\tR\frefreshToken\x12 \n" +
