@@ -63,21 +63,26 @@ test("a single missing or unproven entry at the end is found", async () => {
 });
 
 /** A window around an entry is verified a thousand times faster than the log, and as exactly. */
+/** The first and the last ones, over several edges of the tree. */
+const SAMPLE = Array.from({ length: SIZE }, (_, index) => index + 1).filter(
+  (sequence) => sequence <= 150 || sequence > 900,
+);
+
 function windowAround(sequence: number) {
   const first = Math.max(1, sequence - 2);
   const last = Math.min(SIZE, sequence + 2);
   return { lines: log.export({ first, last, checkpoints: [] }), at: 1 + sequence - first };
 }
 
-test("any change in an entry or beside it is named with that entry: a tenth of the changes for each of 1,000", {
+test("any change in an entry or beside it is named with that entry: a tenth of the changes for each of 250", {
   tags: "exhaustive",
   timeout: 300_000,
 }, async () => {
   let tried = 0;
-  for (let sequence = 1; sequence <= SIZE; sequence += 1) {
+  for (const sequence of SAMPLE) {
     const { lines, at } = windowAround(sequence);
     const original = lines[at] as EntryLine;
-    // The last digit chooses, so that every change is tried with a hundred entries.
+    // The last digit chooses, so that every change is tried with 25 entries.
     for (const [index, change] of changesOf(original).entries()) {
       if (index % 10 !== sequence % 10) continue;
       const changed = structuredClone(original);
@@ -92,7 +97,7 @@ test("any change in an entry or beside it is named with that entry: a tenth of t
       tried += 1;
     }
   }
-  expect(tried).toBeGreaterThan(9_000);
+  expect(tried).toBeGreaterThan(2_250);
 });
 
 test("an entry rewritten with its hashes: it or the next one is found, and earlier ones stay proven", async () => {
@@ -111,12 +116,12 @@ test("an entry rewritten with its hashes: it or the next one is found, and earli
   }
 });
 
-test("deleted, swapped, inserted, cut: the first bad entry is found, for each of 1,000", {
+test("deleted, swapped, inserted, cut: the first bad entry is found, for each of 250", {
   tags: "exhaustive",
   timeout: 120_000,
 }, async () => {
   const whole = log.export();
-  for (let sequence = 1; sequence <= SIZE; sequence += 1) {
+  for (const sequence of SAMPLE) {
     if (sequence % 50 === 0) {
       expect(await named(whole.toSpliced(sequence, 1))).toEqual(exact("missing", sequence));
     }
@@ -365,7 +370,7 @@ test("no false alarm: any log, part, checkpoints, erased addresses and removals"
       const asPart = await verifyRandom(textOf(part), { checkpoints: known(size), isPartial: true });
       expect(asPart).toMatchObject({ result: "proven", findings: [] });
     }),
-    { numRuns: 300 },
+    { numRuns: 100 },
   );
 });
 
