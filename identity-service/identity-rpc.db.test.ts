@@ -150,6 +150,8 @@ test("only the gateway may act for end users, and only token-service may report 
     completeTotpEnrollmentAtLogin: ["gateway"],
     beginPasskeyRegistration: ["gateway"],
     registerPasskey: ["gateway"],
+    beginPasskeyRegistrationAtLogin: ["gateway"],
+    completePasskeyRegistrationAtLogin: ["gateway"],
     listPasskeys: ["gateway"],
     renamePasskey: ["gateway"],
     deletePasskey: ["gateway"],

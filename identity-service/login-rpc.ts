@@ -15,6 +15,7 @@ import {
   type EnrollAtLoginDeps,
 } from "./login/enroll-at-login.ts";
 import { logIn } from "./login/log-in.ts";
+import { optionsJson } from "./passkeys/options-json.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
 type LoginMethods =
@@ -62,8 +63,9 @@ export function encodeLoginResult(result: LoginResult): EncodedResult {
       return { $case: kind, value: { ...value, user: encodeUser(user) } };
     }
     case "mfaChallenge": {
-      const { kind, methods, ...value } = result;
-      return { $case: kind, value: { ...value, methods: [...methods] } };
+      const { kind, methods, passkey, ...value } = result;
+      const passkeyOptionsJson = passkey && optionsJson(passkey);
+      return { $case: kind, value: { ...value, methods: [...methods], passkeyOptionsJson } };
     }
     case "mfaEnrollment": {
       const { kind, methods, ...value } = result;

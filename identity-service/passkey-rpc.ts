@@ -5,19 +5,26 @@ import type {
 } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import {
+  beginPasskeyRegistrationAtLogin,
+  completePasskeyRegistrationAtLogin,
+  type EnrollPasskeyDeps,
+} from "./login/enroll-passkey-at-login.ts";
 import { beginPasskeyLogin, logInWithPasskey, type PasskeyLoginDeps } from "./login/log-in-with-passkey.ts";
 import { encodeLoginResult } from "./login-rpc.ts";
 import { beginPasskeyRegistration } from "./passkeys/begin-passkey-registration.ts";
 import { deletePasskey } from "./passkeys/delete-passkey.ts";
+import { optionsJson } from "./passkeys/options-json.ts";
 import { listOwnPasskeys, renamePasskey } from "./passkeys/own-passkeys.ts";
 import type { PasskeyOwner } from "./passkeys/passkey-owner.ts";
 import type { Passkey } from "./passkeys/passkey-store.ts";
-import type { PasskeyChangeDeps } from "./passkeys/passkeys-deps.ts";
 import { registerPasskey } from "./passkeys/register-passkey.ts";
 
 type PasskeyMethods =
   | "beginPasskeyRegistration"
   | "registerPasskey"
+  | "beginPasskeyRegistrationAtLogin"
+  | "completePasskeyRegistrationAtLogin"
   | "listPasskeys"
   | "renamePasskey"
   | "deletePasskey"
@@ -27,6 +34,8 @@ type PasskeyMethods =
 export const PASSKEY_CALLERS: Pick<Callers<IdentityServiceServer>, PasskeyMethods> = {
   beginPasskeyRegistration: ["gateway"],
   registerPasskey: ["gateway"],
+  beginPasskeyRegistrationAtLogin: ["gateway"],
+  completePasskeyRegistrationAtLogin: ["gateway"],
   listPasskeys: ["gateway"],
   renamePasskey: ["gateway"],
   deletePasskey: ["gateway"],
@@ -35,15 +44,27 @@ export const PASSKEY_CALLERS: Pick<Callers<IdentityServiceServer>, PasskeyMethod
 };
 
 export function createPasskeyRpc(
-  deps: PasskeyChangeDeps & PasskeyLoginDeps,
+  deps: EnrollPasskeyDeps & PasskeyLoginDeps,
 ): Pick<Implementation<IdentityServiceServer>, PasskeyMethods> {
   return {
     beginPasskeyRegistration: async ({ owner }) => ({
-      optionsJson: encodeOptions(await beginPasskeyRegistration(deps, decodeOwner(owner))),
+      optionsJson: optionsJson(await beginPasskeyRegistration(deps, decodeOwner(owner))),
     }),
     registerPasskey: async ({ owner, name, attestation }, context) => {
       const registration = { owner: decodeOwner(owner), name, attestation: required(attestation) };
-      return { passkey: encodePasskey(await registerPasskey(deps, registration, context)) };
+      const { passkey, recoveryCodes, endedSessionIds } = await registerPasskey(deps, registration, context);
+      return { passkey: encodePasskey(passkey), recoveryCodes, endedSessionIds: [...endedSessionIds] };
+    },
+    beginPasskeyRegistrationAtLogin: async ({ tempToken }) => {
+      const { options, userId } = await beginPasskeyRegistrationAtLogin(deps, tempToken);
+      return { optionsJson: optionsJson(options), userId };
+    },
+    completePasskeyRegistrationAtLogin: async (request, context) => {
+      const attempt = { ...request, attestation: required(request.attestation) };
+      const enrolled = await completePasskeyRegistrationAtLogin(deps, attempt, context);
+      const { added, ...login } = enrolled;
+      const { recoveryCodes, passkey } = added;
+      return { result: { result: encodeLoginResult(login) }, recoveryCodes, passkey: encodePasskey(passkey) };
     },
     listPasskeys: async ({ userId }) => ({
       passkeys: (await listOwnPasskeys(deps, userId)).map(encodePasskey),
@@ -55,7 +76,7 @@ export function createPasskeyRpc(
     },
     beginPasskeyLogin: async (request) => {
       const { challengeToken, options } = await beginPasskeyLogin(deps, request);
-      return { challengeToken, optionsJson: encodeOptions(options) };
+      return { challengeToken, optionsJson: optionsJson(options) };
     },
     completePasskeyLogin: async (request, context) => {
       const attempt = { ...request, assertion: required(request.assertion) };
@@ -68,11 +89,6 @@ export function createPasskeyRpc(
 function decodeOwner(owner: ProtoOwner | undefined): PasskeyOwner {
   const { authTime, ...rest } = required(owner);
   return { ...rest, authTime: required(authTime) };
-}
-
-/** Empty without options. */
-export function encodeOptions(options: object | undefined): string {
-  return options === undefined ? "" : JSON.stringify(options);
 }
 
 function required<T>(part: T | undefined): T {

@@ -5,7 +5,7 @@ import type {
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { acrOf, parseAcr } from "../token-client/assurance.ts";
-import { encodeOptions } from "./passkey-rpc.ts";
+import { optionsJson } from "./passkeys/options-json.ts";
 import { beginStepUp } from "./step-up/begin-step-up.ts";
 import { completeStepUp, type StepUpProof } from "./step-up/complete-step-up.ts";
 import type { StepUpDeps } from "./step-up/step-up-deps.ts";
@@ -26,7 +26,7 @@ export function createStepUpRpc(
       if (current === undefined || (wanted === undefined && wantedAcr !== ""))
         throw new DomainError("validation_failed", "acr is unknown");
       const { passkey, methods, ...begun } = await beginStepUp(deps, { userId, sessionId, current, wanted });
-      return { ...begun, methods: [...methods], passkeyOptionsJson: encodeOptions(passkey) };
+      return { ...begun, methods: [...methods], passkeyOptionsJson: optionsJson(passkey) };
     },
     completeStepUp: async ({ proof, ...request }, context) => {
       if (proof === undefined) throw new DomainError("validation_failed", "proof is required");

@@ -20,9 +20,21 @@ function problemsOf(issue: z.core.$ZodIssue, root: string): FieldProblem[] {
       message: "is not known",
     }));
   }
+  if (issue.code === "invalid_union") {
+    const meant = nearestOf(issue.errors);
+    if (meant !== undefined)
+      return meant.flatMap((inner) => problemsOf({ ...inner, path: [...issue.path, ...inner.path] }, root));
+  }
   const field = issue.path.length === 0 ? root : issue.path.join(".");
   const code = codeOf(issue);
   return [{ field, code, message: code === "required" ? "is required" : issue.message }];
+}
+
+/** The alternative with the fewest problems. Undefined if that is not one. */
+function nearestOf(alternatives: readonly z.core.$ZodIssue[][]): z.core.$ZodIssue[] | undefined {
+  const fewest = Math.min(...alternatives.map(({ length }) => length));
+  const nearest = alternatives.filter(({ length }) => length === fewest);
+  return nearest.length === 1 ? nearest[0] : undefined;
 }
 
 function codeOf(issue: z.core.$ZodIssue): string {

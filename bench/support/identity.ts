@@ -63,6 +63,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     passwordPolicy: { minLength: 8, common: commonPasswords(8) },
     mfaKeys: [key] as const,
     mfaRequiredRoles: new Set<never>(),
+    passkeyParty: { id: "gatehouse.example", name: "Gatehouse", origins: ["https://gatehouse.example"] },
     trustedDeviceDays: 0,
     linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),
     mfaChallengeTtlS: 300,

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import { intLike, optional, textLike } from "../routing/fields.ts";
+import { requestOptionsAnswer } from "./passkey-fields.ts";
 
 const ID = "0199a000-0000-7000-8000-000000000001";
 
@@ -73,7 +74,10 @@ const mfaAnswer = z
   .strictObject({
     requireMfa: z.literal(true),
     tempToken: tempTokenField,
-    methods: z.array(textLike("totp")),
+    methods: z
+      .array(textLike("totp"))
+      .meta({ description: "What the user can prove: `passkey`, `totp`, `recovery_code`." }),
+    passkey: requestOptionsAnswer.optional(),
     trustDeviceDays: optional(
       intLike(30, "For how many days `trustDevice: true` spares the code. Absent: not at all."),
     ),
@@ -93,7 +97,8 @@ const enrollmentRequiredAnswer = z
   })
   .meta({
     id: "MfaEnrollmentRequired",
-    description: "The user's role requires a second factor. Go on with `POST /auth/mfa/setup`.",
+    description:
+      "The user's role requires a second factor. Go on with `POST /auth/mfa/setup` or `POST /auth/passkeys/options`.",
   });
 
 /** A later step never returns to an earlier one. */
@@ -105,11 +110,16 @@ export const loginAnswers = {
   afterPasswordChange: z.union([completedAnswer, enrollmentRequiredAnswer]),
 };
 
+export const recoveryCodesField = z
+  .array(textLike("4kzq-8m2p-xw7c"))
+  .meta({ description: "Ten, each good once, and shown only here." });
+
+export const enrolledFields = { ...completedFields, recoveryCodes: recoveryCodesField };
+
 /** For `POST /auth/mfa/enable`. */
-export const enrolledLoginAnswer = (recoveryCodes: z.ZodType) =>
-  z
-    .strictObject({ ...completedFields, recoveryCodes })
-    .meta({ id: "EnrolledLogin", description: "A session has begun, with a new second factor." });
+export const enrolledLoginAnswer = z
+  .strictObject(enrolledFields)
+  .meta({ id: "EnrolledLogin", description: "A session has begun, with a new second factor." });
 
 export const loginHeaders = {
   "Set-Cookie": "`gatehouse_device`: the device is known at the next login. Alone it opens nothing.",

@@ -8,13 +8,15 @@ import type { TokenPair } from "../../proto/gen/gatehouse/token/v1/principal.ts"
 import { success } from "../edge/envelope.ts";
 import type { IdentifiedAnswer } from "../edge/route.ts";
 import { toUser } from "./answer-fields.ts";
+import { readRequestOptions } from "./passkey-fields.ts";
 
 export function loginAnswer(result: LoginResult["result"]): IdentifiedAnswer {
   if (result?.$case === "mfaChallenge") {
-    const { tempToken, methods, userId, trustDeviceDays } = result.value;
+    const { tempToken, methods, userId, trustDeviceDays, passkeyOptionsJson } = result.value;
+    const passkey = readRequestOptions(passkeyOptionsJson);
     const offer = trustDeviceDays !== undefined && { trustDeviceDays };
-    const asked = { requireMfa: true, tempToken, methods, ...offer };
-    const body = success(asked, "A code of the second factor is needed.");
+    const asked = { requireMfa: true, tempToken, methods, ...(passkey && { passkey }), ...offer };
+    const body = success(asked, "The second factor is needed.");
     return { body, actor: { userId } };
   }
   if (result?.$case === "passwordChange") {

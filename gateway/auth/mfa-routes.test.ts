@@ -146,8 +146,9 @@ test.each(["setup", "enable", "disable", "recovery-codes"])("%s needs an access 
 });
 
 test.each<{ path: string; body: unknown; fields: string[] }>([
-  { path: "verify", body: {}, fields: ["tempToken", "code"] },
+  { path: "verify", body: {}, fields: ["body"] },
   { path: "verify", body: { tempToken: "t", code: 123456 }, fields: ["code"] },
+  { path: "verify", body: { tempToken: "t", code: CODE, passkey: {} }, fields: ["passkey"] },
   { path: "verify", body: { tempToken: "t", code: CODE, x: 1 }, fields: ["x"] },
   ...[
     " 123456",

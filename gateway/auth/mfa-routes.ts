@@ -10,16 +10,24 @@ import type { GatewayApp } from "../edge/request-state.ts";
 import { type IdentifiedAnswer, routeIn } from "../edge/route.ts";
 import { optional, textLike } from "../routing/fields.ts";
 import { answersWith } from "../routing/route-docs.ts";
-import { deviceHeader, enrolledLoginAnswer, loginAnswers, loginHeaders } from "./answer-fields.ts";
+import {
+  deviceHeader,
+  enrolledLoginAnswer,
+  loginAnswers,
+  loginHeaders,
+  recoveryCodesField,
+} from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { codeField, passwordField, tempTokenField } from "./body-fields.ts";
 import { loginAnswer, resultOf, toCompletedLogin, tokenResponse } from "./login-answer.ts";
+import { assertionField, toAssertion } from "./passkey-fields.ts";
 
 const CodeBody = z.strictObject({ code: codeField });
 const SetUpBody = z.union([
   z.strictObject({ password: passwordField }),
   z.strictObject({ tempToken: tempTokenField }),
 ]);
+const mfaFields = { tempToken: tempTokenField, trustDevice: optional(z.boolean()) };
 const EnableBody = z.union([CodeBody, z.strictObject({ tempToken: tempTokenField, code: codeField })]);
 
 const ENABLED = "The second factor is on. Keep the recovery codes.";
@@ -29,9 +37,6 @@ const enrollmentAnswer = z.strictObject({
   otpauthUrl: textLike("otpauth://totp/Gatehouse:ada?secret=JBSWY3DPEHPK3PXP"),
   qrCode: textLike("data:image/svg+xml;base64,AA==", "An SVG as a data URL."),
 });
-const recoveryCodesField = z
-  .array(textLike("4kzq-8m2p-xw7c"))
-  .meta({ description: "Ten, each good once, and shown only here." });
 const recoveryCodesAnswer = z.strictObject({ recoveryCodes: recoveryCodesField });
 
 function setUpAnswer({ secret, otpauthUrl, qrCode }: BeginTotpEnrollmentResponse) {
@@ -49,30 +54,34 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
   const route = routeIn(app, "Second factor");
 
   route("completeMfaLogin", "POST", "/auth/mfa/verify", {
-    summary: "Log in: the code",
+    summary: "Log in: the second factor",
     description:
-      "For a login that answered `requireMfa`. The code is a TOTP code or a recovery code. Where that answer had " +
-      "`trustDeviceDays`, `trustDevice: true` spares the code at later logins of this device from known networks; their " +
+      "For a login that answered `requireMfa`: a TOTP code, a recovery code, or the passkey's answer to that challenge, " +
+      "which has one try (401 `passkey_invalid`, whatever is wrong). Where the answer had `trustDeviceDays`, `trustDevice: true` spares the code at later logins of this device from known networks; their " +
       "sessions have `acr` 1.",
     policy: { auth: "public", limitClass: "login", action: "auth.mfa.verify" },
     headers: deviceHeader,
     schema: {
-      body: z.strictObject({
-        tempToken: tempTokenField,
-        code: codeField,
-        trustDevice: optional(z.boolean()),
-      }),
+      body: z.union([
+        z.strictObject({ ...mfaFields, code: codeField }),
+        z.strictObject({ ...mfaFields, passkey: assertionField }),
+      ]),
     },
     answers: answersWith(
       "A session, or a password that has to be changed first.",
       loginAnswers.afterCode,
       loginHeaders,
     ),
-    codes: ["mfa_code_invalid", "mfa_token_invalid"],
+    codes: ["mfa_code_invalid", "passkey_invalid", "mfa_token_invalid"],
     identify: async (request) => {
-      const { trustDevice = false, ...typed } = request.body;
+      const { body } = request;
+      const { tempToken, trustDevice = false } = body;
+      const proof =
+        "passkey" in body
+          ? { code: "", passkey: toAssertion(body.passkey) }
+          : { code: body.code, passkey: undefined };
       const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
-      const attempt = { ...typed, ...origin, trustDevice };
+      const attempt = { tempToken, ...proof, ...origin, trustDevice };
       const answer = await identity.completeMfaLogin(attempt, request.state.call);
       return loginAnswer(resultOf(answer));
     },
@@ -118,11 +127,7 @@ export function registerMfaRoutes(app: GatewayApp, { identity, verifier }: AuthD
     },
     headers: deviceHeader,
     schema: { body: EnableBody },
-    answers: answersWith(
-      "It is on.",
-      z.union([recoveryCodesAnswer, enrolledLoginAnswer(recoveryCodesField)]),
-      loginHeaders,
-    ),
+    answers: answersWith("It is on.", z.union([recoveryCodesAnswer, enrolledLoginAnswer]), loginHeaders),
     codes: ["mfa_code_invalid", "mfa_token_invalid", "email_not_verified", "mfa_already_enabled"],
     identify: async (request) => {
       const { body, state } = request;

@@ -2,6 +2,7 @@ import type { AuditActor } from "../../audit-client/audit-entry.ts";
 import type { CompleteOAuthLoginResponse } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { type ErrorCode, isErrorCode } from "../../service-kit/errors.ts";
 import { toCompletedLogin, tokenResponse } from "./login-answer.ts";
+import { readRequestOptions } from "./passkey-fields.ts";
 
 /** A fragment stays in the browser; a query is sent to servers. */
 export const TOKEN_DELIVERIES = ["fragment", "query"] as const;
@@ -27,8 +28,9 @@ export function oauthEnd(
       return { location: deliver(returnTo, tokenResponse(tokens)), actor, deviceToken };
     }
     case "mfaChallenge": {
-      const { tempToken, userId } = result.value;
-      return { location: deliver(returnTo, { requireMfa: "true", tempToken }), actor: { userId } };
+      const { tempToken, userId, passkeyOptionsJson } = result.value;
+      const asked = { requireMfa: "true", tempToken, ...passkeyIn(passkeyOptionsJson) };
+      return { location: deliver(returnTo, asked), actor: { userId } };
     }
     case "mfaEnrollment": {
       const { tempToken, userId } = result.value;
@@ -49,6 +51,12 @@ export function oauthEnd(
       return { location: withFragment(returnTo, { error: refused }), actor: null, refused };
     }
   }
+}
+
+/** Without the credentials' ids: twenty would be too long for a header, and the authenticator has discoverable ones. */
+function passkeyIn(optionsJson: string | undefined): { passkey?: string } {
+  const options = readRequestOptions(optionsJson);
+  return options === undefined ? {} : { passkey: JSON.stringify({ ...options, allowCredentials: [] }) };
 }
 
 function withFragment(url: string, parameters: Record<string, string | number>): string {

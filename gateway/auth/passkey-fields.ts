@@ -118,8 +118,8 @@ export const requestOptionsAnswer = z
     description: "For `PublicKeyCredential.parseRequestOptionsFromJSON()`.",
   });
 
-/** Undefined for the empty text: the user has no passkey. */
-export function readRequestOptions(json: string): z.output<typeof requestOptionsAnswer> | undefined {
+/** Undefined without a text: the user has no passkey. */
+export function readRequestOptions(json = ""): z.output<typeof requestOptionsAnswer> | undefined {
   return json === "" ? undefined : readOptions(requestOptionsAnswer, json);
 }
 

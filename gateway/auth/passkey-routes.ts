@@ -1,18 +1,30 @@
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import type { Passkey, PasskeyOwner } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import type {
+  CompletePasskeyRegistrationAtLoginResponse,
+  Passkey,
+  PasskeyOwner,
+} from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
 import { HTTP_CREATED } from "../edge/http-errors.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
-import { routeIn } from "../edge/route.ts";
-import { textField, textLike } from "../routing/fields.ts";
+import { type IdentifiedAnswer, routeIn } from "../edge/route.ts";
+import { optional, textField, textLike } from "../routing/fields.ts";
 import { answer, answersWith } from "../routing/route-docs.ts";
-import { deviceHeader, idField, loginAnswers, loginHeaders, timeField } from "./answer-fields.ts";
+import {
+  deviceHeader,
+  enrolledFields,
+  idField,
+  loginAnswers,
+  loginHeaders,
+  recoveryCodesField,
+  timeField,
+} from "./answer-fields.ts";
 import type { AuthDeps } from "./auth-deps.ts";
 import { tempTokenField } from "./body-fields.ts";
-import { loginAnswer } from "./login-answer.ts";
+import { loginAnswer, toCompletedLogin, tokenResponse } from "./login-answer.ts";
 import {
   assertionField,
   attestationField,
@@ -41,9 +53,16 @@ const passkeyAnswer = z
   })
   .meta({ id: "Passkey", description: "A passkey of the user." });
 const onePasskey = z.strictObject({ passkey: passkeyAnswer });
+const addedAnswer = z
+  .strictObject({ passkey: passkeyAnswer, recoveryCodes: recoveryCodesField.optional() })
+  .meta({ id: "AddedPasskey", description: "With recovery codes if it is the first second factor." });
+const enrolledPasskeyAnswer = z
+  .strictObject({ passkey: passkeyAnswer, ...enrolledFields })
+  .meta({ id: "EnrolledPasskeyLogin", description: "A session has begun, with a new passkey." });
 
 /** identity-service demands it, too. Here the refusal has its details. */
 const FRESH_SESSION = { acr: 1, maxAgeSeconds: 300 } as const;
+const ADDED = "Added. Your other sessions have ended.";
 const FRESH =
   "Needs a session whose user has proven who they are within five minutes: else 401 `step_up_required`.";
 
@@ -57,35 +76,73 @@ function registerManagement(app: GatewayApp, { identity, verifier }: AuthDeps): 
 
   route("beginPasskey", "POST", "/auth/passkeys/options", {
     summary: "Begin to add a passkey",
-    description: `${FRESH} 403 \`email_not_verified\` while the account's credentials are not proven. 409 \`conflict\` beyond 20 passkeys.`,
+    description:
+      `${FRESH} 403 \`email_not_verified\` while the account's credentials are not proven. 409 \`conflict\` beyond 20 ` +
+      "passkeys. Without an access token, for a login that answered `requireMfaEnrollment`: its `tempToken`.",
     policy: {
       auth: "authenticated",
       limitClass: "account",
       action: "auth.passkey.options",
       assurance: FRESH_SESSION,
+      orTokenInBody: "tempToken",
     },
+    schema: { body: z.strictObject({ tempToken: optional(tempTokenField) }).default({}) },
     answers: answersWith("For `navigator.credentials.create()`.", creationOptionsAnswer),
-    codes: ["step_up_required", "email_not_verified", "conflict"],
-    handler: async (request) => {
-      const asked = { owner: ownerOf(request) };
-      const { optionsJson } = await identity.beginPasskeyRegistration(asked, request.state.call);
-      return success(readOptions(creationOptionsAnswer, optionsJson), "Make a passkey with them.");
+    codes: ["step_up_required", "mfa_token_invalid", "email_not_verified", "conflict"],
+    identify: async (request) => {
+      const { body, state } = request;
+      if (body.tempToken === undefined) {
+        const { optionsJson } = await identity.beginPasskeyRegistration(
+          { owner: ownerOf(request) },
+          state.call,
+        );
+        return { body: creationAnswer(optionsJson), actor: null };
+      }
+      const { tempToken } = body;
+      const begun = await identity.beginPasskeyRegistrationAtLogin({ tempToken }, state.call);
+      return { body: creationAnswer(begun.optionsJson), actor: { userId: begun.userId } };
     },
   });
 
   route("addPasskey", "POST", "/auth/passkeys", {
     summary: "Add the passkey that the browser has made",
-    description: "In the session that began. A mail tells the owner.",
-    policy: { auth: "authenticated", limitClass: "account", action: "auth.passkey.add" },
-    schema: { body: z.strictObject({ response: attestationField, name: passkeyNameField }) },
-    answers: { 201: answer("It can log in.", onePasskey) },
-    codes: ["passkey_invalid", "email_not_verified", "conflict"],
-    handler: async (request, reply) => {
-      const { name, response } = request.body;
-      const registration = { owner: ownerOf(request), name, attestation: toAttestation(response) };
-      const { passkey } = await identity.registerPasskey(registration, request.state.call);
+    description:
+      "In the session that began; every other session ends, and a mail tells the owner. The answer has recovery codes if it " +
+      "is the user's first second factor. With the `tempToken` of a login that answered `requireMfaEnrollment`, in place of " +
+      "an access token, the login is complete, at level 2: the answer has its tokens too.",
+    policy: {
+      auth: "authenticated",
+      limitClass: "account",
+      action: "auth.passkey.add",
+      orTokenInBody: "tempToken",
+    },
+    headers: deviceHeader,
+    schema: {
+      body: z.strictObject({
+        tempToken: optional(tempTokenField),
+        response: attestationField,
+        name: passkeyNameField,
+      }),
+    },
+    answers: {
+      201: answer("It can log in.", z.union([addedAnswer, enrolledPasskeyAnswer]), loginHeaders),
+    },
+    codes: ["passkey_invalid", "mfa_token_invalid", "email_not_verified", "conflict"],
+    identify: async (request, reply) => {
+      const { tempToken, name, response } = request.body;
+      const { call } = request.state;
+      const credential = { name, attestation: toAttestation(response) };
       reply.code(HTTP_CREATED);
-      return success({ passkey: toPasskey(passkey) }, "Added.");
+      if (tempToken !== undefined) {
+        const origin = { ...clientOf(request), deviceToken: deviceTokenOf(request) };
+        const enrollment = { tempToken, ...credential, ...origin };
+        return enrolledAnswer(await identity.completePasskeyRegistrationAtLogin(enrollment, call));
+      }
+      const added = await identity.registerPasskey({ owner: ownerOf(request), ...credential }, call);
+      for (const id of added.endedSessionIds) verifier.refuseSession(id);
+      const { recoveryCodes } = added;
+      const given = recoveryCodes.length > 0 && { recoveryCodes };
+      return { body: success({ passkey: toPasskey(added.passkey), ...given }, ADDED), actor: null };
     },
   });
 
@@ -125,7 +182,7 @@ function registerManagement(app: GatewayApp, { identity, verifier }: AuthDeps): 
     },
     schema: { params: PasskeyParams },
     answers: answersWith("It opens the account no more."),
-    codes: ["step_up_required", "not_found", "last_factor"],
+    codes: ["step_up_required", "not_found", "last_factor", "mfa_required"],
     handler: async (request) => {
       const removal = { owner: ownerOf(request), passkeyId: request.params.id };
       const { endedSessionIds } = await identity.deletePasskey(removal, request.state.call);
@@ -183,6 +240,19 @@ function registerLogin(app: GatewayApp, { identity }: AuthDeps): void {
 function ownerOf(request: FastifyRequest): PasskeyOwner {
   const { userId, sessionId, authTime } = principalOf(request);
   return { userId, sessionId, authTime, ...clientOf(request) };
+}
+
+function creationAnswer(optionsJson: string) {
+  return success(readOptions(creationOptionsAnswer, optionsJson), "Make a passkey with them.");
+}
+
+/** @throws without a session, so that an unknown result does not log in. */
+function enrolledAnswer(enrolled: CompletePasskeyRegistrationAtLoginResponse): IdentifiedAnswer {
+  const { result, recoveryCodes, passkey } = enrolled;
+  if (result?.result?.$case !== "completed") throw new Error("the enrollment did not complete the login");
+  const { tokens, user, actor, deviceToken } = toCompletedLogin(result.result.value);
+  const data = { passkey: toPasskey(passkey), ...tokenResponse(tokens), user, recoveryCodes };
+  return { body: success(data, ADDED), actor, deviceToken };
 }
 
 /** @throws without a time. */

@@ -131,6 +131,7 @@ const ANYTHING = {
 };
 const OPTIONS: Readonly<Record<string, unknown>> = {
   beginPasskeyRegistration: creationOptions,
+  beginPasskeyRegistrationAtLogin: creationOptions,
   beginPasskeyLogin: requestOptions,
 };
 const MANAGED = { user: { user: ada, status: UserStatus.ACTIVE }, endedSessionIds: [SESSION_ID] };

@@ -23,6 +23,11 @@ const ended = { userId: USER_ID, endedSessionIds: [tokens.sessionId] };
 const noneEnded = { endedSessionIds: [] };
 const user = { user: ada };
 const mfaChallenge = { tempToken: "temp", methods: ["totp", "recovery_code"], userId: USER_ID };
+const mfaChallengeOfPasskey = () => ({
+  ...mfaChallenge,
+  methods: ["passkey", "recovery_code"],
+  passkeyOptionsJson: JSON.stringify(requestOptions),
+});
 const passwordChange = { tempToken: "temp", userId: USER_ID };
 const mfaEnrollment = { tempToken: "temp", methods: ["totp"], userId: USER_ID };
 const enrollment = { secret: "AB", otpauthUrl: "otpauth://totp/x", qrCode: "data:image/svg+xml,x" };
@@ -132,7 +137,7 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
     limitClasses: withoutLimits(),
     identity: {
       register: give(user),
-      login: give(...logins),
+      login: give(...logins, { result: { $case: "mfaChallenge", value: mfaChallengeOfPasskey() } }),
       getUser: give(user, { user: { ...ada, mfaEnabled: true }, recoveryCodesLeft: 9 }),
       verifyEmail: give(user),
       disownAccount: give(ended),
@@ -183,7 +188,15 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
       ),
       unlinkIdentity: give({ endedSessionIds: [tokens.sessionId] }),
       beginPasskeyRegistration: give({ optionsJson: JSON.stringify(creationOptions) }),
-      registerPasskey: give({ passkey }),
+      registerPasskey: give(
+        { passkey, recoveryCodes: ["a", "b"], ...noneEnded },
+        { passkey, recoveryCodes: [], ...ended },
+      ),
+      beginPasskeyRegistrationAtLogin: give({
+        optionsJson: JSON.stringify(creationOptions),
+        userId: USER_ID,
+      }),
+      completePasskeyRegistrationAtLogin: give({ result: { result }, recoveryCodes: ["a", "b"], passkey }),
       listPasskeys: give({ passkeys: [passkey, { ...passkey, lastUsedAt: time }] }, { passkeys: [] }),
       renamePasskey: give({ passkey }),
       deletePasskey: give({ endedSessionIds: [tokens.sessionId] }),

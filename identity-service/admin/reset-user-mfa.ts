@@ -5,12 +5,13 @@ import { transaction } from "../../service-kit/postgres.ts";
 import { NO_ORIGIN } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { enqueueMfaNotice } from "../mfa/mfa-notice.ts";
-import { deleteSecondFactor } from "../mfa/mfa-store.ts";
+import { deleteIdleRecoveryCodes, deleteTotp } from "../mfa/mfa-store.ts";
+import { deletePasskeysSince } from "../passkeys/passkey-store.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import type { AdminDeps } from "./admin-deps.ts";
 
-/** Returns the ids of ended sessions. @throws {DomainError} `not_found`. */
+/** Removes every second factor. Returns the ids of ended sessions. @throws {DomainError} `not_found`. */
 export async function resetUserMfa(
   deps: AdminDeps,
   userId: string,
@@ -20,7 +21,11 @@ export async function resetUserMfa(
   const end = await transaction(deps.sql, async (tx) => {
     const user = await lockAccountForMfa(tx, userId);
     if (user === undefined) throw new DomainError("not_found");
-    if (!(await deleteSecondFactor(tx, userId))) return undefined;
+    const hadTotp = await deleteTotp(tx, userId);
+    // Passkeys too: each is a second factor, which a login would ask for.
+    const passkeys = await deletePasskeysSince(tx, userId, new Date(0));
+    if (!hadTotp && passkeys === 0) return undefined;
+    await deleteIdleRecoveryCodes(tx, userId);
     await enqueueMfaNotice(tx, deps, user, "mfa-disabled", NO_ORIGIN);
     await tellAudit(tx, deps, { type: "mfa_reset", userId: user.id }, context);
     return owesSessionEnd(tx, deps, { userId, reason: "mfa_reset" });

@@ -3,8 +3,8 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
-import { MFA_METHODS } from "../mfa/check-mfa-code.ts";
 import type { MfaDeps } from "../mfa/mfa-deps.ts";
+import { secondFactorsOf } from "../mfa/second-factors.ts";
 import type { Account } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { tellApproval } from "./approval-events.ts";
@@ -68,8 +68,8 @@ export async function askApproval(
 }
 
 /** The user's factors that reach the level. Codes reach level 2. */
-function methodsOf({ mfaEnabled }: Pick<Account, "mfaEnabled">, acr: ApprovalLevel): readonly string[] {
-  return mfaEnabled && acr === 2 ? MFA_METHODS : [];
+function methodsOf(user: Account, acr: ApprovalLevel): readonly string[] {
+  return acr === 2 ? secondFactorsOf(user).filter((method) => method !== "passkey") : [];
 }
 
 function assertInBounds(asked: AskApproval): asserts asked is AskApproval & { acr: ApprovalLevel } {

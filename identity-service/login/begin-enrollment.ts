@@ -3,7 +3,7 @@ import type { CompleteLoginDeps } from "./login-deps.ts";
 import { newMfaToken } from "./mfa-token.ts";
 
 /** In the order in which clients should offer them. */
-const ENROLLMENT_METHODS = ["totp"] as const;
+const ENROLLMENT_METHODS = ["totp", "passkey"] as const;
 
 /** Time to install an authenticator app. */
 const ENROLLMENT_TTL_MS = 15 * 60_000;

@@ -79,10 +79,8 @@ function askForCode(
   origin: LoginOrigin,
 ): Promise<MfaChallenge> {
   const firstFactor = amr.includes("fed") ? "fed" : "pwd";
-  const { id: userId, sessionEpoch } = user;
   const trustDeviceDays = trustDaysFor(deps, user);
-  const login = { userId, firstFactor, sessionEpoch, trustDeviceDays } as const;
-  return beginMfaChallenge(deps, login, origin);
+  return beginMfaChallenge(deps, { user, firstFactor, trustDeviceDays }, origin);
 }
 
 /** Passkeys are used with user verification only. Undefined: token-service derives it. */

@@ -1,11 +1,14 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
-import type { ClientOrigin } from "../audit/client-origin.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { checkMfaCode, type MfaMethod, refuseWrongCode } from "../mfa/check-mfa-code.ts";
 import type { MfaDeps, TypedCode } from "../mfa/mfa-deps.ts";
 import { consumeChallenge, countChallengeTry, type FirstFactor, findChallenge } from "../mfa/mfa-store.ts";
+import { finishPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
+import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";
+import type { Assertion } from "../passkeys/verify-assertion.ts";
+import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import { completeLogin, type LoginResult, type ProvenUser } from "./complete-login.ts";
 import type { LogInDeps } from "./log-in.ts";
@@ -21,13 +24,15 @@ const AMR: Record<MfaMethod, readonly string[]> = {
 
 export interface MfaAttempt extends TypedCode {
   tempToken: string;
+  /** In place of the code, which is ignored then. */
+  passkey?: Assertion | undefined;
   deviceToken: string;
   trustDevice?: boolean | undefined;
 }
 
 /**
- * Consumes code and challenge even if no session follows.
- * @throws {DomainError} `mfa_token_invalid`, `mfa_code_invalid`, `validation_failed`.
+ * Consumes proof and challenge even if no session follows.
+ * @throws {DomainError} `mfa_token_invalid`, `mfa_code_invalid`, `passkey_invalid`, `validation_failed`.
  */
 export function completeMfaLogin(
   deps: LogInDeps,
@@ -42,23 +47,31 @@ async function attemptMfa(deps: LogInDeps, attempt: MfaAttempt, context: CallCon
   if (tokenHash === undefined) throw new DomainError("mfa_token_invalid");
   const passed = await transaction(deps.sql, (tx) => pass(tx, deps, tokenHash, attempt, context));
   // After the commit, so that the attempt counts.
-  if (passed === undefined) refuseWrongCode(deps);
-  const { firstFactor, method, user } = passed;
-  if (method === "recovery_code") deps.wakeMailWorker();
+  if (passed === undefined) refuse(deps, attempt);
+  const { firstFactor, amr, user } = passed;
+  if (amr === AMR.recovery_code) deps.wakeMailWorker();
   const { trustDevice = false } = attempt;
-  const proven = { user, amr: [firstFactor, ...AMR[method]], authTime: deps.now(), trustDevice } as const;
+  const proven = { user, amr: [firstFactor, ...amr], authTime: deps.now(), trustDevice } as const;
   return completeLogin(deps, proven, attempt, "mfa_token_invalid", context);
+}
+
+/** A notice may be due. */
+function refuse(deps: LogInDeps, { passkey }: MfaAttempt): never {
+  if (passkey === undefined) refuseWrongCode(deps);
+  deps.wakeMailWorker();
+  throw new DomainError("passkey_invalid");
 }
 
 interface Passed extends Pick<ProvenUser, "user"> {
   firstFactor: FirstFactor;
-  method: MfaMethod;
+  /** Of the second factor. */
+  amr: readonly string[];
 }
 
-/** Undefined for a wrong code. */
+/** Undefined for a wrong proof. */
 async function pass(
   tx: TransactionSql,
-  deps: MfaDeps,
+  deps: MfaDeps & PasskeyDeps,
   tokenHash: Buffer,
   attempt: MfaAttempt,
   context: CallContext,
@@ -70,13 +83,29 @@ async function pass(
   const now = deps.now();
   const isOpen = await countChallengeTry(tx, { tokenHash, sessionEpoch, now, maxTries: MAX_TRIES });
   if (!isOpen) throw new DomainError("mfa_token_invalid");
-  const method = await checkMfaCode(tx, deps, user, attempt, attempt, context);
-  if (method === undefined) {
+  const amr = await prove(tx, deps, user, { ...attempt, tokenHash }, context);
+  if (amr === undefined) {
     await tellFailure(tx, deps, user.id, attempt, context);
     return undefined;
   }
   await consumeChallenge(tx, tokenHash, now);
-  return { user, firstFactor: challenge.firstFactor, method };
+  return { user, firstFactor: challenge.firstFactor, amr };
+}
+
+async function prove(
+  tx: TransactionSql,
+  deps: MfaDeps & PasskeyDeps,
+  user: Locked<Account>,
+  { tokenHash, ...attempt }: MfaAttempt & { tokenHash: Buffer },
+  context: CallContext,
+): Promise<readonly string[] | undefined> {
+  const { passkey: assertion, clientIp, userAgent } = attempt;
+  if (assertion === undefined) {
+    const method = await checkMfaCode(tx, deps, user, attempt, attempt, context);
+    return method && AMR[method];
+  }
+  const answer = { purpose: "second_factor", boundTo: tokenHash, assertion, clientIp, userAgent } as const;
+  return (await finishPasskeyCeremony(tx, deps, user, answer, context))?.amr;
 }
 
 /** No actor: only one factor was proven. */
@@ -84,10 +113,13 @@ async function tellFailure(
   tx: TransactionSql,
   deps: MfaDeps,
   userId: string,
-  { clientIp, userAgent }: ClientOrigin,
+  { clientIp, userAgent, passkey }: Pick<MfaAttempt, "clientIp" | "userAgent" | "passkey">,
   context: CallContext,
 ): Promise<void> {
-  const failure = { reason: "wrong_mfa_code", errorCode: "mfa_code_invalid" } as const;
+  const failure =
+    passkey === undefined
+      ? ({ reason: "wrong_mfa_code", errorCode: "mfa_code_invalid" } as const)
+      : ({ reason: "wrong_passkey", errorCode: "passkey_invalid" } as const);
   const event = { type: "login_failed", userId, clientIp, userAgent, ...failure } as const;
   await tellAudit(tx, deps, event, context);
 }

@@ -74,7 +74,7 @@ test("a role that requires a second factor begins no session without one; enroll
   expect(await logIn()).toEqual({
     kind: "mfaEnrollment",
     tempToken: expect.stringMatching(/^[\w-]{43}$/),
-    methods: ["totp"],
+    methods: ["totp", "passkey"],
     userId,
   });
   expect(deps.tokenService.issueSession).not.toHaveBeenCalled();
@@ -99,7 +99,7 @@ test("the gateway gets the challenge, the secret, and the session with the recov
   const { email, password } = ANNA;
   const login = await rpc.login({ email, password, ...NEW_DEVICE }, call);
   if (login.result?.$case !== "mfaEnrollment") throw new Error("not asked to enroll");
-  expect(login.result.value).toEqual({ tempToken: expect.any(String), methods: ["totp"], userId });
+  expect(login.result.value).toEqual({ tempToken: expect.any(String), methods: ["totp", "passkey"], userId });
   const { tempToken } = login.result.value;
   const begun = await rpc.beginTotpEnrollmentAtLogin({ tempToken }, call);
   expect(begun).toMatchObject({ userId, otpauthUrl: expect.stringContaining("otpauth://totp/") });

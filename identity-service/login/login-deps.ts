@@ -1,9 +1,10 @@
 import type { Sql } from "../../service-kit/postgres.ts";
+import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";
 import type { TokenService } from "../sessions/token-service-client.ts";
 import type { DeviceTokens } from "../throttle/device-token.ts";
 import type { TrustDeps } from "./trust-device.ts";
 
-export interface CompleteLoginDeps extends TrustDeps {
+export interface CompleteLoginDeps extends TrustDeps, PasskeyDeps {
   sql: Sql;
   tokenService: TokenService;
   deviceTokens: DeviceTokens;

@@ -9,6 +9,8 @@ const MAX_TRIES = 10;
 
 export interface OpenEnrollment {
   user: Locked<Account>;
+  /** To which a registration's challenge is bound. */
+  tokenHash: Buffer;
   /** Of the first factor. */
   amr: readonly string[];
   /** Call in the transaction that adds the factor. */
@@ -31,5 +33,5 @@ export async function openEnrollment(
   const { sessionEpoch } = user;
   const isOpen = await countEnrollmentTry(tx, { tokenHash, sessionEpoch, now, maxTries: MAX_TRIES });
   if (!isOpen) throw new DomainError("mfa_token_invalid");
-  return { user, amr: found.amr, consume: () => consumeEnrollment(tx, tokenHash, now) };
+  return { user, tokenHash, amr: found.amr, consume: () => consumeEnrollment(tx, tokenHash, now) };
 }

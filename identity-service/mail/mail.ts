@@ -24,7 +24,7 @@ export const MAILS = {
   "device-trusted": ["occurredAt", "ip", "browser", "until", "link"],
   "account-guessed-at": ["link", "occurredAt"],
   "passkey-added": ["occurredAt", "ip", "browser", "link"],
-  "passkey-removed": ["occurredAt", "ip", "browser", "addedAt"],
+  "passkey-removed": ["occurredAt", "ip", "browser", "addedAt", "link"],
   /** A signature counter that did not grow. */
   "passkey-refused": ["occurredAt", "ip", "browser", "addedAt"],
   "identity-linked": ["provider", "occurredAt", "ip", "browser", "link"],

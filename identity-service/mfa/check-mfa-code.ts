@@ -20,8 +20,7 @@ import { totpStep } from "./totp.ts";
 import { openTotpSecret } from "./totp-secret.ts";
 import { type ParsedCode, parseCode } from "./typed-code.ts";
 
-export const MFA_METHODS = ["totp", "recovery_code"] as const;
-export type MfaMethod = (typeof MFA_METHODS)[number];
+export type MfaMethod = "totp" | "recovery_code";
 
 /** Wrong codes in a row. */
 const TOLD_FROM = 5;
@@ -49,7 +48,7 @@ export async function checkMfaCode(
   const credential = await findTotpCredential(tx, user.id);
   const isOn = credential !== undefined && credential.confirmedAt !== null;
   const method =
-    isOn && code.kind === "recovery_code" ? await useRecoveryCode(tx, user, code.hash) : undefined;
+    user.mfaEnabled && code.kind === "recovery_code" ? await useRecoveryCode(tx, user, code.hash) : undefined;
   const origin = { userId: user.id, isKnownDevice: isKnown(deps, user, credential, source) };
   // After recovery codes, which wrong TOTP codes must not block.
   if (method === undefined) await assertTriesLeft(tx, deps, origin);
@@ -58,7 +57,7 @@ export async function checkMfaCode(
   if (accepted !== undefined) await endWrongRows(tx, user.id);
   else {
     const inARow = await noteWrongCode(tx, deps, origin);
-    if (isOn && inARow >= TOLD_FROM) await tellOfGuessing(tx, deps, user, typed);
+    if (user.mfaEnabled && inARow >= TOLD_FROM) await tellOfGuessing(tx, deps, user, typed);
   }
   return accepted;
 }

@@ -99,8 +99,9 @@ export async function enableTotp(
   }
   await confirmTotpCredential(tx, userId, now);
   await endWrongRows(tx, userId);
-  const recoveryCodes = await giveRecoveryCodes(tx, deps, userId);
+  // First, so that the codes are not older than the link that takes them back.
   await enqueueMfaNotice(tx, deps, user, "mfa-enabled", request);
+  const recoveryCodes = await giveRecoveryCodes(tx, deps, userId);
   const { clientIp, userAgent } = request;
   await tellAudit(tx, deps, { type: "mfa_enabled", userId, byOwner: true, clientIp, userAgent }, context);
   const end = await owesSessionEnd(tx, deps, {

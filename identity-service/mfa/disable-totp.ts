@@ -13,7 +13,7 @@ import { endSessionsOfMfaChange } from "./end-sessions-of-mfa-change.ts";
 import type { MfaDeps, TypedCode } from "./mfa-deps.ts";
 import { enqueueMfaNotice } from "./mfa-notice.ts";
 import { assertFactorRemovable } from "./mfa-requirement.ts";
-import { deleteSecondFactor } from "./mfa-store.ts";
+import { deleteIdleRecoveryCodes, deleteTotp } from "./mfa-store.ts";
 
 export interface DisableRequest extends TypedCode {
   userId: string;
@@ -47,10 +47,13 @@ async function disable(
   const { userId, sessionId: exceptSessionId, clientIp, userAgent } = request;
   const account = await lockAccount(tx, userId);
   if (!isStill(checked, account)) throw new DomainError("invalid_credentials");
-  assertFactorRemovable(deps, account, 0);
+  // A recovery code of a user with passkeys only would be spent for nothing.
+  if (!account.hasTotp) return undefined;
+  assertFactorRemovable(deps, account, account.passkeyCount);
   const method = await checkMfaCode(tx, deps, account, request, "session", context);
   if (method === undefined) return undefined;
-  await deleteSecondFactor(tx, userId);
+  await deleteTotp(tx, userId);
+  await deleteIdleRecoveryCodes(tx, userId);
   await enqueueMfaNotice(tx, deps, account, "mfa-disabled", request);
   await tellAudit(tx, deps, { type: "mfa_disabled", userId, byOwner: true, clientIp, userAgent }, context);
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "mfa_disabled" });

@@ -132,6 +132,15 @@ export async function deleteRecoveryCodesSince(
   await tx`delete from recovery_codes where user_id = ${userId} and created_at >= ${since}`;
 }
 
+/** Recovery codes go with the last second factor. Call after each removal of one, under the account lock. */
+export async function deleteIdleRecoveryCodes(tx: TransactionSql, userId: string): Promise<void> {
+  await tx`
+    delete from recovery_codes where user_id = ${userId}
+      and not exists (select from totp_credentials where user_id = ${userId} and confirmed_at is not null)
+      and not exists (select from passkeys where user_id = ${userId})
+  `;
+}
+
 export async function consumeRecoveryCode(
   tx: TransactionSql,
   userId: string,
@@ -148,12 +157,11 @@ export async function countRecoveryCodes(sql: Sql | TransactionSql, userId: stri
   return row?.count ?? 0;
 }
 
-/** Removes challenges and failure counts too. Returns whether a factor was confirmed. */
-export async function deleteSecondFactor(tx: TransactionSql, userId: string): Promise<boolean> {
+/** Removes challenges and failure counts too. Returns whether it was confirmed. */
+export async function deleteTotp(tx: TransactionSql, userId: string): Promise<boolean> {
   const removed = await tx<{ wasOn: boolean }[]>`
     delete from totp_credentials where user_id = ${userId} returning confirmed_at is not null as "wasOn"
   `;
-  await tx`delete from recovery_codes where user_id = ${userId}`;
   await tx`delete from mfa_challenges where user_id = ${userId}`;
   await tx`delete from mfa_failures where user_id = ${userId}`;
   await tx`delete from mfa_guessing where user_id = ${userId}`;

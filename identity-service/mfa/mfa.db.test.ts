@@ -25,7 +25,7 @@ import { beginTotpEnrollment } from "./begin-totp-enrollment.ts";
 import { type CodeSource, checkMfaCode } from "./check-mfa-code.ts";
 import { confirmTotpEnrollment } from "./confirm-totp-enrollment.ts";
 import { disableTotp } from "./disable-totp.ts";
-import { deleteSecondFactor, type FirstFactor, lockReencryption } from "./mfa-store.ts";
+import { deleteTotp, type FirstFactor, lockReencryption } from "./mfa-store.ts";
 import { createReencryption, reencryptTotpSecrets } from "./reencrypt-totp-secrets.ts";
 import { regenerateRecoveryCodes } from "./regenerate-recovery-codes.ts";
 import { openTotpSecret, sealTotpSecret } from "./totp-secret.ts";
@@ -106,9 +106,8 @@ async function logIn(): Promise<string> {
 }
 /** The same for any number at once: of logins with a password, one at a time is tried. */
 async function begun(firstFactor: FirstFactor = "pwd"): Promise<string> {
-  const [user] = await database.ownerSql<{ epoch: number }[]>`select session_epoch as epoch from users`;
-  const first = { userId, firstFactor, sessionEpoch: user?.epoch ?? -1 };
-  return (await beginMfaChallenge(deps, first, FROM)).tempToken;
+  const user = await getAccount(deps, userId);
+  return (await beginMfaChallenge(deps, { user, firstFactor }, FROM)).tempToken;
 }
 /** With a code that can still be used. */
 async function enrolled() {
@@ -876,7 +875,7 @@ describe("a change of the second factor", () => {
   });
 
   test("takes what was counted of wrong codes with it, and says whether it was on", async () => {
-    const remove = () => transaction(database.sql, (tx) => deleteSecondFactor(tx, userId));
+    const remove = () => transaction(database.sql, (tx) => deleteTotp(tx, userId));
     expect(await remove()).toBe(false);
     await setUp();
     expect(await remove()).toBe(false);

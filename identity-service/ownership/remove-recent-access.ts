@@ -1,6 +1,11 @@
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import { deleteIdentitiesSince } from "../identities/external-identity-store.ts";
-import { deleteRecoveryCodesSince, deleteSecondFactor, findTotpCredential } from "../mfa/mfa-store.ts";
+import {
+  deleteIdleRecoveryCodes,
+  deleteRecoveryCodesSince,
+  deleteTotp,
+  findTotpCredential,
+} from "../mfa/mfa-store.ts";
 import { deletePasskeysSince } from "../passkeys/passkey-store.ts";
 
 const DAY_MS = 24 * 3_600_000;
@@ -27,7 +32,8 @@ export async function removeRecentAccess(
   await deleteRecoveryCodesSince(tx, userId, changedAt);
   const confirmedAt = (await findTotpCredential(tx, userId))?.confirmedAt ?? null;
   const isRecent = confirmedAt !== null && confirmedAt >= before(RECENT_FACTOR_MS);
-  const hadSecondFactor = isRecent && (await deleteSecondFactor(tx, userId));
+  const hadSecondFactor = isRecent && (await deleteTotp(tx, userId));
   const passkeys = await deletePasskeysSince(tx, userId, before(RECENT_FACTOR_MS));
+  await deleteIdleRecoveryCodes(tx, userId);
   return { providers, hadSecondFactor, passkeys };
 }

@@ -3,7 +3,8 @@ import {
   type PublicKeyCredentialCreationOptionsJSON,
 } from "@simplewebauthn/server";
 import { DomainError } from "../../service-kit/errors.ts";
-import type { Sql } from "../../service-kit/postgres.ts";
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import { CHALLENGE_LIFETIME_MS, describeCredential, keepChallenge } from "./passkey-ceremony.ts";
 import { assertFresh, type PasskeyOwner, sessionBinding } from "./passkey-owner.ts";
@@ -27,13 +28,19 @@ export async function beginPasskeyRegistration(
   const account = await findAccountById(deps.sql, owner.userId);
   if (account?.status !== "active") throw new DomainError("token_invalid");
   if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
-  const existing = await listPasskeys(deps.sql, account.id);
+  return creationOptions(deps.sql, deps, account, sessionBinding(owner.sessionId));
+}
+
+/** @param boundTo with what the answer has to come. @throws {DomainError} `conflict` beyond 20. */
+export async function creationOptions(
+  sql: Sql | TransactionSql,
+  deps: PasskeyDeps,
+  account: Account,
+  boundTo: Buffer,
+): Promise<PublicKeyCredentialCreationOptionsJSON> {
+  const existing = await listPasskeys(sql, account.id);
   if (existing.length >= MAX_PASSKEYS_OF_USER) throw new DomainError("conflict");
-  const challenge = await keepChallenge(deps.sql, deps, {
-    purpose: "registration",
-    boundTo: sessionBinding(owner.sessionId),
-    user: account,
-  });
+  const challenge = await keepChallenge(sql, deps, { purpose: "registration", boundTo, user: account });
   return generateRegistrationOptions({
     rpName: deps.passkeyParty.name,
     rpID: deps.passkeyParty.id,

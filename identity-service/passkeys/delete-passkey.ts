@@ -2,6 +2,8 @@ import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
 import { listIdentities } from "../identities/external-identity-store.ts";
+import { assertFactorRemovable } from "../mfa/mfa-requirement.ts";
+import { deleteIdleRecoveryCodes } from "../mfa/mfa-store.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import type { SessionEnd } from "../sessions/session-end-store.ts";
 import { lockAccount } from "../users/account-store.ts";
@@ -12,7 +14,7 @@ import type { PasskeyChangeDeps } from "./passkeys-deps.ts";
 
 /**
  * Ends the other sessions, which may have begun with it. Returns their ids.
- * @throws {DomainError} `step_up_required`, `not_found`, `last_factor`.
+ * @throws {DomainError} `step_up_required`, `not_found`, `last_factor`, `mfa_required`.
  */
 export async function deletePasskey(
   deps: PasskeyChangeDeps,
@@ -40,7 +42,9 @@ async function remove(
   const hasOtherLogin =
     user.passwordHash !== null || passkeys.length > 1 || (await listIdentities(tx, userId)).length > 0;
   if (!hasOtherLogin) throw new DomainError("last_factor");
+  assertFactorRemovable(deps, user, passkeys.length - 1 + (user.hasTotp ? 1 : 0));
   await deleteRow(tx, { userId, id });
+  await deleteIdleRecoveryCodes(tx, userId);
   await tellPasskeyRemoved(tx, deps, { user, passkey, from: owner }, context);
   return owesSessionEnd(tx, deps, { userId, exceptSessionId, reason: "passkey_removed" });
 }

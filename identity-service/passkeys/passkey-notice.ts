@@ -32,13 +32,14 @@ export async function tellPasskeyAdded(
 
 export async function tellPasskeyRemoved(
   tx: TransactionSql,
-  deps: TellAuditDeps,
+  deps: TellAuditDeps & MakeLinkDeps,
   { user, from, passkey }: Change & { passkey: Passkey },
   context: CallContext,
 ): Promise<void> {
   const { id: userId, email: recipient } = user;
+  const link = await makeLink(tx, deps, { userId, purpose: "undo_access_change" });
   const now = deps.now();
-  const data = { ...describeOrigin(from, now), addedAt: inUtc(passkey.createdAt) };
+  const data = { ...describeOrigin(from, now), addedAt: inUtc(passkey.createdAt), link };
   await enqueueMail(tx, { id: deps.newId(), userId, recipient, template: "passkey-removed", data }, now);
   await tellAudit(tx, deps, { type: "passkey_removed", ...eventOf({ user, from }) }, context);
 }

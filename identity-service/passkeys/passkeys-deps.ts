@@ -1,5 +1,6 @@
 import type { Sql } from "../../service-kit/postgres.ts";
 import type { MakeLinkDeps } from "../mail/make-link.ts";
+import type { MfaRequirementDeps } from "../mfa/mfa-requirement.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 
 /** The relying party (WebAuthn Level 3 §4). */
@@ -20,7 +21,7 @@ export interface PasskeyDeps extends MakeLinkDeps {
   randomBytes: (count: number) => Buffer;
 }
 
-export interface PasskeyChangeDeps extends PasskeyDeps, EndSessionsDeps {
+export interface PasskeyChangeDeps extends PasskeyDeps, EndSessionsDeps, MfaRequirementDeps {
   sql: Sql;
   now: () => Date;
   newId: () => string;

@@ -81,7 +81,8 @@ const challenges = async () => (await database.ownerSql`select * from passkey_ch
 async function enrol(device = authenticator, who = owner, changes: Partial<Ceremony> = {}) {
   const options = await beginPasskeyRegistration(deps, who);
   const attestation = device.create(options, changes);
-  return registerPasskey(deps, { owner: who, name: " My phone ", attestation }, context());
+  const registration = { owner: who, name: " My phone ", attestation };
+  return (await registerPasskey(deps, registration, context())).passkey;
 }
 const beginLogin = () => beginPasskeyLogin(deps, { clientIp: FROM.clientIp, deviceToken: "" });
 async function logIn(device = authenticator, changes: Partial<Ceremony> = {}) {
@@ -233,9 +234,15 @@ describe("registration", () => {
     await database.ownerSql`update users set credentials_proven_at = null, credentials_proven_email = null`;
     expect(await codeOf(enrol())).toBe("email_not_verified");
     await proveCredentials(database.ownerSql, userId);
-    const late = await beginPasskeyRegistration(deps, owner);
-    for (let count = 0; count < MAX_PASSKEYS_OF_USER; count += 1)
+    for (let count = 1; count < MAX_PASSKEYS_OF_USER; count += 1)
       await enrol(new TestAuthenticator(), ownerOf(userId));
+    const late = await beginPasskeyRegistration(deps, owner);
+    await database.ownerSql`
+      insert into passkeys (id, user_id, credential_id, public_key, sign_count, transports, is_backup_eligible,
+        is_backed_up, name, created_at)
+      select ${deps.newId()}, user_id, '\\x00112233445566778899aabbccddeeff', public_key, 0, transports, false, false,
+        'Another', created_at
+      from passkeys limit 1`;
     expect(await codeOf(enrol())).toBe("conflict");
     const attestation = authenticator.create(late);
     expect(await codeOf(registerPasskey(deps, { owner, name: "x", attestation }, context()))).toBe(

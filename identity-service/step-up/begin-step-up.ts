@@ -10,7 +10,6 @@ import {
 import { newMfaToken } from "../login/mfa-token.ts";
 import { countRecoveryCodes } from "../mfa/mfa-store.ts";
 import { beginPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
-import { listPasskeys } from "../passkeys/passkey-store.ts";
 import type { Account } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
 import type { StepUpDeps } from "./step-up-deps.ts";
@@ -56,8 +55,8 @@ export async function beginStepUp(
 
 async function usableMethods(sql: Sql, user: Account, acr: AssuranceLevel): Promise<StepUpMethod[]> {
   const isUsable: Record<StepUpMethod, boolean> = {
-    passkey: (await listPasskeys(sql, user.id)).length > 0,
-    totp: user.mfaEnabled,
+    passkey: user.passkeyCount > 0,
+    totp: user.hasTotp,
     recovery_code: user.mfaEnabled && (await countRecoveryCodes(sql, user.id)) > 0,
     password: user.passwordHash !== null,
   };

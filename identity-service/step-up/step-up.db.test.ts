@@ -17,6 +17,7 @@ import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration
 import { registerPasskey } from "../passkeys/register-passkey.ts";
 import { endOwnSessions } from "../sessions/end-sessions.ts";
 import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
+import { getAccount } from "../users/get-account.ts";
 import { beginStepUp } from "./begin-step-up.ts";
 import { completeStepUp, type StepUpProof } from "./complete-step-up.ts";
 import { deleteOldStepUps } from "./delete-ended-step-ups.ts";
@@ -153,20 +154,20 @@ const ROWS: [Factors, AssuranceLevel, AssuranceLevel | undefined, StepUpMethod[]
   ["password, totp", 3, 3, NONE],
   ["password, totp, no recovery code", 1, undefined, ["totp", "password"]],
   ["password, totp, no recovery code", 1, 2, ["totp"]],
-  ["passkey", 1, undefined, ["passkey"]],
-  ["passkey", 1, 2, ["passkey"]],
+  ["passkey", 1, undefined, ["passkey", "recovery_code"]],
+  ["passkey", 1, 2, ["passkey", "recovery_code"]],
   ["passkey", 1, 3, ["passkey"]],
-  ["passkey", 2, undefined, ["passkey"]],
-  ["passkey", 2, 2, ["passkey"]],
+  ["passkey", 2, undefined, ["passkey", "recovery_code"]],
+  ["passkey", 2, 2, ["passkey", "recovery_code"]],
   ["passkey", 2, 3, ["passkey"]],
   ["passkey", 3, undefined, ["passkey"]],
   ["passkey", 3, 2, ["passkey"]],
   ["passkey", 3, 3, ["passkey"]],
-  ["password, passkey", 1, undefined, ["passkey", "password"]],
-  ["password, passkey", 1, 2, ["passkey"]],
+  ["password, passkey", 1, undefined, ["passkey", "recovery_code", "password"]],
+  ["password, passkey", 1, 2, ["passkey", "recovery_code"]],
   ["password, passkey", 1, 3, ["passkey"]],
-  ["password, passkey", 2, undefined, ["passkey"]],
-  ["password, passkey", 2, 2, ["passkey"]],
+  ["password, passkey", 2, undefined, ["passkey", "recovery_code"]],
+  ["password, passkey", 2, 2, ["passkey", "recovery_code"]],
   ["password, passkey", 2, 3, ["passkey"]],
   ["password, passkey", 3, undefined, ["passkey"]],
   ["password, passkey", 3, 2, ["passkey"]],
@@ -339,8 +340,7 @@ test("a code that a step-up used is used at a login, too", async () => {
   const { secret } = await enrolled();
   const typed = codeOf(secret);
   await complete(await begun(2), code(typed));
-  const [user] = await database.ownerSql<{ epoch: number }[]>`select session_epoch as epoch from users`;
-  const first = { userId, firstFactor: "pwd", sessionEpoch: user?.epoch ?? -1 } as const;
+  const first = { user: await getAccount(deps, userId), firstFactor: "pwd" } as const;
   const { tempToken } = await beginMfaChallenge(deps, first, FROM);
   const attempt = { tempToken, code: typed, deviceToken: "", ...FROM };
   expect(await outcomeOf(completeMfaLogin(deps, attempt, context()))).toBe("mfa_code_invalid");
@@ -365,9 +365,7 @@ test("a token is of its session, its user and its kind", async () => {
   const eve = await register(deps, registration, soon());
   const asEve = { userId: eve.id, sessionId: SESSION, stepUpToken, proof: password(), ...FROM };
   expect(await outcomeOf(completeStepUp(deps, asEve, context()))).toBe("step_up_token_invalid");
-  const [user] = await database.ownerSql<{ epoch: number }[]>`
-    select session_epoch as epoch from users where id = ${userId}`;
-  const first = { userId, firstFactor: "pwd", sessionEpoch: user?.epoch ?? -1 } as const;
+  const first = { user: await getAccount(deps, userId), firstFactor: "pwd" } as const;
   const { tempToken } = await beginMfaChallenge(deps, first, FROM);
   for (const token of [tempToken, "", "x", "A".repeat(43), "\0".repeat(43)])
     expect(await outcomeOf(complete(token, typed))).toBe("step_up_token_invalid");

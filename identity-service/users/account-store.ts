@@ -12,7 +12,10 @@ export const columnsWithoutHash = (sql: Sql | TransactionSql) => sql`
   created_at as "createdAt", first_login_at as "firstLoginAt", must_change_password as "mustChangePassword",
   password_epoch as "passwordEpoch", session_epoch as "sessionEpoch",
   case when credentials_proven_email = email then credentials_proven_at end as "credentialsProvenAt",
-  exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "mfaEnabled"
+  exists (select from totp_credentials where user_id = users.id and confirmed_at is not null) as "hasTotp",
+  (select count(*)::int from passkeys where user_id = users.id) as "passkeyCount",
+  exists (select from totp_credentials where user_id = users.id and confirmed_at is not null)
+    or exists (select from passkeys where user_id = users.id) as "mfaEnabled"
 `;
 
 async function selectAccount(sql: Sql | TransactionSql, which: SqlPart): Promise<Account | undefined> {

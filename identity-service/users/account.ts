@@ -27,7 +27,10 @@ export interface Account {
   sessionEpoch: number;
   /** When password or identity and access to the mailbox were last proven together. Null if never. */
   credentialsProvenAt: Date | null;
+  /** Has a second factor: TOTP, a passkey or both. */
   mfaEnabled: boolean;
+  hasTotp: boolean;
+  passkeyCount: number;
 }
 
 export type NewAccount = Pick<

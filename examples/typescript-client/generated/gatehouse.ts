@@ -62,11 +62,26 @@ export type CompletedLogin = {
     expiresIn: number;
     user: User;
 };
+export type PasskeyRequestOptions = {
+    /** 256 bits, good for five minutes and one answer. */
+    challenge: string;
+    rpId: string;
+    allowCredentials: {
+        id: string;
+        "type": "public-key";
+        transports: string[];
+    }[];
+    /** In milliseconds. */
+    timeout: number;
+    userVerification: "required";
+};
 export type MfaRequired = {
     requireMfa: true;
     /** Opaque; good for five minutes, five tries and one success. Never an access token. */
     tempToken: string;
+    /** What the user can prove: `passkey`, `totp`, `recovery_code`. */
     methods: string[];
+    passkey?: PasskeyRequestOptions;
     /** For how many days `trustDevice: true` spares the code. Absent: not at all. */
     trustDeviceDays?: number;
 };
@@ -167,18 +182,23 @@ export type Passkey = {
     backedUp: boolean;
     transports: string[];
 };
-export type PasskeyRequestOptions = {
-    /** 256 bits, good for five minutes and one answer. */
-    challenge: string;
-    rpId: string;
-    allowCredentials: {
-        id: string;
-        "type": "public-key";
-        transports: string[];
-    }[];
-    /** In milliseconds. */
-    timeout: number;
-    userVerification: "required";
+export type AddedPasskey = {
+    passkey: Passkey;
+    /** Ten, each good once, and shown only here. */
+    recoveryCodes?: string[];
+};
+export type EnrolledPasskeyLogin = {
+    passkey: Passkey;
+    /** A JWT; see RFC 9068. */
+    accessToken: string;
+    /** A JWT; see RFC 9068. */
+    refreshToken: string;
+    tokenType: "Bearer";
+    /** Of the access token, in seconds. */
+    expiresIn: number;
+    user: User;
+    /** Ten, each good once, and shown only here. */
+    recoveryCodes: string[];
 };
 export type IdentityProvider = {
     name: string;
@@ -1558,12 +1578,27 @@ export function removeTrustedDevice(id: string, opts?: Oazapfts.RequestOpts) {
     });
 }
 /**
- * Log in: the code
+ * Log in: the second factor
  */
 export function completeMfaLogin(body: {
     tempToken: string;
-    code: string;
     trustDevice?: boolean;
+    code: string;
+} | {
+    tempToken: string;
+    trustDevice?: boolean;
+    /** What else `PublicKeyCredential.toJSON()` gives is ignored. */
+    passkey: {
+        /** Base64url, as everything binary. */
+        id: string;
+        "type": "public-key";
+        response: {
+            clientDataJSON: string;
+            authenticatorData: string;
+            signature: string;
+            userHandle?: string | null;
+        };
+    };
 }, { gatehouseDevice }: {
     gatehouseDevice?: string;
 } = {}, opts?: Oazapfts.RequestOpts) {
@@ -1586,7 +1621,7 @@ export function completeMfaLogin(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "mfa_code_invalid" | "mfa_token_invalid";
+                code: "mfa_code_invalid" | "mfa_token_invalid" | "passkey_invalid";
             };
         };
     } | {
@@ -2180,7 +2215,9 @@ export function renewRecoveryCodes(body: {
 /**
  * Begin to add a passkey
  */
-export function beginPasskey(opts?: Oazapfts.RequestOpts) {
+export function beginPasskey(body?: {
+    tempToken?: string;
+}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
         data: {
@@ -2200,7 +2237,7 @@ export function beginPasskey(opts?: Oazapfts.RequestOpts) {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+                code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required" | "mfa_token_invalid";
             };
         };
     } | {
@@ -2294,15 +2331,17 @@ export function beginPasskey(opts?: Oazapfts.RequestOpts) {
                 code: "http_version_not_supported";
             };
         };
-    }>("/auth/passkeys/options", {
+    }>("/auth/passkeys/options", oazapfts.json({
         ...opts,
-        method: "POST"
-    });
+        method: "POST",
+        body
+    }));
 }
 /**
  * Add the passkey that the browser has made
  */
 export function addPasskey(body: {
+    tempToken?: string;
     /** What else `PublicKeyCredential.toJSON()` gives is ignored. */
     response: {
         /** Base64url, as everything binary. */
@@ -2316,14 +2355,14 @@ export function addPasskey(body: {
     };
     /** For its owner, at most 64 characters. */
     name: string;
-}, opts?: Oazapfts.RequestOpts) {
+}, { gatehouseDevice }: {
+    gatehouseDevice?: string;
+} = {}, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 201;
         data: {
             success: true;
-            data: {
-                passkey: Passkey;
-            };
+            data: AddedPasskey | EnrolledPasskeyLogin;
             /** For people; not part of the API. */
             message: string;
         };
@@ -2338,7 +2377,7 @@ export function addPasskey(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "passkey_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_token_invalid" | "passkey_invalid";
             };
         };
     } | {
@@ -2435,7 +2474,10 @@ export function addPasskey(body: {
     }>("/auth/passkeys", oazapfts.json({
         ...opts,
         method: "POST",
-        body
+        body,
+        headers: oazapfts.mergeHeaders(opts?.headers, {
+            "Gatehouse-Device": gatehouseDevice
+        })
     }));
 }
 /**
@@ -2698,7 +2740,7 @@ export function deletePasskey(id: string, opts?: Oazapfts.RequestOpts) {
         status: 409;
         data: Failure & {
             error: {
-                code: "last_factor";
+                code: "mfa_required" | "last_factor";
             };
         };
     } | {

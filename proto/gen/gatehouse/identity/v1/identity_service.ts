@@ -119,12 +119,16 @@ export interface CompletedLogin {
 export interface MfaChallenge {
   /** 256 bits in base64url: for CompleteMfaLogin and nothing else. Never logged. */
   tempToken: string;
-  /** What counts as a code: `totp`, `recovery_code`. */
+  /** What the user can prove: `passkey`, `totp`, `recovery_code`. */
   methods: string[];
   /** UUID of the user whose password was right. */
   userId: string;
   /** For how many days the user may trust this device, by CompleteMfaLogin. Absent: not at all. */
-  trustDeviceDays?: number | undefined;
+  trustDeviceDays?:
+    | number
+    | undefined;
+  /** PublicKeyCredentialRequestOptionsJSON (WebAuthn Level 3 §5.1.10). Absent without a passkey. */
+  passkeyOptionsJson?: string | undefined;
 }
 
 /** A login that waits for a new password. */
@@ -139,7 +143,7 @@ export interface PasswordChangeChallenge {
 export interface MfaEnrollmentChallenge {
   /** 256 bits in base64url: for the enrollment at this login and nothing else. Never logged. */
   tempToken: string;
-  /** What can be set up: `totp`. */
+  /** What can be set up: `totp`, `passkey`. */
   methods: string[];
   /** UUID of the user whose first factor was right. */
   userId: string;
@@ -158,7 +162,11 @@ export interface CompleteMfaLoginRequest {
   /** As an earlier login of this device gave it. May be empty. Never logged. */
   deviceToken: string;
   /** Whether later logins of this device shall need no code for some time. Ignored where the challenge did not offer it. */
-  trustDevice?: boolean | undefined;
+  trustDevice?:
+    | boolean
+    | undefined;
+  /** The signature of a passkey, in place of the code. */
+  passkey: PasskeyAssertion | undefined;
 }
 
 /** The code was right. */
@@ -988,6 +996,56 @@ export interface RegisterPasskeyRequest {
 /** It is registered. */
 export interface RegisterPasskeyResponse {
   /** As stored. */
+  passkey:
+    | Passkey
+    | undefined;
+  /** Of the user's first second factor: ten, of 80 bits each. Shown once, never logged. */
+  recoveryCodes: string[];
+  /** UUIDs of the sessions that this call ended. */
+  endedSessionIds: string[];
+}
+
+/** Which login. */
+export interface BeginPasskeyRegistrationAtLoginRequest {
+  /** As the login gave it. Never logged. */
+  tempToken: string;
+}
+
+/** What the browser needs. */
+export interface BeginPasskeyRegistrationAtLoginResponse {
+  /** PublicKeyCredentialCreationOptionsJSON (WebAuthn Level 3 §5.1.9). */
+  optionsJson: string;
+  /** UUID of the user whose first factor was right. */
+  userId: string;
+}
+
+/** What the browser has made. */
+export interface CompletePasskeyRegistrationAtLoginRequest {
+  /** As the login gave it. Never logged. */
+  tempToken: string;
+  /** As typed. */
+  name: string;
+  /** The credential. */
+  attestation:
+    | PasskeyAttestation
+    | undefined;
+  /** The client's address as the gateway sees it. */
+  clientIp: string;
+  /** The client's User-Agent. May be empty. */
+  userAgent: string;
+  /** As an earlier login of this device gave it. May be empty. Never logged. */
+  deviceToken: string;
+}
+
+/** It is registered. */
+export interface CompletePasskeyRegistrationAtLoginResponse {
+  /** What the login came to. */
+  result:
+    | LoginResult
+    | undefined;
+  /** Ten, of 80 bits each. Shown once, never logged. */
+  recoveryCodes: string[];
+  /** As stored. */
   passkey: Passkey | undefined;
 }
 
@@ -1616,7 +1674,7 @@ export const CompletedLogin: MessageFns<CompletedLogin> = {
 };
 
 function createBaseMfaChallenge(): MfaChallenge {
-  return { tempToken: "", methods: [], userId: "", trustDeviceDays: undefined };
+  return { tempToken: "", methods: [], userId: "", trustDeviceDays: undefined, passkeyOptionsJson: undefined };
 }
 
 export const MfaChallenge: MessageFns<MfaChallenge> = {
@@ -1632,6 +1690,9 @@ export const MfaChallenge: MessageFns<MfaChallenge> = {
     }
     if (message.trustDeviceDays !== undefined) {
       writer.uint32(32).uint32(message.trustDeviceDays);
+    }
+    if (message.passkeyOptionsJson !== undefined) {
+      writer.uint32(42).string(message.passkeyOptionsJson);
     }
     return writer;
   },
@@ -1679,6 +1740,14 @@ export const MfaChallenge: MessageFns<MfaChallenge> = {
             }
 
             message.trustDeviceDays = reader.uint32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.passkeyOptionsJson = reader.string();
             continue;
           }
         }
@@ -1820,7 +1889,15 @@ export const MfaEnrollmentChallenge: MessageFns<MfaEnrollmentChallenge> = {
 };
 
 function createBaseCompleteMfaLoginRequest(): CompleteMfaLoginRequest {
-  return { tempToken: "", code: "", clientIp: "", userAgent: "", deviceToken: "", trustDevice: undefined };
+  return {
+    tempToken: "",
+    code: "",
+    clientIp: "",
+    userAgent: "",
+    deviceToken: "",
+    trustDevice: undefined,
+    passkey: undefined,
+  };
 }
 
 export const CompleteMfaLoginRequest: MessageFns<CompleteMfaLoginRequest> = {
@@ -1842,6 +1919,9 @@ export const CompleteMfaLoginRequest: MessageFns<CompleteMfaLoginRequest> = {
     }
     if (message.trustDevice !== undefined) {
       writer.uint32(48).bool(message.trustDevice);
+    }
+    if (message.passkey !== undefined) {
+      PasskeyAssertion.encode(message.passkey, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -1905,6 +1985,14 @@ export const CompleteMfaLoginRequest: MessageFns<CompleteMfaLoginRequest> = {
             }
 
             message.trustDevice = reader.bool();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.passkey = PasskeyAssertion.decode(reader, reader.uint32());
             continue;
           }
         }
@@ -7145,13 +7233,19 @@ export const RegisterPasskeyRequest: MessageFns<RegisterPasskeyRequest> = {
 };
 
 function createBaseRegisterPasskeyResponse(): RegisterPasskeyResponse {
-  return { passkey: undefined };
+  return { passkey: undefined, recoveryCodes: [], endedSessionIds: [] };
 }
 
 export const RegisterPasskeyResponse: MessageFns<RegisterPasskeyResponse> = {
   encode(message: RegisterPasskeyResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.passkey !== undefined) {
       Passkey.encode(message.passkey, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.recoveryCodes) {
+      writer.uint32(18).string(v!);
+    }
+    for (const v of message.endedSessionIds) {
+      writer.uint32(26).string(v!);
     }
     return writer;
   },
@@ -7171,6 +7265,294 @@ export const RegisterPasskeyResponse: MessageFns<RegisterPasskeyResponse> = {
         switch (tag >>> 3) {
           case 1: {
             if (tag !== 10) {
+              break;
+            }
+
+            message.passkey = Passkey.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.recoveryCodes.push(reader.string());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.endedSessionIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginPasskeyRegistrationAtLoginRequest(): BeginPasskeyRegistrationAtLoginRequest {
+  return { tempToken: "" };
+}
+
+export const BeginPasskeyRegistrationAtLoginRequest: MessageFns<BeginPasskeyRegistrationAtLoginRequest> = {
+  encode(message: BeginPasskeyRegistrationAtLoginRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tempToken !== "") {
+      writer.uint32(10).string(message.tempToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginPasskeyRegistrationAtLoginRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginPasskeyRegistrationAtLoginRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.tempToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBeginPasskeyRegistrationAtLoginResponse(): BeginPasskeyRegistrationAtLoginResponse {
+  return { optionsJson: "", userId: "" };
+}
+
+export const BeginPasskeyRegistrationAtLoginResponse: MessageFns<BeginPasskeyRegistrationAtLoginResponse> = {
+  encode(message: BeginPasskeyRegistrationAtLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.optionsJson !== "") {
+      writer.uint32(10).string(message.optionsJson);
+    }
+    if (message.userId !== "") {
+      writer.uint32(18).string(message.userId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BeginPasskeyRegistrationAtLoginResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBeginPasskeyRegistrationAtLoginResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.optionsJson = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.userId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompletePasskeyRegistrationAtLoginRequest(): CompletePasskeyRegistrationAtLoginRequest {
+  return { tempToken: "", name: "", attestation: undefined, clientIp: "", userAgent: "", deviceToken: "" };
+}
+
+export const CompletePasskeyRegistrationAtLoginRequest: MessageFns<CompletePasskeyRegistrationAtLoginRequest> = {
+  encode(message: CompletePasskeyRegistrationAtLoginRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tempToken !== "") {
+      writer.uint32(10).string(message.tempToken);
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    if (message.attestation !== undefined) {
+      PasskeyAttestation.encode(message.attestation, writer.uint32(26).fork()).join();
+    }
+    if (message.clientIp !== "") {
+      writer.uint32(34).string(message.clientIp);
+    }
+    if (message.userAgent !== "") {
+      writer.uint32(42).string(message.userAgent);
+    }
+    if (message.deviceToken !== "") {
+      writer.uint32(50).string(message.deviceToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompletePasskeyRegistrationAtLoginRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompletePasskeyRegistrationAtLoginRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.tempToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.attestation = PasskeyAttestation.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.clientIp = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.userAgent = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.deviceToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseCompletePasskeyRegistrationAtLoginResponse(): CompletePasskeyRegistrationAtLoginResponse {
+  return { result: undefined, recoveryCodes: [], passkey: undefined };
+}
+
+export const CompletePasskeyRegistrationAtLoginResponse: MessageFns<CompletePasskeyRegistrationAtLoginResponse> = {
+  encode(message: CompletePasskeyRegistrationAtLoginResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.result !== undefined) {
+      LoginResult.encode(message.result, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.recoveryCodes) {
+      writer.uint32(18).string(v!);
+    }
+    if (message.passkey !== undefined) {
+      Passkey.encode(message.passkey, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompletePasskeyRegistrationAtLoginResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompletePasskeyRegistrationAtLoginResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.result = LoginResult.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.recoveryCodes.push(reader.string());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
               break;
             }
 
@@ -8798,6 +9180,40 @@ export const IdentityServiceService = {
       Buffer.from(RegisterPasskeyResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): RegisterPasskeyResponse => RegisterPasskeyResponse.decode(value),
   },
+  /**
+   * Begins to register the first passkey of a user whose role requires a second factor, for the temp_token of a login. Errors:
+   * mfa_token_invalid.
+   */
+  beginPasskeyRegistrationAtLogin: {
+    path: "/gatehouse.identity.v1.IdentityService/BeginPasskeyRegistrationAtLogin" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: BeginPasskeyRegistrationAtLoginRequest): Buffer =>
+      Buffer.from(BeginPasskeyRegistrationAtLoginRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): BeginPasskeyRegistrationAtLoginRequest =>
+      BeginPasskeyRegistrationAtLoginRequest.decode(value),
+    responseSerialize: (value: BeginPasskeyRegistrationAtLoginResponse): Buffer =>
+      Buffer.from(BeginPasskeyRegistrationAtLoginResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): BeginPasskeyRegistrationAtLoginResponse =>
+      BeginPasskeyRegistrationAtLoginResponse.decode(value),
+  },
+  /**
+   * Registers that passkey and completes the login. Errors: passkey_invalid (whatever is wrong with it), mfa_token_invalid,
+   * validation_failed.
+   */
+  completePasskeyRegistrationAtLogin: {
+    path: "/gatehouse.identity.v1.IdentityService/CompletePasskeyRegistrationAtLogin" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CompletePasskeyRegistrationAtLoginRequest): Buffer =>
+      Buffer.from(CompletePasskeyRegistrationAtLoginRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): CompletePasskeyRegistrationAtLoginRequest =>
+      CompletePasskeyRegistrationAtLoginRequest.decode(value),
+    responseSerialize: (value: CompletePasskeyRegistrationAtLoginResponse): Buffer =>
+      Buffer.from(CompletePasskeyRegistrationAtLoginResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): CompletePasskeyRegistrationAtLoginResponse =>
+      CompletePasskeyRegistrationAtLoginResponse.decode(value),
+  },
   /** The passkeys of a user. */
   listPasskeys: {
     path: "/gatehouse.identity.v1.IdentityService/ListPasskeys" as const,
@@ -8820,7 +9236,7 @@ export const IdentityServiceService = {
       Buffer.from(RenamePasskeyResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): RenamePasskeyResponse => RenamePasskeyResponse.decode(value),
   },
-  /** Removes a passkey and ends the user's other sessions. Errors: step_up_required, not_found, last_factor. */
+  /** Removes a passkey and ends the user's other sessions. Errors: step_up_required, not_found, last_factor, mfa_required. */
   deletePasskey: {
     path: "/gatehouse.identity.v1.IdentityService/DeletePasskey" as const,
     requestStream: false as const,
@@ -9068,11 +9484,27 @@ export interface IdentityServiceServer extends UntypedServiceImplementation {
    * email_not_verified, conflict (there are 20), validation_failed (the name).
    */
   registerPasskey: handleUnaryCall<RegisterPasskeyRequest, RegisterPasskeyResponse>;
+  /**
+   * Begins to register the first passkey of a user whose role requires a second factor, for the temp_token of a login. Errors:
+   * mfa_token_invalid.
+   */
+  beginPasskeyRegistrationAtLogin: handleUnaryCall<
+    BeginPasskeyRegistrationAtLoginRequest,
+    BeginPasskeyRegistrationAtLoginResponse
+  >;
+  /**
+   * Registers that passkey and completes the login. Errors: passkey_invalid (whatever is wrong with it), mfa_token_invalid,
+   * validation_failed.
+   */
+  completePasskeyRegistrationAtLogin: handleUnaryCall<
+    CompletePasskeyRegistrationAtLoginRequest,
+    CompletePasskeyRegistrationAtLoginResponse
+  >;
   /** The passkeys of a user. */
   listPasskeys: handleUnaryCall<ListPasskeysRequest, ListPasskeysResponse>;
   /** Gives a passkey another name. Errors: not_found, validation_failed. */
   renamePasskey: handleUnaryCall<RenamePasskeyRequest, RenamePasskeyResponse>;
-  /** Removes a passkey and ends the user's other sessions. Errors: step_up_required, not_found, last_factor. */
+  /** Removes a passkey and ends the user's other sessions. Errors: step_up_required, not_found, last_factor, mfa_required. */
   deletePasskey: handleUnaryCall<DeletePasskeyRequest, DeletePasskeyResponse>;
   /** Begins a login with a passkey. Names no user. Errors: too_many_requests. */
   beginPasskeyLogin: handleUnaryCall<BeginPasskeyLoginRequest, BeginPasskeyLoginResponse>;
@@ -9780,6 +10212,44 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: RegisterPasskeyResponse) => void,
   ): ClientUnaryCall;
+  /**
+   * Begins to register the first passkey of a user whose role requires a second factor, for the temp_token of a login. Errors:
+   * mfa_token_invalid.
+   */
+  beginPasskeyRegistrationAtLogin(
+    request: BeginPasskeyRegistrationAtLoginRequest,
+    callback: (error: ServiceError | null, response: BeginPasskeyRegistrationAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  beginPasskeyRegistrationAtLogin(
+    request: BeginPasskeyRegistrationAtLoginRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: BeginPasskeyRegistrationAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  beginPasskeyRegistrationAtLogin(
+    request: BeginPasskeyRegistrationAtLoginRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: BeginPasskeyRegistrationAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Registers that passkey and completes the login. Errors: passkey_invalid (whatever is wrong with it), mfa_token_invalid,
+   * validation_failed.
+   */
+  completePasskeyRegistrationAtLogin(
+    request: CompletePasskeyRegistrationAtLoginRequest,
+    callback: (error: ServiceError | null, response: CompletePasskeyRegistrationAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  completePasskeyRegistrationAtLogin(
+    request: CompletePasskeyRegistrationAtLoginRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CompletePasskeyRegistrationAtLoginResponse) => void,
+  ): ClientUnaryCall;
+  completePasskeyRegistrationAtLogin(
+    request: CompletePasskeyRegistrationAtLoginRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CompletePasskeyRegistrationAtLoginResponse) => void,
+  ): ClientUnaryCall;
   /** The passkeys of a user. */
   listPasskeys(
     request: ListPasskeysRequest,
@@ -9812,7 +10282,7 @@ export interface IdentityServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: RenamePasskeyResponse) => void,
   ): ClientUnaryCall;
-  /** Removes a passkey and ends the user's other sessions. Errors: step_up_required, not_found, last_factor. */
+  /** Removes a passkey and ends the user's other sessions. Errors: step_up_required, not_found, last_factor, mfa_required. */
   deletePasskey(
     request: DeletePasskeyRequest,
     callback: (error: ServiceError | null, response: DeletePasskeyResponse) => void,

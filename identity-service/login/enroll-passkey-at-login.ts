@@ -1,0 +1,81 @@
+import type { PublicKeyCredentialCreationOptionsJSON } from "@simplewebauthn/server";
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { type AddedPasskey, addPasskey } from "../passkeys/add-passkey.ts";
+import { creationOptions } from "../passkeys/begin-passkey-registration.ts";
+import { passkeyName } from "../passkeys/own-passkeys.ts";
+import type { PasskeyChangeDeps } from "../passkeys/passkeys-deps.ts";
+import type { Attestation } from "../passkeys/verify-attestation.ts";
+import { endSessions } from "../sessions/end-sessions.ts";
+import { findAccountById } from "../users/account-store.ts";
+import { completeLogin, type LoginResult } from "./complete-login.ts";
+import type { EnrollAtLoginDeps } from "./enroll-at-login.ts";
+import { openEnrollment } from "./open-enrollment.ts";
+import type { LoginOrigin } from "./remember-device.ts";
+
+export type EnrollPasskeyDeps = EnrollAtLoginDeps & PasskeyChangeDeps;
+
+export interface PasskeyEnrollment extends LoginOrigin {
+  tempToken: string;
+  name: string;
+  attestation: Attestation;
+}
+
+export type EnrolledPasskeyLogin = LoginResult & { added: Pick<AddedPasskey, "passkey" | "recoveryCodes"> };
+
+/** As with TOTP, the account's credentials need not be proven. @throws {DomainError} `mfa_token_invalid`. */
+export async function beginPasskeyRegistrationAtLogin(
+  deps: EnrollPasskeyDeps,
+  tempToken: string,
+): Promise<{ options: PublicKeyCredentialCreationOptionsJSON; userId: string }> {
+  return transaction(deps.sql, async (tx) => {
+    const { user, tokenHash } = await openEnrollment(tx, deps, tempToken);
+    return { options: await creationOptions(tx, deps, user, tokenHash), userId: user.id };
+  });
+}
+
+/** @throws {DomainError} `mfa_token_invalid`, `passkey_invalid`, `validation_failed`. */
+export function completePasskeyRegistrationAtLogin(
+  deps: EnrollPasskeyDeps,
+  attempt: PasskeyEnrollment,
+  context: CallContext,
+): Promise<EnrolledPasskeyLogin> {
+  return deps.countLogin("mfa_enrollment", attemptEnrollment(deps, attempt, context));
+}
+
+async function attemptEnrollment(
+  deps: EnrollPasskeyDeps,
+  attempt: PasskeyEnrollment,
+  context: CallContext,
+): Promise<EnrolledPasskeyLogin> {
+  const name = passkeyName(attempt.name);
+  const enrolled = await transaction(deps.sql, (tx) => enroll(tx, deps, { ...attempt, name }, context));
+  // After the commit, so that the attempt counts and the challenge stays used.
+  if (enrolled === undefined) throw new DomainError("passkey_invalid");
+  const { user, amr, recoveryCodes, passkey, end } = enrolled;
+  deps.wakeMailWorker();
+  // Before the new session exists.
+  await endSessions(deps, end, context);
+  const proven = { user, amr, authTime: deps.now() };
+  const login = await completeLogin(deps, proven, attempt, "mfa_token_invalid", context);
+  return { ...login, added: { recoveryCodes, passkey } };
+}
+
+/** Undefined for a refused answer. */
+async function enroll(
+  tx: TransactionSql,
+  deps: EnrollPasskeyDeps,
+  { name, attestation, clientIp, userAgent, tempToken }: PasskeyEnrollment,
+  context: CallContext,
+) {
+  const { user: before, tokenHash: boundTo, amr, consume } = await openEnrollment(tx, deps, tempToken);
+  const credential = { boundTo, name, attestation, clientIp, userAgent };
+  const added = await addPasskey(tx, deps, before, credential, context);
+  if (added === undefined) return undefined;
+  await consume();
+  const user = await findAccountById(tx, before.id);
+  if (user === undefined) throw new DomainError("mfa_token_invalid");
+  // Not level 3: without attestation, a registration signs nothing.
+  return { ...added, user, amr: [...amr, "user", "mfa"] };
+}
