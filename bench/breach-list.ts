@@ -9,15 +9,7 @@ import { open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buildBreachList } from "../breach-list/build-breach-list.ts";
-import {
-  bucketOf,
-  HEADER_BYTES,
-  INDEX_ENTRY_BYTES,
-  indexStart,
-  type ListHeader,
-  REMAINDER_BYTES,
-  remainderOf,
-} from "../breach-list/list-format.ts";
+import * as format from "../breach-list/list-format.ts";
 import { type BreachList, openBreachList } from "../breach-list/open-breach-list.ts";
 
 const entries = Number(process.argv[2] ?? 10_000_000);
@@ -41,17 +33,18 @@ async function* lines(): AsyncGenerator<Buffer> {
 }
 
 /** Reads the file whole and without the product's reader, which takes three calls of the operating system a look-up. */
-function countFound(file: Buffer, { bucketBits, entries: kept }: ListHeader, key: string): number {
+function countFound(file: Buffer, { bucketBits, entries: kept }: format.ListHeader, key: string): number {
   let found = 0;
-  const index = indexStart({ entries: kept });
+  const index = format.indexStart({ entries: kept });
   for (const chunk of hashes(key, entries)) {
     for (let at = 0; at < chunk.length; at += HASH_BYTES) {
       const [high, low] = [chunk.readUInt32BE(at), chunk.readUInt32BE(at + 4)];
-      const entryAt = index + bucketOf(bucketBits, high) * INDEX_ENTRY_BYTES;
-      const wanted = remainderOf(bucketBits, high, low);
-      const end = HEADER_BYTES + file.readUInt32LE(entryAt + INDEX_ENTRY_BYTES) * REMAINDER_BYTES;
-      let place = HEADER_BYTES + file.readUInt32LE(entryAt) * REMAINDER_BYTES;
-      while (place < end && file.readUInt32LE(place) < wanted) place += REMAINDER_BYTES;
+      const entryAt = index + format.bucketOf(bucketBits, high) * format.INDEX_ENTRY_BYTES;
+      const wanted = format.remainderOf(bucketBits, high, low);
+      const end =
+        format.HEADER_BYTES + file.readUInt32LE(entryAt + format.INDEX_ENTRY_BYTES) * format.REMAINDER_BYTES;
+      let place = format.HEADER_BYTES + file.readUInt32LE(entryAt) * format.REMAINDER_BYTES;
+      while (place < end && file.readUInt32LE(place) < wanted) place += format.REMAINDER_BYTES;
       if (place < end && file.readUInt32LE(place) === wanted) found += 1;
     }
   }
