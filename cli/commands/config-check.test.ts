@@ -104,3 +104,23 @@ test("an unknown service and a missing file", async () => {
   });
   expect(await check("gateway", {}, "--env-file", join(folder, "none"))).toMatchObject({ code: 78 });
 });
+
+test.each([
+  ["12", "24", true],
+  ["12", "0", true],
+  ["24", "24", false],
+  ["0", "24", false],
+  ["0", "0", false],
+])(
+  "evidence that is kept for %s months and a log for %s: a warning is %s",
+  async (approvals, log, isWarned) => {
+    const environment = {
+      ...ofTokenService(),
+      APPROVAL_RETENTION_MONTHS: approvals,
+      AUDIT_RETENTION_MONTHS: log,
+    };
+    const { code, out } = await check("token-service", environment, "--json");
+    expect(code).toBe(0);
+    expect(JSON.parse(out).warnings).toHaveLength(isWarned ? 1 : 0);
+  },
+);

@@ -34,7 +34,9 @@ export const configCheck: Command = {
     const environment = file === undefined ? backend.environment : readEnvironment(file);
     const { code, said } = await check(entry, environment);
     if (code === 0) {
-      return { text: `${service} could start with this configuration`, json: { service, problems: [] } };
+      const warnings = warningsOf(environment);
+      const text = [`${service} could start with this configuration`, ...warnings].join("\n");
+      return { text, json: { service, problems: [], warnings } };
     }
     if (code !== EXIT.config) {
       throw new CliError(`${service} ended with ${code ?? "a signal"} instead of checking:\n${said.trim()}`, {
@@ -62,6 +64,17 @@ function readEnvironment(file: string): Record<string, string | undefined> {
       cause: error,
     });
   }
+}
+
+/** What is wrong between services, where one environment has the variables of both. */
+function warningsOf(environment: Readonly<Record<string, string | undefined>>): string[] {
+  const { APPROVAL_RETENTION_MONTHS: approvals, AUDIT_RETENTION_MONTHS: log } = environment;
+  if (approvals === undefined || log === undefined) return [];
+  const months = (text: string) => Number(text) || Number.POSITIVE_INFINITY;
+  if (months(approvals) >= months(log)) return [];
+  return [
+    "Warning: APPROVAL_RETENTION_MONTHS is shorter than AUDIT_RETENTION_MONTHS: old approvals could not be proven",
+  ];
 }
 
 async function check(entry: string, environment: Readonly<Record<string, string | undefined>>) {

@@ -227,6 +227,17 @@ describe.skipIf(!isHere).each(OVERLAYS)("%s (skipped where there is no kubectl)"
     }
   });
 
+  test("evidence of approvals is kept as long as the log that proves it", () => {
+    const months = (service: string, variable: string) => {
+      const program = programs(overlay).find(({ container }) => container.args?.[0] === service);
+      if (program === undefined) throw new Error(`there is no ${service}`);
+      // 0: without end.
+      return Number(configOf(overlay, program)[variable]) || Number.POSITIVE_INFINITY;
+    };
+    const evidence = months("identity-service", "APPROVAL_RETENTION_MONTHS");
+    expect(evidence).toBeGreaterThanOrEqual(months("audit-service", "AUDIT_RETENTION_MONTHS"));
+  });
+
   test("every file comes from a Secret or a ConfigMap that is there, and every mounted file is read", () => {
     const secrets = secretKeys(overlay);
     for (const program of programs(overlay)) {
