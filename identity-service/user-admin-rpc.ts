@@ -93,14 +93,13 @@ export function createUserAdminRpc(
   };
 }
 
-function encodeApproval(approval: UsedApproval): ProtoUsedApproval {
-  const { id, transactionText: transaction, digest, method, nonce, passkeyId } = approval;
-  const { credentialId, publicKey, authenticatorData, clientData, signature, rpId } = approval;
-  const isWhole = credentialId && publicKey && authenticatorData && clientData && signature;
-  const passkey =
-    passkeyId !== null && rpId !== null && isWhole
-      ? { nonce, passkeyId, credentialId, publicKey, authenticatorData, clientData, signature, rpId }
-      : undefined;
+function encodeApproval({
+  id,
+  transactionText: transaction,
+  digest,
+  method,
+  passkey,
+}: UsedApproval): ProtoUsedApproval {
   return { id, transaction, digest, method, passkey };
 }
 

@@ -1,29 +1,41 @@
+import { createHash } from "node:crypto";
+import canonicalize from "canonicalize";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import type { ErrorCode } from "../../service-kit/errors.ts";
 import type { TransactionSql } from "../../service-kit/postgres.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { SecurityEventType } from "../audit/security-event-store.ts";
 import { type TellAuditDeps, tellAudit } from "../audit/tell-audit.ts";
-import type { Approval } from "./approval-store.ts";
+import type { Approval, PasskeyEvidence } from "./approval-store.ts";
 
 export interface ApprovalEvent extends ClientOrigin {
   type: Extract<SecurityEventType, `approval_${string}`>;
   userId: string;
   /** Undefined if it is unknown, or of another user or session. */
   approval?: Pick<Approval, "id" | "digest"> & Partial<Pick<Approval, "method">>;
+  /** Of the passkey that gave it. Its signature does not cover its key, so the log has to. */
+  evidence?: PasskeyEvidence;
   errorCode?: ErrorCode;
 }
 
-/** The reason is `approval <id> <method> <digest>`, as in the entry of the call: `-` for no method. */
+/** The reason is `approval <id> <method> <digest>`, as in the entry of the call: `-` for no method. The evidence's hash may follow. */
 export async function tellApproval(
   tx: TransactionSql,
   deps: TellAuditDeps,
-  { approval, ...event }: ApprovalEvent,
+  { approval, evidence, ...event }: ApprovalEvent,
   context: CallContext,
 ): Promise<void> {
   const reason =
     approval === undefined
       ? ""
       : `approval ${approval.id} ${approval.method ?? "-"} ${approval.digest.toString("hex")}`;
-  await tellAudit(tx, deps, { ...event, reason }, context);
+  const hash = evidence === undefined ? "" : ` ${evidenceHash(evidence)}`;
+  await tellAudit(tx, deps, { ...event, reason: reason + hash }, context);
+}
+
+/** SHA-256 of the evidence as `gatehouse approvals export` writes it. @see docs/approvals.md */
+function evidenceHash({ passkeyId, rpId, ...bytes }: PasskeyEvidence): string {
+  const texts = Object.entries(bytes).map(([name, value]) => [name, Buffer.from(value).toString("base64")]);
+  const text = canonicalize({ passkeyId, rpId, ...Object.fromEntries(texts) }) ?? "";
+  return createHash("sha256").update(text).digest("hex");
 }

@@ -109,21 +109,27 @@ export async function consumeApproval(tx: TransactionSql, use: ApprovalUse): Pro
   return row;
 }
 
+/** What a passkey has signed, and what verifies it. */
+export interface PasskeyEvidence {
+  nonce: Buffer;
+  passkeyId: string;
+  credentialId: Buffer;
+  /** COSE_Key. */
+  publicKey: Buffer;
+  authenticatorData: Buffer;
+  clientData: Buffer;
+  signature: Buffer;
+  rpId: string;
+}
+
 export interface UsedApproval {
   id: string;
   transactionText: string;
   digest: Buffer;
   method: string;
   usedAt: Date;
-  nonce: Buffer;
-  /** Null unless a passkey gave it. */
-  passkeyId: string | null;
-  credentialId: Buffer | null;
-  publicKey: Buffer | null;
-  authenticatorData: Buffer | null;
-  clientData: Buffer | null;
-  signature: Buffer | null;
-  rpId: string | null;
+  /** Undefined unless a passkey gave it. */
+  passkey: PasskeyEvidence | undefined;
 }
 
 export interface UsedApprovalFilter {
@@ -139,7 +145,9 @@ export async function selectUsedApprovals(
   sql: Sql,
   { after, from, to, limit }: UsedApprovalFilter,
 ): Promise<UsedApproval[]> {
-  return sql<UsedApproval[]>`
+  const rows = await sql<
+    (Omit<UsedApproval, "passkey"> & { [name in keyof PasskeyEvidence]: PasskeyEvidence[name] | null })[]
+  >`
     select id, transaction_text as "transactionText", digest, method, used_at as "usedAt", nonce,
       passkey_id as "passkeyId", credential_id as "credentialId", public_key as "publicKey",
       authenticator_data as "authenticatorData", client_data as "clientData", signature, rp_id as "rpId"
@@ -150,6 +158,19 @@ export async function selectUsedApprovals(
       ${to === undefined ? sql`` : sql`and used_at < ${to}`}
     order by used_at, id limit ${limit}
   `;
+  return rows.map(({ id, transactionText, digest, method, usedAt, ...evidence }) => ({
+    ...{ id, transactionText, digest, method, usedAt },
+    passkey: isWhole(evidence) ? evidence : undefined,
+  }));
+}
+
+/** The database has all or none. */
+function isWhole(
+  evidence: {
+    [name in keyof PasskeyEvidence]: PasskeyEvidence[name] | null;
+  },
+): evidence is PasskeyEvidence {
+  return evidence.passkeyId !== null;
 }
 
 export async function deleteUnusedApprovals(sql: Sql, endedBefore: Date, limit: number): Promise<number> {

@@ -4,11 +4,13 @@ import { v7 as uuidv7 } from "uuid";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { newCallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
+import { transaction } from "../../service-kit/postgres.ts";
 import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
+import { tellApproval } from "./approval-events.ts";
 import { askApproval } from "./ask-approval.ts";
 import { deleteOldApprovals } from "./delete-old-approvals.ts";
 import { listUsedApprovals } from "./list-used-approvals.ts";
@@ -300,4 +302,33 @@ test("used approvals are listed in the order of their use, each once, in pages t
   for (const wrong of [{ limit: 0 }, { limit: 101 }, { cursor: "x" }, { cursor: "1.x" }]) {
     expect(await codeOf(list(wrong))).toBe("validation_failed");
   }
+});
+
+test("the evidence of a passkey is listed, and the log gets its hash", async () => {
+  await given();
+  const bytes = (count: number) => Buffer.alloc(count, count);
+  const evidence = {
+    ...{ credentialId: bytes(16), publicKey: bytes(77), authenticatorData: bytes(37) },
+    ...{ clientData: bytes(90), signature: bytes(70), passkeyId: SESSION, rpId: "pay.example.com" },
+  };
+  await database.ownerSql`
+    update approvals set method = 'passkey', used_at = given_at, nonce = ${bytes(32)}, passkey_id = ${SESSION},
+      credential_id = ${evidence.credentialId}, public_key = ${evidence.publicKey}, client_data = ${evidence.clientData},
+      authenticator_data = ${evidence.authenticatorData}, signature = ${evidence.signature}, rp_id = ${evidence.rpId}`;
+  const { approvals } = await listUsedApprovals(deps, { from: undefined, to: undefined, limit: 1 });
+  const [{ id, digest, method, passkey } = expect.fail("nothing is listed")] = approvals;
+  expect(passkey).toEqual({ ...evidence, nonce: bytes(32) });
+
+  const event = { type: "approval_given", userId, approval: { id, digest, method }, ...FROM } as const;
+  await transaction(deps.sql, (tx) =>
+    tellApproval(tx, deps, { ...event, ...(passkey && { evidence: passkey }) }, context()),
+  );
+  const base64 = (count: number) => bytes(count).toString("base64");
+  const written =
+    `{"authenticatorData":"${base64(37)}","clientData":"${base64(90)}","credentialId":"${base64(16)}",` +
+    `"nonce":"${base64(32)}","passkeyId":"${SESSION}","publicKey":"${base64(77)}","rpId":"pay.example.com",` +
+    `"signature":"${base64(70)}"}`;
+  expect((await told()).at(-1)?.reason).toBe(
+    `approval ${id} passkey ${digest.toString("hex")} ${sha256(written).toString("hex")}`,
+  );
 });

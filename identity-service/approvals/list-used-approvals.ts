@@ -33,11 +33,12 @@ export async function listUsedApprovals(
   return { approvals, nextCursor: isMore ? `${last.usedAt.getTime()}.${last.id}` : undefined };
 }
 
-function sizeOf(approval: UsedApproval): number {
-  const { transactionText, credentialId, publicKey, authenticatorData, clientData, signature } = approval;
-  const parts = [credentialId, publicKey, authenticatorData, clientData, signature];
+function sizeOf({ transactionText, passkey }: UsedApproval): number {
   const bytes = Buffer.byteLength(transactionText) + MAX_OTHER_BYTES;
-  return parts.reduce((sum, part) => sum + (part?.length ?? 0), bytes);
+  if (passkey === undefined) return bytes;
+  const { credentialId, publicKey, authenticatorData, clientData, signature } = passkey;
+  const parts = [credentialId, publicKey, authenticatorData, clientData, signature];
+  return parts.reduce((sum, part) => sum + part.length, bytes);
 }
 
 function placeOf(cursor: string): { usedAt: Date; id: string } {
