@@ -5,6 +5,7 @@ import type {
 } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { parseAcr } from "../token-client/assurance.ts";
 import {
   beginPasskeyRegistrationAtLogin,
   completePasskeyRegistrationAtLogin,
@@ -87,8 +88,8 @@ export function createPasskeyRpc(
 
 /** Without the time of the login, an owner proves nothing. */
 function decodeOwner(owner: ProtoOwner | undefined): PasskeyOwner {
-  const { authTime, ...rest } = required(owner);
-  return { ...rest, authTime: required(authTime) };
+  const { authTime, acr, ...rest } = required(owner);
+  return { ...rest, acr: parseAcr(acr) ?? 1, authTime: required(authTime) };
 }
 
 function required<T>(part: T | undefined): T {

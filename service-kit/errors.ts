@@ -101,7 +101,7 @@ export interface DomainErrorOptions {
   limit?: number;
   /** For `validation_failed` only. */
   fields?: readonly FieldProblem[];
-  /** JSON for the client. Not sent between services. */
+  /** JSON for the client. Between services, only that of `step_up_required` is sent. */
   details?: Readonly<Record<string, unknown>> | StepUpDemand;
 }
 

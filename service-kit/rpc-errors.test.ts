@@ -189,3 +189,13 @@ test("a failure without details is classified by its status", () => {
   expect(fromRpcError({ code: status.INTERNAL }).code).toBe("internal_error");
   expect(fromRpcError({}).code).toBe("service_unavailable");
 });
+
+test("the demand of a step-up survives the wire, and details of other errors do not leave the process", () => {
+  const demand = { acr: 2, maxAgeSeconds: 300, methods: ["passkey", "totp"] } as const;
+  const stepUp = new DomainError("step_up_required", undefined, { details: demand });
+  expect(fromRpcError(toRpcError(stepUp)).details).toEqual(demand);
+  const bare = fromRpcError(toRpcError(new DomainError("step_up_required")));
+  expect([bare.code, bare.details]).toEqual(["step_up_required", undefined]);
+  expect(wireOf(new DomainError("conflict", undefined, { details: demand }))).not.toContain("passkey");
+  expect(changed(stepUp, '"acr":2', '"acr":9').code).toBe("service_unavailable");
+});

@@ -1,6 +1,7 @@
 import { BinaryReader, BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
 import { Metadata, type ServiceError, type StatusObject, status } from "@grpc/grpc-js";
-import { DomainError, type ErrorCode, type FieldProblem, isErrorCode } from "./errors.ts";
+import { z } from "zod";
+import { DomainError, type ErrorCode, type FieldProblem, isErrorCode, type StepUpDemand } from "./errors.ts";
 
 const STATUS: Record<ErrorCode, status> = {
   validation_failed: status.INVALID_ARGUMENT,
@@ -68,8 +69,14 @@ const STATUS: Record<ErrorCode, status> = {
 };
 
 const DOMAIN = "gatehouse";
-/** A key of `ErrorInfo.metadata`. */
+/** Keys of `ErrorInfo.metadata`. */
 const LIMIT_KEY = "quota_limit_value";
+const STEP_UP_KEY = "step_up_demand";
+const stepUpSchema = z.object({
+  acr: z.literal([1, 2, 3]),
+  maxAgeSeconds: z.int().optional(),
+  methods: z.array(z.string()).max(8),
+});
 const DETAILS_KEY = "grpc-status-details-bin";
 const TYPE_PREFIX = "type.googleapis.com/";
 const ERROR_INFO = "google.rpc.ErrorInfo";
@@ -123,10 +130,13 @@ function encodeStatus(code: status, error: DomainError): Uint8Array {
   return writer.finish();
 }
 
-function encodeInfo(info: BinaryWriter, { code, limit }: DomainError): BinaryWriter {
+function encodeInfo(info: BinaryWriter, { code, limit, details }: DomainError): BinaryWriter {
   field(field(info, 1, code), 2, DOMAIN);
-  if (limit === undefined) return info;
-  return message(info, 3, (entry) => field(field(entry, 1, LIMIT_KEY), 2, String(limit)));
+  const note = (key: string, text: string) =>
+    message(info, 3, (entry) => field(field(entry, 1, key), 2, text));
+  if (limit !== undefined) note(LIMIT_KEY, String(limit));
+  if (code === "step_up_required" && details !== undefined) note(STEP_UP_KEY, JSON.stringify(details));
+  return info;
 }
 
 function any(type: string, encode: (writer: BinaryWriter) => BinaryWriter): Uint8Array {
@@ -174,12 +184,14 @@ function decodeStatus(encoded: Buffer): DomainError | undefined {
     if (textOf(info?.get(2)?.[0]) !== DOMAIN || !isErrorCode(reason)) return undefined;
     const retryAfterMs = decodeDuration(details.get(RETRY_INFO));
     const limit = decodeLimit(info);
+    const stepUp = reason === "step_up_required" ? decodeStepUp(info) : undefined;
     return new DomainError(reason, textOf(root.get(2)?.[0]), {
       fields: (details.get(BAD_REQUEST)?.get(1) ?? []).map((violation) =>
         decodeViolation(violation as Uint8Array),
       ),
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
       ...(limit === undefined ? {} : { limit }),
+      ...(stepUp === undefined ? {} : { details: stepUp }),
     });
   } catch {
     // Not a google.rpc.Status.
@@ -193,11 +205,22 @@ function decodeViolation(bytes: Uint8Array): FieldProblem {
 }
 
 function decodeLimit(info: Fields | undefined): number | undefined {
+  const text = noteOf(info, LIMIT_KEY);
+  return /^\d{1,9}$/.test(text) ? Number(text) : undefined;
+}
+
+function decodeStepUp(info: Fields | undefined): StepUpDemand | undefined {
+  const text = noteOf(info, STEP_UP_KEY);
+  return text === "" ? undefined : stepUpSchema.parse(JSON.parse(text));
+}
+
+/** Empty if absent. */
+function noteOf(info: Fields | undefined, wanted: string): string {
   for (const entry of info?.get(3) ?? []) {
     const { 1: key, 2: value } = indexed(readFields(entry as Uint8Array));
-    if (textOf(key) === LIMIT_KEY && /^\d{1,9}$/.test(textOf(value))) return Number(textOf(value));
+    if (textOf(key) === wanted) return textOf(value);
   }
-  return undefined;
+  return "";
 }
 
 function decodeDuration(info: Fields | undefined): number | undefined {

@@ -5,6 +5,7 @@ import type {
   Passkey,
   PasskeyOwner,
 } from "../../proto/gen/gatehouse/identity/v1/identity_service.ts";
+import { acrOf } from "../../token-client/assurance.ts";
 import { clientIp, clientOf, principalOf } from "../edge/caller.ts";
 import { deviceTokenOf } from "../edge/device-cookie.ts";
 import { success } from "../edge/envelope.ts";
@@ -64,7 +65,8 @@ const enrolledPasskeyAnswer = z
 const FRESH_SESSION = { acr: 1, maxAgeSeconds: 300 } as const;
 const ADDED = "Added. Your other sessions have ended.";
 const FRESH =
-  "Needs a session whose user has proven who they are within five minutes: else 401 `step_up_required`.";
+  "Needs a session whose user has proven who they are within five minutes, and at level 2 if they have a second factor: else " +
+  "401 `step_up_required`.";
 
 export function registerPasskeyRoutes(app: GatewayApp, deps: AuthDeps): void {
   registerManagement(app, deps);
@@ -238,8 +240,8 @@ function registerLogin(app: GatewayApp, { identity }: AuthDeps): void {
 }
 
 function ownerOf(request: FastifyRequest): PasskeyOwner {
-  const { userId, sessionId, authTime } = principalOf(request);
-  return { userId, sessionId, authTime, ...clientOf(request) };
+  const { userId, sessionId, authTime, acr } = principalOf(request);
+  return { userId, sessionId, authTime, acr: acrOf(acr), ...clientOf(request) };
 }
 
 function creationAnswer(optionsJson: string) {

@@ -53,7 +53,7 @@ const failure = (work: Promise<unknown>) =>
     (error: unknown) => (error instanceof DomainError ? error.code : String(error)),
   );
 const codeOf = (secret: string) => generateSync({ secret, epoch: Math.floor(nowMs / 1_000) });
-const owner = () => ({ userId, sessionId: SESSION, authTime: deps.now(), ...FROM });
+const owner = () => ({ userId, sessionId: SESSION, acr: 3, authTime: deps.now(), ...FROM }) as const;
 async function withPasskey(device = new TestAuthenticator()) {
   const attestation = device.create(await beginPasskeyRegistration(deps, owner()));
   const registration = { owner: owner(), name: "Phone", attestation };

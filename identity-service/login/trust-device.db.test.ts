@@ -419,7 +419,7 @@ describe("the trust ends with", () => {
     "new recovery codes": () =>
       regenerateRecoveryCodes(deps, { userId, code: codeNow(), ...FROM }, context()),
     "a new passkey": async () => {
-      const owner = { userId, sessionId: SESSION, authTime: deps.now(), ...FROM };
+      const owner = { userId, sessionId: SESSION, acr: 2, authTime: deps.now(), ...FROM } as const;
       const attestation = new TestAuthenticator().create(await beginPasskeyRegistration(deps, owner));
       await registerPasskey(deps, { owner, name: "Phone", attestation }, context());
     },

@@ -24,9 +24,9 @@ export async function beginPasskeyRegistration(
   deps: PasskeyDeps & { sql: Sql },
   owner: PasskeyOwner,
 ): Promise<PublicKeyCredentialCreationOptionsJSON> {
-  assertFresh(deps.now(), owner);
   const account = await findAccountById(deps.sql, owner.userId);
   if (account?.status !== "active") throw new DomainError("token_invalid");
+  assertFresh(deps.now(), owner, account);
   if (account.credentialsProvenAt === null) throw new DomainError("email_not_verified");
   return creationOptions(deps.sql, deps, account, sessionBinding(owner.sessionId));
 }

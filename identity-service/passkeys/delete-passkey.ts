@@ -21,7 +21,6 @@ export async function deletePasskey(
   request: { owner: PasskeyOwner; passkeyId: string },
   context: CallContext,
 ): Promise<readonly string[]> {
-  assertFresh(deps.now(), request.owner);
   const end = await transaction(deps.sql, (tx) => remove(tx, deps, request, context));
   deps.wakeMailWorker();
   return endSessions(deps, end, context);
@@ -36,6 +35,7 @@ async function remove(
   const { userId, sessionId: exceptSessionId } = owner;
   const user = await lockAccount(tx, userId);
   if (user?.status !== "active") throw new DomainError("not_found");
+  assertFresh(deps.now(), owner, user);
   const passkeys = await listPasskeys(tx, userId);
   const passkey = passkeys.find((candidate) => candidate.id === id);
   if (passkey === undefined) throw new DomainError("not_found");

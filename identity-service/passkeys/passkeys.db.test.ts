@@ -7,6 +7,7 @@ import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { register } from "../accounts/register.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
+import { createIdentityRpc } from "../identity-rpc.ts";
 import { beginPasskeyLogin, logInWithPasskey } from "../login/log-in-with-passkey.ts";
 import { proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
@@ -60,6 +61,7 @@ afterAll(() => database.drop());
 const ownerOf = (id: string): PasskeyOwner => ({
   userId: id,
   sessionId: deps.newId(),
+  acr: 3,
   authTime: deps.now(),
   ...FROM,
 });
@@ -535,5 +537,40 @@ describe("the list", () => {
     expect(await remove()).toBe("last_factor");
     await enrol(new TestAuthenticator());
     expect(await remove()).toBe("done");
+  });
+});
+
+describe("a user with a second factor", () => {
+  beforeEach(async () => {
+    await enrol();
+    await database.ownerSql`
+      insert into totp_credentials (user_id, secret_encrypted, key_id, created_at, confirmed_at)
+      values (${userId}, ${Buffer.alloc(48)}, '0123456789abcdef', ${deps.now()}, ${deps.now()})`;
+  });
+  const demand = { code: "step_up_required", details: { acr: 2, maxAgeSeconds: 300 } };
+
+  test("neither adds nor removes a passkey in a session of one factor, however fresh it is", async () => {
+    const [passkey] = await listPasskeys(deps.sql, userId);
+    const low = { ...ownerOf(userId), acr: 1 } as const;
+    await expect(beginPasskeyRegistration(deps, low)).rejects.toMatchObject(demand);
+    const removal = { owner: low, passkeyId: passkey?.id ?? "" };
+    await expect(deletePasskey(deps, removal, context())).rejects.toMatchObject(demand);
+    expect(await listPasskeys(deps.sql, userId)).toHaveLength(1);
+  });
+
+  test("counts as one factor for a gateway that does not say the level", async () => {
+    const rpc = createIdentityRpc(deps);
+    const begin = (acr: string) =>
+      rpc.beginPasskeyRegistration({ owner: { ...ownerOf(userId), acr } }, context());
+    for (const acr of ["", "urn:gatehouse:acr:9"]) await expect(begin(acr)).rejects.toMatchObject(demand);
+    expect(await begin("urn:gatehouse:acr:2")).toHaveProperty("optionsJson");
+  });
+
+  test.each([2, 3] as const)("does at level %i, within five minutes", async (acr) => {
+    const high = { ...ownerOf(userId), acr };
+    const old = { ...high, authTime: new Date(nowMs - 300_001) };
+    await expect(beginPasskeyRegistration(deps, old)).rejects.toMatchObject(demand);
+    const stale = { ...high, authTime: new Date(nowMs - 300_000) };
+    expect(await beginPasskeyRegistration(deps, stale)).toHaveProperty("challenge");
   });
 });

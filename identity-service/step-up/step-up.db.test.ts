@@ -72,7 +72,7 @@ const begun = async (wanted?: AssuranceLevel, current: AssuranceLevel = 1) =>
   (await begin(wanted, current)).stepUpToken;
 type Proof = StepUpProof["proof"];
 async function withPasskey(): Promise<TestAuthenticator> {
-  const owner = { userId, sessionId: SESSION, authTime: deps.now(), ...FROM };
+  const owner = { userId, sessionId: SESSION, acr: 2, authTime: deps.now(), ...FROM } as const;
   const device = new TestAuthenticator();
   const attestation = device.create(await beginPasskeyRegistration(deps, owner));
   await registerPasskey(deps, { owner, name: "Phone", attestation }, context());

@@ -189,6 +189,10 @@ test("a trusted browser logs in without a code, at level 1; a step-up asks", asy
 
   const off = { password: user.password, code: "AAAA-AAAA-AAAA-AAAA" };
   expect(outcome(await api.post("/auth/mfa/disable", off, { token }))).toBe("401 mfa_code_invalid");
+  const passkey = await api.post("/auth/passkeys/options", undefined, { token });
+  expect(outcome(passkey)).toBe("401 step_up_required");
+  expect(passkey.headers.get("www-authenticate")).toContain('acr_values="urn:gatehouse:acr:2", max_age=300');
+  expect(passkey.body.error.details).toMatchObject({ acr: 2, maxAgeSeconds: 300 });
   const stepUp = await api.post("/auth/step-up", { acr: 2 }, { token });
   expect(stepUp.body.data.methods).toEqual(["totp", "recovery_code"]);
   const { stepUpToken } = stepUp.body.data;
@@ -202,6 +206,8 @@ test("a trusted browser logs in without a code, at level 1; a step-up asks", asy
     { token },
   );
   expect(claimsOf(raised.body.data.accessToken).acr).toBe("urn:gatehouse:acr:2");
+  const { accessToken: high } = raised.body.data;
+  expect(outcome(await api.post("/auth/passkeys/options", undefined, { token: high }))).toBe("200 ok");
 });
 
 test("the owner sees trusted browsers with the sessions and takes them back; the audit log has both", async () => {

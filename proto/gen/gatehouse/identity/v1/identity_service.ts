@@ -921,6 +921,8 @@ export interface PasskeyOwner {
   clientIp: string;
   /** The client's User-Agent. May be empty. */
   userAgent: string;
+  /** `acr` of the session. Empty counts as level 1. */
+  acr: string;
 }
 
 /** A passkey as its owner sees it. */
@@ -6713,7 +6715,7 @@ export const UnlinkIdentityResponse: MessageFns<UnlinkIdentityResponse> = {
 };
 
 function createBasePasskeyOwner(): PasskeyOwner {
-  return { userId: "", sessionId: "", authTime: undefined, clientIp: "", userAgent: "" };
+  return { userId: "", sessionId: "", authTime: undefined, clientIp: "", userAgent: "", acr: "" };
 }
 
 export const PasskeyOwner: MessageFns<PasskeyOwner> = {
@@ -6732,6 +6734,9 @@ export const PasskeyOwner: MessageFns<PasskeyOwner> = {
     }
     if (message.userAgent !== "") {
       writer.uint32(42).string(message.userAgent);
+    }
+    if (message.acr !== "") {
+      writer.uint32(50).string(message.acr);
     }
     return writer;
   },
@@ -6787,6 +6792,14 @@ export const PasskeyOwner: MessageFns<PasskeyOwner> = {
             }
 
             message.userAgent = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.acr = reader.string();
             continue;
           }
         }
