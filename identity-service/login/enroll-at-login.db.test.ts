@@ -294,3 +294,18 @@ test("ended ones are deleted after a day", async () => {
   await deleteEndedLogins(deps);
   expect(await database.ownerSql`select from mfa_enrollment_challenges`).toHaveLength(0);
 });
+
+test("a disabled account sets up nothing, whatever ended its sessions", async () => {
+  const tempToken = await asked();
+  await database.ownerSql`update users set status = 'disabled' where id = ${userId}`;
+  expect(await failure(setUp(tempToken))).toBe("mfa_token_invalid");
+});
+
+test("a token that has enrolled a factor is used up, even if no session had ended", async () => {
+  const [before] = await database.ownerSql<{ epoch: number }[]>`
+    select session_epoch as epoch from users where id = ${userId}`;
+  const { tempToken } = await enrolled();
+  await database.ownerSql`delete from totp_credentials where user_id = ${userId}`;
+  await database.ownerSql`update users set session_epoch = ${before?.epoch ?? -1} where id = ${userId}`;
+  expect(await failure(setUp(tempToken))).toBe("mfa_token_invalid");
+});

@@ -467,6 +467,28 @@ test("a change that ends sessions while a device becomes trusted leaves no trust
   expect(await listed()).toEqual([]);
 });
 
+test("a passkey as the second factor makes a device trusted, too", async () => {
+  const owner = { userId, sessionId: SESSION, acr: 3, authTime: deps.now(), ...FROM } as const;
+  const authenticator = new TestAuthenticator();
+  const attestation = authenticator.create(await beginPasskeyRegistration(deps, owner));
+  await registerPasskey(deps, { owner, name: "Phone", attestation }, context());
+  const asked = await logIn("");
+  if (asked.kind !== "mfaChallenge" || asked.passkey === undefined) throw new Error("no options");
+  const passkey = authenticator.get(asked.passkey);
+  const attempt = {
+    tempToken: asked.tempToken,
+    code: "",
+    passkey,
+    deviceToken: "",
+    trustDevice: true,
+    ...FROM,
+  };
+  const deviceToken = tokenIn(await completeMfaLogin(deps, attempt, context()));
+  deps.tokenService.issueSession.mockClear();
+  expect(await logIn(deviceToken)).toMatchObject({ kind: "completed" });
+  expect(deps.tokenService.issueSession.mock.lastCall?.[0]).toMatchObject({ amr: ["pwd"], acr: undefined });
+});
+
 test("ended ones are deleted a day later, the others stay", async () => {
   await trust();
   nowMs += DAYS * DAY_MS + DAY_MS;

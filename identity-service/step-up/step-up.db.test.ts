@@ -444,3 +444,24 @@ test("no code proves level 3", async () => {
     expect(await outcomeOf(complete(token, code(text)))).toBe("step_up_token_invalid");
   expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();
 });
+
+test("a disabled account proves nothing, whatever ended its sessions", async () => {
+  const { secret } = await enrolled();
+  const [byCode, byPassword] = [await begun(2), await begun()];
+  await database.ownerSql`update users set status = 'disabled' where id = ${userId}`;
+  expect(await outcomeOf(complete(byCode, code(codeOf(secret))))).toBe("step_up_token_invalid");
+  expect(await outcomeOf(complete(byPassword, password()))).toBe("step_up_token_invalid");
+  expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();
+});
+
+test("a password that is replaced while it is checked raises nothing", async () => {
+  const token = await begun();
+  const { verify } = deps.passwords;
+  deps.passwords.verify = async (...args) => {
+    const verdict = await verify(...args);
+    await database.ownerSql`update users set password_hash = password_hash || 'x' where id = ${userId}`;
+    return verdict;
+  };
+  expect(await outcomeOf(complete(token, password()))).toBe("invalid_credentials");
+  expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();
+});
