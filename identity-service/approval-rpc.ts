@@ -3,6 +3,7 @@ import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { type ApprovalDeps, askApproval } from "./approvals/ask-approval.ts";
 import { useApproval } from "./approvals/use-approval.ts";
 import { verifyApproval } from "./approvals/verify-approval.ts";
+import { optionsJson } from "./passkeys/options-json.ts";
 
 type ApprovalMethods = "askApproval" | "verifyApproval" | "useApproval";
 
@@ -17,8 +18,9 @@ export function createApprovalRpc(
 ): Pick<Implementation<IdentityServiceServer>, ApprovalMethods> {
   return {
     askApproval: async (request, context) => {
-      const { token, methods, expiresInS } = await askApproval(deps, request, context);
-      return { token, methods: [...methods], expiresInS };
+      const { methods, passkey, ...asked } = await askApproval(deps, request, context);
+      const passkeyOptionsJson = passkey && optionsJson(passkey);
+      return { ...asked, methods: [...methods], passkeyOptionsJson };
     },
     verifyApproval: (request, context) => verifyApproval(deps, request, context),
     useApproval: (request, context) => useApproval(deps, request, context),

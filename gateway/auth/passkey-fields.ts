@@ -32,7 +32,7 @@ export const attestationField = z
     type: z.literal("public-key"),
     response: z.object({
       clientDataJSON: clientDataField,
-      attestationObject: binaryField(1, 4_096, "o2NmbXRkbm9uZQ"),
+      attestationObject: binaryField(1, 16_384, "o2NmbXRkbm9uZQ"),
       transports: optional(z.array(textField(1, 32, { examples: ["internal"] })).max(16)),
     }),
   })

@@ -88,8 +88,10 @@ async function askFor(
 ): Promise<DomainError> {
   const { acr, ttlSeconds: ttlS } = demand;
   const asked = { userId, sessionId, transaction: text, acr, ttlS, ...clientOf(request) };
-  const { token, expiresInS: expiresIn, methods } = await identity.askApproval(asked, request.state.call);
-  const approval = { token, expiresIn, details: fields, methods };
+  const answer = await identity.askApproval(asked, request.state.call);
+  const { token, expiresInS: expiresIn, methods, passkeyOptionsJson } = answer;
+  const passkey = passkeyOptionsJson !== undefined && { passkey: JSON.parse(passkeyOptionsJson) };
+  const approval = { token, expiresIn, details: fields, methods, ...passkey };
   return new DomainError("approval_required", undefined, { details: { approval } });
 }
 

@@ -159,7 +159,10 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
       completeTotpEnrollmentAtLogin: give({ result: { result }, recoveryCodes: ["a", "b"] }),
       confirmTotpEnrollment: give({ recoveryCodes: ["a", "b"], ...noneEnded }),
       disableTotp: give(noneEnded),
-      verifyApproval: give({ approvalId: USER_ID, method: "totp", expiresInS: 240 }),
+      verifyApproval: give(
+        { approvalId: USER_ID, method: "totp", expiresInS: 240 },
+        { approvalId: USER_ID, method: "passkey", expiresInS: 240 },
+      ),
       regenerateRecoveryCodes: give({ recoveryCodes: ["a", "b"] }),
       beginStepUp: give(
         { ...stepUp, methods: ["totp", "recovery_code"], passkeyOptionsJson: "" },

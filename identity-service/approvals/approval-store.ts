@@ -27,6 +27,7 @@ export interface ApprovalKey {
 export interface Approval {
   id: string;
   digest: Buffer;
+  nonce: Buffer;
   acr: ApprovalLevel;
   expiresAt: Date;
   /** Null until given. */
@@ -43,7 +44,7 @@ export interface ApprovalUse extends ApprovalKey {
 }
 
 const columns = (sql: TransactionSql) => sql`
-  id, digest, acr, expires_at as "expiresAt", method, used_at as "usedAt", idempotency_hash as "idempotencyHash"
+  id, digest, nonce, acr, expires_at as "expiresAt", method, used_at as "usedAt", idempotency_hash as "idempotencyHash"
 `;
 const ofKey = (sql: TransactionSql, { tokenHash, userId, sessionId }: ApprovalKey) => sql`
   token_hash = ${tokenHash} and user_id = ${userId} and session_id = ${sessionId}
@@ -93,9 +94,16 @@ export async function countApprovalTry(
 export async function giveApproval(
   tx: TransactionSql,
   id: string,
-  given: { method: string; now: Date },
+  { method, now, evidence }: { method: string; now: Date; evidence?: PasskeyEvidence | undefined },
 ): Promise<void> {
-  await tx`update approvals set method = ${given.method}, given_at = ${given.now} where id = ${id}`;
+  await tx`
+    update approvals
+    set method = ${method}, given_at = ${now}, passkey_id = ${evidence?.passkeyId ?? null},
+      credential_id = ${evidence?.credentialId ?? null}, public_key = ${evidence?.publicKey ?? null},
+      authenticator_data = ${evidence?.authenticatorData ?? null}, client_data = ${evidence?.clientData ?? null},
+      signature = ${evidence?.signature ?? null}, rp_id = ${evidence?.rpId ?? null}
+    where id = ${id}
+  `;
 }
 
 /** Single use: one statement decides. Undefined if it may not be used. */

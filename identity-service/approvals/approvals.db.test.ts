@@ -9,6 +9,12 @@ import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
+import { type Ceremony, TestAuthenticator, UP } from "../passkeys/authenticator.fixture.ts";
+import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration.ts";
+import { deletePasskey } from "../passkeys/delete-passkey.ts";
+import { registerPasskey } from "../passkeys/register-passkey.ts";
+import { beginStepUp } from "../step-up/begin-step-up.ts";
+import { completeStepUp } from "../step-up/complete-step-up.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { tellApproval } from "./approval-events.ts";
 import { askApproval } from "./ask-approval.ts";
@@ -330,5 +336,113 @@ test("the evidence of a passkey is listed, and the log gets its hash", async () 
     `"signature":"${base64(70)}"}`;
   expect((await told()).at(-1)?.reason).toBe(
     `approval ${id} passkey ${digest.toString("hex")} ${sha256(written).toString("hex")}`,
+  );
+});
+
+const owner = () => ({ userId, sessionId: SESSION, acr: 3, authTime: deps.now(), ...FROM }) as const;
+async function withPasskey() {
+  const device = new TestAuthenticator();
+  const attestation = device.create(await beginPasskeyRegistration(deps, owner()));
+  const { passkey } = await registerPasskey(deps, { owner: owner(), name: "Phone", attestation }, context());
+  await emptyTables(database.ownerSql, "security_events");
+  return { device, passkeyId: passkey.id };
+}
+async function askWithPasskey(change: Partial<Parameters<typeof askApproval>[1]> = {}) {
+  const { token, passkey } = await ask(change);
+  if (passkey === undefined) throw new Error("no options");
+  return { token, passkey };
+}
+const sign = (token: string, passkey: ReturnType<TestAuthenticator["get"]>, sessionId = SESSION) =>
+  verifyApproval(deps, { userId, sessionId, token, code: "", passkey, ...FROM }, context());
+
+test("a passkey signs the transaction, and what it signed is kept, though the passkey goes", async () => {
+  const { device, passkeyId } = await withPasskey();
+  const { token, methods, passkey } = await ask();
+  expect(methods).toEqual(["passkey", "totp", "recovery_code"]);
+  if (passkey === undefined) throw new Error("no options");
+  const [row] = await database.ownerSql`select nonce, digest from approvals`;
+  const signed = createHash("sha256").update(row?.nonce).update(row?.digest).digest();
+  expect(passkey.challenge).toBe(signed.toString("base64url"));
+  const assertion = device.get(passkey);
+  const { approvalId } = await sign(token, assertion);
+  expect(await consume(token)).toEqual({ approvalId, method: "passkey" });
+  const digest = sha256(TRANSACTION).toString("hex");
+  expect((await told()).map(({ reason }) => reason)).toEqual([
+    `approval ${approvalId} - ${digest}`,
+    expect.stringMatching(`^approval ${approvalId} passkey ${digest} [0-9a-f]{64}$`),
+    `approval ${approvalId} passkey ${digest}`,
+  ]);
+  await deletePasskey(deps, { owner: owner(), passkeyId }, context());
+  const [kept] = await database.ownerSql`select * from approvals`;
+  expect(kept).toMatchObject({
+    method: "passkey",
+    passkey_id: passkeyId,
+    credential_id: device.credentialId,
+    authenticator_data: Buffer.from(assertion.authenticatorData, "base64url"),
+    client_data: Buffer.from(assertion.clientDataJson, "base64url"),
+    signature: Buffer.from(assertion.signature, "base64url"),
+    rp_id: "gatehouse.example",
+  });
+  expect(kept?.public_key.length).toBeGreaterThan(32);
+});
+
+test("level 3 takes a passkey and no code", async () => {
+  expect(await codeOf(ask({ acr: 3 }))).toBe("mfa_enrollment_required");
+  const { device } = await withPasskey();
+  const { token, methods, passkey } = await ask({ acr: 3 });
+  expect(methods).toEqual(["passkey"]);
+  expect(await codeOf(verify(token, recoveryCodes[0]))).toBe("mfa_code_invalid");
+  expect(await sign(token, device.get(passkey ?? { challenge: "" }))).toMatchObject({ method: "passkey" });
+});
+
+test("an answer is good for its own transaction, purpose and session", async () => {
+  const { device } = await withPasskey();
+  const small = await askWithPasskey();
+  const large = await askWithPasskey({ transaction: '{"fields":{"/amount":99999},"method":"POST"}' });
+  expect(await codeOf(sign(large.token, device.get(small.passkey)))).toBe("passkey_invalid");
+  expect(await codeOf(sign(large.token, device.get(large.passkey), OTHER_SESSION))).toBe("approval_mismatch");
+  const { stepUpToken, passkey } = await beginStepUp(deps, {
+    ...{ userId, sessionId: SESSION, current: 1, wanted: 3 },
+  });
+  if (passkey === undefined) throw new Error("no options");
+  expect(await codeOf(sign(large.token, device.get(passkey)))).toBe("passkey_invalid");
+  const proof = { kind: "passkey", assertion: device.get(small.passkey) } as const;
+  const stepUp = { userId, sessionId: SESSION, stepUpToken, proof, ...FROM };
+  expect(await codeOf(completeStepUp(deps, stepUp, context()))).toBe("passkey_invalid");
+  expect(await codeOf(sign(large.token, device.get(large.passkey)))).toBe("done");
+  expect(await codeOf(consume(large.token))).toBe("approval_mismatch");
+});
+
+test("the signature is over what is stored: of a changed transaction nothing is given", async () => {
+  const { device } = await withPasskey();
+  const { token, passkey } = await askWithPasskey();
+  await database.ownerSql`
+    update approvals set transaction_text = '{"fields":{}}', digest = ${sha256('{"fields":{}}')}`;
+  expect(await codeOf(sign(token, device.get(passkey)))).toBe("passkey_invalid");
+});
+
+const WRONG_ANSWERS: [string, Partial<Ceremony>][] = [
+  ["no user verification", { flags: UP }],
+  ["another RP id", { rpId: "evil.example" }],
+  ["a frame of another site", { crossOrigin: true }],
+];
+test.each(WRONG_ANSWERS)("%s: refused and told; five attempts, with codes", async (_what, changes) => {
+  const { device } = await withPasskey();
+  const { token, passkey } = await askWithPasskey();
+  expect(await codeOf(sign(token, device.get(passkey, changes)))).toBe("passkey_invalid");
+  expect((await told()).at(-1)).toMatchObject({ type: "approval_refused", error_code: "passkey_invalid" });
+  for (let tries = 0; tries < 4; tries += 1)
+    expect(await codeOf(verify(token, WRONG))).toBe("mfa_code_invalid");
+  expect(await codeOf(verify(token, recoveryCodes[0]))).toBe("approval_expired");
+});
+
+test("the database keeps the evidence of a passkey whole, and none beside a code", async () => {
+  await given();
+  const { ownerSql: sql } = database;
+  await expect(sql`update approvals set signature = '\\x00'`).rejects.toThrow(
+    "approvals_passkey_evidence_is_whole",
+  );
+  await expect(sql`update approvals set method = 'passkey'`).rejects.toThrow(
+    "approvals_passkey_evidence_is_whole",
   );
 });

@@ -1,12 +1,16 @@
 import { createHash } from "node:crypto";
+import type { PublicKeyCredentialRequestOptionsJSON } from "@simplewebauthn/server";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { transaction } from "../../service-kit/postgres.ts";
 import type { ClientOrigin } from "../audit/client-origin.ts";
 import type { MfaDeps } from "../mfa/mfa-deps.ts";
-import { secondFactorsOf } from "../mfa/second-factors.ts";
+import { type SecondFactor, secondFactorsOf } from "../mfa/second-factors.ts";
+import { beginPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
+import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";
 import type { Account } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
+import { approvalChallenge } from "./approval-challenge.ts";
 import { tellApproval } from "./approval-events.ts";
 import { type ApprovalLevel, insertApproval, keepNewestUnused } from "./approval-store.ts";
 import { approvalTokenHash, newApprovalToken } from "./approval-token.ts";
@@ -17,7 +21,9 @@ const MIN_TTL_S = 30;
 const MAX_TTL_S = 900;
 const NONCE_BYTES = 32;
 
-export interface ApprovalDeps extends MfaDeps {
+export interface ApprovalDeps extends MfaDeps, PasskeyDeps {
+  now: () => Date;
+  newId: () => string;
   /** Cryptographically secure. */
   randomBytes: (count: number) => Buffer;
 }
@@ -34,7 +40,9 @@ export interface AskApproval extends ClientOrigin {
 interface AskedApproval {
   /** Never logged. */
   token: string;
-  methods: readonly string[];
+  methods: readonly SecondFactor[];
+  /** With the method `passkey`. */
+  passkey?: PublicKeyCredentialRequestOptionsJSON | undefined;
   expiresInS: number;
 }
 
@@ -50,26 +58,29 @@ export async function askApproval(
   const tokenHash = approvalTokenHash(token);
   if (tokenHash === undefined) throw new Error("the generated token has an invalid format");
   const digest = createHash("sha256").update(transactionText).digest();
-  const methods = await transaction(deps.sql, async (tx) => {
+  const nonce = deps.randomBytes(NONCE_BYTES);
+  const possible = await transaction(deps.sql, async (tx) => {
     const user = await lockAccountForMfa(tx, userId);
     if (user?.status !== "active") throw new DomainError("not_found");
-    const possible = methodsOf(user, acr);
-    if (possible.length === 0) throw new DomainError("mfa_enrollment_required");
+    const methods = methodsOf(user, acr);
+    if (methods.length === 0) throw new DomainError("mfa_enrollment_required");
     const createdAt = deps.now();
     const expiresAt = new Date(createdAt.getTime() + expiresInS * 1_000);
     const approval = { id: deps.newId(), userId, sessionId, tokenHash, transactionText, digest, acr };
     await keepNewestUnused(tx, sessionId, MAX_OPEN_PER_SESSION - 1);
-    await insertApproval(tx, { ...approval, nonce: deps.randomBytes(NONCE_BYTES), createdAt, expiresAt });
+    await insertApproval(tx, { ...approval, nonce, createdAt, expiresAt });
     const { clientIp, userAgent } = asked;
     await tellApproval(tx, deps, { type: "approval_asked", userId, approval, clientIp, userAgent }, context);
-    return possible;
+    const challenge = approvalChallenge({ nonce, digest });
+    const ceremony = { purpose: "approval", boundTo: tokenHash, user, challenge } as const;
+    return { methods, passkey: await beginPasskeyCeremony(tx, deps, ceremony) };
   });
-  return { token, methods, expiresInS };
+  return { token, ...possible, expiresInS };
 }
 
 /** The user's factors that reach the level. Codes reach level 2. */
-function methodsOf(user: Account, acr: ApprovalLevel): readonly string[] {
-  return acr === 2 ? secondFactorsOf(user).filter((method) => method !== "passkey") : [];
+function methodsOf(user: Account, acr: ApprovalLevel): readonly SecondFactor[] {
+  return secondFactorsOf(user).filter((method) => acr === 2 || method === "passkey");
 }
 
 function assertInBounds(asked: AskApproval): asserts asked is AskApproval & { acr: ApprovalLevel } {

@@ -1,9 +1,15 @@
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
-import { checkMfaCode, type MfaMethod, refuseWrongCode } from "../mfa/check-mfa-code.ts";
+import { checkMfaCode, refuseWrongCode } from "../mfa/check-mfa-code.ts";
 import type { TypedCode } from "../mfa/mfa-deps.ts";
+import type { SecondFactor } from "../mfa/second-factors.ts";
+import { challengeOf } from "../passkeys/client-data.ts";
+import { finishPasskeyCeremony } from "../passkeys/passkey-ceremony.ts";
+import type { Assertion } from "../passkeys/verify-assertion.ts";
+import type { Account, Locked } from "../users/account.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
+import { approvalChallenge } from "./approval-challenge.ts";
 import { tellApproval } from "./approval-events.ts";
 import {
   type Approval,
@@ -11,6 +17,7 @@ import {
   countApprovalTry,
   findApproval,
   giveApproval,
+  type PasskeyEvidence,
 } from "./approval-store.ts";
 import { approvalTokenHash } from "./approval-token.ts";
 import type { ApprovalDeps } from "./ask-approval.ts";
@@ -21,15 +28,17 @@ export interface ApprovalAttempt extends TypedCode {
   userId: string;
   sessionId: string;
   token: string;
+  /** In place of the code, which is ignored then. */
+  passkey?: Assertion | undefined;
 }
 
 interface GivenApproval {
   approvalId: string;
-  method: MfaMethod;
+  method: SecondFactor;
   expiresInS: number;
 }
 
-/** Wrong codes count as at a login. @throws {DomainError} `mfa_code_invalid`, `approval_mismatch`, `approval_expired`, `approval_used`. */
+/** Wrong codes count as at a login. @throws {DomainError} `mfa_code_invalid`, `passkey_invalid`, `approval_mismatch`, `approval_expired`, `approval_used`. */
 export async function verifyApproval(
   deps: ApprovalDeps,
   attempt: ApprovalAttempt,
@@ -41,12 +50,17 @@ export async function verifyApproval(
   const key = { tokenHash, userId, sessionId };
   const given = await transaction(deps.sql, (tx) => give(tx, deps, key, attempt, context));
   // After the commit, so that the attempt counts.
-  if (given === undefined) refuseWrongCode(deps);
+  if (given === undefined && attempt.passkey === undefined) refuseWrongCode(deps);
+  if (given === undefined) {
+    // A notice may be due.
+    deps.wakeMailWorker();
+    throw new DomainError("passkey_invalid");
+  }
   if (given.method === "recovery_code") deps.wakeMailWorker();
   return given;
 }
 
-/** Undefined for a wrong code. */
+/** Undefined for a wrong proof. */
 async function give(
   tx: TransactionSql,
   deps: ApprovalDeps,
@@ -61,19 +75,54 @@ async function give(
   if (approval === undefined) throw new DomainError(endOf(await findApproval(tx, key)));
   const { clientIp, userAgent } = attempt;
   const event = { userId: user.id, clientIp, userAgent };
-  // A code never reaches level 3.
-  const method =
-    approval.acr === 2 ? await checkMfaCode(tx, deps, user, attempt, "session", context) : undefined;
-  if (method === undefined) {
-    const refused = { ...event, approval, type: "approval_refused", errorCode: "mfa_code_invalid" } as const;
-    await tellApproval(tx, deps, refused, context);
+  const proof = await prove(tx, deps, { user, approval, tokenHash: key.tokenHash, attempt }, context);
+  if (proof === undefined) {
+    const errorCode = attempt.passkey === undefined ? "mfa_code_invalid" : "passkey_invalid";
+    await tellApproval(tx, deps, { ...event, approval, type: "approval_refused", errorCode }, context);
     return undefined;
   }
-  await giveApproval(tx, approval.id, { method, now });
+  const { method, evidence } = proof;
+  await giveApproval(tx, approval.id, { ...proof, now });
   const given = { ...approval, method };
-  await tellApproval(tx, deps, { ...event, approval: given, type: "approval_given" }, context);
+  const told = { ...event, approval: given, type: "approval_given", ...(evidence && { evidence }) } as const;
+  await tellApproval(tx, deps, told, context);
   const expiresInS = Math.floor((approval.expiresAt.getTime() - now.getTime()) / 1_000);
   return { approvalId: approval.id, method, expiresInS };
+}
+
+interface Proof {
+  method: SecondFactor;
+  evidence?: PasskeyEvidence;
+}
+
+async function prove(
+  tx: TransactionSql,
+  deps: ApprovalDeps,
+  given: { user: Locked<Account>; approval: Approval; tokenHash: Buffer; attempt: ApprovalAttempt },
+  context: CallContext,
+): Promise<Proof | undefined> {
+  const { user, approval, tokenHash: boundTo, attempt } = given;
+  const { passkey: assertion, clientIp, userAgent } = attempt;
+  if (assertion === undefined) {
+    // A code never reaches level 3.
+    if (approval.acr !== 2) return undefined;
+    const method = await checkMfaCode(tx, deps, user, attempt, "session", context);
+    return method && { method };
+  }
+  // The transaction that is stored, so that the evidence proves it.
+  const challenge = approvalChallenge(approval).toString("base64url");
+  if (challengeOf(assertion.clientDataJson) !== challenge) return undefined;
+  const answer = { purpose: "approval", boundTo, assertion, clientIp, userAgent } as const;
+  const used = await finishPasskeyCeremony(tx, deps, user, answer, context);
+  if (used === undefined) return undefined;
+  const { id: passkeyId, credentialId, publicKey } = used.passkey;
+  const evidence = {
+    ...{ nonce: approval.nonce, passkeyId, credentialId, publicKey, rpId: deps.passkeyParty.id },
+    authenticatorData: Buffer.from(assertion.authenticatorData, "base64url"),
+    clientData: Buffer.from(assertion.clientDataJson, "base64url"),
+    signature: Buffer.from(assertion.signature, "base64url"),
+  };
+  return { method: "passkey", evidence };
 }
 
 function endOf(approval: Approval | undefined) {

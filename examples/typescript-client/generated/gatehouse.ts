@@ -3064,6 +3064,21 @@ export function verifyApproval(body: {
     /** From `approval_required`. */
     token: string;
     code: string;
+} | {
+    /** From `approval_required`. */
+    token: string;
+    /** What else `PublicKeyCredential.toJSON()` gives is ignored. */
+    passkey: {
+        /** Base64url, as everything binary. */
+        id: string;
+        "type": "public-key";
+        response: {
+            clientDataJSON: string;
+            authenticatorData: string;
+            signature: string;
+            userHandle?: string | null;
+        };
+    };
 }, opts?: Oazapfts.RequestOpts) {
     return oazapfts.fetchJson<{
         status: 200;
@@ -3089,7 +3104,7 @@ export function verifyApproval(body: {
         status: 401;
         data: Failure & {
             error: {
-                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_code_invalid";
+                code: "token_missing" | "token_invalid" | "token_expired" | "mfa_code_invalid" | "passkey_invalid";
             };
         };
     } | {

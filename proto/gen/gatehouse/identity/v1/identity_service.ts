@@ -1157,8 +1157,13 @@ export interface AskApprovalResponse {
   token: string;
   /** Seconds until it ends. */
   expiresInS: number;
-  /** What can give it: `totp`, `recovery_code`. */
+  /** What can give it: `passkey`, `totp`, `recovery_code`. */
   methods: string[];
+  /**
+   * PublicKeyCredentialRequestOptionsJSON (WebAuthn Level 3 §5.1.10); its challenge is SHA-256 of a nonce and the digest.
+   * Absent without a passkey.
+   */
+  passkeyOptionsJson?: string | undefined;
 }
 
 /** One attempt. */
@@ -1175,13 +1180,15 @@ export interface VerifyApprovalRequest {
   clientIp: string;
   /** The client's User-Agent. May be empty. */
   userAgent: string;
+  /** The signature of a passkey, in place of the code. */
+  passkey: PasskeyAssertion | undefined;
 }
 
 /** The approval is given. */
 export interface VerifyApprovalResponse {
   /** UUID. */
   approvalId: string;
-  /** What gave it: `totp`, `recovery_code`. */
+  /** What gave it: `passkey`, `totp`, `recovery_code`. */
   method: string;
   /** Seconds until it ends. */
   expiresInS: number;
@@ -1209,7 +1216,7 @@ export interface UseApprovalRequest {
 export interface UseApprovalResponse {
   /** UUID. */
   approvalId: string;
-  /** What gave it: `totp`, `recovery_code`. */
+  /** What gave it: `passkey`, `totp`, `recovery_code`. */
   method: string;
 }
 
@@ -8257,7 +8264,7 @@ export const AskApprovalRequest: MessageFns<AskApprovalRequest> = {
 };
 
 function createBaseAskApprovalResponse(): AskApprovalResponse {
-  return { token: "", expiresInS: 0, methods: [] };
+  return { token: "", expiresInS: 0, methods: [], passkeyOptionsJson: undefined };
 }
 
 export const AskApprovalResponse: MessageFns<AskApprovalResponse> = {
@@ -8270,6 +8277,9 @@ export const AskApprovalResponse: MessageFns<AskApprovalResponse> = {
     }
     for (const v of message.methods) {
       writer.uint32(26).string(v!);
+    }
+    if (message.passkeyOptionsJson !== undefined) {
+      writer.uint32(34).string(message.passkeyOptionsJson);
     }
     return writer;
   },
@@ -8311,6 +8321,14 @@ export const AskApprovalResponse: MessageFns<AskApprovalResponse> = {
             message.methods.push(reader.string());
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.passkeyOptionsJson = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -8325,7 +8343,7 @@ export const AskApprovalResponse: MessageFns<AskApprovalResponse> = {
 };
 
 function createBaseVerifyApprovalRequest(): VerifyApprovalRequest {
-  return { userId: "", sessionId: "", token: "", code: "", clientIp: "", userAgent: "" };
+  return { userId: "", sessionId: "", token: "", code: "", clientIp: "", userAgent: "", passkey: undefined };
 }
 
 export const VerifyApprovalRequest: MessageFns<VerifyApprovalRequest> = {
@@ -8347,6 +8365,9 @@ export const VerifyApprovalRequest: MessageFns<VerifyApprovalRequest> = {
     }
     if (message.userAgent !== "") {
       writer.uint32(50).string(message.userAgent);
+    }
+    if (message.passkey !== undefined) {
+      PasskeyAssertion.encode(message.passkey, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -8410,6 +8431,14 @@ export const VerifyApprovalRequest: MessageFns<VerifyApprovalRequest> = {
             }
 
             message.userAgent = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.passkey = PasskeyAssertion.decode(reader, reader.uint32());
             continue;
           }
         }
