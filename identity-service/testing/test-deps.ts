@@ -6,7 +6,6 @@ import { type EncryptionKey, parseEncryptionKey } from "../../service-kit/key-ci
 import { createLogger } from "../../service-kit/logger.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
-import { emptyTables } from "../../tests/support/empty-tables.ts";
 import { register } from "../accounts/register.ts";
 import { createCountLogin } from "../login/count-logins.ts";
 import type { FailedLogin } from "../login/log-in.ts";
@@ -62,16 +61,12 @@ export async function startWithAnna(database: {
   sql: Sql;
   ownerSql: Sql;
 }): Promise<{ deps: TestDeps; userId: string }> {
-  await emptyTables(
-    database.ownerSql,
-    "users",
-    "counted_mails",
-    "mail_outbox",
-    "oauth_flows",
-    "session_ends",
-    "security_events",
-    "released_addresses",
-  );
+  // Other tables are emptied by their foreign keys. A `truncate` takes 50 times as long.
+  await database.ownerSql`
+    with a as (delete from users), b as (delete from counted_mails), c as (delete from mail_outbox),
+      d as (delete from oauth_flows), e as (delete from session_ends), f as (delete from security_events)
+    delete from released_addresses
+  `;
   const deps = await testDeps(database.sql);
   return { deps, userId: (await register(deps, ANNA, soon())).id };
 }
