@@ -1,6 +1,6 @@
 /**
- * CPU per forwarded GET, in one run and in turns: the whole gateway (its own process, a real token-service behind it)
- * against @fastify/http-proxy as it comes, undici's dispatch alone, and HAProxy with and without a signature check,
+ * CPU per forwarded GET, in one run and in turns: the whole gateway (its own process, a real token-service behind it),
+ * also for a route that demands a level of assurance, against @fastify/http-proxy as it comes, undici's dispatch alone, and HAProxy with and without a signature check,
  * where `haproxy` is installed. Load and upstream are processes of their own. Linux only: it reads /proc.
  *
  *   npm run bench:proxy
@@ -35,6 +35,7 @@ interface Subject {
   port: number;
   host: string;
   token: string;
+  path: string;
   /** Whose CPU counts. */
   pid: number;
 }
@@ -50,7 +51,12 @@ const { accessToken } = await logIn(replica, "01936d3e-7a10-7cc0-a51b-4fd2f8a3c0
 const upstreamPort = await forked("bench/support/load.ts", "upstream").then(({ port }) => port);
 const upstream = `http://127.0.0.1:${upstreamPort}`;
 
-const subjects = [await gateway(), await other("library"), await other("dispatch"), ...(await haproxies())];
+const subjects = [
+  ...(await gateways()),
+  await other("library"),
+  await other("dispatch"),
+  ...(await haproxies()),
+];
 const results = new Map<string, number[]>(subjects.map(({ name }) => [name, []]));
 for (let round = -1; round < ROUNDS; round += 1) {
   for (const subject of subjects) {
@@ -70,7 +76,7 @@ for (const [name, values] of rivals) {
     (quantile(results.get("gateway") ?? [], share) / quantile(values, share)).toFixed(2);
   console.log(`gateway / ${name.padEnd(28)} ${ratio(0.5)} (quietest rounds ${ratio(0)})`);
 }
-if (subjects.length < 4) console.log("HAProxy is not installed: not compared with it");
+if (subjects.length < 5) console.log("HAProxy is not installed: not compared with it");
 
 for (const child of children) {
   child.kill();
@@ -85,11 +91,11 @@ await certificates.remove();
 await rm(folder, { recursive: true, force: true });
 
 /** Sends the requests from another process. @returns microseconds of CPU that the subject took for each. */
-async function cpuPerRequest({ port, host, token, pid }: Subject): Promise<number> {
+async function cpuPerRequest({ port, host, token, path, pid }: Subject): Promise<number> {
   const beforeS = cpuOf(pid);
   const load = spawn(
     process.execPath,
-    ["bench/support/load.ts", "send", port, host, "/payments/7", REQUESTS, CONNECTIONS, token].map(String),
+    ["bench/support/load.ts", "send", port, host, path, REQUESTS, CONNECTIONS, token].map(String),
     { cwd: ROOT, stdio: ["ignore", "inherit", "inherit"] },
   );
   const [code] = await once(load, "exit");
@@ -104,17 +110,18 @@ function cpuOf(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
 }
 
-async function gateway(): Promise<Subject> {
+/** One process, and the route with and without `assurance`. */
+async function gateways(): Promise<Subject[]> {
   const [port, operations, nowhere] = [await freePort(), await freePort(), await freePort()];
   const plenty = { calls: 1_000_000_000, perSeconds: 60 };
-  const routes = {
-    prefix: "/payments",
-    upstream,
-    rateLimit: { perUser: plenty, perAddress: plenty, total: plenty },
-    methods: { GET: { roles: ["USER"] } },
-  };
+  const rateLimit = { perUser: plenty, perAddress: plenty, total: plenty };
+  const assurance = { acr: 1, maxAgeSeconds: 86_400 };
+  const routes = [
+    { prefix: "/payments", upstream, rateLimit, methods: { GET: { roles: ["USER"] } } },
+    { prefix: "/demanding", upstream, rateLimit, methods: { GET: { roles: ["USER"], assurance } } },
+  ];
   const routesFile = join(folder, "routes.yaml");
-  await writeFile(routesFile, JSON.stringify({ routes: [routes] }));
+  await writeFile(routesFile, JSON.stringify({ routes }));
   const profile = process.env.PROFILE;
   const child = spawn(
     process.execPath,
@@ -138,7 +145,11 @@ async function gateway(): Promise<Subject> {
   );
   children.push(child);
   await listening(port);
-  return { name: "gateway", port, host: "gateway.test", token: accessToken, pid: child.pid ?? 0 };
+  const gateway = { port, host: "gateway.test", token: accessToken, pid: child.pid ?? 0 };
+  return [
+    { ...gateway, name: "gateway", path: "/payments/7" },
+    { ...gateway, name: "gateway with assurance", path: "/demanding/7" },
+  ];
 }
 
 /** Takes the gateway's stream and never has anything to acknowledge. */
@@ -165,7 +176,7 @@ async function silentAuditServer() {
 async function other(kind: "library" | "dispatch"): Promise<Subject> {
   const { port, pid } = await forked("bench/support/proxies.ts", kind, upstream);
   const name = kind === "library" ? "bare @fastify/http-proxy" : "bare undici dispatch";
-  return { name, port, host: "gateway.test", token: accessToken, pid };
+  return { name, port, host: "gateway.test", token: accessToken, path: "/payments/7", pid };
 }
 
 /** One thread, without and with a check of the token's ES256 signature; none if it is not installed. */
@@ -190,7 +201,7 @@ async function haproxies(): Promise<Subject[]> {
     const child = spawn("haproxy", ["-db", "-q", "-f", file], { stdio: ["ignore", "ignore", "inherit"] });
     children.push(child);
     await listening(port);
-    subjects.push({ name, port, host: "gateway.test", token, pid: child.pid ?? 0 });
+    subjects.push({ name, port, host: "gateway.test", token, path: "/payments/7", pid: child.pid ?? 0 });
   }
   return subjects;
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
-import { createServer, type IncomingHttpHeaders } from "node:http";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -19,11 +19,11 @@ interface Received {
 }
 
 const received: Received[] = [];
-const upstream = createServer((request, response) => {
+const upstream = createServer((incoming, response) => {
   const chunks: Buffer[] = [];
-  request.on("data", (chunk: Buffer) => chunks.push(chunk));
-  request.on("end", () => {
-    const { url = "", headers } = request;
+  incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
+  incoming.on("end", () => {
+    const { url = "", headers } = incoming;
     received.push({ url, headers, body: Buffer.concat(chunks).toString("utf8") });
     response.writeHead(201, { "content-type": "application/json" }).end('{"ok":true}');
   });
@@ -278,6 +278,33 @@ test("never forwarded: another type, a content coding, too many bytes, no body",
   expect(code(await api.call("POST", "/pay", { token: ada.token }))).toBe("400 bad_request");
   expect(received).toEqual([]);
   expect((await pay({ ...small, filler: "x".repeat(60_000) })).status).toBe(201);
+});
+
+test("a session that ends while the body arrives carries nothing out", async () => {
+  const { accessToken } = await api.newUser();
+  const body = JSON.stringify({ ...PAYMENT, amount: 1 });
+  const call = request(`${system.url}/pay`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${accessToken}`,
+      "content-type": "application/json",
+      "content-length": Buffer.byteLength(body),
+      expect: "100-continue",
+    },
+  });
+  const answered = once(call, "response");
+  call.flushHeaders();
+  // The token was verified by now.
+  await once(call, "continue");
+  expect((await api.post("/auth/logout", undefined, { token: accessToken })).status).toBe(200);
+  await expect
+    .poll(async () => (await api.get("/auth/me", { token: accessToken })).status, { timeout: 10_000 })
+    .toBe(401);
+  call.end(body);
+  const [answer] = (await answered) as [IncomingMessage];
+  answer.resume();
+  expect(answer.statusCode).toBe(401);
+  expect(received).toEqual([]);
 });
 
 test("an answer that was lost can be repeated with the same idempotency key, and nothing else", async () => {
