@@ -285,15 +285,20 @@ test("used approvals are listed in the order of their use, each once, in pages t
   expect(rows).toHaveLength(6);
   const list = (request: object = {}) =>
     listUsedApprovals(deps, { from: undefined, to: undefined, limit: 100, ...request });
-  const pages: string[][] = [];
-  let cursor: string | undefined;
-  do {
-    const page = await list({ cursor, limit: 4 });
-    pages.push(page.approvals.map(({ id }) => id));
-    cursor = page.nextCursor;
-  } while (cursor !== undefined);
-  expect(pages.map(({ length }) => length)).toEqual([3, 3]);
-  expect(pages.flat()).toEqual(rows.map(({ id }) => id));
+  const pagesOf = async (limit: number): Promise<string[][]> => {
+    const pages: string[][] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await list({ cursor, limit });
+      pages.push(page.approvals.map(({ id }) => id));
+      cursor = page.nextCursor;
+    } while (cursor !== undefined);
+    return pages;
+  };
+  const ids = rows.map(({ id }) => id);
+  expect(await pagesOf(4)).toEqual([ids.slice(0, 3), ids.slice(3)]);
+  // Also between the two of one time.
+  expect(await pagesOf(1)).toEqual(ids.map((id) => [id]));
 
   const { approvals } = await list();
   expect(approvals[0]).toMatchObject({
