@@ -9,6 +9,7 @@ export const UV = 0x04;
 export const BE = 0x08;
 export const BS = 0x10;
 const AT = 0x40;
+export const ED = 0x80;
 
 /** What a ceremony says instead of the truth. */
 export interface Ceremony {
@@ -66,9 +67,10 @@ export class TestAuthenticator {
       said.padding,
     ]);
     const authData = Buffer.concat([authenticatorData({ ...said, flags: said.flags | AT }), credential]);
+    const signed = Buffer.concat([authData, createHash("sha256").update(clientData(said)).digest()]);
     const object = new Map<unknown, unknown>([
       ["fmt", said.fmt],
-      ["attStmt", said.attStmt],
+      ["attStmt", said.fmt === "packed" ? selfAttestation(signed, said.signedWith) : said.attStmt],
       ["authData", authData],
     ]);
     return {
@@ -129,6 +131,19 @@ function clientData({ type, challenge, origin, crossOrigin = false, topOrigin }:
   return Buffer.from(
     JSON.stringify({ type, challenge, origin, crossOrigin, ...(topOrigin && { topOrigin }) }),
   );
+}
+
+/** Of ES256. WebAuthn Level 3 §8.2. */
+function selfAttestation(signed: Buffer, key: KeyObject): Map<unknown, unknown> {
+  return new Map<unknown, unknown>([
+    ["alg", -7],
+    ["sig", sign("sha256", signed, key)],
+  ]);
+}
+
+/** Behind the public key, with the flag ED: an extension that nobody knows. */
+export function extensionOf(size: number): Buffer {
+  return cbor(new Map([["x", Buffer.alloc(size)]]));
 }
 
 function authenticatorData({ rpId, flags, counter }: Ceremony): Buffer {

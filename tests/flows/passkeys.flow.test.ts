@@ -1,10 +1,13 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../support/api-client.ts";
 import { CHROMIUM } from "../support/chromium.ts";
 import { expectOneUse } from "../support/expect-one-use.ts";
 import { linkIn, mailAbout } from "../support/mailbox.ts";
-import { type System, startSystem } from "../support/system.ts";
+import { readLog, type System, startSystem } from "../support/system.ts";
 import { proveAddress } from "../support/verified-user.ts";
 
 let system: System;
@@ -17,6 +20,7 @@ beforeAll(async () => {
   if (CHROMIUM === undefined) return;
   system = await startSystem();
   api = apiClient(system.url);
+  await addRoute();
   browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
   page = await browser.newPage();
   // A document of the gateway's own origin, in which the test stands for the application's script.
@@ -28,6 +32,20 @@ afterAll(async () => {
   await browser?.close();
   await system?.remove();
 });
+
+/** Nothing listens at its upstream: 502 says that a call passed. */
+async function addRoute(): Promise<void> {
+  const path = join(system.home, "routes.yaml");
+  const route = `
+  - prefix: /pay
+    upstream: http://127.0.0.1:9
+    methods:
+      POST: { roles: [USER], action: pay.create, approval: { fields: [/amount, /payee], acr: 3 } }
+      PUT: { roles: [USER], action: pay.replace, assurance: { acr: 3, maxAgeSeconds: 300 } }
+`;
+  await writeFile(path, (await readFile(path, "utf8")) + route);
+  while (!(await readLog(system, "gateway")).includes("its routes are in use")) await sleep(100);
+}
 
 /** As platforms have one: with user verification and discoverable credentials. */
 async function addAuthenticator(): Promise<string> {
@@ -129,6 +147,67 @@ test.skipIf(CHROMIUM === undefined)(
       const undone = await api.post("/auth/undo-access-change", { token: link.searchParams.get("token") });
       expect(undone.status).toBe(200);
       expect((await logIn()).status).toBe(401);
+    } finally {
+      await devtools.send("WebAuthn.removeVirtualAuthenticator", { authenticatorId });
+    }
+  },
+);
+
+test.skipIf(CHROMIUM === undefined)(
+  "Chromium's passkey is a second factor, steps a session up, and approves a payment",
+  async () => {
+    const authenticatorId = await addAuthenticator();
+    try {
+      const user = await newProvenUser();
+      const added = await addPasskey(user.accessToken);
+      expect(added.body.data.recoveryCodes).toHaveLength(10);
+
+      const { email, password } = user;
+      const asked = await api.post("/auth/login", { email, password });
+      const { tempToken, methods, passkey } = asked.body.data;
+      expect(methods).toEqual(["passkey", "recovery_code"]);
+      const entered = await api.post("/auth/mfa/verify", { tempToken, passkey: await get(passkey) });
+      expect(entered.status).toBe(200);
+      expect(claimsOf(entered.body.data.accessToken)).toMatchObject({
+        acr: "urn:gatehouse:acr:3",
+        amr: expect.arrayContaining(["pwd", "user", "mfa"]),
+      });
+
+      // By a recovery code, the session has level 2.
+      const second = await api.post("/auth/login", { email, password });
+      const code = added.body.data.recoveryCodes[0];
+      const low = await api.post("/auth/mfa/verify", { tempToken: second.body.data.tempToken, code });
+      const token = low.body.data.accessToken as string;
+      const refused = await api.call("PUT", "/pay", { token, body: {} });
+      expect(refused).toMatchObject({
+        status: 401,
+        body: { error: { code: "step_up_required", details: { acr: 3, methods: ["passkey"] } } },
+      });
+      const begun = await api.post("/auth/step-up", { acr: 3 }, { token });
+      const { stepUpToken, passkey: options } = begun.body.data;
+      const proof = { stepUpToken, passkey: await get(options) };
+      const raised = await api.post("/auth/step-up/verify", proof, { token });
+      expect(raised).toMatchObject({ status: 200, body: { data: { acr: 3 } } });
+      const higher = raised.body.data.accessToken as string;
+      expect((await api.call("PUT", "/pay", { token: higher, body: {} })).status).toBe(502);
+
+      const payment = { amount: 12_500, payee: "DE89" };
+      const unapproved = await api.post("/pay", payment, { token: higher });
+      const { approval } = unapproved.body.error.details;
+      expect(approval).toMatchObject({
+        methods: ["passkey"],
+        details: { "/amount": 12_500, "/payee": "DE89" },
+      });
+      const given = await api.post(
+        "/auth/approvals/verify",
+        { token: approval.token, passkey: await get(approval.passkey) },
+        { token: higher },
+      );
+      expect(given).toMatchObject({ status: 200, body: { data: { method: "passkey" } } });
+      const headers = { "gatehouse-approval": approval.token as string };
+      const changed = await api.post("/pay", { ...payment, amount: 99_999 }, { token: higher, headers });
+      expect(changed.body.error.code).toBe("approval_mismatch");
+      expect((await api.post("/pay", payment, { token: higher, headers })).status).toBe(502);
     } finally {
       await devtools.send("WebAuthn.removeVirtualAuthenticator", { authenticatorId });
     }
