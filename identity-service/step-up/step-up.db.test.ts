@@ -465,3 +465,11 @@ test("a password that is replaced while it is checked raises nothing", async () 
   expect(await outcomeOf(complete(token, password()))).toBe("invalid_credentials");
   expect(deps.tokenService.raiseSession).not.toHaveBeenCalled();
 });
+
+test("guesses of strangers with the password do not keep the owner's session from stepping up", async () => {
+  const { secret } = await enrolled();
+  await database.ownerSql`
+    insert into mfa_failures (id, user_id, failed_at, on_known_device)
+    select gen_random_uuid(), ${userId}, ${deps.now()}, false from generate_series(1, 20)`;
+  expect(await outcomeOf(complete(await begun(2), code(codeOf(secret))))).toBe("done");
+});
