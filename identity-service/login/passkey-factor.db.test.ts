@@ -244,6 +244,11 @@ describe("recovery codes", () => {
   test("that an attacker got with a new TOTP go when the owner undoes it, though an old passkey stays", async () => {
     await withPasskey();
     nowMs += 30 * 24 * 3_600_000;
+    // As a clock does, so that what came first is older.
+    deps.now = () => {
+      nowMs += 1;
+      return new Date(nowMs);
+    };
     const { recoveryCodes } = await withTotp();
     const [mail] = await database.ownerSql<{ data: { link: string } }[]>`
       select data from mail_outbox where template = 'mfa-enabled'`;
@@ -288,6 +293,9 @@ describe("a role that requires a second factor", () => {
     const login = await complete(tempToken, attestation);
     expect(login).toMatchObject({ kind: "completed", user: { mfaEnabled: true, passkeyCount: 1 } });
     expect(login.added.recoveryCodes).toHaveLength(10);
+    // Beside the epoch, which the end of the sessions raises.
+    const challenges = await database.ownerSql`select consumed_at from mfa_enrollment_challenges`;
+    expect(challenges).toEqual([{ consumed_at: deps.now() }]);
     const session = deps.tokenService.issueSession.mock.lastCall?.[0];
     expect(session).toMatchObject({ amr: ["pwd", "user", "mfa"], acr: undefined });
     expect(await failure(complete(tempToken, attestation))).toBe("mfa_token_invalid");
