@@ -1,12 +1,15 @@
+import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
+import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { TestAuthenticator } from "../../identity-service/passkeys/authenticator.fixture.ts";
 import { type Answer, type ApiClient, apiClient, type Call } from "../support/api-client.ts";
 import { expectOneUse } from "../support/expect-one-use.ts";
 import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
@@ -82,12 +85,25 @@ async function addRoutes(origin: string): Promise<void> {
   while (!(await readLog(system, "gateway")).includes("its routes are in use")) await sleep(100);
 }
 
-async function newPayer(): Promise<Payer> {
-  const user = await api.newUser();
+async function proveCredentials(userId: string): Promise<void> {
   await using database = await databaseOfSystem(system, "identity");
   await database.sql`
     update users set email_verified = true, credentials_proven_email = email, credentials_proven_at = created_at
-    where id = ${user.user.id}`;
+    where id = ${userId}`;
+}
+
+/** The program itself, as an operator of this system. */
+async function gatehouse(...argv: string[]): Promise<{ code: number; out: string }> {
+  const env = { PATH: process.env.PATH ?? "", GATEHOUSE_HOME: system.home };
+  const entry = resolve(import.meta.dirname, "../../cli/main.ts");
+  const child = spawn(process.execPath, [entry, ...argv], { env, stdio: ["ignore", "pipe", "inherit"] });
+  const [out, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);
+  return { code, out };
+}
+
+async function newPayer(): Promise<Payer> {
+  const user = await api.newUser();
+  await proveCredentials(user.user.id);
   const token = user.accessToken;
   const setUp = await api.post("/auth/mfa/setup", { password: user.password }, { token });
   const { secret } = setUp.body.data;
@@ -350,3 +366,61 @@ test("an approval ends with its time", async () => {
   expect(code(await pay(PAYMENT, withToken(token)))).toBe("403 approval_expired");
   expect(received).toEqual([]);
 });
+
+test("what a passkey approved is proven from two exported files", async () => {
+  const user = await api.newUser();
+  const token = user.accessToken;
+  await proveCredentials(user.user.id);
+  const origin = `http://localhost:${system.ports.GATEWAY_PORT}`;
+  const device = new TestAuthenticator("ES256", { rpId: "localhost", origin });
+  const options = await api.post("/auth/passkeys/options", undefined, { token });
+  const { credentialId: id, transports, ...made } = device.create(options.body.data);
+  const { clientDataJson: clientDataJSON, attestationObject } = made;
+  const response = {
+    id,
+    rawId: id,
+    type: "public-key",
+    response: { clientDataJSON, attestationObject, transports },
+  };
+  const added = await api.post("/auth/passkeys", { name: "Key", response }, { token });
+  expect(added.status).toBe(201);
+
+  const first = await pay(PAYMENT, {}, "/pay", token);
+  const { approval } = first.body.error.details;
+  const { clientDataJson, authenticatorData, signature, userHandle } = device.get(approval.passkey);
+  const passkey = {
+    ...{ id, rawId: id, type: "public-key" },
+    response: { clientDataJSON: clientDataJson, authenticatorData, signature, userHandle },
+  };
+  const given = await api.post("/auth/approvals/verify", { token: approval.token, passkey }, { token });
+  expect([given.status, given.body.data.method]).toEqual([200, "passkey"]);
+  expect((await pay(PAYMENT, withToken(approval.token), "/pay", token)).status).toBe(201);
+
+  const at = (name: string) => join(system.home, name);
+  const { verifierKey } = JSON.parse((await gatehouse("audit", "checkpoint", "--json")).out);
+  await gatehouse("approvals", "export", "--output", at("approvals.jsonl"));
+  const { approvalId } = given.body.data;
+  let proven: unknown;
+  const prove = async () => {
+    await gatehouse("audit", "export", "--output", at("log.jsonl"), "--force");
+    const files = ["--approvals", at("approvals.jsonl"), "--log", at("log.jsonl"), "--key", verifierKey];
+    const { code, out } = await gatehouse("approvals", "prove", approvalId, "--json", ...files);
+    proven = JSON.parse(out);
+    return code;
+  };
+  // The last events come a moment later.
+  await expect.poll(prove, { timeout: 20_000, interval: 500 }).toBe(0);
+  expect(proven).toMatchObject({
+    result: "proven",
+    approval: {
+      transaction: {
+        user: user.user.id,
+        method: "POST",
+        route: "/pay",
+        fields: { "/amount": 12_500, "/payee": "DE89" },
+      },
+      signedBy: { passkeyId: added.body.data.passkey.id, credentialId: id, origin },
+      calls: [{ action: "pay.create", httpStatus: 201 }],
+    },
+  });
+}, 60_000);
