@@ -48,6 +48,11 @@ const implementation: Implementation<TokenServiceServer> = {
         authTime: undefined,
         issuedAt: undefined,
         expiresAt: undefined,
+        roleName: "",
+        kind: 0,
+        clientId: "",
+        scopes: [],
+        confirmation: undefined,
       },
       expiresInMs: 0,
     };

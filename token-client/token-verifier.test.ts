@@ -142,7 +142,15 @@ const principal = () => ({
 });
 const active = (changes: object = {}): Partial<VerifyTokenResponse> => ({
   active: true,
-  principal: { ...principal(), ...changes },
+  principal: {
+    ...principal(),
+    roleName: "",
+    kind: 0,
+    clientId: "",
+    scopes: [],
+    confirmation: undefined,
+    ...changes,
+  },
   expiresInMs: 600_000,
 });
 

@@ -1,3 +1,4 @@
+import { PrincipalKind } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
   type Revocation as RevocationMessage,
@@ -81,6 +82,11 @@ function toPrincipalMessage({ claims, keyId }: VerifiedToken) {
     authTime: new Date(claims.auth_time * 1_000),
     issuedAt: new Date(claims.iat * 1_000),
     expiresAt: new Date(claims.exp * 1_000),
+    roleName: claims.role,
+    kind: PrincipalKind.USER,
+    clientId: "",
+    scopes: [],
+    confirmation: undefined,
   };
 }
 

@@ -82,7 +82,7 @@ export function registerAuthRoutes(app: GatewayApp, { identity, sessions }: Auth
     identify: async (request) => {
       const { clientIp: ip, userAgent } = clientOf(request);
       const { tokens } = await sessions.refreshSession(
-        { ...request.body, ip, userAgent },
+        { ...request.body, ip, userAgent, confirmation: undefined },
         request.state.call,
       );
       if (tokens === undefined) throw new Error("token-service sent a refresh without tokens");

@@ -31,7 +31,10 @@ const plausible = [
   Buffer.alloc(64, 1).toString("base64url"),
 ].join(".");
 const refresh = (refreshToken: string) =>
-  sessions.refreshSession({ refreshToken, ip: "192.0.2.1", userAgent: "" }, context());
+  sessions.refreshSession(
+    { refreshToken, ip: "192.0.2.1", userAgent: "", confirmation: undefined },
+    context(),
+  );
 
 test("what cannot be a refresh token is refused without a call, what can be one is asked for", async () => {
   await expect(refresh("e30.e30.e30")).rejects.toMatchObject({ code: "refresh_token_invalid" });

@@ -53,6 +53,9 @@ test("a session is asked for once, with who, how and from where", async () => {
       authTime: new Date(0),
       ip: "192.0.2.1",
       userAgent: "curl/8",
+      roleName: "AUDITOR",
+      limits: undefined,
+      confirmation: undefined,
     },
   ]);
 });

@@ -76,11 +76,14 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
       const request = {
         userId: session.userId,
         role: toProtoRole(session.role),
+        roleName: session.role,
         amr: [...session.amr],
         acr: session.acr === undefined ? "" : acrOf(session.acr),
         authTime: session.authTime,
         userAgent: session.userAgent.slice(0, MAX_USER_AGENT_LENGTH).toWellFormed(),
         ip: session.clientIp,
+        limits: undefined,
+        confirmation: undefined,
       };
       const { tokens } = await callUnary(client, client.issueSession, request, context).catch(refuseOthers);
       if (tokens === undefined) throw new Error("token-service issued a session without tokens");

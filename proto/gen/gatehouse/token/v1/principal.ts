@@ -24,13 +24,38 @@ export namespace Role {
   export type AUDITOR = typeof Role.AUDITOR;
 }
 
+/** What kind of account a principal is. */
+export const PrincipalKind = {
+  /** UNSPECIFIED - Of services that do not know the field: a user. */
+  UNSPECIFIED: 0,
+  USER: 1,
+  /** CLIENT - A program (RFC 6749 section 4.4). */
+  CLIENT: 2,
+} as const;
+
+export type PrincipalKind = typeof PrincipalKind[keyof typeof PrincipalKind];
+
+export namespace PrincipalKind {
+  export type UNSPECIFIED = typeof PrincipalKind.UNSPECIFIED;
+  export type USER = typeof PrincipalKind.USER;
+  export type CLIENT = typeof PrincipalKind.CLIENT;
+}
+
+/** The key that a token is bound to (`cnf`, RFC 7800). At most one field is set; a token without one is a bearer token. */
+export interface Confirmation {
+  /** SHA-256 thumbprint of a DPoP key, base64url (RFC 9449 section 6.1). */
+  jkt: string;
+  /** SHA-256 of a client certificate in DER, base64url (RFC 8705 section 3.1). */
+  x5tS256: string;
+}
+
 /** Who a verified access token speaks for. */
 export interface Principal {
-  /** UUID of the user (`sub`). */
+  /** UUID of the user (`sub`). Of a client: the client's. */
   userId: string;
-  /** UUID of the session (`sid`). */
+  /** UUID of the session (`sid`). Of a client: of the credential. */
   sessionId: string;
-  /** The role at issue; a change of role ends the session. */
+  /** The role at issue; a change of role ends the session. UNSPECIFIED for roles that `access.yaml` adds, and for clients. */
   role: Role;
   /** `jti`. */
   tokenId: string;
@@ -55,6 +80,19 @@ export interface Principal {
    * verification). Empty from a service that does not know the field: then 2 if `amr` has `mfa`, else 1.
    */
   acr: string;
+  /**
+   * The role's name, as in `access.yaml`: `USER`, `SUPPORT`, …. Empty for clients, and from a service that does not know
+   * the field: then `role` says it.
+   */
+  roleName: string;
+  /** A user or a client. */
+  kind: PrincipalKind;
+  /** UUID of the client (`client_id`). Empty for users. */
+  clientId: string;
+  /** What a client was granted (`scope`): names of permissions. Empty for users. */
+  scopes: string[];
+  /** Absent: a bearer token. */
+  confirmation: Confirmation | undefined;
 }
 
 /** What a client receives for a session. */
@@ -71,6 +109,63 @@ export interface TokenPair {
   userId: string;
 }
 
+function createBaseConfirmation(): Confirmation {
+  return { jkt: "", x5tS256: "" };
+}
+
+export const Confirmation: MessageFns<Confirmation> = {
+  encode(message: Confirmation, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.jkt !== "") {
+      writer.uint32(10).string(message.jkt);
+    }
+    if (message.x5tS256 !== "") {
+      writer.uint32(18).string(message.x5tS256);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Confirmation {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseConfirmation();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.jkt = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.x5tS256 = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBasePrincipal(): Principal {
   return {
     userId: "",
@@ -83,6 +178,11 @@ function createBasePrincipal(): Principal {
     issuedAt: undefined,
     expiresAt: undefined,
     acr: "",
+    roleName: "",
+    kind: 0,
+    clientId: "",
+    scopes: [],
+    confirmation: undefined,
   };
 }
 
@@ -117,6 +217,21 @@ export const Principal: MessageFns<Principal> = {
     }
     if (message.acr !== "") {
       writer.uint32(82).string(message.acr);
+    }
+    if (message.roleName !== "") {
+      writer.uint32(90).string(message.roleName);
+    }
+    if (message.kind !== 0) {
+      writer.uint32(96).int32(message.kind);
+    }
+    if (message.clientId !== "") {
+      writer.uint32(106).string(message.clientId);
+    }
+    for (const v of message.scopes) {
+      writer.uint32(114).string(v!);
+    }
+    if (message.confirmation !== undefined) {
+      Confirmation.encode(message.confirmation, writer.uint32(122).fork()).join();
     }
     return writer;
   },
@@ -212,6 +327,46 @@ export const Principal: MessageFns<Principal> = {
             }
 
             message.acr = reader.string();
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.roleName = reader.string();
+            continue;
+          }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.kind = reader.int32() as any;
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.clientId = reader.string();
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.scopes.push(reader.string());
+            continue;
+          }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.confirmation = Confirmation.decode(reader, reader.uint32());
             continue;
           }
         }

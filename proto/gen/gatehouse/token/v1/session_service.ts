@@ -19,17 +19,27 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { Timestamp } from "../../../google/protobuf/timestamp.ts";
-import { Role, TokenPair } from "./principal.ts";
+import { Confirmation, Role, TokenPair } from "./principal.ts";
 
 export const protobufPackage = "gatehouse.token.v1";
 
 export const protobufFileName = "gatehouse/token/v1/session_service.proto";
 
+/** How long a session lives, and how many of a user live at a time. 0: the service's default. */
+export interface SessionLimits {
+  /** Seconds without a refresh after which the session ends. */
+  idleS: number;
+  /** Seconds after which the session ends in any case. */
+  absoluteS: number;
+  /** Live sessions of the user; the oldest is revoked for a new one. */
+  atMost: number;
+}
+
 /** Who authenticated, how and from where. */
 export interface IssueSessionRequest {
   /** UUID. */
   userId: string;
-  /** UNSPECIFIED is refused. */
+  /** UNSPECIFIED is refused unless `role_name` is set. */
   role: Role;
   /** RFC 8176 methods; at least one. */
   amr: string[];
@@ -43,6 +53,14 @@ export interface IssueSessionRequest {
   ip: string;
   /** As `Principal.acr`. Empty: 2 if `amr` has `mfa`, else 1. */
   acr: string;
+  /** As `Principal.role_name`. Empty: `role` says it. */
+  roleName: string;
+  /** Of the user's role. Absent: the service's defaults. */
+  limits:
+    | SessionLimits
+    | undefined;
+  /** What the session's tokens are bound to: the key that the client has proven. Absent: bearer tokens. */
+  confirmation: Confirmation | undefined;
 }
 
 /** The new session. */
@@ -59,6 +77,8 @@ export interface RefreshSessionRequest {
   ip: string;
   /** The client's User-Agent. May be empty. */
   userAgent: string;
+  /** What the client has proven with this call. A bound session refuses another key, and none. */
+  confirmation: Confirmation | undefined;
 }
 
 /** The successor. */
@@ -200,8 +220,87 @@ export interface Session {
   amr: string[];
 }
 
+function createBaseSessionLimits(): SessionLimits {
+  return { idleS: 0, absoluteS: 0, atMost: 0 };
+}
+
+export const SessionLimits: MessageFns<SessionLimits> = {
+  encode(message: SessionLimits, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.idleS !== 0) {
+      writer.uint32(8).uint32(message.idleS);
+    }
+    if (message.absoluteS !== 0) {
+      writer.uint32(16).uint32(message.absoluteS);
+    }
+    if (message.atMost !== 0) {
+      writer.uint32(24).uint32(message.atMost);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SessionLimits {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSessionLimits();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.idleS = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.absoluteS = reader.uint32();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.atMost = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseIssueSessionRequest(): IssueSessionRequest {
-  return { userId: "", role: 0, amr: [], authTime: undefined, userAgent: "", ip: "", acr: "" };
+  return {
+    userId: "",
+    role: 0,
+    amr: [],
+    authTime: undefined,
+    userAgent: "",
+    ip: "",
+    acr: "",
+    roleName: "",
+    limits: undefined,
+    confirmation: undefined,
+  };
 }
 
 export const IssueSessionRequest: MessageFns<IssueSessionRequest> = {
@@ -226,6 +325,15 @@ export const IssueSessionRequest: MessageFns<IssueSessionRequest> = {
     }
     if (message.acr !== "") {
       writer.uint32(58).string(message.acr);
+    }
+    if (message.roleName !== "") {
+      writer.uint32(66).string(message.roleName);
+    }
+    if (message.limits !== undefined) {
+      SessionLimits.encode(message.limits, writer.uint32(74).fork()).join();
+    }
+    if (message.confirmation !== undefined) {
+      Confirmation.encode(message.confirmation, writer.uint32(82).fork()).join();
     }
     return writer;
   },
@@ -299,6 +407,30 @@ export const IssueSessionRequest: MessageFns<IssueSessionRequest> = {
             message.acr = reader.string();
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.roleName = reader.string();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.limits = SessionLimits.decode(reader, reader.uint32());
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.confirmation = Confirmation.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -359,7 +491,7 @@ export const IssueSessionResponse: MessageFns<IssueSessionResponse> = {
 };
 
 function createBaseRefreshSessionRequest(): RefreshSessionRequest {
-  return { refreshToken: "", ip: "", userAgent: "" };
+  return { refreshToken: "", ip: "", userAgent: "", confirmation: undefined };
 }
 
 export const RefreshSessionRequest: MessageFns<RefreshSessionRequest> = {
@@ -372,6 +504,9 @@ export const RefreshSessionRequest: MessageFns<RefreshSessionRequest> = {
     }
     if (message.userAgent !== "") {
       writer.uint32(26).string(message.userAgent);
+    }
+    if (message.confirmation !== undefined) {
+      Confirmation.encode(message.confirmation, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -411,6 +546,14 @@ export const RefreshSessionRequest: MessageFns<RefreshSessionRequest> = {
             }
 
             message.userAgent = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.confirmation = Confirmation.decode(reader, reader.uint32());
             continue;
           }
         }
