@@ -3,12 +3,19 @@ import type { AssuranceLevel } from "./assurance.ts";
 export type Role = "USER" | "ADMIN" | "AUDITOR";
 
 export interface Principal {
+  kind: "user" | "client";
+  /** Of a client: its id. */
   userId: string;
+  /** Of a client: its credential's id. */
   sessionId: string;
-  /** A role change ends the session. */
-  role: Role;
+  /** A role change ends the session. Empty for clients. */
+  role: Role | "";
+  /** Empty for users. */
+  clientId: string;
+  /** Names of permissions. Empty for users. */
+  scopes: readonly string[];
   tokenId: string;
-  /** `kid` of the signing key. */
+  /** `kid` of the signing key. Empty for an API key. */
   keyId: string;
   /** Authentication methods (RFC 8176). */
   amr: readonly string[];

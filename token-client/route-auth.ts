@@ -3,8 +3,12 @@ import type { Principal, Role } from "./principal.ts";
 
 export type RouteAuth = "public" | "authenticated" | { roles: readonly Role[] };
 
-/** @throws {DomainError} `forbidden`. */
-export function assertAllowed(auth: Exclude<RouteAuth, "public"> | undefined, principal: Principal): void {
-  const isAllowed = auth === "authenticated" || auth?.roles.includes(principal.role) === true;
+/** Clients have no role, and no account of a user. @throws {DomainError} `forbidden`. */
+export function assertAllowed(
+  auth: Exclude<RouteAuth, "public"> | undefined,
+  { kind, role }: Pick<Principal, "kind" | "role">,
+): void {
+  const isUser = kind === "user" && role !== "";
+  const isAllowed = isUser && (auth === "authenticated" || auth?.roles.includes(role) === true);
   if (!isAllowed) throw new DomainError("forbidden");
 }

@@ -1,7 +1,7 @@
 import { EventEmitter, on } from "node:events";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
+import { PrincipalKind, Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
   type TokenServiceServer,
@@ -180,7 +180,7 @@ test.each([
   answer = () => active({ role, expiresAt });
   expect(await verifier.verify(tokenOf())).toEqual({
     kind: "active",
-    principal: { ...principal(), role: expected, acr: 1, expiresAt },
+    principal: { ...principal(), kind: "user", clientId: "", scopes: [], role: expected, acr: 1, expiresAt },
   });
 });
 
@@ -212,6 +212,87 @@ test.each([
   const verifier = await createVerifier();
   answer = () => active(changes);
   expect(await verifier.verify(tokenOf())).toEqual({ kind: "inactive", reason: "invalid" });
+});
+
+const client = {
+  kind: PrincipalKind.CLIENT,
+  role: Role.UNSPECIFIED,
+  userId: "c",
+  clientId: "c",
+  scopes: ["a:read"],
+};
+const API_KEY = `gh_${"0f".repeat(16)}_${"k".repeat(43)}`;
+
+test("a client is a principal without a role, with its scopes", async () => {
+  const verifier = await createVerifier();
+  answer = () => active({ ...client, keyId: "" });
+  expect(await verifier.verify(API_KEY)).toMatchObject({
+    kind: "active",
+    principal: {
+      kind: "client",
+      role: "",
+      userId: "c",
+      clientId: "c",
+      scopes: ["a:read"],
+      sessionId: "s",
+      acr: 1,
+    },
+  });
+});
+
+test.each([
+  ["without scopes", { ...client, scopes: [] }],
+  ["that is another's", { ...client, clientId: "d" }],
+  ["of a later kind", { kind: 9 }],
+  ["that is a user without a role", { ...client, kind: PrincipalKind.USER }],
+])("a principal %s is refused", async (_what, changes) => {
+  const verifier = await createVerifier();
+  answer = () => active(changes);
+  expect(await verdictOf(() => verifier.verify(tokenOf()))).toBe("invalid");
+});
+
+test("a client's token is refused from memory once its credential or the token itself is revoked", async () => {
+  const verifier = await createVerifier();
+  for (const target of ["credential", "token"]) {
+    const token = tokenOf();
+    answer = () => active({ ...client, sessionId: `${target} credential`, tokenId: `${target} token` });
+    expect(await verdictOf(() => verifier.verify(token))).toBe("active");
+    const calls = asked.length;
+    const revocation = {
+      sequence: 1,
+      expiresAt: soon(),
+      target: { $case: "sessionId", value: `${target} ${target}` },
+    };
+    tell({ revocations: [revocation as never], sequence: 1 });
+    await expect.poll(() => verdictOf(() => verifier.verify(token)), { interval: 2 }).toBe("revoked");
+    expect(asked).toHaveLength(calls);
+  }
+});
+
+test("an API key is asked for once; a revoked one again, and then refused without a call", async () => {
+  const verifier = await createVerifier();
+  answer = () => active({ ...client, keyId: "" });
+  for (let call = 0; call < 3; call += 1)
+    expect(await verdictOf(() => verifier.verify(API_KEY))).toBe("active");
+  expect(asked).toEqual([API_KEY]);
+  answer = () => ({ active: false, reason: InactiveReason.REVOKED });
+  verifier.refuseSession("s");
+  for (let call = 0; call < 3; call += 1)
+    expect(await verdictOf(() => verifier.verify(API_KEY))).toBe("revoked");
+  expect(asked).toEqual([API_KEY, API_KEY]);
+});
+
+test("a network's random API keys are asked for within its share, other networks' keys as ever", async () => {
+  const verifier = await createVerifier();
+  answer = () => ({ active: false, reason: InactiveReason.INVALID });
+  const keyOf = (index: number) => `gh_${String(index).padStart(32, "0")}_${"k".repeat(43)}`;
+  const verdicts: string[] = [];
+  for (let index = 0; index < 300; index += 1)
+    verdicts.push(await verdictOf(() => verifier.verify(keyOf(index), "192.0.2.1")));
+  expect(verdicts.slice(0, 100)).toEqual(Array(100).fill("invalid"));
+  expect(verdicts.at(-1)).toBe("too_many_requests");
+  answer = () => active({ ...client, keyId: "" });
+  expect(await verdictOf(() => verifier.verify(API_KEY, "198.51.100.1"))).toBe("active");
 });
 
 test("an answer without a principal is a refusal", async () => {

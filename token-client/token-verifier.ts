@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import {
+  PrincipalKind,
   type Principal as PrincipalMessage,
   Role as RoleMessage,
 } from "../proto/gen/gatehouse/token/v1/principal.ts";
@@ -15,6 +16,7 @@ import type { Logger } from "../service-kit/logger.ts";
 import type { Metrics } from "../service-kit/metrics.ts";
 import { callUnary, createRpcClient } from "../service-kit/rpc-client.ts";
 import type { ProcessCertificate } from "../service-kit/rpc-tls.ts";
+import { isApiKey } from "./api-key.ts";
 import { levelFromAmr, parseAcr } from "./assurance.ts";
 import { CallShares, type Place } from "./call-shares.ts";
 import { parseCompactJws } from "./compact-jws.ts";
@@ -104,8 +106,10 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
     (gauge) => gauge.set(watch.lagMs / 1_000),
   );
 
-  const isRevoked = ({ sessionId, keyId }: Principal) =>
-    revoked.hasSession(sessionId) || revoked.hasKey(keyId);
+  const isRevoked = ({ kind, sessionId, tokenId, keyId }: Principal) =>
+    revoked.hasSession(sessionId) ||
+    revoked.hasKey(keyId) ||
+    (kind === "client" && revoked.hasSession(tokenId));
 
   async function ask(token: string, place: Place): Promise<Verification> {
     const askedMs = performance.now();
@@ -157,7 +161,7 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
   }
 
   function verifyUnknown(token: string, clientIp: string | undefined): Verification | Promise<Verification> {
-    const screening = screen(token);
+    const screening = isApiKey(token) ? "plausible" : screen(token);
     if (screening === "plausible") return refused.get(token) ?? askOnce(token, clientIp);
     (screening === "expired" ? expired : screened).inc();
     if (screening === "unknown_key") return awaitKey(token, clientIp);
@@ -170,7 +174,8 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
       if (entry === undefined) return verifyUnknown(token, clientIp);
       if (isRevoked(entry.answer.principal)) {
         known.delete(token);
-        return revokedFor(entry.answer.principal);
+        // The credential of an API key may be live again under another id.
+        return isApiKey(token) ? askOnce(token, clientIp) : revokedFor(entry.answer.principal);
       }
       const nowMs = performance.now();
       if (!isAlive(entry, nowMs)) {
@@ -202,8 +207,9 @@ function revokedFor({ userId, sessionId, role }: Principal): Verification {
 function signedSubject(token: string): Subject | undefined {
   const jws = parseCompactJws(token);
   if (typeof jws === "string") return undefined;
-  const { sub, sid, role } = jws.payload;
-  const isKnown = role === "USER" || role === "ADMIN" || role === "AUDITOR";
+  const { sub, sid, role = "", client_id: clientId } = jws.payload;
+  const isKnown =
+    role === "USER" || role === "ADMIN" || role === "AUDITOR" || (role === "" && clientId === sub);
   return typeof sub === "string" && typeof sid === "string" && isKnown
     ? { userId: sub, sessionId: sid, role }
     : undefined;
@@ -246,6 +252,8 @@ function decode(response: VerifyTokenResponse): Verification {
 
 function decodePrincipal(message: PrincipalMessage): Principal | undefined {
   const { userId, sessionId, tokenId, keyId, amr, authTime, issuedAt, expiresAt } = message;
+  if (message.kind === PrincipalKind.CLIENT) return decodeClient(message);
+  if (message.kind !== PrincipalKind.USER && message.kind !== PrincipalKind.UNSPECIFIED) return undefined;
   const role = ROLE[message.role];
   const isWhole = userId !== "" && sessionId !== "" && tokenId !== "" && keyId !== "";
   if (
@@ -258,5 +266,38 @@ function decodePrincipal(message: PrincipalMessage): Principal | undefined {
     return undefined;
   }
   const acr = parseAcr(message.acr) ?? levelFromAmr(amr);
-  return { userId, sessionId, role, tokenId, keyId, amr, acr, authTime, issuedAt, expiresAt };
+  const times = { authTime, issuedAt, expiresAt };
+  return {
+    kind: "user",
+    userId,
+    sessionId,
+    role,
+    clientId: "",
+    scopes: [],
+    tokenId,
+    keyId,
+    amr,
+    acr,
+    ...times,
+  };
+}
+
+function decodeClient(message: PrincipalMessage): Principal | undefined {
+  const { userId, clientId, sessionId, tokenId, keyId, scopes, issuedAt, expiresAt } = message;
+  const isWhole = clientId !== "" && clientId === userId && sessionId !== "" && tokenId !== "";
+  if (!isWhole || scopes.length === 0 || issuedAt === undefined || expiresAt === undefined) return undefined;
+  const times = { authTime: issuedAt, issuedAt, expiresAt };
+  return {
+    kind: "client",
+    userId,
+    sessionId,
+    role: "",
+    clientId,
+    scopes,
+    tokenId,
+    keyId,
+    amr: [],
+    acr: 1,
+    ...times,
+  };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { assuranceOf, checkAccessClaims, generationOf } from "./access-token.ts";
+import { assuranceOf, checkAccessClaims, generationOf, type UserClaims } from "./access-token.ts";
 
 const UUID = "018f4a2e-0000-7000-8000-00000000000a";
 const RULES = { issuer: "https://auth.example", accessTtlS: 900 };
@@ -72,7 +72,7 @@ test.each([
   [2, ["pwd"], "claims"],
 ])("the context %j with the methods %j is the level %j", (acr, amr, expected) => {
   const checked = check({ acr, amr });
-  expect(typeof checked === "string" ? checked : assuranceOf(checked)).toBe(expected);
+  expect(typeof checked === "string" ? checked : assuranceOf(checked as UserClaims)).toBe(expected);
 });
 
 test.each(["USER", "ADMIN", "AUDITOR"])("the role %s is known", (role) => {

@@ -12,17 +12,22 @@ import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
 const uuid = z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
 const seconds = z.int().min(0);
 
-/** RFC 9068 §2.2. Unknown claims pass, for newer versions. */
-const claimsSchema = z.object({
+const commonClaims = {
   iss: z.string(),
   aud: z.string(),
   sub: uuid,
   sid: uuid,
-  /** `<session generation>.<unguessable value>`. */
-  jti: z.string().regex(/^[1-9]\d{0,9}\.[A-Za-z0-9_-]{22}$/),
   iat: seconds,
   exp: seconds,
   nbf: seconds.optional(),
+};
+
+/** RFC 9068 §2.2. Unknown claims pass, for newer versions. */
+const userClaims = z.object({
+  ...commonClaims,
+  client_id: z.undefined().optional(),
+  /** `<session generation>.<unguessable value>`. */
+  jti: z.string().regex(/^[1-9]\d{0,9}\.[A-Za-z0-9_-]{22}$/),
   role: z.enum(["USER", "ADMIN", "AUDITOR"]),
   amr: z.array(z.string().min(1).max(32)).min(1).max(8),
   /** Absent from tokens of the version before. */
@@ -30,7 +35,22 @@ const claimsSchema = z.object({
   auth_time: seconds,
 });
 
-export type AccessClaims = z.output<typeof claimsSchema>;
+/** Of a client: `sid` is its credential, and a token with a role is none of its. */
+const clientClaims = z.object({
+  ...commonClaims,
+  client_id: uuid,
+  jti: uuid,
+  scope: z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*$/),
+  role: z.undefined().optional(),
+});
+
+export type UserClaims = z.output<typeof userClaims>;
+export type ClientClaims = z.output<typeof clientClaims>;
+export type AccessClaims = UserClaims | ClientClaims;
+
+export function isOfClient(claims: AccessClaims): claims is ClientClaims {
+  return claims.client_id !== undefined;
+}
 
 export interface AccessTokenRules {
   /** Value of `iss` and `aud`. */
@@ -46,8 +66,10 @@ export function checkAccessClaims(
   rules: AccessTokenRules,
   nowS: number,
 ): AccessClaims | ClaimsFailure {
-  const { data: claims } = claimsSchema.safeParse(payload);
+  const schema = payload.client_id === undefined ? userClaims : clientClaims;
+  const { data: claims } = schema.safeParse(payload);
   if (claims === undefined) return "claims";
+  if (isOfClient(claims) && claims.sub !== claims.client_id) return "claims";
   if (claims.iss !== rules.issuer) return "iss";
   if (claims.aud !== rules.issuer) return "aud";
   if (claims.exp <= claims.iat || claims.exp - claims.iat > rules.accessTtlS) return "lifetime";
@@ -57,10 +79,10 @@ export function checkAccessClaims(
   return claims;
 }
 
-export function assuranceOf({ acr = "", amr }: Pick<AccessClaims, "acr" | "amr">): AssuranceLevel {
+export function assuranceOf({ acr = "", amr }: Pick<UserClaims, "acr" | "amr">): AssuranceLevel {
   return parseAcr(acr) ?? levelFromAmr(amr);
 }
 
-export function generationOf(claims: Pick<AccessClaims, "jti">): number {
+export function generationOf(claims: Pick<UserClaims, "jti">): number {
   return Number(claims.jti.slice(0, claims.jti.indexOf(".")));
 }

@@ -6,6 +6,8 @@ import { tokenCallers } from "./token-rpc.ts";
 test("who may call what: sessions", () => {
   expect(sessionCallers).toEqual({
     issueSession: ["identity-service"],
+    issueClientToken: ["identity-service"],
+    revokeClientTokens: ["gateway", "identity-service"],
     raiseSession: ["identity-service"],
     refreshSession: ["gateway"],
     proveRefreshToken: ["gateway"],

@@ -19,7 +19,11 @@ import { createTestCertificates, type TestCertificates } from "../tests/support/
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
 import { createEnvoyAuthRpc, envoyCallers } from "./envoy-auth-rpc.ts";
+import { issueClientToken } from "./issue-client-token.ts";
 import { revokeSession } from "./revoke-session.ts";
+import type { ProvenApiKey } from "./verify-token.ts";
+
+const apiKeys = new Map<string, ProvenApiKey>();
 
 const clock = { ms: Date.now() };
 let database: TestDatabase;
@@ -33,7 +37,7 @@ const clients: Client[] = [];
 beforeAll(async () => {
   certificates = await createTestCertificates();
   database = await createTestDatabase("token-service");
-  replica = await startTokenReplica(database.sql, { clock });
+  replica = await startTokenReplica(database.sql, { clock, apiKeys });
   server = createRpcServer({
     address: "127.0.0.1:0",
     certificate: certificates.of("token-service"),
@@ -115,6 +119,33 @@ test("a valid token passes, and the upstream gets its identity", async () => {
     "x-session-id": sessionId,
     ...AUTH_CONTEXT,
   });
+});
+
+test("a client's token and API key pass as a client, and no identity of a user does", async () => {
+  const client = {
+    clientId: randomUUID(),
+    credentialId: randomUUID(),
+    scopes: ["a:read"],
+    provenAt: new Date(),
+  };
+  const apiKey = `gh_${"0a".repeat(16)}_${"k".repeat(43)}`;
+  apiKeys.set(apiKey, { ...client, publicId: "0a".repeat(16) });
+  for (const token of [issueClientToken(replica.deps, client).accessToken, apiKey]) {
+    const authorization = { authorization: `Bearer ${token}` };
+    const forged = {
+      "x-user-id": "victim",
+      "x-user-role": "ADMIN",
+      "x-client_id": "other",
+      "x-scope": "all",
+    };
+    const headers = { ...authorization, ...forged, "x-auth-time": "9999999999" };
+    expect(applied(await check(headers), headers)).toEqual({
+      ...authorization,
+      "x-client-id": client.clientId,
+      "x-scope": "a:read",
+      "x-session-id": client.credentialId,
+    });
+  }
 });
 
 test("identity headers of the client are removed in either spelling; the verified ones stay", async () => {

@@ -9,7 +9,7 @@ import { toRpcError } from "../service-kit/rpc-errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { acrOf } from "../token-client/assurance.ts";
 import { bearerToken } from "../token-client/bearer-token.ts";
-import { type AccessClaims, assuranceOf } from "./access-token.ts";
+import { type AccessClaims, assuranceOf, isOfClient } from "./access-token.ts";
 import { type VerifyTokenDeps, verifyToken } from "./verify-token.ts";
 
 export function envoyCallers(envoys: readonly string[]): Callers<AuthorizationServer> {
@@ -26,7 +26,7 @@ const CHALLENGE: Record<RefusalCode, string> = {
 };
 
 /** Upstreams may trust these. Many read `x_user_id` as `X-User-Id`. */
-const IDENTITY_HEADER = /^x[-_](?:(?:user|session)(?:[-_]|$)|auth[-_](?:context|time)$)/;
+const IDENTITY_HEADER = /^x[-_](?:(?:user|session)(?:[-_]|$)|client[-_]id$|scope$|auth[-_](?:context|time)$)/;
 const REQUEST_ID = /^[A-Za-z0-9-]{1,64}$/;
 
 /**
@@ -59,13 +59,7 @@ function isRefusal(code: ErrorCode | undefined): code is RefusalCode {
 }
 
 function passed(claims: AccessClaims, names: readonly string[]): CheckResponse {
-  const identity = [
-    header("x-user-id", claims.sub),
-    header("x-user-role", claims.role),
-    header("x-session-id", claims.sid),
-    header("x-auth-context", acrOf(assuranceOf(claims))),
-    header("x-auth-time", String(claims.auth_time)),
-  ];
+  const identity = identityOf(claims);
   // Envoy removes headers after it sets them.
   const kept = new Set(identity.map((option) => option.header?.key));
   const headersToRemove = names.filter((name) => IDENTITY_HEADER.test(name.toLowerCase()) && !kept.has(name));
@@ -73,6 +67,20 @@ function passed(claims: AccessClaims, names: readonly string[]): CheckResponse {
     status: { code: 0, message: "" },
     httpResponse: { $case: "okResponse", value: { headers: identity, headersToRemove } },
   };
+}
+
+/** A client has no role: an upstream that asks for one refuses it. */
+function identityOf(claims: AccessClaims): HeaderValueOption[] {
+  const session = header("x-session-id", claims.sid);
+  if (isOfClient(claims))
+    return [header("x-client-id", claims.client_id), header("x-scope", claims.scope), session];
+  return [
+    header("x-user-id", claims.sub),
+    header("x-user-role", claims.role),
+    session,
+    header("x-auth-context", acrOf(assuranceOf(claims))),
+    header("x-auth-time", String(claims.auth_time)),
+  ];
 }
 
 function refused(code: RefusalCode, requestId: string): CheckResponse {

@@ -11,6 +11,7 @@ import { connectPostgres } from "../service-kit/postgres.ts";
 import { repeat, untilSuccess } from "../service-kit/repeat.ts";
 import { serveRpc, startProcess } from "../service-kit/service-process.ts";
 import { watchDatabase } from "../service-kit/watch-database.ts";
+import { createApiKeyClient } from "./api-key-client.ts";
 import { configSchema } from "./config.ts";
 import { createSecurityEventDelivery } from "./deliver-security-events.ts";
 import { describeSigningKeys } from "./describe-signing-keys.ts";
@@ -95,6 +96,8 @@ lifecycle.onStop("audit recorder", () => recorder.close(AUDIT_GRACE_MS));
 const recordReading = createReadingRecorder(recorder, now);
 const notices = createIdentityNoticeClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate);
 lifecycle.onStop("identity notices", () => notices.close());
+const apiKeys = createApiKeyClient(config.IDENTITY_SERVICE_ADDRESS, service.certificate);
+lifecycle.onStop("API keys", async () => apiKeys.close());
 const delivery = createSecurityEventDelivery(
   {
     sql,
@@ -132,6 +135,7 @@ const deps = {
   now,
   assertClock: database.assertClock,
   verified: boundedCache<string, VerifiedToken>(Math.max(config.VERIFIED_TOKENS_MAX, 1)),
+  askForApiKey: apiKeys.ask,
   maxSessionsPerUser: config.MAX_SESSIONS_PER_USER,
   jwksMaxAgeS: config.JWKS_MAX_AGE_S,
   countRefusal: (reason: string) => refusals.inc({ reason }),

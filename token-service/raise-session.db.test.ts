@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../tests/support/postgres.ts";
 import { logIn, startTokenReplica, type TokenReplica } from "../tests/support/token-service.ts";
-import { type AccessClaims, assuranceOf } from "./access-token.ts";
+import { assuranceOf, type UserClaims } from "./access-token.ts";
 import { raiseSession } from "./raise-session.ts";
 import { refreshSession } from "./refresh-session.ts";
 import { revokeSession } from "./revoke-session.ts";
@@ -33,10 +33,10 @@ const raise = (proof: { acr: 1 | 2 | 3; amr: readonly string[] } = TOTP) =>
   raiseSession(replica.deps, { sessionId: pair.sessionId, userId, ...proof });
 const refresh = (refreshToken = pair.refreshToken) =>
   refreshSession(replica.deps, refreshToken, { ip: "", userAgent: "", requestId: "r", traceId: "t" });
-async function claimsOf({ accessToken }: { accessToken: string }): Promise<AccessClaims> {
+async function claimsOf({ accessToken }: { accessToken: string }): Promise<UserClaims> {
   const verdict = await verifyToken(replica.deps, accessToken);
   if (!verdict.active) throw new Error(verdict.refusal);
-  return verdict.token.claims;
+  return verdict.token.claims as UserClaims;
 }
 const nowS = () => Math.floor(Date.now() / 1_000);
 const HOUR_S = 3_600;

@@ -85,3 +85,15 @@ function isToEnd({ id, createdAt }: Pick<SessionRow, "id" | "createdAt">, reques
   if (begunBefore === undefined || reason === ERASED) return true;
   return createdAt.getTime() < begunBefore.getTime() + BEGUN_ROOM_MS;
 }
+
+/** Idempotent. @param ids of credentials (`sid`) or tokens (`jti`) of clients. @returns the last log number. */
+export async function revokeClientTokens(
+  deps: Pick<RevokeSessionDeps, "sql" | "lifetimes" | "revocations">,
+  ids: readonly string[],
+): Promise<number> {
+  const targets = ids.map((sessionId) => ({ sessionId }));
+  const lifeS = accessTokenLifeS(deps.lifetimes.accessTtlS);
+  const sequence = await transaction(deps.sql, (tx) => appendRevocations(tx, targets, lifeS));
+  deps.revocations.announce();
+  return sequence;
+}

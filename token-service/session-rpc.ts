@@ -6,13 +6,19 @@ import { traceIdOf } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation, RpcContext } from "../service-kit/rpc-server.ts";
 import { acrOf, levelFromAmr, parseAcr } from "../token-client/assurance.ts";
+import { type IssueClientTokenDeps, issueClientToken } from "./issue-client-token.ts";
 import { type IssueSessionDeps, issueSession } from "./issue-session.ts";
 import { proveRefreshToken } from "./prove-refresh-token.ts";
 import { type RaiseSessionDeps, raiseSession } from "./raise-session.ts";
 import { type RefreshSessionDeps, refreshSession } from "./refresh-session.ts";
 import type { RevocationCause } from "./revocation-event.ts";
 import { type RevokeAllSessionsDeps, revokeAllSessions, type SweepPosition } from "./revoke-all-sessions.ts";
-import { type RevokeSessionDeps, revokeSession, revokeUserSessions } from "./revoke-session.ts";
+import {
+  type RevokeSessionDeps,
+  revokeClientTokens,
+  revokeSession,
+  revokeUserSessions,
+} from "./revoke-session.ts";
 import { fromRoleMessage } from "./role-message.ts";
 import { listLiveSessions, type SessionRow } from "./session-store.ts";
 import type { TokenPair } from "./sign-pair.ts";
@@ -29,6 +35,9 @@ export const sessionCallers: Callers<SessionServiceServer> = {
   revokeUserSessions: ["gateway", "identity-service"],
   revokeAllSessions: ["operator"],
   listSessions: managers,
+  issueClientToken: ["identity-service"],
+  // The gateway revokes a client's own token (RFC 7009).
+  revokeClientTokens: ["gateway", "identity-service"],
 };
 
 /** Locks and comparisons use the text. */
@@ -45,6 +54,16 @@ const newSession = z
   .object({ userId: uuid, amr: methods, acr: z.literal("").or(level), authTime: z.date() })
   .transform((session) => ({ ...session, acr: session.acr || levelFromAmr(session.amr) }));
 const newProof = z.object({ sessionId: uuid, userId: uuid, acr: level, amr: methods });
+
+/** `scope-token` of RFC 6749 §3.3. */
+const scopeName = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,64}$/);
+const provenClient = z.object({
+  clientId: uuid,
+  credentialId: uuid,
+  scopes: z.array(scopeName).min(1).max(100),
+  provenAt: z.date(),
+});
+const revokedIds = z.object({ ids: z.array(uuid).min(1).max(20) });
 
 const allSessions = z.object({
   issuedBefore: z.date(),
@@ -72,6 +91,7 @@ function causeOf(context: RpcContext): RevocationCause {
 }
 
 export type SessionRpcDeps = IssueSessionDeps &
+  IssueClientTokenDeps &
   RaiseSessionDeps &
   RefreshSessionDeps &
   RevokeSessionDeps &
@@ -127,6 +147,10 @@ export function createSessionRpc(
       const sessions = await listLiveSessions(deps.sql, userId);
       return { sessions: sessions.map(toSessionMessage) };
     },
+    issueClientToken: async (request) => issueClientToken(deps, decode(provenClient, request)),
+    revokeClientTokens: async (request) => ({
+      sequence: await revokeClientTokens(deps, decode(revokedIds, request).ids),
+    }),
   };
 }
 

@@ -1,4 +1,4 @@
-import { PrincipalKind } from "../proto/gen/gatehouse/token/v1/principal.ts";
+import { type Principal, PrincipalKind, Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import {
   InactiveReason,
   type Revocation as RevocationMessage,
@@ -6,7 +6,7 @@ import {
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import { acrOf } from "../token-client/assurance.ts";
-import { assuranceOf } from "./access-token.ts";
+import { assuranceOf, isOfClient } from "./access-token.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { RevocationFeed } from "./revocation-feed.ts";
 import type { Revocation, VerificationKey } from "./revocation-store.ts";
@@ -70,23 +70,39 @@ function toReason(refusal: Refusal): InactiveReason {
   return refusal === "revoked" ? InactiveReason.REVOKED : InactiveReason.INVALID;
 }
 
-function toPrincipalMessage({ claims, keyId }: VerifiedToken) {
-  return {
+function toPrincipalMessage({ claims, keyId = "" }: VerifiedToken): Principal {
+  const common = {
     userId: claims.sub,
     sessionId: claims.sid,
-    role: toRoleMessage(claims.role),
     tokenId: claims.jti,
     keyId,
+    issuedAt: new Date(claims.iat * 1_000),
+    expiresAt: new Date(claims.exp * 1_000),
+    confirmation: undefined,
+  };
+  if (isOfClient(claims)) {
+    return {
+      ...common,
+      role: Role.UNSPECIFIED,
+      roleName: "",
+      amr: [],
+      acr: "",
+      authTime: common.issuedAt,
+      kind: PrincipalKind.CLIENT,
+      clientId: claims.client_id,
+      scopes: claims.scope.split(" "),
+    };
+  }
+  return {
+    ...common,
+    role: toRoleMessage(claims.role),
     amr: claims.amr,
     acr: acrOf(assuranceOf(claims)),
     authTime: new Date(claims.auth_time * 1_000),
-    issuedAt: new Date(claims.iat * 1_000),
-    expiresAt: new Date(claims.exp * 1_000),
     roleName: claims.role,
     kind: PrincipalKind.USER,
     clientId: "",
     scopes: [],
-    confirmation: undefined,
   };
 }
 

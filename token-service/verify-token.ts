@@ -1,7 +1,14 @@
 import type { LRUCache } from "lru-cache";
+import { isApiKey } from "../token-client/api-key.ts";
 import { type CompactJws, isKeyId, parseCompactJws } from "../token-client/compact-jws.ts";
 import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
-import { type AccessClaims, checkAccessClaims, generationOf } from "./access-token.ts";
+import {
+  type AccessClaims,
+  type ClientClaims,
+  checkAccessClaims,
+  generationOf,
+  isOfClient,
+} from "./access-token.ts";
 import { isSignedBy } from "./jws-signature.ts";
 import type { KeyRing } from "./key-ring.ts";
 import type { LeafMarker } from "./leaf-marker.ts";
@@ -25,11 +32,23 @@ export type Refusal =
   | "iat"
   | "nbf"
   | "exp"
-  | "revoked";
+  | "revoked"
+  | "api_key";
 
 export interface VerifiedToken {
   claims: AccessClaims;
-  keyId: string;
+  /** Undefined for an API key. */
+  keyId: string | undefined;
+}
+
+/** What an API key proves. */
+export interface ProvenApiKey {
+  clientId: string;
+  credentialId: string;
+  publicId: string;
+  scopes: readonly string[];
+  /** When the key was live. */
+  provenAt: Date;
 }
 
 export type Verdict = { active: true; token: VerifiedToken } | { active: false; refusal: Refusal };
@@ -40,6 +59,8 @@ export interface VerifyTokenDeps {
   keys: Pick<KeyRing, "find" | "findAgain">;
   revocations: Pick<RevocationFeed, "isSessionRevoked" | "isKeyRevoked" | "assertFresh">;
   leaves: Pick<LeafMarker, "saw">;
+  /** Undefined for a key that is not live. @throws {DomainError} `service_unavailable`. */
+  askForApiKey: (text: string) => Promise<ProvenApiKey | undefined>;
   /** Keyed by the exact text. */
   verified: LRUCache<string, VerifiedToken>;
   now: () => Date;
@@ -53,23 +74,29 @@ export async function verifyToken(deps: VerifyTokenDeps, text: string): Promise<
   deps.revocations.assertFresh();
   deps.assertClock();
   const known = deps.verified.get(text);
-  const result = known ?? (await verifyAnew(deps, text));
+  // A revoked API key may be live again under another id of its credential.
+  const isOutdated = known !== undefined && isApiKey(text) && refusalNow(deps, known) !== undefined;
+  const result = known === undefined || isOutdated ? await verifyAnew(deps, text) : known;
   if (typeof result === "string") return refuse(deps, result);
   const refusal = refusalNow(deps, result);
   if (refusal !== undefined) {
     deps.verified.delete(text);
     return refuse(deps, refusal, result);
   }
-  if (known === undefined) {
+  if (result !== known) {
     deps.verified.set(text, result);
-    deps.leaves.saw({ sessionId: result.claims.sid, generation: generationOf(result.claims) });
+    if (!isOfClient(result.claims))
+      deps.leaves.saw({ sessionId: result.claims.sid, generation: generationOf(result.claims) });
   }
   return { active: true, token: result };
 }
 
 function refusalNow(deps: VerifyTokenDeps, { claims, keyId }: VerifiedToken): Refusal | undefined {
   if (deps.now().getTime() >= refusedAtMs({ claims })) return "exp";
-  if (deps.revocations.isSessionRevoked(claims.sid) || deps.revocations.isKeyRevoked(keyId)) return "revoked";
+  if (deps.revocations.isSessionRevoked(claims.sid)) return "revoked";
+  if (isOfClient(claims) && deps.revocations.isSessionRevoked(claims.jti)) return "revoked";
+  if (keyId === undefined) return undefined;
+  if (deps.revocations.isKeyRevoked(keyId)) return "revoked";
   const key = deps.keys.find(keyId);
   return key === undefined || key.state === "revoked" ? "kid" : undefined;
 }
@@ -80,6 +107,7 @@ export function refusedAtMs({ claims }: Pick<VerifiedToken, "claims">): number {
 }
 
 async function verifyAnew(deps: VerifyTokenDeps, text: string): Promise<VerifiedToken | Refusal> {
+  if (isApiKey(text)) return verifyApiKey(deps, text);
   const jws = parseCompactJws(text);
   if (typeof jws === "string") return jws;
   if (jws.header.typ !== ACCESS_TOKEN_TYPE) return "typ";
@@ -92,6 +120,26 @@ async function verifyAnew(deps: VerifyTokenDeps, text: string): Promise<Verified
   const rules = { issuer: deps.issuer, accessTtlS: deps.lifetimes.accessTtlS };
   const claims = checkAccessClaims(jws.payload, rules, Math.floor(deps.now().getTime() / 1_000));
   return typeof claims === "string" ? claims : { claims, keyId: key.id };
+}
+
+/** Counts like a token that was issued when the key was asked for. */
+async function verifyApiKey(deps: VerifyTokenDeps, text: string): Promise<VerifiedToken | Refusal> {
+  const proven = await deps.askForApiKey(text);
+  if (proven === undefined) return "api_key";
+  const { clientId, credentialId, publicId, scopes, provenAt } = proven;
+  const iat = Math.floor(provenAt.getTime() / 1_000);
+  const claims: ClientClaims = {
+    iss: deps.issuer,
+    aud: deps.issuer,
+    sub: clientId,
+    client_id: clientId,
+    sid: credentialId,
+    jti: publicId,
+    scope: scopes.join(" "),
+    iat,
+    exp: iat + deps.lifetimes.accessTtlS,
+  };
+  return { claims, keyId: undefined };
 }
 
 /** The key decides the algorithm, not the header (RFC 8725 §3.1). */

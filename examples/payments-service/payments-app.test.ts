@@ -9,7 +9,19 @@ function active(userId: string, role: Role): Verification {
   const times = { authTime: at, issuedAt: at, expiresAt: at };
   return {
     kind: "active",
-    principal: { userId, role, sessionId: "s", tokenId: "t", keyId: "k", amr: ["pwd"], acr: 1, ...times },
+    principal: {
+      kind: "user",
+      clientId: "",
+      scopes: [],
+      userId,
+      role,
+      sessionId: "s",
+      tokenId: "t",
+      keyId: "k",
+      amr: ["pwd"],
+      acr: 1,
+      ...times,
+    },
   };
 }
 

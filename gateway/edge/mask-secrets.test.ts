@@ -12,6 +12,7 @@ test.each([
   ["x eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln y", "x [token] y"],
   ["xeyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "x[token]"],
   ["v1.eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "v1.[token]"],
+  [`x/gh_${"0a".repeat(16)}_${"k-".repeat(21)}k y`, "x/[api key] y"],
   ["eyJ.eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "eyJ.[token]"],
 ])("%s is kept as %s", (text, kept) => {
   expect(maskSecrets(text)).toBe(kept);

@@ -2,6 +2,7 @@
 const CARD = /(?<![\w-])[3-6]\d{3}(?:([ -]?)\d{4}\1\d{4}\1\d{2,4}|([ -])\d{6}\2\d{4,5})(?![\w-])/g;
 /** RFC 7519. The look-ahead runs once per word, which keeps matching linear. */
 const TOKEN = /(?<![\w-])(?=[\w-]+\.[\w-]*\.)([\w-]*?)eyJ[\w-]{5,}\.[\w-]*\.[\w-]*/g;
+const API_KEY = /gh_[0-9a-f]{32}_[\w-]{43}/g;
 const MAX_CHARACTERS = 8_192;
 const KEPT_AT_START = 6;
 const KEPT_AT_END = 4;
@@ -11,6 +12,7 @@ export function maskSecrets(text: string): string {
   return text
     .slice(0, MAX_CHARACTERS)
     .replace(TOKEN, "$1[token]")
+    .replace(API_KEY, "[api key]")
     .replace(CARD, (match) => {
       const digits = match.replace(/\D/g, "");
       if (!hasCheckDigit(digits)) return match;

@@ -5,6 +5,8 @@ import { addDownstreamHeaders, passableTrailers, upstreamHeaders } from "./upstr
 const caller = {
   access: {
     principal: {
+      kind: "user",
+      scopes: [],
       userId: "user-1",
       role: "USER",
       sessionId: "session-1",
@@ -38,6 +40,21 @@ const OURS: [string, string][] = [
   ["x-request-id", "request-1"],
   ["traceparent", "00-trace-span-01"],
 ];
+
+test("a client is named with its scope, and as nobody's user", () => {
+  const principal = {
+    ...caller.access.principal,
+    kind: "client",
+    role: "",
+    scopes: ["a:read", "a:write"],
+  } as const;
+  const spoofed = ["x-user-id", "x", "x-user-role", "ADMIN", "x-client-id", "y", "x-scope", "all"];
+  const access = { ...caller.access, principal };
+  expect(upstreamHeaders(spoofed, { ...caller, access }, new Set())).toEqual([
+    ...["authorization", "Bearer verified.token.text", "x-client-id", "user-1", "x-scope", "a:read a:write"],
+    ...["x-session-id", "session-1", "x-request-id", "request-1", "traceparent", "00-trace-span-01"],
+  ]);
+});
 
 test("the verified identity is set, and ordinary headers pass as they came, repeated ones too", () => {
   const ordinary: [string, string][] = [

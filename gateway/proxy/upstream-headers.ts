@@ -71,7 +71,7 @@ const MAX_KNOWN_NAMES = 1_000;
 export interface Caller {
   /** Null on public routes. */
   access: {
-    principal: Pick<Principal, "userId" | "role" | "sessionId" | "acr" | "authTime">;
+    principal: Pick<Principal, "kind" | "userId" | "role" | "scopes" | "sessionId" | "acr" | "authTime">;
     accessToken: string;
   } | null;
   call: Pick<CallContext, "requestId" | "traceparent">;
@@ -93,9 +93,7 @@ export function upstreamHeaders(
   }
   if (access !== null) {
     const { principal, accessToken } = access;
-    headers.push("authorization", `Bearer ${accessToken}`, "x-user-id", principal.userId);
-    headers.push("x-user-role", principal.role, "x-session-id", principal.sessionId);
-    headers.push("x-auth-context", acrOf(principal.acr), "x-auth-time", authTimeOf(principal));
+    headers.push("authorization", `Bearer ${accessToken}`, ...identityHeaders(principal));
   }
   if (approval !== null) {
     headers.push("x-approval-id", approval.id, "x-approval-method", approval.method);
@@ -103,6 +101,15 @@ export function upstreamHeaders(
   }
   headers.push("x-request-id", call.requestId, "traceparent", call.traceparent);
   return headers;
+}
+
+/** A client has no role: an upstream that asks for one refuses it. */
+function identityHeaders(principal: NonNullable<Caller["access"]>["principal"]): string[] {
+  const { kind, userId, role, scopes, sessionId, acr } = principal;
+  if (kind === "client")
+    return ["x-client-id", userId, "x-scope", scopes.join(" "), "x-session-id", sessionId];
+  const session = ["x-user-id", userId, "x-user-role", role, "x-session-id", sessionId];
+  return [...session, "x-auth-context", acrOf(acr), "x-auth-time", authTimeOf(principal)];
 }
 
 /** In seconds since 1970. */

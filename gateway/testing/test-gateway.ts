@@ -50,6 +50,9 @@ export function principalWith(role: Role): Principal {
     role,
     tokenId: "token-id",
     keyId: "key-id",
+    kind: "user",
+    clientId: "",
+    scopes: [],
     amr: ["pwd"],
     acr: 1,
     // Fresh whenever a test runs.

@@ -12,7 +12,7 @@ import type { RefreshResult } from "../../token-service/refresh-session.ts";
 import { createMemoryBell, type RevocationBell } from "../../token-service/revocation-bell.ts";
 import { RevocationFeed } from "../../token-service/revocation-feed.ts";
 import { markLeavesSeen } from "../../token-service/session-store.ts";
-import type { Refusal, VerifiedToken } from "../../token-service/verify-token.ts";
+import type { ProvenApiKey, Refusal, VerifiedToken } from "../../token-service/verify-token.ts";
 
 export interface TokenReplicaOptions {
   algorithm?: Algorithm;
@@ -28,6 +28,8 @@ export interface TokenReplicaOptions {
   /** False: the keys are read again only when a test says so. */
   followsKeys?: boolean;
   encryptionKey?: string;
+  /** Live API keys. */
+  apiKeys?: Map<string, ProvenApiKey>;
 }
 
 export const TEST_ISSUER = "http://gatehouse.test";
@@ -81,6 +83,7 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
     leaves,
     logger: silent,
     verified: new LRUCache<string, VerifiedToken>({ max: 1_000 }),
+    askForApiKey: async (text: string) => options.apiKeys?.get(text),
     maxSessionsPerUser: options.maxSessionsPerUser ?? 20,
     countRefusal: (refusal: Refusal) => void refusals.push(refusal),
     onSecurityEvent: () => undefined,

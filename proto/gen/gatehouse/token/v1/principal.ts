@@ -57,9 +57,9 @@ export interface Principal {
   sessionId: string;
   /** The role at issue; a change of role ends the session. UNSPECIFIED for roles that `access.yaml` adds, and for clients. */
   role: Role;
-  /** `jti`. */
+  /** `jti`. Of an API key: its public id. */
   tokenId: string;
-  /** `kid` of the key that signed the token. */
+  /** `kid` of the key that signed the token. Empty for an API key. */
   keyId: string;
   /** How the user authenticated (RFC 8176): `pwd`, `otp`, …. */
   amr: string[];

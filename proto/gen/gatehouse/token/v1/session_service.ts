@@ -220,6 +220,45 @@ export interface Session {
   amr: string[];
 }
 
+/** A client that has proven itself (RFC 6749 section 4.4). */
+export interface IssueClientTokenRequest {
+  /** UUID: `sub` and `client_id` of the token. */
+  clientId: string;
+  /** UUID of the credential that proved it: `sid` of the token. */
+  credentialId: string;
+  /** Names of permissions: `scope` of the token. At least one, at most 100. */
+  scopes: string[];
+  /**
+   * When the caller's database held the credential as live: `iat` of the token. A revocation that is committed later
+   * then outlives the token, whatever delays this call. Older than 30 s is refused.
+   */
+  provenAt:
+    | Date
+    | undefined;
+  /** What the token is bound to. Absent: a bearer token. */
+  confirmation: Confirmation | undefined;
+}
+
+/** The token. */
+export interface IssueClientTokenResponse {
+  /** JWT, `typ: at+jwt` (RFC 9068). Never logged. */
+  accessToken: string;
+  /** Seconds until it expires. */
+  expiresInS: number;
+}
+
+/** What to revoke. */
+export interface RevokeClientTokensRequest {
+  /** UUIDs of credentials (every token of them) or of single tokens (`jti`); 1 to 20. */
+  ids: string[];
+}
+
+/** Committed. */
+export interface RevokeClientTokensResponse {
+  /** The revocation log reached this number with it. */
+  sequence: number;
+}
+
 function createBaseSessionLimits(): SessionLimits {
   return { idleS: 0, absoluteS: 0, atMost: 0 };
 }
@@ -1455,6 +1494,245 @@ export const Session: MessageFns<Session> = {
   },
 };
 
+function createBaseIssueClientTokenRequest(): IssueClientTokenRequest {
+  return { clientId: "", credentialId: "", scopes: [], provenAt: undefined, confirmation: undefined };
+}
+
+export const IssueClientTokenRequest: MessageFns<IssueClientTokenRequest> = {
+  encode(message: IssueClientTokenRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.clientId !== "") {
+      writer.uint32(10).string(message.clientId);
+    }
+    if (message.credentialId !== "") {
+      writer.uint32(18).string(message.credentialId);
+    }
+    for (const v of message.scopes) {
+      writer.uint32(26).string(v!);
+    }
+    if (message.provenAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.provenAt), writer.uint32(34).fork()).join();
+    }
+    if (message.confirmation !== undefined) {
+      Confirmation.encode(message.confirmation, writer.uint32(42).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): IssueClientTokenRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseIssueClientTokenRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.clientId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.credentialId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.scopes.push(reader.string());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.provenAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.confirmation = Confirmation.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseIssueClientTokenResponse(): IssueClientTokenResponse {
+  return { accessToken: "", expiresInS: 0 };
+}
+
+export const IssueClientTokenResponse: MessageFns<IssueClientTokenResponse> = {
+  encode(message: IssueClientTokenResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.accessToken !== "") {
+      writer.uint32(10).string(message.accessToken);
+    }
+    if (message.expiresInS !== 0) {
+      writer.uint32(16).uint32(message.expiresInS);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): IssueClientTokenResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseIssueClientTokenResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.accessToken = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.expiresInS = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRevokeClientTokensRequest(): RevokeClientTokensRequest {
+  return { ids: [] };
+}
+
+export const RevokeClientTokensRequest: MessageFns<RevokeClientTokensRequest> = {
+  encode(message: RevokeClientTokensRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.ids) {
+      writer.uint32(10).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RevokeClientTokensRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRevokeClientTokensRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.ids.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseRevokeClientTokensResponse(): RevokeClientTokensResponse {
+  return { sequence: 0 };
+}
+
+export const RevokeClientTokensResponse: MessageFns<RevokeClientTokensResponse> = {
+  encode(message: RevokeClientTokensResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sequence !== 0) {
+      writer.uint32(8).uint64(message.sequence);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RevokeClientTokensResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRevokeClientTokensResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.sequence = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 /** Owns sessions: their tokens, their rotation and their end. */
 export type SessionServiceService = typeof SessionServiceService;
 export const SessionServiceService = {
@@ -1566,6 +1844,33 @@ export const SessionServiceService = {
       Buffer.from(ListSessionsResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListSessionsResponse => ListSessionsResponse.decode(value),
   },
+  /**
+   * Signs an access token of a client whose credential the caller has verified. There is no refresh token and no
+   * session. Errors: invalid_client (the credential has been revoked).
+   */
+  issueClientToken: {
+    path: "/gatehouse.token.v1.SessionService/IssueClientToken" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: IssueClientTokenRequest): Buffer =>
+      Buffer.from(IssueClientTokenRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): IssueClientTokenRequest => IssueClientTokenRequest.decode(value),
+    responseSerialize: (value: IssueClientTokenResponse): Buffer =>
+      Buffer.from(IssueClientTokenResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): IssueClientTokenResponse => IssueClientTokenResponse.decode(value),
+  },
+  /** Revokes what clients were given, by one entry in the revocation log each. Idempotent. */
+  revokeClientTokens: {
+    path: "/gatehouse.token.v1.SessionService/RevokeClientTokens" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RevokeClientTokensRequest): Buffer =>
+      Buffer.from(RevokeClientTokensRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RevokeClientTokensRequest => RevokeClientTokensRequest.decode(value),
+    responseSerialize: (value: RevokeClientTokensResponse): Buffer =>
+      Buffer.from(RevokeClientTokensResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RevokeClientTokensResponse => RevokeClientTokensResponse.decode(value),
+  },
 } as const;
 
 export interface SessionServiceServer extends UntypedServiceImplementation {
@@ -1601,6 +1906,13 @@ export interface SessionServiceServer extends UntypedServiceImplementation {
   revokeAllSessions: handleUnaryCall<RevokeAllSessionsRequest, RevokeAllSessionsResponse>;
   /** The live sessions of a user, newest first. At most the session limit of a user (20 by default). */
   listSessions: handleUnaryCall<ListSessionsRequest, ListSessionsResponse>;
+  /**
+   * Signs an access token of a client whose credential the caller has verified. There is no refresh token and no
+   * session. Errors: invalid_client (the credential has been revoked).
+   */
+  issueClientToken: handleUnaryCall<IssueClientTokenRequest, IssueClientTokenResponse>;
+  /** Revokes what clients were given, by one entry in the revocation log each. Idempotent. */
+  revokeClientTokens: handleUnaryCall<RevokeClientTokensRequest, RevokeClientTokensResponse>;
 }
 
 export interface SessionServiceClient extends Client {
@@ -1747,6 +2059,41 @@ export interface SessionServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListSessionsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Signs an access token of a client whose credential the caller has verified. There is no refresh token and no
+   * session. Errors: invalid_client (the credential has been revoked).
+   */
+  issueClientToken(
+    request: IssueClientTokenRequest,
+    callback: (error: ServiceError | null, response: IssueClientTokenResponse) => void,
+  ): ClientUnaryCall;
+  issueClientToken(
+    request: IssueClientTokenRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: IssueClientTokenResponse) => void,
+  ): ClientUnaryCall;
+  issueClientToken(
+    request: IssueClientTokenRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: IssueClientTokenResponse) => void,
+  ): ClientUnaryCall;
+  /** Revokes what clients were given, by one entry in the revocation log each. Idempotent. */
+  revokeClientTokens(
+    request: RevokeClientTokensRequest,
+    callback: (error: ServiceError | null, response: RevokeClientTokensResponse) => void,
+  ): ClientUnaryCall;
+  revokeClientTokens(
+    request: RevokeClientTokensRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RevokeClientTokensResponse) => void,
+  ): ClientUnaryCall;
+  revokeClientTokens(
+    request: RevokeClientTokensRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RevokeClientTokensResponse) => void,
   ): ClientUnaryCall;
 }
 

@@ -41,7 +41,7 @@ export namespace InactiveReason {
 
 /** A token to verify. */
 export interface VerifyTokenRequest {
-  /** JWT with `typ: at+jwt`. More than 4096 characters are never valid. Never logged. */
+  /** JWT with `typ: at+jwt`, or an API key (`gh_…`). More than 4096 characters are never valid. Never logged. */
   token: string;
 }
 
@@ -136,7 +136,7 @@ export interface Revocation {
   /** What is revoked. A target this caller does not know means: reconnect after an update, deny meanwhile. */
   target:
     | //
-    /** Every token of this session (`sid`). */
+    /** Every token of this session or of this credential of a client (`sid`), or the one token of a client with this `jti`. */
     { $case: "sessionId"; value: string }
     | //
     /** Every token signed by this key (`kid`). */

@@ -1,0 +1,52 @@
+import { randomUUID } from "node:crypto";
+import { DomainError } from "../service-kit/errors.ts";
+import { ACCESS_TOKEN_TYPE } from "../token-client/token-rules.ts";
+import { signCompactJws } from "./jws-signature.ts";
+import type { RevocationFeed } from "./revocation-feed.ts";
+import { assertMaySign, type SignedAccessToken, type SignPairDeps, secondsOf } from "./sign-pair.ts";
+import { CLOCK_SKEW_S } from "./token-lifetimes.ts";
+
+export interface ProvenClient {
+  clientId: string;
+  credentialId: string;
+  /** At least one. */
+  scopes: readonly string[];
+  /** Database time at which the credential was live. */
+  provenAt: Date;
+}
+
+export interface IssueClientTokenDeps extends SignPairDeps {
+  revocations: Pick<RevocationFeed, "isSessionRevoked">;
+  now: () => Date;
+}
+
+/** A call takes at most 8 s. */
+const MAX_PROOF_AGE_S = 30;
+
+/**
+ * The token's life counts from the proof, not from now: a revocation that was committed after the proof outlives it,
+ * however long this call was under way. @throws {DomainError} `invalid_client` if the credential is known to be
+ * revoked; `service_unavailable` if the proof is too old or from the future.
+ */
+export function issueClientToken(deps: IssueClientTokenDeps, client: ProvenClient): SignedAccessToken {
+  assertMaySign(deps);
+  const { clientId, credentialId, scopes, provenAt } = client;
+  if (deps.revocations.isSessionRevoked(credentialId)) throw new DomainError("invalid_client");
+  const nowS = secondsOf(deps.now());
+  const issuedAtS = secondsOf(provenAt);
+  if (nowS - issuedAtS > MAX_PROOF_AGE_S || issuedAtS > nowS + CLOCK_SKEW_S)
+    throw new DomainError("service_unavailable", "The proof of the client is not of this moment");
+  const expiresAtS = issuedAtS + deps.lifetimes.accessTtlS;
+  const accessToken = signCompactJws(deps.keys.active(), ACCESS_TOKEN_TYPE, {
+    iss: deps.issuer,
+    aud: deps.issuer,
+    sub: clientId,
+    client_id: clientId,
+    sid: credentialId,
+    jti: randomUUID(),
+    iat: issuedAtS,
+    exp: expiresAtS,
+    scope: scopes.join(" "),
+  });
+  return { accessToken, expiresInS: Math.max(expiresAtS - nowS, 0) };
+}
