@@ -1,3 +1,4 @@
+import type { Http2Session } from "node:http2";
 import {
   type handleBidiStreamingCall,
   type handleServerStreamingCall,
@@ -193,6 +194,10 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
       const serve = async () => {
         let context: RpcContext | undefined;
         try {
+          if (draining.signal.aborted) {
+            sendGoAway(call);
+            throw new DomainError("service_unavailable", "The server does not serve now");
+          }
           context = admit(call, callers, false);
           await pump(run(call, { ...context, signal }), call, signal);
           call.end();
@@ -302,7 +307,12 @@ const AUTHENTICATING_CALLER = "gateway";
 
 /** Private interface of grpc-js. `session` is undefined after the stream has ended. */
 interface WithStream {
-  call?: { stream?: { session?: object } };
+  call?: { stream?: { session?: Http2Session } };
+}
+
+/** A connection whose handshake was under way when the server stopped got none, and its client would stay. */
+function sendGoAway(call: AnyCall): void {
+  (call as unknown as WithStream).call?.stream?.session?.close();
 }
 
 /** A call cancelled before it was served has no peer. */

@@ -1,6 +1,7 @@
+import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2 } from "node:http2";
-import { connect, createServer } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { type ClientReadableStream, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { type Span, trace } from "@opentelemetry/api";
@@ -145,10 +146,11 @@ async function* answerOnce(): AsyncGenerator<WatchRevocationsResponse> {
   await new Promise(() => undefined);
 }
 
-/** A connection of the gateway without a gRPC client. */
-function openSession(): ClientHttp2Session {
+/** A connection of the gateway without a gRPC client. @param socket connected, without TLS so far. */
+function openSession(socket?: Socket): ClientHttp2Session {
   const { caCertificate, certificate, privateKey } = certificates.of("gateway").material;
   const session = connectHttp2(`https://127.0.0.1:${port}`, {
+    ...(socket !== undefined && { socket }),
     ca: caCertificate,
     cert: certificate,
     key: privateKey,
@@ -173,6 +175,8 @@ function openRaw(session: ClientHttp2Session, path: string, body: Buffer): Clien
   return request;
 }
 
+/** A message without fields, framed. */
+const EMPTY_FRAME = Buffer.alloc(5);
 /** The token "t" to verify, framed. */
 const TOKEN_FRAME = Buffer.from([0, 0, 0, 0, 3, 10, 1, 0x74]);
 
@@ -227,6 +231,22 @@ test("who serves no more ends its streams, lets calls under way end and takes no
   const other = watch(again);
   await expect.poll(() => other.sequences.length).toBeGreaterThan(3);
   expect(other.ending).toBeUndefined();
+});
+
+test("a connection that became ready after the server stopped is told to leave by its first stream", async () => {
+  await start({ watchRevocations: countForEver });
+  const socket = connect(port, "127.0.0.1");
+  await once(socket, "connect");
+  // Connections are taken in order.
+  await verify(clientOf());
+  await server.setServing(false);
+  const session = openSession(socket);
+  const goneAway = once(session, "goaway");
+  const request = openRaw(session, TokenServiceService.watchRevocations.path, EMPTY_FRAME);
+  const trailers = new Promise((resolve) => request.on("trailers", resolve).on("response", resolve).resume());
+  expect(await trailers).toMatchObject({ "grpc-status": String(status.UNAVAILABLE) });
+  await goneAway;
+  await expect.poll(() => session.closed).toBe(true);
 });
 
 test("who serves no more cuts what is still open five seconds later", async () => {
