@@ -12,7 +12,7 @@ const HTTP_NOT_MODIFIED = 304;
 const MAX_AGE_S = 300;
 
 export function cacheable(content: string | Buffer, mediaType: string): Cacheable {
-  const bytes = Buffer.from(content);
+  const bytes = typeof content === "string" ? Buffer.from(content) : content;
   const digest = createHash("sha256").update(bytes).digest("base64url");
   return { content: bytes, mediaType, etag: `"${digest}"` };
 }

@@ -35,8 +35,18 @@ const PAGE = `<!doctype html>
 /** No external validator gets the document. */
 const START = `SwaggerUIBundle({ url: "openapi.json", dom_id: "#swagger-ui", deepLinking: true, validatorUrl: null });\n`;
 
+interface DocsAssets {
+  page: Cacheable;
+  files: ReadonlyMap<string, Cacheable>;
+}
+
+let loading: Promise<DocsAssets> | undefined;
+
+/** The same for each app of a process. */
+export const docsAssets = (): Promise<DocsAssets> => (loading ??= loadDocsAssets());
+
 /** Other files of Swagger UI are not served. */
-export async function loadDocsAssets(): Promise<{ page: Cacheable; files: ReadonlyMap<string, Cacheable> }> {
+async function loadDocsAssets(): Promise<DocsAssets> {
   const [style, script] = await Promise.all(
     ["swagger-ui.css", "swagger-ui-bundle.js"].map((name) =>
       readFile(require.resolve(`swagger-ui-dist/${name}`)),

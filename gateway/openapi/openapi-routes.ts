@@ -7,7 +7,7 @@ import { textLike } from "../routing/fields.ts";
 import { CACHE_HEADERS, HTML_TYPE, JSON_TYPE, type RouteDocs, UNCHANGED } from "../routing/route-docs.ts";
 import type { RoutePolicy } from "../routing/route-policy.ts";
 import { type Cacheable, cacheable, sendCacheable } from "./cacheable.ts";
-import { DOCS_CONTENT_SECURITY_POLICY, loadDocsAssets } from "./docs-assets.ts";
+import { DOCS_CONTENT_SECURITY_POLICY, docsAssets } from "./docs-assets.ts";
 import { type DocumentedRoute, documentedRoute } from "./documented-route.ts";
 import { createOpenApiDocument } from "./openapi-document.ts";
 
@@ -23,7 +23,7 @@ export function noteRoutes(app: GatewayApp, routes: DocumentedRoute[]): void {
 
 /** Outside of versions. @param routes complete by the first request. */
 export async function registerOpenApiRoutes(app: GatewayApp, routes: DocumentedRoute[]): Promise<void> {
-  const { page, files } = await loadDocsAssets();
+  const { page, files } = await docsAssets();
   let document: Cacheable | undefined;
   app.addHook("preValidation", validateRequest);
   for (const [name, file] of files) {

@@ -1,3 +1,4 @@
+import { onTestFinished, TestRunner } from "vitest";
 import type { AuditEntry, AuditEvent } from "../../audit-client/audit-entry.ts";
 import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { Role as RoleMessage } from "../../proto/gen/gatehouse/token/v1/principal.ts";
@@ -117,7 +118,7 @@ export interface TestGateway {
   log(): string;
 }
 
-/** Its tokens are words: `user-token`, `admin-token`. */
+/** Its tokens are words: `user-token`, `admin-token`. Closes after the test, if a test runs. */
 export function testGateway({
   routes = [],
   identity,
@@ -167,7 +168,15 @@ export function testGateway({
     metrics,
     ...overrides,
   });
+  closeAfterTest(app);
   return { app, entries, readings, refused, log: () => lines.join("") };
+}
+
+/** Timers would keep the app, and each garbage collection would mark it. */
+function closeAfterTest(app: GatewayApp): void {
+  const test = TestRunner.getCurrentTest();
+  // Which of several concurrent tests runs is not known.
+  if (test !== undefined && !test.concurrent) onTestFinished(() => app.close());
 }
 
 interface Call {
