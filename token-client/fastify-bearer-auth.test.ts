@@ -17,7 +17,6 @@ function active(role: Role): Verification {
       keyId: "k",
       kind: "user",
       clientId: "",
-      scopes: [],
       amr: ["pwd"],
       acr: 1,
       ...times,

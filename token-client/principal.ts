@@ -12,8 +12,8 @@ export interface Principal {
   role: Role | "";
   /** Empty for users. */
   clientId: string;
-  /** Names of permissions. Empty for users. */
-  scopes: readonly string[];
+  /** Permissions that a client was granted. Absent for users. */
+  scopes?: readonly string[] | undefined;
   tokenId: string;
   /** `kid` of the signing key. Empty for an API key. */
   keyId: string;

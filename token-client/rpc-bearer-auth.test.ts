@@ -24,7 +24,6 @@ const user: Verification = {
     keyId: "k",
     kind: "user",
     clientId: "",
-    scopes: [],
     amr: ["pwd"],
     acr: 1,
     authTime: at,

@@ -180,7 +180,7 @@ test.each([
   answer = () => active({ role, expiresAt });
   expect(await verifier.verify(tokenOf())).toEqual({
     kind: "active",
-    principal: { ...principal(), kind: "user", clientId: "", scopes: [], role: expected, acr: 1, expiresAt },
+    principal: { ...principal(), kind: "user", clientId: "", role: expected, acr: 1, expiresAt },
   });
 });
 

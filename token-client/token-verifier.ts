@@ -273,7 +273,6 @@ function decodePrincipal(message: PrincipalMessage): Principal | undefined {
     sessionId,
     role,
     clientId: "",
-    scopes: [],
     tokenId,
     keyId,
     amr,

@@ -12,7 +12,6 @@ function active(userId: string, role: Role): Verification {
     principal: {
       kind: "user",
       clientId: "",
-      scopes: [],
       userId,
       role,
       sessionId: "s",

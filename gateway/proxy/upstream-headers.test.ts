@@ -6,7 +6,6 @@ const caller = {
   access: {
     principal: {
       kind: "user",
-      scopes: [],
       userId: "user-1",
       role: "USER",
       sessionId: "session-1",

@@ -107,7 +107,7 @@ export function upstreamHeaders(
 function identityHeaders(principal: NonNullable<Caller["access"]>["principal"]): string[] {
   const { kind, userId, role, scopes, sessionId, acr } = principal;
   if (kind === "client")
-    return ["x-client-id", userId, "x-scope", scopes.join(" "), "x-session-id", sessionId];
+    return ["x-client-id", userId, "x-scope", (scopes ?? []).join(" "), "x-session-id", sessionId];
   const session = ["x-user-id", userId, "x-user-role", role, "x-session-id", sessionId];
   return [...session, "x-auth-context", acrOf(acr), "x-auth-time", authTimeOf(principal)];
 }

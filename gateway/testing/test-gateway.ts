@@ -53,7 +53,6 @@ export function principalWith(role: Role): Principal {
     keyId: "key-id",
     kind: "user",
     clientId: "",
-    scopes: [],
     amr: ["pwd"],
     acr: 1,
     // Fresh whenever a test runs.
