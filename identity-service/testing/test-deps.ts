@@ -49,6 +49,8 @@ export async function proveCredentials(ownerSql: Sql, userId: string): Promise<v
   `;
 }
 
+const COMMON_PASSWORDS = commonPasswords(8);
+
 export const ANNA = {
   email: "anna@example.com",
   password: "Password123!",
@@ -112,7 +114,7 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     hashShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),
     digestNetwork: createNetworkDigests(randomBytes(32)),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
-    passwordPolicy: { minLength: 8, common: commonPasswords(8) },
+    passwordPolicy: { minLength: 8, common: COMMON_PASSWORDS },
     tokenService: { issueSession, raiseSession, revokeUserSessions, revokeSession, isSessionLive },
     loginRequiresVerifiedEmail: false,
     registrationDiscloses: true,

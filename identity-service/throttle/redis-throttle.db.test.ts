@@ -72,7 +72,7 @@ describe.skipIf(program === undefined)("with Redis", () => {
   const limits = throttleLimits({ network: 1_000, everything: 100_000 });
 
   testThrottleContract("the throttle in Redis", async (given) => {
-    await redis.restart();
+    await redis.empty();
     const { throttle } = await connectedThrottle(redis, given);
     return {
       throttle,

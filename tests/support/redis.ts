@@ -22,7 +22,9 @@ export interface TestRedis {
   /** It stays, keeps its connections and answers nothing, until `thaw`. */
   freeze(): void;
   thaw(): void;
-  /** Kills it and removes its folder. */
+  /** Forgets everything and ends every connection. */
+  empty(): Promise<void>;
+  /** Ends the use. */
   remove(): Promise<void>;
 }
 
@@ -58,32 +60,67 @@ export function findRedisProgram(environment: NodeJS.ProcessEnv = process.env): 
   return PROGRAMS.flatMap((name) => folders.map((folder) => join(folder, name))).find(isExecutable);
 }
 
-/** Starts a Redis on a free port of loopback. It ends with this process, if not before. */
+/** Left by a test that neither killed nor froze it. Starting one costs a test more than most of what it does. */
+let unused: TestRedis | undefined;
+
+/** A Redis on a free port of loopback. It ends with this process, if not before. */
 export async function startRedis(program: string, options: TestRedisOptions = {}): Promise<TestRedis> {
+  const isOrdinary = Object.keys(options).length === 0;
+  if (isOrdinary && unused !== undefined) {
+    const redis = unused;
+    unused = undefined;
+    await redis.empty();
+    return redis;
+  }
   const folder = await mkdtemp(join(tmpdir(), "gatehouse-test-redis-"));
   const port = await freePort();
-  let running = await launch(program, argumentsOf(port, folder, options), port);
+  let running = await launch(program, argumentsOf(port, folder, options), port, folder);
+  let wasDisturbed = false;
   const kill = async () => {
+    wasDisturbed = true;
     if (running.exitCode !== null || running.signalCode !== null) return;
     const ended = once(running, "exit");
     running.kill("SIGKILL");
     await ended;
   };
-  return {
+  const redis: TestRedis = {
     url: `${options.tls ? "rediss" : "redis"}://127.0.0.1:${port}`,
     port,
     kill,
     async restart() {
       await kill();
-      running = await launch(program, argumentsOf(port, folder, options), port);
+      running = await launch(program, argumentsOf(port, folder, options), port, folder);
     },
-    freeze: () => void running.kill("SIGSTOP"),
+    freeze() {
+      wasDisturbed = true;
+      running.kill("SIGSTOP");
+    },
     thaw: () => void running.kill("SIGCONT"),
+    empty: () => empty(port, options.password),
     async remove() {
+      if (isOrdinary && !wasDisturbed && unused === undefined) {
+        unused = redis;
+        return;
+      }
       await kill();
       await rm(folder, { recursive: true, force: true });
     },
   };
+  return redis;
+}
+
+async function empty(port: number, password: string | undefined): Promise<void> {
+  const commands = ["FLUSHALL", "SCRIPT FLUSH", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub"];
+  if (password !== undefined) commands.unshift(`AUTH ${password}`);
+  const socket = connect(port, "127.0.0.1");
+  let answer = "";
+  socket.on("data", (data) => {
+    answer += data;
+    if (answer.split("\r\n").length > commands.length) socket.end();
+  });
+  socket.write(`${commands.join("\r\n")}\r\n`);
+  await once(socket, "close");
+  if (/^-/m.test(answer)) throw new Error(`Redis cannot be emptied: ${answer}`);
 }
 
 function argumentsOf(port: number, folder: string, { password, tls, cluster }: TestRedisOptions): string[] {
@@ -110,19 +147,21 @@ function argumentsOf(port: number, folder: string, { password, tls, cluster }: T
   ];
 }
 
-/** Kills a process as soon as this one is gone, however it went: its end of the pipe closes. */
-function guard(child: ChildProcess): void {
+/** Kills a process and removes its folder as soon as this one is gone, however it went: its end of the pipe closes. */
+function guard(child: ChildProcess, folder: string): void {
   if (child.pid === undefined) return;
-  const script = 'read -r _ || kill -KILL "$0"';
-  const watcher = spawn("/bin/sh", ["-c", script, `${child.pid}`], { stdio: ["pipe", "ignore", "ignore"] });
+  const script = 'read -r _ || { kill -KILL "$0"; rm -rf "$1"; }';
+  const watcher = spawn("/bin/sh", ["-c", script, `${child.pid}`, folder], {
+    stdio: ["pipe", "ignore", "ignore"],
+  });
   watcher.stdin?.on("error", () => undefined); // it was killed with us: nothing is left to tell it
   child.once("exit", () => watcher.stdin?.end("done\n"));
 }
 
 /** @throws with what the program said, if it does not listen in time. */
-async function launch(program: string, args: string[], port: number): Promise<ChildProcess> {
+async function launch(program: string, args: string[], port: number, folder: string): Promise<ChildProcess> {
   const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] });
-  guard(child);
+  guard(child, folder);
   let output = "";
   let failure: Error | undefined;
   child.stdout.on("data", (chunk) => {
