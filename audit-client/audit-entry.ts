@@ -77,7 +77,7 @@ export const MAX_LENGTH = {
   callId: 40,
   // `client:` and an id of 64 characters.
   userId: 80,
-  role: 16,
+  role: 32,
   sessionId: 40,
   claimedEmail: 254,
   clientIp: 64,

@@ -1,5 +1,6 @@
 import { fastifyCookie } from "@fastify/cookie";
 import fastify, { LogController } from "fastify";
+import type { AccessRules } from "../access-file/access-rules.ts";
 import type { AuditRecorder } from "../audit-client/audit-entry.ts";
 import type { Logger } from "../service-kit/logger.ts";
 import type { AssuranceDemand } from "../token-client/assurance.ts";
@@ -54,6 +55,7 @@ export interface GatewayDeps
   recorder: AuditRecorder;
   jwks: Pick<JwksCache, "get">;
   verifier: TokenVerifier;
+  access: AccessRules;
   noteReading: NoteReading;
   /** Of calls under `/admin`. */
   adminAssurance?: AssuranceDemand | undefined;

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
+import { accessConfig } from "../access-file/access-config.ts";
 import { spoolConfig } from "../audit-client/audit-spool.ts";
 import { assuranceSchema, isWebOrigin, parseRoutesFile } from "../routes-file/routes-file.ts";
 import {
@@ -116,6 +117,7 @@ export const configSchema = z
     ...processConfig,
     ...tlsConfig,
     ...spoolConfig,
+    ...accessConfig,
     /** HTTP for clients. The load balancer terminates TLS. */
     LISTEN_ADDRESS: addressSchema,
     IDENTITY_SERVICE_ADDRESS: addressSchema,

@@ -1,4 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { AccessTable } from "../access-file/access-rules.ts";
+import { watchAccessFile } from "../access-file/watch-access-file.ts";
 import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
 import { openConfiguredSpool } from "../audit-client/audit-spool.ts";
 import { loadConfig, splitAddress } from "../service-kit/config.ts";
@@ -93,15 +95,22 @@ lifecycle.onStop("rate limits", () => {
   redis?.close();
 });
 const proxies = new ProxyTable(config.ROUTES_FILE.routes, metrics);
+const access = new AccessTable(config.ACCESS_FILE.access);
+const accessWatch = watchAccessFile({ ...config.ACCESS_FILE, table: access, logger, metrics });
+lifecycle.onStop("access file", () => accessWatch.stop());
 const isTrustedProxy = trustedProxies(config.TRUSTED_PROXIES);
 const routesWatch = watchRoutesFile({ ...config.ROUTES_FILE, proxies, logger, metrics });
-process.on("SIGHUP", () => routesWatch.runSoon());
+process.on("SIGHUP", () => {
+  routesWatch.runSoon();
+  accessWatch.runSoon();
+});
 lifecycle.onStop("routes file", () => routesWatch.stop());
 const app = buildApp({
   ...backends,
   tokenDelivery: config.OAUTH_TOKEN_DELIVERY,
   jwks,
   verifier,
+  access,
   recorder,
   noteReading: createNoteReading(recorder, () => new Date()),
   proxies,

@@ -107,7 +107,8 @@ test("the first administrator's address is canonical and the password is no text
 test("the roles that need a second factor are a list, and may be none", () => {
   const rolesOf = (MFA_REQUIRED_ROLES: string) =>
     parseConfig(configSchema, { ...MINIMAL, MFA_REQUIRED_ROLES }).MFA_REQUIRED_ROLES;
-  expect(rolesOf("AUDITOR, ADMIN")).toEqual(["ADMIN", "AUDITOR"]);
+  expect(() => rolesOf("ADMIN,ADMN")).toThrow("MFA_REQUIRED_ROLES: must be a comma list of roles");
+  expect(rolesOf("AUDITOR, ADMIN")).toEqual(["AUDITOR", "ADMIN"]);
   expect(parseConfig(configSchema, MINIMAL).MFA_REQUIRED_ROLES).toBeUndefined();
 });
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { accessConfig } from "../access-file/access-config.ts";
 import { BreachListError } from "../breach-list/list-format.ts";
 import { readListHeader } from "../breach-list/open-breach-list.ts";
 import { canonicalEmail } from "../service-kit/canonical-email.ts";
@@ -18,7 +19,6 @@ import { oauthConfig, oauthConfigProblems } from "./oauth/oauth-config.ts";
 import { passkeyConfig, passkeyConfigProblems } from "./passkeys/passkey-config.ts";
 import { ARGON2_CEILING } from "./passwords/stored-hash.ts";
 import { CALLS, CALLS_OF_NETWORK } from "./throttle/throttle.ts";
-import { ROLES, type Role } from "./users/account.ts";
 
 /** Threads of libuv for DNS lookups and files. */
 const SPARE_THREADS = 2;
@@ -28,14 +28,9 @@ const originSchema = z.url({ protocol: /^https?$/ }).refine((text) => new URL(te
   when: ({ value }) => typeof value === "string" && URL.canParse(value),
 });
 
-const rolesSchema = z.string().transform((text, context): Role[] => {
-  const names = text === "" ? [] : text.split(",").map((name) => name.trim());
-  const roles = ROLES.filter((role) => names.includes(role));
-  if (roles.length < new Set(names).size) {
-    context.addIssue({ code: "custom", message: `must be a comma list of ${ROLES.join(", ")}` });
-  }
-  return roles;
-});
+const rolesSchema = z
+  .string()
+  .transform((text) => (text === "" ? [] : text.split(",").map((name) => name.trim())));
 
 /** Plain HTTP would expose the start of a password's hash. */
 function isPrivateOnTheWay(text: string): boolean {
@@ -58,6 +53,7 @@ export const configSchema = z
   .object({
     ...serviceConfig,
     ...databaseConfig,
+    ...accessConfig,
     ...mailConfig,
     ...oauthConfig,
     ...passkeyConfig,
@@ -124,6 +120,13 @@ export const configSchema = z
     THROTTLE_CALL_GLOBAL_BUDGET: integerSchema(1, 100_000_000).default(CALLS),
   })
   .superRefine((config, context) => {
+    const unknownRoles = config.MFA_REQUIRED_ROLES?.filter(
+      (role) => !Object.hasOwn(config.ACCESS_FILE.access.roles, role),
+    );
+    if (unknownRoles !== undefined && unknownRoles.length > 0) {
+      const message = "must be a comma list of roles of the access file";
+      context.addIssue({ code: "custom", path: ["MFA_REQUIRED_ROLES"], message });
+    }
     const redisProblem = redisConfigProblem(config);
     if (redisProblem !== undefined) {
       context.addIssue({ code: "custom", path: ["REDIS_URL"], message: redisProblem });

@@ -38,6 +38,7 @@ test("a registered user can log in and be looked up, and is the same each time",
   expect(user).toMatchObject({
     email: "anna@example.com",
     role: Role.USER,
+    roleName: "USER",
     emailVerified: false,
     mfaEnabled: false,
     createdAt: deps.now(),

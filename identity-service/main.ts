@@ -2,6 +2,8 @@ import { randomBytes } from "node:crypto";
 import { availableParallelism } from "node:os";
 import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
+import { AccessTable } from "../access-file/access-rules.ts";
+import { watchAccessFile } from "../access-file/watch-access-file.ts";
 import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
 import { createReadingRecorder } from "../audit-client/record-reading.ts";
 import { AuditServiceClient } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
@@ -209,6 +211,10 @@ if (breachListFile !== undefined) {
 // After the list, which is nearer.
 if (breachLookupUrl !== undefined)
   breaches.push(createBreachLookup({ url: breachLookupUrl, logger, metrics }));
+const access = new AccessTable(config.ACCESS_FILE.access);
+const accessWatch = watchAccessFile({ ...config.ACCESS_FILE, table: access, logger, metrics });
+process.on("SIGHUP", () => accessWatch.runSoon());
+lifecycle.onStop("access file", () => accessWatch.stop());
 const newId = () => uuidv7();
 const deps = {
   sql,
@@ -227,6 +233,7 @@ const deps = {
   registrationDiscloses: config.REGISTRATION_DISCLOSES,
   // So that one network cannot take all of a provider's connections.
   providerShare: createHashShare({ maxOfNetwork: 8, maxOfStrangers: Number.POSITIVE_INFINITY }),
+  access,
   unusedAccountDays: config.UNUSED_ACCOUNT_DAYS,
   approvalRetentionMonths: config.APPROVAL_RETENTION_MONTHS,
   linkTokens,

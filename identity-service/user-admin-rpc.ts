@@ -5,7 +5,6 @@ import {
   type UsedApproval as ProtoUsedApproval,
   type UserAdminServiceServer,
 } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { Role as ProtoRole } from "../proto/gen/gatehouse/token/v1/principal.ts";
 import { DomainError } from "../service-kit/errors.ts";
 import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
 import type { AdminDeps } from "./admin/admin-deps.ts";
@@ -17,9 +16,10 @@ import { setUserAccess } from "./admin/set-user-access.ts";
 import { unlockUser } from "./admin/unlock-user.ts";
 import type { UsedApproval } from "./approvals/approval-store.ts";
 import { listUsedApprovals } from "./approvals/list-used-approvals.ts";
-import { type Account, ROLES, type Role, type UserStatus } from "./users/account.ts";
+import { type MethodPermissions, withPermissions } from "./check-permissions.ts";
+import type { Account, UserStatus } from "./users/account.ts";
 import { getAccount } from "./users/get-account.ts";
-import { toProtoRole } from "./users/role-rpc.ts";
+import { fromProtoRole } from "./users/role-rpc.ts";
 import { encodeUser } from "./users/user-rpc.ts";
 
 const administrators = ["gateway", "operator"] as const;
@@ -35,13 +35,24 @@ export const USER_ADMIN_CALLERS: Callers<UserAdminServiceServer> = {
   listUsedApprovals: ["operator"],
 };
 
+const PERMISSIONS: MethodPermissions<UserAdminServiceServer> = {
+  listUsers: "users:read",
+  getManagedUser: "users:read",
+  setUserAccess: "users:write",
+  resetUserMfa: "mfa:reset",
+  deleteUser: "users:delete",
+  endUserSessions: "sessions:end",
+  unlockUser: "users:unlock",
+  listUsedApprovals: null,
+};
+
 export function createUserAdminRpc(
   deps: AdminDeps,
   recordReading: RecordReading,
 ): Implementation<UserAdminServiceServer> {
-  return {
+  return withPermissions(deps, PERMISSIONS, {
     listUsers: async (request, context) => {
-      const filter = { role: decodeRole(request.role), status: decodeStatus(request.status) };
+      const filter = { role: fromProtoRole(request), status: decodeStatus(request.status) };
       const { cursor, limit } = request;
       const { address, ...query } = lookedFor(request.query);
       await recordReading(context, {
@@ -64,7 +75,7 @@ export function createUserAdminRpc(
     setUserAccess: async (request, context) => {
       const access = {
         userId: request.userId,
-        role: decodeRole(request.role),
+        role: fromProtoRole(request),
         status: decodeStatus(request.status),
         mustChangePassword: request.mustChangePassword,
       };
@@ -90,7 +101,7 @@ export function createUserAdminRpc(
       const page = await listUsedApprovals(deps, { from, to, cursor: cursor || undefined, limit });
       return { approvals: page.approvals.map(encodeApproval), nextCursor: page.nextCursor ?? "" };
     },
-  };
+  });
 }
 
 function encodeApproval({
@@ -118,13 +129,6 @@ function encodeManaged(account: Omit<Account, "passwordHash">): ManagedUser {
 }
 
 /** Rejects values of newer versions instead of ignoring them. */
-function decodeRole(message: ProtoRole): Role | undefined {
-  if (message === ProtoRole.UNSPECIFIED) return undefined;
-  const role = ROLES.find((candidate) => toProtoRole(candidate) === message);
-  if (role === undefined) throw new DomainError("validation_failed", "the role is unknown");
-  return role;
-}
-
 function decodeStatus(message: ProtoStatus): UserStatus | undefined {
   if (message === ProtoStatus.UNSPECIFIED) return undefined;
   if (message === ProtoStatus.ACTIVE) return "active";

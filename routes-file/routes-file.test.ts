@@ -72,7 +72,7 @@ routes:
     timeoutMs: 1.5
     retries: 3
     methods:
-      GET: { roles: [ROOT] }
+      GET: { roles: [root] }
       POST: { roles: [USER] }
       TRACE: { roles: [USER] }
   - prefix: /auth/login

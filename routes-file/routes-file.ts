@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { PERMISSION_NAME, ROLE_NAME } from "../service-kit/access-names.ts";
 import { isJsonPointer } from "../service-kit/json-pointer.ts";
 import { parseYamlFile } from "../service-kit/yaml-file.ts";
 
@@ -28,7 +29,13 @@ const requestHeader = z
   .regex(/^[a-z0-9-]+$/, "must be a header's name of letters, digits and -")
   .refine((name) => !GATEWAY_HEADERS.test(name), "is set by the gateway, or ends at each hop");
 
-const roles = z.array(z.enum(["USER", "ADMIN", "AUDITOR"])).min(1, "must allow at least one role");
+const roles = z
+  .array(z.string().regex(ROLE_NAME, "must be a role such as USER"))
+  .min(1, "must allow at least one role");
+const permissions = z
+  .array(z.string().regex(PERMISSION_NAME, "must be like payments:read"))
+  .min(1, "must demand at least one permission")
+  .max(16);
 /** Audit action: `payments.create`. Required for mutating methods. */
 const action = z
   .string()
@@ -52,14 +59,17 @@ type RouteAssurance = z.output<typeof assuranceSchema>;
 const access = {
   assurance: assuranceSchema.optional(),
   roles: roles.optional(),
+  /** All of them. */
+  permissions: permissions.optional(),
   auth: z.enum(["public", "authenticated"]).optional(),
 };
 
 type Access = z.infer<z.ZodObject<typeof access>>;
 const knowsItsCaller = ({ assurance, auth }: Access) => assurance === undefined || auth !== "public";
 const KNOWN_CALLER = { path: ["assurance"], error: "needs a caller: not with auth: public" };
-const hasOneAccess = ({ roles, auth }: Access) => (roles === undefined) !== (auth === undefined);
-const ONE_ACCESS = "must have either roles, or auth: authenticated, or auth: public";
+const hasOneAccess = ({ permissions, roles, auth }: Access) =>
+  [permissions, roles, auth].filter((each) => each !== undefined).length === 1;
+const ONE_ACCESS = "must have either permissions, or roles, or auth: authenticated, or auth: public";
 
 const reading = z
   .strictObject({ ...access, action: action.optional() })
@@ -116,7 +126,9 @@ const changing = z
   .optional();
 
 export interface MethodPolicy {
-  auth: "public" | "authenticated" | { roles: readonly z.infer<typeof roles>[number][] };
+  auth: "public" | "authenticated" | { roles: readonly string[] };
+  /** All of them. Only with `authenticated`. */
+  permissions?: readonly string[];
   action?: string;
   approval?: ApprovalDemand;
   assurance?: RouteAssurance;
@@ -127,9 +139,10 @@ type WrittenMethod = Access & {
   approval?: z.infer<typeof approvalDemand> | undefined;
 };
 
-function toPolicy({ roles, auth, action, assurance, approval }: WrittenMethod): MethodPolicy {
+function toPolicy({ permissions, roles, auth, action, assurance, approval }: WrittenMethod): MethodPolicy {
   return {
-    auth: roles === undefined ? (auth ?? { roles: [] }) : { roles },
+    auth: permissions === undefined ? (auth ?? { roles: roles ?? [] }) : "authenticated",
+    ...(permissions && { permissions }),
     ...(action && { action }),
     ...(assurance && { assurance }),
     ...(approval && { approval: { ...approval, when: approval.when } }),

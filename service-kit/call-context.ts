@@ -3,9 +3,11 @@ import { v7 as uuidv7 } from "uuid";
 
 export interface Actor {
   userId: string;
-  /** `USER`, `ADMIN` or `AUDITOR`. */
+  /** As in `access.yaml`. Empty for clients. */
   role: string;
   sessionId: string;
+  /** Permissions that a client was granted. Absent for users. */
+  scopes?: readonly string[] | undefined;
 }
 
 /** Holds no unchecked client input. */

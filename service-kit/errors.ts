@@ -30,7 +30,9 @@ export const ERROR_CATALOGUE = {
   invalid_client: "The calling service's id and secret do not belong to a client that may introspect tokens.",
   refresh_token_invalid: "The refresh token is unknown, malformed, expired, or its session has ended.",
   refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",
-  forbidden: "The caller's role does not allow this call.",
+  forbidden: "The caller's role, or what the client was granted, does not allow this call.",
+  role_not_defined:
+    "The role of the account is not in use any more; an administrator has to give it another one.",
   email_not_verified:
     "The e-mail address has to be confirmed first: by the link in the mail, with the account's password or session.",
   oauth_failed: "The identity provider did not prove who the user is, or the account may not log in.",

@@ -7,7 +7,9 @@ const TRACEPARENT = "traceparent";
 const ACTOR_USER = "x-actor-user-id";
 const ACTOR_ROLE = "x-actor-role";
 const ACTOR_SESSION = "x-actor-session-id";
-const ACTOR_KEYS = [ACTOR_USER, ACTOR_ROLE, ACTOR_SESSION];
+/** Of clients: permissions, separated by spaces. */
+const ACTOR_SCOPES = "x-actor-scopes";
+const ACTOR_KEYS = [ACTOR_USER, ACTOR_ROLE, ACTOR_SESSION, ACTOR_SCOPES];
 
 /** The deadline travels separately, as `grpc-timeout`. */
 export function toMetadata(context: CallContext): Metadata {
@@ -18,6 +20,8 @@ export function toMetadata(context: CallContext): Metadata {
     metadata.set(ACTOR_USER, context.actor.userId);
     metadata.set(ACTOR_ROLE, context.actor.role);
     metadata.set(ACTOR_SESSION, context.actor.sessionId);
+    const { scopes } = context.actor;
+    if (scopes !== undefined) metadata.set(ACTOR_SCOPES, scopes.join(" "));
   }
   return metadata;
 }
@@ -51,7 +55,13 @@ function assertSingle(values: MetadataValues[string] | undefined): void {
 function actorOf(values: MetadataValues): Actor | undefined {
   const userId = textOf(values, ACTOR_USER);
   if (userId === "") return undefined;
-  return { userId, role: textOf(values, ACTOR_ROLE), sessionId: textOf(values, ACTOR_SESSION) };
+  const scopes = values[ACTOR_SCOPES] && textOf(values, ACTOR_SCOPES).split(" ").filter(Boolean);
+  return {
+    userId,
+    role: textOf(values, ACTOR_ROLE),
+    sessionId: textOf(values, ACTOR_SESSION),
+    ...(scopes && { scopes }),
+  };
 }
 
 function textOf(values: MetadataValues, key: string): string {

@@ -7,7 +7,7 @@ const ROOT = resolve(import.meta.dirname, "..");
 const SERVICES = ["gateway", "identity-service", "token-service", "audit-service"];
 const CLIENTS = ["token-client", "audit-client"];
 /** What some services share, besides the kit. */
-const SHARED = ["routes-file", "rate-limit", "breach-list"];
+const SHARED = ["access-file", "routes-file", "rate-limit", "breach-list"];
 const SOURCE_FOLDERS = ["service-kit", ...CLIENTS, ...SHARED, ...SERVICES, "cli", "examples", "deploy"];
 
 interface SourceFile {

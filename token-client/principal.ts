@@ -1,6 +1,7 @@
 import type { AssuranceLevel } from "./assurance.ts";
 
-export type Role = "USER" | "ADMIN" | "AUDITOR";
+/** As in `access.yaml`: `USER`, `MERCHANT_CLERK`. */
+export type Role = string;
 
 export interface Principal {
   kind: "user" | "client";
@@ -9,7 +10,7 @@ export interface Principal {
   /** Of a client: its credential's id. */
   sessionId: string;
   /** A role change ends the session. Empty for clients. */
-  role: Role | "";
+  role: Role;
   /** Empty for users. */
   clientId: string;
   /** Permissions that a client was granted. Absent for users. */
@@ -35,7 +36,7 @@ export type Verification =
       subject?: Subject | undefined;
     };
 
-export type Subject = Pick<Principal, "userId" | "sessionId" | "role">;
+export type Subject = Pick<Principal, "userId" | "sessionId" | "role" | "scopes">;
 
 export interface TokenVerifier {
   /** @throws {DomainError} `service_unavailable` without a certain verdict, or `too_many_requests`. */

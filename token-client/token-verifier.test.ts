@@ -324,8 +324,9 @@ test.each([
 test.each([
   ["USER", "USER"],
   ["AUDITOR", "AUDITOR"],
-  ["ROOT", undefined],
-])("a subject has one of the known roles: %s", async (role, expected) => {
+  ["MERCHANT_CLERK", "MERCHANT_CLERK"],
+  ["root", undefined],
+])("a subject's role is a name: %s", async (role, expected) => {
   const verifier = await createVerifier();
   answer = () => ({ reason: InactiveReason.REVOKED });
   const verdict = await verifier.verify(tokenOf({ role }));

@@ -9,6 +9,7 @@ import {
   TokenServiceClient,
   type VerifyTokenResponse,
 } from "../proto/gen/gatehouse/token/v1/token_service.ts";
+import { isRoleName } from "../service-kit/access-names.ts";
 import { boundedCache } from "../service-kit/bounded-cache.ts";
 import { newCallContext } from "../service-kit/call-context.ts";
 import { DomainError } from "../service-kit/errors.ts";
@@ -199,8 +200,12 @@ export function createTokenVerifier(options: TokenVerifierOptions): TokenVerifie
   };
 }
 
-function revokedFor({ userId, sessionId, role }: Principal): Verification {
-  return { kind: "inactive", reason: "revoked", subject: { userId, sessionId, role } };
+function revokedFor({ userId, sessionId, role, scopes }: Principal): Verification {
+  return {
+    kind: "inactive",
+    reason: "revoked",
+    subject: { userId, sessionId, role, ...(scopes && { scopes }) },
+  };
 }
 
 /** Requires a checked signature. */
@@ -208,8 +213,7 @@ function signedSubject(token: string): Subject | undefined {
   const jws = parseCompactJws(token);
   if (typeof jws === "string") return undefined;
   const { sub, sid, role = "", client_id: clientId } = jws.payload;
-  const isKnown =
-    role === "USER" || role === "ADMIN" || role === "AUDITOR" || (role === "" && clientId === sub);
+  const isKnown = isRoleName(role) || (role === "" && clientId === sub);
   return typeof sub === "string" && typeof sid === "string" && isKnown
     ? { userId: sub, sessionId: sid, role }
     : undefined;
@@ -254,11 +258,12 @@ function decodePrincipal(message: PrincipalMessage): Principal | undefined {
   const { userId, sessionId, tokenId, keyId, amr, authTime, issuedAt, expiresAt } = message;
   if (message.kind === PrincipalKind.CLIENT) return decodeClient(message);
   if (message.kind !== PrincipalKind.USER && message.kind !== PrincipalKind.UNSPECIFIED) return undefined;
-  const role = ROLE[message.role];
+  // The enum is all that a token-service of the version before fills.
+  const role = message.roleName === "" ? ROLE[message.role] : message.roleName;
   const isWhole = userId !== "" && sessionId !== "" && tokenId !== "" && keyId !== "";
   if (
     !isWhole ||
-    role === undefined ||
+    !isRoleName(role) ||
     authTime === undefined ||
     issuedAt === undefined ||
     expiresAt === undefined

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ROLE_NAME } from "../service-kit/access-names.ts";
 import {
   ASSURANCE_LEVELS,
   type AssuranceLevel,
@@ -28,7 +29,7 @@ const userClaims = z.object({
   client_id: z.undefined().optional(),
   /** `<session generation>.<unguessable value>`. */
   jti: z.string().regex(/^[1-9]\d{0,9}\.[A-Za-z0-9_-]{22}$/),
-  role: z.enum(["USER", "ADMIN", "AUDITOR"]),
+  role: z.string().regex(ROLE_NAME),
   amr: z.array(z.string().min(1).max(32)).min(1).max(8),
   /** Absent from tokens of the version before. */
   acr: z.enum(ASSURANCE_LEVELS.map(acrOf)).optional(),

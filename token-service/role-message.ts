@@ -1,17 +1,20 @@
 import { Role } from "../proto/gen/gatehouse/token/v1/principal.ts";
-import type { SessionRow } from "./session-store.ts";
+import { isRoleName } from "../service-kit/access-names.ts";
 
-const MESSAGE: Record<SessionRow["role"], Role> = {
-  USER: Role.USER,
-  ADMIN: Role.ADMIN,
-  AUDITOR: Role.AUDITOR,
-};
+/** The roles of the version before, whose peers read the enum alone. */
+const MESSAGE = new Map([
+  ["USER", Role.USER],
+  ["ADMIN", Role.ADMIN],
+  ["AUDITOR", Role.AUDITOR],
+]);
 
-export function toRoleMessage(role: SessionRow["role"]): Role {
-  return MESSAGE[role];
+/** UNSPECIFIED for other roles, which grants nothing. */
+export function toRoleMessage(role: string): Role {
+  return MESSAGE.get(role) ?? Role.UNSPECIFIED;
 }
 
-/** UNSPECIFIED and values of newer versions grant nothing. */
-export function fromRoleMessage(message: Role): SessionRow["role"] | undefined {
-  return (Object.keys(MESSAGE) as SessionRow["role"][]).find((role) => MESSAGE[role] === message);
+/** Undefined for what is no role. */
+export function fromRoleMessage(message: Role, roleName: string): string | undefined {
+  if (roleName !== "") return isRoleName(roleName) ? roleName : undefined;
+  return [...MESSAGE].find(([, value]) => value === message)?.[0];
 }

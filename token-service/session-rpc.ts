@@ -103,7 +103,7 @@ export function createSessionRpc(
 ): Implementation<SessionServiceServer> {
   return {
     async issueSession(request) {
-      const role = fromRoleMessage(request.role);
+      const role = fromRoleMessage(request.role, request.roleName);
       if (role === undefined) throw new DomainError("validation_failed", "role is unknown");
       const checked = decode(newSession, request);
       const tokens = await issueSession(deps, { ...checked, role, ...originOf(request) });

@@ -4,7 +4,8 @@ import type { AssuranceLevel } from "../token-client/assurance.ts";
 export interface SessionRow {
   id: string;
   userId: string;
-  role: "USER" | "ADMIN" | "AUDITOR";
+  /** As in `access.yaml`. */
+  role: string;
   amr: string[];
   acr: AssuranceLevel;
   /** Last moment at which the session reached `acr`. */

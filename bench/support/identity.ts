@@ -1,6 +1,10 @@
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
+import { SHIPPED_ACCESS_FILE } from "../../access-file/access-config.ts";
+import { parseAccessFile } from "../../access-file/access-file.ts";
+import { AccessTable } from "../../access-file/access-rules.ts";
 import { createCountLogin } from "../../identity-service/login/count-logins.ts";
 import { createLinkTokens } from "../../identity-service/mail/links.ts";
 import { commonPasswords } from "../../identity-service/passwords/common-passwords.ts";
@@ -66,6 +70,7 @@ export async function identityDeps(sql: Sql, concurrency: number) {
     passkeyParty: { id: "gatehouse.example", name: "Gatehouse", origins: ["https://gatehouse.example"] },
     trustedDeviceDays: 0,
     linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),
+    access: new AccessTable(parseAccessFile(readFileSync(SHIPPED_ACCESS_FILE, "utf8"))),
     mfaChallengeTtlS: 300,
     randomBytes,
     now,

@@ -21,17 +21,27 @@ export async function setUserAccess(
   userId: string,
   change: Partial<Omit<SetUserAccessRequest, "userId">>,
 ): Promise<ChangedUser> {
-  const stays = { role: Role.UNSPECIFIED, status: UserStatus.UNSPECIFIED, mustChangePassword: undefined };
+  const stays = {
+    role: Role.UNSPECIFIED,
+    roleName: "",
+    status: UserStatus.UNSPECIFIED,
+    mustChangePassword: undefined,
+  };
   const request = { ...stays, ...change, userId };
   const answer = await backend.call("identity-service", UserAdminServiceClient, (client, context) =>
     callUnary(client, client.setUserAccess, request, context),
   );
   const user = userView(answer.user);
   if ((change.mustChangePassword ?? user.mustChangePassword) !== user.mustChangePassword) {
-    const message = "the version of identity-service cannot require a new password";
-    throw new CliError(message, { exitCode: EXIT.failed, code: "not_supported" });
+    throw notSupported("require a new password");
   }
+  if ((change.roleName ?? user.role) !== user.role) throw notSupported("give this role");
   return { user, endedSessionIds: answer.endedSessionIds };
+}
+
+function notSupported(what: string): CliError {
+  const message = `the version of identity-service cannot ${what}`;
+  return new CliError(message, { exitCode: EXIT.failed, code: "not_supported" });
 }
 
 export function sessionsEnded({ length }: readonly string[]): string {

@@ -1,6 +1,8 @@
 import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { type ManagedUser, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
+import { isRoleName } from "../../service-kit/access-names.ts";
+import { UsageError } from "../usage-error.ts";
 
 /** For `--json`. Times are RFC 3339 UTC. */
 export interface UserView {
@@ -8,7 +10,7 @@ export interface UserView {
   email: string;
   firstName: string;
   lastName: string;
-  /** `USER`, `ADMIN`, `AUDITOR` or `unknown`. */
+  /** As in `access.yaml`, or `unknown`. */
   role: string;
   /** `active`, `disabled` or `unknown`. */
   status: string;
@@ -23,22 +25,29 @@ const STATUS = new Map<UserStatus, string>([
   [UserStatus.ACTIVE, "active"],
   [UserStatus.DISABLED, "disabled"],
 ]);
-export const ROLES = new Map<string, Role>([
+/** All that an identity-service of the version before knows. */
+const ROLES = new Map<string, Role>([
   ["USER", Role.USER],
   ["ADMIN", Role.ADMIN],
   ["AUDITOR", Role.AUDITOR],
 ]);
 export const STATUSES = new Map<string, UserStatus>([...STATUS].map(([status, name]) => [name, status]));
 
+/** @throws {UsageError} for what cannot be a role. */
+export function roleNamed(option: string, name: string | undefined): { role: Role; roleName: string } {
+  if (!isRoleName(name)) throw new UsageError(`${option} must be a role such as USER`);
+  return { role: ROLES.get(name) ?? Role.UNSPECIFIED, roleName: name };
+}
+
 export function userView(managed: ManagedUser | undefined): UserView {
   const user: Partial<User> = managed?.user ?? {};
-  const [role = "unknown"] = [...ROLES].find(([, value]) => value === user.role) ?? [];
+  const [known = "unknown"] = [...ROLES].find(([, value]) => value === user.role) ?? [];
   return {
     id: user.id ?? "",
     email: user.email ?? "",
     firstName: user.firstName ?? "",
     lastName: user.lastName ?? "",
-    role,
+    role: user.roleName || known,
     status: STATUS.get(managed?.status ?? UserStatus.UNSPECIFIED) ?? "unknown",
     emailVerified: user.emailVerified === true,
     mfaEnabled: user.mfaEnabled === true,

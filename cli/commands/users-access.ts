@@ -4,9 +4,8 @@ import {
 } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { callUnary } from "../../service-kit/rpc-client.ts";
 import type { Command } from "../command.ts";
-import { oneOf } from "./one-of.ts";
 import { sessionsEnded, setUserAccess } from "./set-user-access.ts";
-import { ROLES } from "./user-view.ts";
+import { roleNamed } from "./user-view.ts";
 
 export const usersDisable: Command = {
   name: "users disable",
@@ -39,13 +38,13 @@ export const usersEnable: Command = {
 
 export const usersSetRole: Command = {
   name: "users set-role",
-  summary: "Set a user's role: USER, ADMIN or AUDITOR; a change ends all of the user's sessions",
+  summary: "Set a user's role, which access.yaml defines; a change ends all of the user's sessions",
   positionals: ["id", "role"],
   options: {},
   checkWith: "gatehouse users show <id>",
   async run({ positionals }, backend) {
     const [userId = "", word] = positionals;
-    const changed = await setUserAccess(backend, userId, { role: oneOf("<role>", ROLES, word) });
+    const changed = await setUserAccess(backend, userId, roleNamed("<role>", word));
     const { id, role } = changed.user;
     return { text: `${id} is ${role}; ${sessionsEnded(changed.endedSessionIds)}`, json: changed };
   },

@@ -8,7 +8,7 @@ import type { Command } from "../command.ts";
 import { UsageError } from "../usage-error.ts";
 import { oneOf } from "./one-of.ts";
 import { table } from "./table.ts";
-import { ROLES, STATUSES, userView } from "./user-view.ts";
+import { roleNamed, STATUSES, userView } from "./user-view.ts";
 
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 100;
@@ -19,7 +19,7 @@ export const usersList: Command = {
   positionals: [],
   options: {
     query: { type: "string", value: "text", description: "only users with this text in address or name" },
-    role: { type: "string", value: "role", description: "only USER, ADMIN or AUDITOR" },
+    role: { type: "string", value: "role", description: "only users of this role" },
     status: { type: "string", value: "status", description: "only active or disabled" },
     limit: { type: "string", value: "count", description: `1 to ${MAX_LIMIT}; default ${DEFAULT_LIMIT}` },
     cursor: { type: "string", value: "id", description: "continue after the previous page" },
@@ -27,7 +27,9 @@ export const usersList: Command = {
   async run({ values }, backend) {
     const request = {
       query: values.get("query") ?? "",
-      role: values.has("role") ? oneOf("--role", ROLES, values.get("role")) : Role.UNSPECIFIED,
+      ...(values.has("role")
+        ? roleNamed("--role", values.get("role"))
+        : { role: Role.UNSPECIFIED, roleName: "" }),
       status: values.has("status")
         ? oneOf("--status", STATUSES, values.get("status"))
         : UserStatus.UNSPECIFIED,

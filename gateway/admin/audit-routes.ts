@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { BuiltInPermission } from "../../access-file/access-file.ts";
 import { filterText } from "../../audit-client/record-reading.ts";
 import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
 import type { AssuranceDemand } from "../../token-client/assurance.ts";
@@ -80,7 +81,8 @@ export function registerAuditRoutes(
   { auditQuery, noteReading, adminAssurance }: AuditRouteDeps,
 ): void {
   const policy: RoutePolicy = {
-    auth: { roles: ["ADMIN", "AUDITOR"] },
+    auth: "authenticated",
+    permissions: ["audit:read" satisfies BuiltInPermission],
     limitClass: "admin",
     ...(adminAssurance && { assurance: adminAssurance }),
   };

@@ -44,6 +44,30 @@ const ROUTES = [
   { method: "POST", url: `/admin/users/${OTHER}/mfa/reset` },
 ] as const;
 
+test("a role of the access file is forwarded by name, and an older service that overlooks it is a defect", async () => {
+  const clerk = { ...managed, user: { ...ada, role: Role.UNSPECIFIED, roleName: "MERCHANT_CLERK" } };
+  const call = {
+    method: "PATCH",
+    url: `/admin/users/${OTHER}`,
+    token: "admin-token",
+    body: { role: "MERCHANT_CLERK" },
+  } as const;
+  const setUserAccess = vi.fn(async () => ({ user: clerk, endedSessionIds: [] }));
+  const answer = await send(gateway({ setUserAccess }).app, call);
+  expect(answer.json().data.user.role).toBe("MERCHANT_CLERK");
+  const wanted = { role: Role.UNSPECIFIED, roleName: "MERCHANT_CLERK" };
+  expect(setUserAccess).toHaveBeenCalledWith(expect.objectContaining(wanted), expect.anything());
+  expect((await send(gateway().app, call)).statusCode).toBe(500);
+});
+
+test("each route asks for its own permission", async () => {
+  const { app } = gateway();
+  const allowed = await Promise.all(
+    ROUTES.map(async (route) => (await send(app, { ...route, token: "support-token" })).statusCode !== 403),
+  );
+  expect(allowed).toEqual([true, true, false, false, true, false]);
+});
+
 test.each(ROUTES)("$method $url is for administrators only", async (route) => {
   const { app, list, get, setAccess, remove, endSessions, resetMfa } = gateway();
   for (const [token, status] of [
@@ -66,6 +90,7 @@ test("the list forwards its filters, and has fifty users by default", async () =
   const filter = {
     query: "ada",
     role: Role.ADMIN,
+    roleName: "ADMIN",
     status: UserStatus.DISABLED,
     cursor: "c",
     limit: 100,
@@ -73,12 +98,19 @@ test("the list forwards its filters, and has fifty users by default", async () =
   expect(list).toHaveBeenLastCalledWith(filter, expect.anything());
   await send(app, { url: "/admin/users", token: "admin-token" });
   expect(list).toHaveBeenLastCalledWith(
-    { query: "", role: Role.UNSPECIFIED, status: UserStatus.UNSPECIFIED, cursor: "", limit: 50 },
+    {
+      query: "",
+      role: Role.UNSPECIFIED,
+      roleName: "",
+      status: UserStatus.UNSPECIFIED,
+      cursor: "",
+      limit: 50,
+    },
     expect.anything(),
   );
 });
 
-test.each(["limit=0", "limit=101", "role=OWNER", "status=locked", "sort=asc", "query="])(
+test.each(["limit=0", "limit=101", "role=owner", "status=locked", "sort=asc", "query="])(
   "?%s is refused",
   async (query) => {
     const { app } = gateway();
@@ -89,7 +121,7 @@ test.each(["limit=0", "limit=101", "role=OWNER", "status=locked", "sort=asc", "q
 
 test.each([
   {},
-  { role: "OWNER" },
+  { role: "owner" },
   { status: "locked" },
   { role: "USER", email: "a@b.example" },
   { role: null },
@@ -144,7 +176,7 @@ test("an administrator asks for another password, and takes that back", async ()
     const body = { mustChangePassword };
     const answer = await send(app, { method: "PATCH", url, token: "admin-token", body });
     expect(answer.json().data.user).toMatchObject({ mustChangePassword });
-    const rest = { role: Role.UNSPECIFIED, status: UserStatus.UNSPECIFIED };
+    const rest = { role: Role.UNSPECIFIED, roleName: "", status: UserStatus.UNSPECIFIED };
     expect(setAccess).toHaveBeenLastCalledWith({ userId: OTHER, ...rest, ...body }, expect.anything());
   }
   expect(refused).toEqual(["s1", "s2", "s1", "s2"]);
@@ -165,7 +197,7 @@ test("a version of identity-service that overlooks a change of the password's st
 test.each([
   ["no user", { ...managed, user: undefined }],
   ["a status that is not known", { ...managed, status: UserStatus.UNSPECIFIED }],
-  ["a role that is not known", { ...managed, user: { ...ada, role: Role.UNSPECIFIED } }],
+  ["a role that is not known", { ...managed, user: { ...ada, role: Role.UNSPECIFIED, roleName: "" } }],
 ])("%s is a defect, not a user", async (_what, user) => {
   const { app } = gateway({ getManagedUser: async () => ({ user }) });
   const answer = await send(app, { url: `/admin/users/${OTHER}`, token: "admin-token" });

@@ -1,10 +1,17 @@
 import { z } from "zod";
+import type { BuiltInPermission } from "../../access-file/access-file.ts";
 import { filterText, lookedFor } from "../../audit-client/record-reading.ts";
 import { type ManagedUser, UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
-import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
 import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import type { TokenVerifier } from "../../token-client/principal.ts";
-import { managedUserAnswer, nextCursorField, roleField, statusField, toUser } from "../auth/answer-fields.ts";
+import {
+  managedUserAnswer,
+  nextCursorField,
+  roleField,
+  roleMessageOf,
+  statusField,
+  toUser,
+} from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
 import { success } from "../edge/envelope.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
@@ -51,11 +58,12 @@ export function registerUserAdminRoutes(
   app: GatewayApp,
   { users, noteReading, verifier, adminAssurance }: UserAdminDeps,
 ): void {
-  const policy: RoutePolicy = {
-    auth: { roles: ["ADMIN"] },
+  const policyFor = (...permissions: BuiltInPermission[]): RoutePolicy => ({
+    auth: "authenticated",
+    permissions,
     limitClass: "admin",
     ...(adminAssurance && { assurance: adminAssurance }),
-  };
+  });
   const route = routeIn(app, "Administration");
   const refuse = ({ endedSessionIds }: { endedSessionIds: readonly string[] }) => {
     for (const id of endedSessionIds) verifier.refuseSession(id);
@@ -63,7 +71,7 @@ export function registerUserAdminRoutes(
 
   route("listUsers", "GET", "/admin/users", {
     summary: "List users",
-    policy,
+    policy: policyFor("users:read"),
     schema: { querystring: UserQuery },
     answers: answersWith(
       "A page of users, newest first.",
@@ -87,7 +95,7 @@ export function registerUserAdminRoutes(
 
   route("getUser", "GET", "/admin/users/:id", {
     summary: "Show a user",
-    policy,
+    policy: policyFor("users:read"),
     schema: { params: UserParams },
     answers: answersWith("The user.", managed),
     codes: ["not_found", "audit_unavailable"],
@@ -103,7 +111,7 @@ export function registerUserAdminRoutes(
     description:
       "What is absent stays. A new role, a disabled account and a password that must be changed end the user's " +
       "sessions.",
-    policy: { ...policy, action: "admin.users.update" },
+    policy: { ...policyFor("users:write"), action: "admin.users.update" },
     schema: { params: UserParams, body: UserChange },
     answers: answersWith("The user as it is now.", managed),
     codes: ["not_found", "last_admin"],
@@ -112,6 +120,8 @@ export function registerUserAdminRoutes(
       const access = { userId: request.params.id, ...accessOf(request.body), mustChangePassword };
       const changed = await users.setUserAccess(access, request.state.call);
       const user = toManagedUser(changed.user);
+      if ((request.body.role ?? user.role) !== user.role)
+        throw new Error("identity-service did not apply the role");
       if ((mustChangePassword ?? user.mustChangePassword) !== user.mustChangePassword) {
         throw new Error("identity-service did not apply mustChangePassword");
       }
@@ -122,7 +132,7 @@ export function registerUserAdminRoutes(
 
   route("deleteUser", "DELETE", "/admin/users/:id", {
     summary: "Delete a user",
-    policy: { ...policy, action: "admin.users.delete" },
+    policy: { ...policyFor("users:delete"), action: "admin.users.delete" },
     schema: { params: UserParams },
     answers: answersWith("The account is gone."),
     codes: ["not_found", "last_admin"],
@@ -134,7 +144,7 @@ export function registerUserAdminRoutes(
 
   route("endUserSessions", "POST", "/admin/users/:id/sessions/revoke", {
     summary: "End a user's sessions",
-    policy: { ...policy, action: "admin.users.revoke_sessions" },
+    policy: { ...policyFor("sessions:end"), action: "admin.users.revoke_sessions" },
     schema: { params: UserParams },
     answers: answersWith("They have ended.", z.strictObject({ ended: intLike(2, "How many.") })),
     codes: ["not_found"],
@@ -148,7 +158,7 @@ export function registerUserAdminRoutes(
   route("resetUserMfa", "POST", "/admin/users/:id/mfa/reset", {
     summary: "Take a user's second factor away",
     description: "The user's sessions end.",
-    policy: { ...policy, action: "admin.users.reset_mfa" },
+    policy: { ...policyFor("mfa:reset"), action: "admin.users.reset_mfa" },
     schema: { params: UserParams },
     answers: answersWith("The user no longer has one."),
     codes: ["not_found"],
@@ -163,7 +173,7 @@ const STATUSES = { active: UserStatus.ACTIVE, disabled: UserStatus.DISABLED } as
 
 function accessOf({ role, status }: Pick<z.output<typeof UserChange>, "role" | "status">) {
   return {
-    role: role === undefined ? Role.UNSPECIFIED : Role[role],
+    ...roleMessageOf(role),
     status: status === undefined ? UserStatus.UNSPECIFIED : STATUSES[status],
   };
 }

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
+import { isRoleName, ROLE_NAME } from "../../service-kit/access-names.ts";
 import { intLike, optional, textLike } from "../routing/fields.ts";
 import { requestOptionsAnswer } from "./passkey-fields.ts";
 
@@ -9,7 +10,10 @@ const ID = "0199a000-0000-7000-8000-000000000001";
 export const idField = z.uuid().meta({ examples: [ID] });
 /** RFC 3339, UTC. */
 export const timeField = z.iso.datetime().meta({ examples: ["2026-01-02T03:04:05.678Z"] });
-export const roleField = z.enum(["USER", "ADMIN", "AUDITOR"]);
+export const roleField = z
+  .string()
+  .regex(ROLE_NAME)
+  .meta({ examples: ["USER"] });
 export const statusField = z.enum(["active", "disabled"]);
 /** Null on the last page. */
 export const nextCursorField = z
@@ -31,10 +35,19 @@ const userFields = {
 export const userAnswer = z.strictObject(userFields).meta({ id: "User" });
 export const accountAnswer = z.strictObject({ user: userAnswer });
 
+const KNOWN_ROLES = ["USER", "ADMIN", "AUDITOR"] as const;
+
+/** For an identity-service of the version before too. */
+export function roleMessageOf(role: string | undefined): { role: Role; roleName: string } {
+  const known = KNOWN_ROLES.find((name) => name === role);
+  return { role: known === undefined ? Role.UNSPECIFIED : Role[known], roleName: role ?? "" };
+}
+
 /** @throws without a user, or for an unknown role. */
 export function toUser(message: User | undefined): z.output<typeof userAnswer> {
-  const role = roleField.options.find((name) => Role[name] === message?.role);
-  if (message?.createdAt === undefined || role === undefined) {
+  // The enum is all that an identity-service of the version before fills.
+  const role = message?.roleName || KNOWN_ROLES.find((name) => Role[name] === message?.role);
+  if (message?.createdAt === undefined || !isRoleName(role)) {
     throw new Error("identity-service sent a user that this gateway cannot read");
   }
   const { id, email, firstName, lastName, emailVerified, mfaEnabled } = message;

@@ -202,7 +202,10 @@ const backend = new Proxy(
     },
   },
 ) as never;
-const users = { setUserAccess: async () => ((await behaviour.service()) === ANYTHING ? MANAGED : undefined) };
+const MANAGED_AUDITOR = { ...MANAGED, user: { ...MANAGED.user, user: { ...ada, roleName: "AUDITOR" } } };
+const users = {
+  setUserAccess: async () => ((await behaviour.service()) === ANYTHING ? MANAGED_AUDITOR : undefined),
+};
 const upstream = createServer((request, response) => {
   request.resume();
   behaviour.upstream(response);

@@ -6,11 +6,10 @@ import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 import { startSpan } from "../../service-kit/tracing.ts";
-import type { TokenVerifier } from "../../token-client/principal.ts";
 import type { ProxyTable } from "../routing/proxy-table.ts";
 import type { RequestPolicy } from "../routing/route-policy.ts";
 import type { AuditTrail } from "./audit.ts";
-import { createAuthenticate, createSecondLook } from "./authenticate.ts";
+import { type AuthenticateDeps, createAuthenticate, createSecondLook } from "./authenticate.ts";
 import type { Completion, OnCompleted } from "./completion.ts";
 import { corsHeadersFor } from "./cors.ts";
 import type { EndingConnections } from "./http-server.ts";
@@ -23,8 +22,7 @@ import type { StallWatch } from "./stall-watch.ts";
 import { setStandardHeaders } from "./standard-headers.ts";
 import { closeIfUnread } from "./unread-body.ts";
 
-export interface HookDeps extends RateLimitDeps {
-  verifier: Pick<TokenVerifier, "verify">;
+export interface HookDeps extends RateLimitDeps, AuthenticateDeps {
   audit: AuditTrail;
   proxies: ProxyTable;
   allowedHosts: ReadonlySet<string>;
@@ -51,7 +49,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
   app.addHook("onRequest", createGuard(deps.allowedHosts, deps.ending, limits));
   app.addHook("onRequest", limits.enter);
   app.addHook("onRequest", limits.beforeLogin);
-  app.addHook("onRequest", createAuthenticate(deps.verifier));
+  app.addHook("onRequest", createAuthenticate(deps));
   app.addHook("onRequest", limits.afterLogin);
   app.addHook("onRequest", (request, reply, done) => {
     // Before its body is read.
@@ -67,7 +65,7 @@ export function addRequestHooks(app: GatewayApp, deps: HookDeps): void {
     }
     done();
   });
-  app.addHook("preHandler", createSecondLook(deps.verifier));
+  app.addHook("preHandler", createSecondLook(deps));
   app.addHook("preHandler", createIntentHook(audit));
   app.addHook("onSend", (request, reply, _payload, done) => {
     closeIfUnread(request, reply);
@@ -118,10 +116,11 @@ function chooseRoute(request: FastifyRequest, proxies: ProxyTable): Pick<Request
   const { config } = request.routeOptions;
   // A 404 of the router may be a proxied path.
   if (!request.is404 && !config.isProxy) {
-    const { auth, action, assurance, hasEffect, orTokenInBody } = config;
+    const { auth, permissions, action, assurance, hasEffect, orTokenInBody } = config;
     if (auth === undefined) throw new Error(`${config.url} does not say who may call it`);
     const policy = {
       auth,
+      ...(permissions !== undefined && { permissions }),
       ...(action !== undefined && { action }),
       ...(assurance !== undefined && { assurance }),
       ...(hasEffect !== undefined && { hasEffect }),

@@ -6,7 +6,7 @@ import { contractChecker } from "../../tests/support/openapi-answers.ts";
 import { HTTP_STATUS } from "../edge/http-errors.ts";
 import { FORM_TYPE, JSON_TYPE } from "../routing/route-docs.ts";
 import { answeringGateway, BROWSER_COOKIE, SERVICE_CREDENTIALS } from "../testing/answering-gateway.ts";
-import { send, testGateway } from "../testing/test-gateway.ts";
+import { send, shippedAccess, testGateway } from "../testing/test-gateway.ts";
 import { documentedRoute } from "./documented-route.ts";
 import type { JsonSchema } from "./openapi-schemas.ts";
 
@@ -39,9 +39,8 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
       body,
       action: operation["x-audit-action"],
       parameters: parameters as Parameter[],
-      roles: (security as Record<string, string[]>[]).map(
-        (way) => way.accessToken?.[0] ?? Object.keys(way)[0],
-      ),
+      ways: (security as Record<string, string[]>[]).map((way) => Object.keys(way)[0]),
+      permissions: (security as Record<string, string[]>[]).flatMap((way) => way.accessToken ?? []),
       successes: Object.keys(responses).filter((status) => status < "400"),
       codes: names.flatMap((name) => name.replace(/.*\//, "").split(".")).filter(isErrorCode),
     };
@@ -108,6 +107,7 @@ function ofPattern(pattern: string): fc.Arbitrary<string> {
     /^[0-9]{6}$/,
     /^[A-Za-z0-9_-]{20,40}$/,
     /^client:[a-z0-9]{1,20}$/,
+    /^[A-Z][A-Z0-9_]{0,31}$/,
   ];
   const wanted = new RegExp(pattern, "u");
   const fitting = candidates.map((candidate) => fc.stringMatching(candidate));
@@ -150,12 +150,12 @@ function queryOf(operation: Operation): fc.Arbitrary<string> {
 }
 
 /** Headers that let a call in. */
-function admission({ roles, parameters }: Operation): Record<string, string> {
-  const [role] = roles;
+function admission({ ways, permissions, parameters }: Operation): Record<string, string> {
+  const [way] = ways;
   if (parameters.some((parameter) => parameter.in === "cookie")) return { cookie: BROWSER_COOKIE };
-  if (role === undefined) return {};
-  if (role === "client") return { authorization: SERVICE_CREDENTIALS };
-  return { authorization: `Bearer ${role === "ADMIN" ? "admin" : "user"}-token` };
+  if (way === undefined) return {};
+  if (way === "client") return { authorization: SERVICE_CREDENTIALS };
+  return { authorization: `Bearer ${permissions.length > 0 ? "admin" : "user"}-token` };
 }
 
 const bodyTypeOf = ({ body }: Operation) => Object.keys(body?.content ?? {})[0] ?? JSON_TYPE;
@@ -324,17 +324,19 @@ test.each(each)("%s: admits exactly the callers that the document names", async 
     const { statusCode } = await called(operation, { url, headers: { authorization: `Bearer ${token}` } });
     return statusCode;
   };
-  const [role] = operation.roles;
-  const isPublic = role === undefined;
+  const [way] = operation.ways;
+  const isPublic = way === undefined;
   const anonymous = await called(operation, { url, headers: {} });
   expect(anonymous.statusCode === 401).toBe(!isPublic);
-  if (isPublic || role === "client") return;
-  for (const [token, needed] of [
+  if (isPublic || way === "client") return;
+  const access = shippedAccess();
+  for (const [token, role] of [
     ["user-token", "USER"],
+    ["support-token", "SUPPORT"],
     ["auditor-token", "AUDITOR"],
     ["admin-token", "ADMIN"],
   ] as const) {
-    const isLetIn = role === "accessToken" || operation.roles.includes(needed);
+    const isLetIn = operation.permissions.every((permission) => access.holds(role, permission));
     expect([token, (await codeFor(token)) === 403]).toEqual([token, !isLetIn]);
   }
 });

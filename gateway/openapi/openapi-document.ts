@@ -71,7 +71,7 @@ const SECURITY_SCHEMES = {
     type: "http",
     scheme: "bearer",
     bearerFormat: "JWT",
-    description: "An access token. Where roles are named, its user must have one of them.",
+    description: "An access token. Where permissions are named, its user or client must hold them all.",
   },
   client: { type: "http", scheme: "basic", description: "A service's id and secret (RFC 7617)." },
 };
@@ -134,12 +134,12 @@ function cookieParameter([name, description]: [string, string]): object {
 }
 
 /** Alternatives. */
-function securityOf({ auth, docs }: DocumentedRoute["config"]): object[] {
+function securityOf({ auth, permissions = [], docs }: DocumentedRoute["config"]): object[] {
   if (docs.isForClients === true) return [{ client: [] }];
   if (docs.takesSession === true) return [{}, { accessToken: [] }];
   if (auth === "public") return [];
   return auth === "authenticated"
-    ? [{ accessToken: [] }]
+    ? [{ accessToken: permissions }]
     : auth.roles.map((role) => ({ accessToken: [role] }));
 }
 

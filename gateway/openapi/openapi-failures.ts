@@ -19,19 +19,20 @@ const ANY_REQUEST = [
   "internal_error",
   "service_unavailable",
 ] as const;
-const WITH_TOKEN = ["token_missing", "token_invalid", "token_expired"] as const;
+const WITH_TOKEN = ["token_missing", "token_invalid", "token_expired", "role_not_defined"] as const;
 const WITH_BODY = ["payload_too_large", "unsupported_media_type"] as const;
 
 /** In the order of `docs/errors.md`. */
 const CLIENT_CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter((code) => !INTERNAL_ONLY.has(code));
 
 export function failuresOf({ method, config }: DocumentedRoute): Map<number, ErrorCode[]> {
-  const { auth, docs, hasEffect, assurance } = config;
-  const mayNeedStepUp = assurance !== undefined || typeof auth === "object";
+  const { auth, permissions, docs, hasEffect, assurance } = config;
+  const isLimited = typeof auth === "object" || permissions !== undefined;
+  const mayNeedStepUp = assurance !== undefined || isLimited;
   const possible = new Set<ErrorCode>([
     ...ANY_REQUEST,
     ...(auth === "public" ? [] : WITH_TOKEN),
-    ...(typeof auth === "object" ? (["forbidden"] as const) : []),
+    ...(isLimited ? (["forbidden"] as const) : []),
     ...(mayNeedStepUp ? (["step_up_required"] as const) : []),
     ...(isMutating(method) ? WITH_BODY : []),
     ...((hasEffect ?? isMutating(method)) ? (["audit_unavailable"] as const) : []),

@@ -8,8 +8,8 @@ export const TAGS = {
   Passkeys: "WebAuthn: log in without a password.",
   "Second factor": "TOTP codes and recovery codes.",
   Approvals: "The user's consent to one transaction.",
-  Administration: "Users, for the role ADMIN.",
-  "Audit log": "For the roles ADMIN and AUDITOR.",
+  Administration: "Users, for roles with the permissions named.",
+  "Audit log": "For roles with `audit:read`, or `audit:read:user` for the entries of one user.",
   Services: "For other services: keys, introspection.",
   "This document": "The API's description itself.",
 } as const;

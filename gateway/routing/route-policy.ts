@@ -6,6 +6,8 @@ import type { LimitClass } from "../limits/limit-class.ts";
 
 export interface RoutePolicy {
   auth: RouteAuth;
+  /** All of them, which also clients may hold. Only with `authenticated`. */
+  permissions?: readonly string[];
   limitClass: LimitClass;
   /** Audit action: `auth.login`. Required for mutating methods. */
   action?: string;
@@ -33,11 +35,13 @@ export function isMutating(method: string): boolean {
 export function assertRoutePolicy(route: RouteOptions): void {
   const methods = [route.method].flat();
   const name = `${methods.join(",")} ${route.url}`;
-  const { auth, action, assurance, limitClass, isProxy } = route.config ?? {};
+  const { auth, permissions, action, assurance, limitClass, isProxy } = route.config ?? {};
   // The routes file is validated when it is read.
   if (isProxy) return;
   if (auth === undefined) throw new Error(`${name} has no config.auth`);
   if (typeof auth === "object" && auth.roles.length === 0) throw new Error(`${name} allows no role`);
+  if (permissions !== undefined && (auth !== "authenticated" || permissions.length === 0))
+    throw new Error(`${name} has permissions that are not checked`);
   if (auth === "public" && assurance !== undefined)
     throw new Error(`${name} is public and demands an assurance of its caller`);
   if (limitClass === undefined) throw new Error(`${name} has no config.limitClass`);

@@ -209,8 +209,11 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
     users: {
       listUsers: give({ users: [managed], nextCursor: "" }, { users: [], nextCursor: "next" }),
       getManagedUser: give({ user: managed }),
-      setUserAccess: async ({ mustChangePassword }: SetUserAccessRequest) =>
-        give({ user: { ...managed, mustChangePassword }, ...noneEnded })(),
+      setUserAccess: async ({ mustChangePassword, roleName }: SetUserAccessRequest) =>
+        give({
+          user: { ...managed, mustChangePassword, user: { ...managed.user, roleName: roleName || "USER" } },
+          ...noneEnded,
+        })(),
       resetUserMfa: give(noneEnded),
       endUserSessions: give({ endedSessionIds: [tokens.sessionId] }),
       deleteUser: give(noneEnded),

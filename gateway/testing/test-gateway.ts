@@ -1,4 +1,8 @@
+import { readFileSync } from "node:fs";
 import { onTestFinished, TestRunner } from "vitest";
+import { SHIPPED_ACCESS_FILE } from "../../access-file/access-config.ts";
+import { parseAccessFile } from "../../access-file/access-file.ts";
+import { AccessTable } from "../../access-file/access-rules.ts";
 import type { AuditEntry, AuditEvent } from "../../audit-client/audit-entry.ts";
 import type { User } from "../../proto/gen/gatehouse/identity/v1/user.ts";
 import { Role as RoleMessage } from "../../proto/gen/gatehouse/token/v1/principal.ts";
@@ -28,9 +32,11 @@ export const ada: User = {
   emailVerified: false,
   mfaEnabled: false,
   createdAt: new Date("2026-01-02T03:04:05.678Z"),
+  roleName: "USER",
 };
 /** As clients see her. */
-export const adaJson = { ...ada, role: "USER", createdAt: "2026-01-02T03:04:05.678Z" };
+const { roleName: role, ...adaFields } = ada;
+export const adaJson = { ...adaFields, role, createdAt: "2026-01-02T03:04:05.678Z" };
 
 export const tokens = {
   accessToken: "access.jwt.text",
@@ -62,9 +68,15 @@ export function principalWith(role: Role): Principal {
   };
 }
 
+/** With the roles that ship. */
+export function shippedAccess(): AccessTable {
+  return new AccessTable(parseAccessFile(readFileSync(SHIPPED_ACCESS_FILE, "utf8")));
+}
+
 const VERDICTS: Record<string, Verification> = {
   "user-token": { kind: "active", principal: principalWith("USER") },
   "admin-token": { kind: "active", principal: principalWith("ADMIN") },
+  "support-token": { kind: "active", principal: principalWith("SUPPORT") },
   "auditor-token": { kind: "active", principal: principalWith("AUDITOR") },
   "expired-token": { kind: "inactive", reason: "expired" },
   "revoked-token": { kind: "inactive", reason: "revoked" },
@@ -144,6 +156,7 @@ export function testGateway({
       assertReady: () => undefined,
       close: () => undefined,
     },
+    access: shippedAccess(),
     noteReading: createNoteReading(
       { recordEvent: async (event) => void readings.push(event) },
       () => new Date(),

@@ -1,3 +1,4 @@
+import type { AccessRules } from "../../access-file/access-rules.ts";
 import type { AfterAnswer } from "../mail/after-answer.ts";
 import type { MailBudgetDeps } from "../mail/mail-budget.ts";
 import type { MakeLinkDeps } from "../mail/make-link.ts";
@@ -18,6 +19,7 @@ export interface AccountsDeps
   throttle: Throttle;
   passwordPolicy: PasswordPolicy;
   registrationDiscloses: boolean;
+  access: Pick<AccessRules, "defaultRole">;
   /** 0: unused accounts are kept. */
   unusedAccountDays: number;
   afterAnswer: AfterAnswer;

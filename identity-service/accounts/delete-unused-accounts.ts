@@ -26,7 +26,7 @@ export async function deleteUnusedAccounts(deps: AccountsDeps): Promise<void> {
 /** A login may have begun meanwhile. */
 async function erase(tx: TransactionSql, deps: AccountsDeps, madeBefore: Date): Promise<SessionEnd[]> {
   const ends: SessionEnd[] = [];
-  for (const account of await lockUnusedAccounts(tx, madeBefore, MAX_BATCH)) {
+  for (const account of await lockUnusedAccounts(tx, madeBefore, deps.access.defaultRole, MAX_BATCH)) {
     await tellErasure(tx, deps, account, { reason: "never proven, never used" }, newCallContext());
     ends.push(await owesSessionEnd(tx, deps, { userId: account.id, reason: "account_deleted" }));
     await eraseUser(tx, account.id);

@@ -50,7 +50,7 @@ export async function register(
   const user: NewAccount = {
     id: deps.newId(),
     ...person,
-    role: "USER",
+    role: deps.access.defaultRole,
     emailVerified: false,
     createdAt: deps.now(),
   };

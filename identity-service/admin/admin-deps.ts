@@ -1,8 +1,9 @@
 import type { MakeLinkDeps } from "../mail/make-link.ts";
 import type { EndSessionsDeps } from "../sessions/end-sessions.ts";
 import type { Throttle } from "../throttle/throttle.ts";
+import type { AuthorizeDeps } from "./authorize.ts";
 
-export interface AdminDeps extends EndSessionsDeps, MakeLinkDeps {
+export interface AdminDeps extends EndSessionsDeps, MakeLinkDeps, AuthorizeDeps {
   now: () => Date;
   newId: () => string;
   throttle: Pick<Throttle, "clear" | "forget">;

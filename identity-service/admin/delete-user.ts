@@ -7,9 +7,10 @@ import { forgetGuesses } from "../throttle/throttle.ts";
 import { eraseUser, lockAccount } from "../users/account-store.ts";
 import { tellErasure } from "../users/tell-erasure.ts";
 import type { AdminDeps } from "./admin-deps.ts";
+import { assertMayActOn } from "./authorize.ts";
 import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
 
-/** Returns the ids of ended sessions. @throws {DomainError} `not_found`, `last_admin`. */
+/** Returns the ids of ended sessions. @throws {DomainError} `forbidden`, `not_found`, `last_admin`. */
 export async function deleteUser(
   deps: AdminDeps,
   userId: string,
@@ -20,6 +21,7 @@ export async function deleteUser(
     const admins = await lockAdminsFor(tx, userId);
     const account = await lockAccount(tx, userId);
     if (account === undefined) throw new DomainError("not_found");
+    assertMayActOn(deps, context, account);
     // The stored spelling of the UUID.
     if (account.role === "ADMIN") assertOtherAdmin(admins, account.id);
     await tellErasure(tx, deps, account, {}, context);

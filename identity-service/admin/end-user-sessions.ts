@@ -5,10 +5,11 @@ import { transaction } from "../../service-kit/postgres.ts";
 import { tellAudit } from "../audit/tell-audit.ts";
 import { type EndSessionsDeps, endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { lockAccount } from "../users/account-store.ts";
+import { type AuthorizeDeps, assertMayActOn } from "./authorize.ts";
 
-/** Ends pending logins too. Returns the ids of ended sessions. @throws {DomainError} `not_found`. */
+/** Ends pending logins too. Returns the ids of ended sessions. @throws {DomainError} `forbidden`, `not_found`. */
 export async function endUserSessions(
-  deps: EndSessionsDeps,
+  deps: EndSessionsDeps & AuthorizeDeps,
   userId: string,
   context: CallContext,
 ): Promise<readonly string[]> {
@@ -16,6 +17,7 @@ export async function endUserSessions(
   const end = await transaction(deps.sql, async (tx) => {
     const account = await lockAccount(tx, userId);
     if (account === undefined) throw new DomainError("not_found");
+    assertMayActOn(deps, context, account);
     await tellAudit(tx, deps, { type: "sessions_ended", userId: account.id }, context);
     return owesSessionEnd(tx, deps, { userId: account.id, reason: "ended_by_admin" });
   });

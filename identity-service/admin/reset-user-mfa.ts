@@ -10,8 +10,9 @@ import { deletePasskeysSince } from "../passkeys/passkey-store.ts";
 import { endSessions, owesSessionEnd } from "../sessions/end-sessions.ts";
 import { lockAccountForMfa } from "../users/account-store.ts";
 import type { AdminDeps } from "./admin-deps.ts";
+import { assertMayActOn } from "./authorize.ts";
 
-/** Removes every second factor. Returns the ids of ended sessions. @throws {DomainError} `not_found`. */
+/** Removes every second factor. Returns the ids of ended sessions. @throws {DomainError} `forbidden`, `not_found`. */
 export async function resetUserMfa(
   deps: AdminDeps,
   userId: string,
@@ -21,6 +22,7 @@ export async function resetUserMfa(
   const end = await transaction(deps.sql, async (tx) => {
     const user = await lockAccountForMfa(tx, userId);
     if (user === undefined) throw new DomainError("not_found");
+    assertMayActOn(deps, context, user);
     const hadTotp = await deleteTotp(tx, userId);
     // Passkeys too: each is a second factor, which a login would ask for.
     const passkeys = await deletePasskeysSince(tx, userId, new Date(0));

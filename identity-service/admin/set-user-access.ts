@@ -8,6 +8,7 @@ import { clearGuesses } from "../throttle/throttle.ts";
 import type { Account, Role, UserStatus } from "../users/account.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { AdminDeps } from "./admin-deps.ts";
+import { assertMayActOn, assertMayAssign } from "./authorize.ts";
 import { assertOtherAdmin, lockAdminsFor } from "./other-admin.ts";
 import { setAccess } from "./user-admin-store.ts";
 
@@ -22,7 +23,7 @@ export interface UserAccess {
 
 /**
  * Commits before the sessions end, so that a crash leaves no access.
- * @throws {DomainError} `not_found`, `last_admin`.
+ * @throws {DomainError} `forbidden`, `not_found`, `last_admin`.
  */
 export async function setUserAccess(
   deps: AdminDeps,
@@ -35,7 +36,9 @@ export async function setUserAccess(
     const admins = await lockAdminsFor(tx, userId);
     const before = await lockAccount(tx, userId);
     if (before === undefined) throw new DomainError("not_found");
+    assertMayActOn(deps, context, before);
     const role = access.role ?? before.role;
+    if (role !== before.role) assertMayAssign(deps, context, role);
     const status = access.status ?? before.status;
     const staysAdmin = role === "ADMIN" && status === "active";
     if (before.role === "ADMIN" && !staysAdmin) assertOtherAdmin(admins, before.id);

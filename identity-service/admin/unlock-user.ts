@@ -6,13 +6,15 @@ import { tellAudit } from "../audit/tell-audit.ts";
 import { clearGuesses } from "../throttle/throttle.ts";
 import { lockAccount } from "../users/account-store.ts";
 import type { AdminDeps } from "./admin-deps.ts";
+import { assertMayActOn } from "./authorize.ts";
 
-/** The status stays. @throws {DomainError} `not_found`. */
+/** The status stays. @throws {DomainError} `forbidden`, `not_found`. */
 export async function unlockUser(deps: AdminDeps, userId: string, context: CallContext): Promise<void> {
   if (!isUuid(userId)) throw new DomainError("not_found");
   const account = await transaction(deps.sql, async (tx) => {
     const locked = await lockAccount(tx, userId);
     if (locked === undefined) throw new DomainError("not_found");
+    assertMayActOn(deps, context, locked);
     await tellAudit(tx, deps, { type: "unlocked", userId: locked.id }, context);
     return locked;
   });

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { newCallContext } from "../../service-kit/call-context.ts";
 import { Secret } from "../../service-kit/config.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
@@ -9,6 +8,7 @@ import { createTestDatabase, type TestDatabase } from "../../tests/support/postg
 import { register } from "../accounts/register.ts";
 import { logIn as logInWith } from "../login/log-in.ts";
 import { createSessionEndWorker } from "../sessions/session-end-worker.ts";
+import { asOperator } from "../testing/as-operator.ts";
 import { soon, testDeps } from "../testing/test-deps.ts";
 import type { Role } from "../users/account.ts";
 import { lockActiveAdmins } from "../users/account-store.ts";
@@ -30,7 +30,7 @@ beforeEach(async () => {
 });
 afterAll(() => database.drop());
 
-const context = () => newCallContext({ budgetMs: 60_000 });
+const context = asOperator;
 
 /** Planted: what a password would cost has no part in it. */
 async function plant(role: Role, index = 0, status = "active"): Promise<string> {

@@ -18,6 +18,7 @@ import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
 import { reauthenticate } from "../passwords/reauthenticate.ts";
+import { asOperator } from "../testing/as-operator.ts";
 import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
 import { knownDevice } from "../throttle/known-device.ts";
 import type { NewAccount } from "../users/account.ts";
@@ -63,7 +64,7 @@ afterAll(() => database.drop());
 
 const context = () => ({ ...newCallContext({ budgetMs: 60_000 }), caller: "gateway" as const });
 const demand = (mustChangePassword = true) =>
-  setUserAccess(deps, { userId: anna.id, mustChangePassword }, context());
+  setUserAccess(deps, { userId: anna.id, mustChangePassword }, asOperator());
 const logIn = (password = PASSWORD) => logInWith(deps, { email: EMAIL, password, ...NEW_DEVICE }, context());
 const change = (tempToken: string, newPassword = NEW) =>
   changePasswordAtLogin(deps, { tempToken, newPassword, ...NEW_DEVICE }, context());
@@ -206,8 +207,8 @@ const ENDS: [string, () => Promise<unknown>][] = [
     async () =>
       resetPassword(deps, { token: await resetLink(), newPassword: "by mail it was set" }, context()),
   ],
-  ["a disable", () => setUserAccess(deps, { userId: anna.id, status: "disabled" }, context())],
-  ["a change of role", () => setUserAccess(deps, { userId: anna.id, role: "AUDITOR" }, context())],
+  ["a disable", () => setUserAccess(deps, { userId: anna.id, status: "disabled" }, asOperator())],
+  ["a change of role", () => setUserAccess(deps, { userId: anna.id, role: "AUDITOR" }, asOperator())],
   ["the wish for another password, repeated", () => demand()],
   ["the wish taken back", () => demand(false)],
   [
@@ -266,7 +267,7 @@ test("a reset of the second factor ends a login that waits for a code, and one t
   const attempt = { tempToken: result.tempToken, code, ...NEW_DEVICE };
   const passed = await completeMfaLogin(deps, attempt, context());
   if (passed.kind !== "passwordChange") throw new Error("not asked for another password");
-  await resetUserMfa(deps, anna.id, context());
+  await resetUserMfa(deps, anna.id, asOperator());
   expect(await codeOf(change(passed.tempToken))).toBe("password_change_token_invalid");
 });
 
@@ -288,12 +289,12 @@ test("without a required change, a reset may set the current password again", as
 test("an administrator's end of sessions ends a login under way, and one that waits", async () => {
   await demand();
   const tempToken = await asked();
-  await endUserSessions(deps, anna.id, context());
+  await endUserSessions(deps, anna.id, asOperator());
   expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");
   await demand(false);
   const tokens = { accessToken: "a", refreshToken: "r", expiresInS: 1, sessionId: "late", userId: anna.id };
   deps.tokenService.issueSession.mockImplementationOnce(async () => {
-    await endUserSessions(deps, anna.id, context());
+    await endUserSessions(deps, anna.id, asOperator());
     return tokens;
   });
   expect(await codeOf(logIn())).toBe("invalid_credentials");
@@ -305,7 +306,7 @@ test("an end of sessions between the change and the session takes the session aw
   const tempToken = await asked();
   const tokens = { accessToken: "a", refreshToken: "r", expiresInS: 1, sessionId: "late", userId: anna.id };
   deps.tokenService.issueSession.mockImplementationOnce(async () => {
-    await setUserAccess(deps, { userId: anna.id, status: "disabled" }, context());
+    await setUserAccess(deps, { userId: anna.id, status: "disabled" }, asOperator());
     return tokens;
   });
   expect(await codeOf(change(tempToken))).toBe("password_change_token_invalid");

@@ -33,7 +33,7 @@ export interface ProvenUser {
   trustDevice?: boolean;
 }
 
-/** Begins the session or asks for a missing step. @throws {DomainError} `ifEnded` if sessions ended meanwhile. */
+/** Begins the session or asks for a missing step. @throws {DomainError} `ifEnded` if sessions ended meanwhile, `role_not_defined`. */
 export async function completeLogin(
   deps: CompleteLoginDeps,
   proven: ProvenUser,
@@ -48,6 +48,7 @@ export async function completeLogin(
   const isCodeMissing = user.mfaEnabled && !amr.includes("mfa");
   const isCodeSpared = isCodeMissing && (await sparesCode(deps, user, trust, origin));
   if (isCodeMissing && !isCodeSpared) return askForCode(deps, proven, origin);
+  if (!deps.access.isDefined(user.role)) throw new DomainError("role_not_defined");
   // A provider and a passkey have not used the password.
   if (user.mustChangePassword && amr.includes("pwd")) {
     return beginPasswordChange(deps, { userId: user.id, sessionEpoch, amr });

@@ -10,6 +10,7 @@ import { resetUserMfa } from "../admin/reset-user-mfa.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
 import { createIdentityRpc } from "../identity-rpc.ts";
 import { disableTotp } from "../mfa/disable-totp.ts";
+import { asOperator } from "../testing/as-operator.ts";
 import { ANNA, proveCredentials, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import type { Role } from "../users/account.ts";
 import { findAccountById } from "../users/account-store.ts";
@@ -129,7 +130,7 @@ test("a login at a provider is asked too, and the session says so", async () => 
 });
 
 test("a password that must be changed comes first, then the second factor", async () => {
-  await setUserAccess(deps, { userId, mustChangePassword: true }, context());
+  await setUserAccess(deps, { userId, mustChangePassword: true }, asOperator());
   const first = await logIn();
   if (first.kind !== "passwordChange") throw new Error("not asked for a password");
   const change = { tempToken: first.tempToken, newPassword: "an entirely new password", ...NEW_DEVICE };
@@ -214,9 +215,9 @@ test("two enrollments at once: one factor, one session; the other login is over"
 });
 
 test.each<[string, () => Promise<unknown>]>([
-  ["a change of role", () => setUserAccess(deps, { userId, role: "USER" }, context())],
-  ["a disable", () => setUserAccess(deps, { userId, status: "disabled" }, context())],
-  ["an end of the sessions", () => endUserSessions(deps, userId, context())],
+  ["a change of role", () => setUserAccess(deps, { userId, role: "USER" }, asOperator())],
+  ["a disable", () => setUserAccess(deps, { userId, status: "disabled" }, asOperator())],
+  ["an end of the sessions", () => endUserSessions(deps, userId, asOperator())],
   ["an erasure", () => database.ownerSql`delete from users`],
 ])("it dies by %s", async (_what, end) => {
   const tempToken = await asked();
@@ -244,11 +245,11 @@ test("the last factor of such a user cannot be removed; of another user it can",
 test("a user who gets such a role, or whose factor is reset, enrolls at the next login", async () => {
   await setRole("USER");
   expect(await logIn()).toMatchObject({ kind: "completed" });
-  const { sessionIds } = await setUserAccess(deps, { userId, role: "AUDITOR" }, context());
+  const { sessionIds } = await setUserAccess(deps, { userId, role: "AUDITOR" }, asOperator());
   expect(sessionIds).toEqual([]);
   expect(deps.tokenService.revokeUserSessions.mock.lastCall?.[0]).toMatchObject({ reason: "role_changed" });
   await enrolled();
-  await resetUserMfa(deps, userId, context());
+  await resetUserMfa(deps, userId, asOperator());
   expect(await logIn()).toMatchObject({ kind: "mfaEnrollment" });
 });
 

@@ -1,3 +1,4 @@
+import type { AccessRules } from "../../access-file/access-rules.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import type { PasskeyDeps } from "../passkeys/passkeys-deps.ts";
 import type { TokenService } from "../sessions/token-service-client.ts";
@@ -6,6 +7,7 @@ import type { TrustDeps } from "./trust-device.ts";
 
 export interface CompleteLoginDeps extends TrustDeps, PasskeyDeps {
   sql: Sql;
+  access: AccessRules;
   tokenService: TokenService;
   deviceTokens: DeviceTokens;
   now: () => Date;

@@ -14,6 +14,7 @@ import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration
 import { deletePasskey } from "../passkeys/delete-passkey.ts";
 import { registerPasskey } from "../passkeys/register-passkey.ts";
 import { beginStepUp } from "../step-up/begin-step-up.ts";
+import { asOperator } from "../testing/as-operator.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import type { Role } from "../users/account.ts";
 import { getAccount } from "../users/get-account.ts";
@@ -367,7 +368,7 @@ test("an administrator's reset removes passkeys too", async () => {
   await withPasskey();
   await withPasskey();
   expect(await logIn()).toMatchObject({ kind: "mfaChallenge" });
-  await resetUserMfa(deps, userId, context());
+  await resetUserMfa(deps, userId, asOperator());
   expect(await getAccount(deps, userId)).toMatchObject({ mfaEnabled: false, passkeyCount: 0 });
   expect(await codesLeft()).toBe(0);
   expect(await logIn()).toMatchObject({ kind: "completed" });

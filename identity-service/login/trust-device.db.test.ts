@@ -20,6 +20,7 @@ import { TestAuthenticator } from "../passkeys/authenticator.fixture.ts";
 import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration.ts";
 import { registerPasskey } from "../passkeys/register-passkey.ts";
 import { endOwnSessions } from "../sessions/end-sessions.ts";
+import { asOperator } from "../testing/as-operator.ts";
 import { ANNA, proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { readOutbox, tokensIn } from "../testing/test-mails.ts";
 import { createDeviceTokens } from "../throttle/device-token.ts";
@@ -424,18 +425,18 @@ describe("the trust ends with", () => {
       await registerPasskey(deps, { owner, name: "Phone", attestation }, context());
     },
     "a reset of the second factor by an administrator": async () => {
-      await resetUserMfa(deps, userId, context());
+      await resetUserMfa(deps, userId, asOperator());
       secret = await enrol(userId);
     },
-    "the end of the sessions by an administrator": () => endUserSessions(deps, userId, context()),
+    "the end of the sessions by an administrator": () => endUserSessions(deps, userId, asOperator()),
     "the end of all sessions by the owner": () =>
       endOwnSessions(deps, { userId, exceptSessionId: "" }, context()),
     "the end of the other sessions": () =>
       endOwnSessions(deps, { userId, exceptSessionId: SESSION }, context()),
-    "another role": () => setUserAccess(deps, { userId, role: "AUDITOR" }, context()),
+    "another role": () => setUserAccess(deps, { userId, role: "AUDITOR" }, asOperator()),
     "a disabled account": async () => {
-      await setUserAccess(deps, { userId, status: "disabled" }, context());
-      await setUserAccess(deps, { userId, status: "active" }, context());
+      await setUserAccess(deps, { userId, status: "disabled" }, asOperator());
+      await setUserAccess(deps, { userId, status: "active" }, asOperator());
     },
   };
 
@@ -455,7 +456,7 @@ test("a change that ends sessions while a device becomes trusted leaves no trust
     // Between the check of the session's epoch and the trust.
     const { digestNetwork } = deps;
     deps.digestNetwork = (...args) => {
-      ended = endUserSessions(deps, userId, context());
+      ended = endUserSessions(deps, userId, asOperator());
       return digestNetwork(...args);
     };
     return session;

@@ -28,6 +28,7 @@ import { logIn as logInWith } from "../login/log-in.ts";
 import { beginTotpEnrollment } from "../mfa/begin-totp-enrollment.ts";
 import { confirmTotpEnrollment } from "../mfa/confirm-totp-enrollment.ts";
 import { createHashShare } from "../passwords/hash-share.ts";
+import { asOperator } from "../testing/as-operator.ts";
 import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
@@ -950,7 +951,7 @@ describe("linking and unlinking", () => {
     const id = userIdOf(await flow());
     await flow({ codeChallenge: challengeOf(VERIFIER) });
     await begin({ name: "other", linkTo: ownerOf(id, { password: "" }) });
-    await deleteUser(deps, id, context());
+    await deleteUser(deps, id, asOperator());
     for (const table of ["external_identities", "oauth_codes", "oauth_flows"]) {
       expect(await database.ownerSql`select * from ${database.ownerSql(table)}`, table).toEqual([]);
     }

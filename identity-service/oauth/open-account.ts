@@ -79,9 +79,9 @@ async function openLinked(
 ): Promise<OpenedAccount> {
   const seen = await findAccountById(tx, userId);
   // Most logins need no lock.
-  const owner = seen && isClaimable(seen, arrival) ? await lockAccount(tx, userId) : undefined;
+  const owner = seen && isClaimable(deps, seen, arrival) ? await lockAccount(tx, userId) : undefined;
   const isLinked = owner !== undefined && (await findIdentityUser(tx, keyOf(arrival))) === userId;
-  const isClaim = isLinked && owner.status === "active" && isClaimable(owner, arrival);
+  const isClaim = isLinked && owner.status === "active" && isClaimable(deps, owner, arrival);
   const end = isClaim ? await claim(tx, deps, arrival, owner, context) : undefined;
   return { account: existing(await findAccountById(tx, userId)), end };
 }
@@ -98,9 +98,9 @@ async function linkByAddress(
   // A concurrent login may have linked it.
   if ((await findIdentityUser(tx, keyOf(arrival))) !== undefined) return undefined;
   const isTheirs = owner?.email === person.email && person.isEmailVerified;
-  if (owner === undefined || !isTheirs || owner.role !== "USER") throw new DomainError("link_required");
+  if (owner === undefined || !isTheirs || !isOrdinary(deps, owner)) throw new DomainError("link_required");
   if (owner.status !== "active") throw new DomainError("oauth_failed");
-  const end = isClaimable(owner, arrival) ? await claim(tx, deps, arrival, owner, context) : undefined;
+  const end = isClaimable(deps, owner, arrival) ? await claim(tx, deps, arrival, owner, context) : undefined;
   if (!(await link(tx, deps, arrival, userId))) throw new DomainError("link_required");
   if (end === undefined) {
     const change = { userId, email: owner.email, provider: party, change: "linked" } as const;
@@ -114,9 +114,14 @@ async function linkByAddress(
 }
 
 /** Its own credentials are unproven. */
-function isClaimable(account: Account, { person }: Arrival): boolean {
+function isClaimable(deps: OAuthDeps, account: Account, { person }: Arrival): boolean {
   const isTheirs = person.isEmailVerified && account.email === person.email;
-  return isTheirs && account.credentialsProvenAt === null && account.role === "USER";
+  return isTheirs && account.credentialsProvenAt === null && isOrdinary(deps, account);
+}
+
+/** Accounts of other roles are neither linked nor claimed without their password. */
+function isOrdinary({ access }: OAuthDeps, { role }: Pick<Account, "role">): boolean {
+  return role === access.defaultRole;
 }
 
 async function claim(
@@ -146,7 +151,7 @@ async function makeAccount(
   const names = { firstName, lastName };
   const id = deps.newId();
   const createdAt = deps.now();
-  const facts = { role: "USER", emailVerified, passwordHash: null } as const;
+  const facts = { role: deps.access.defaultRole, emailVerified, passwordHash: null } as const;
   const isNew = await insertUser(tx, { id, email, ...names, createdAt, ...facts });
   if (!isNew || !(await link(tx, deps, arrival, id))) throw new DomainError("link_required");
   if (emailVerified) await setCredentialsProven(tx, id, createdAt);

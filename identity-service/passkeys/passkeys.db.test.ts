@@ -9,6 +9,7 @@ import { register } from "../accounts/register.ts";
 import { setUserAccess } from "../admin/set-user-access.ts";
 import { createIdentityRpc } from "../identity-rpc.ts";
 import { beginPasskeyLogin, logInWithPasskey } from "../login/log-in-with-passkey.ts";
+import { asOperator } from "../testing/as-operator.ts";
 import { proveCredentials, soon, startWithAnna, type TestDeps } from "../testing/test-deps.ts";
 import { createMemoryThrottle } from "../throttle/memory-throttle.ts";
 import { throttleLimits } from "../throttle/throttle.ts";
@@ -393,9 +394,9 @@ describe("login", () => {
   });
 
   test("a disabled account is refused like an unknown one, an unverified one where it matters", async () => {
-    await setUserAccess(deps, { userId, status: "disabled" }, context());
+    await setUserAccess(deps, { userId, status: "disabled" }, asOperator());
     expect(await codeOf(logIn())).toBe("passkey_invalid");
-    await setUserAccess(deps, { userId, status: "active" }, context());
+    await setUserAccess(deps, { userId, status: "active" }, asOperator());
     deps.loginRequiresVerifiedEmail = true;
     await database.ownerSql`update users set email_verified = false`;
     expect(await codeOf(logIn())).toBe("passkey_invalid");
@@ -404,7 +405,7 @@ describe("login", () => {
   });
 
   test("a demanded change of the password waits for a login with the password", async () => {
-    await setUserAccess(deps, { userId, mustChangePassword: true }, context());
+    await setUserAccess(deps, { userId, mustChangePassword: true }, asOperator());
     expect(await logIn()).toMatchObject({ kind: "completed" });
   });
 

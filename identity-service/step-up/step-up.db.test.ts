@@ -16,6 +16,7 @@ import { type Ceremony, TestAuthenticator, UP } from "../passkeys/authenticator.
 import { beginPasskeyRegistration } from "../passkeys/begin-passkey-registration.ts";
 import { registerPasskey } from "../passkeys/register-passkey.ts";
 import { endOwnSessions } from "../sessions/end-sessions.ts";
+import { asOperator } from "../testing/as-operator.ts";
 import { proveCredentials, soon, testDeps } from "../testing/test-deps.ts";
 import { getAccount } from "../users/get-account.ts";
 import { beginStepUp } from "./begin-step-up.ts";
@@ -400,7 +401,7 @@ const ENDS: [string, () => Promise<unknown>][] = [
       return changePassword(deps, { ...change, clientIp: "" }, context());
     },
   ],
-  ["a disable", () => setUserAccess(deps, { userId, status: "disabled" }, context())],
+  ["a disable", () => setUserAccess(deps, { userId, status: "disabled" }, asOperator())],
   [
     "the end of the other sessions",
     () => endOwnSessions(deps, { userId, exceptSessionId: SESSION }, context()),

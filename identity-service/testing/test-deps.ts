@@ -1,7 +1,11 @@
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import * as argon2 from "@node-rs/argon2";
 import { v7 as uuidv7 } from "uuid";
 import { vi } from "vitest";
+import { SHIPPED_ACCESS_FILE } from "../../access-file/access-config.ts";
+import { parseAccessFile } from "../../access-file/access-file.ts";
+import { AccessTable } from "../../access-file/access-rules.ts";
 import { type EncryptionKey, parseEncryptionKey } from "../../service-kit/key-cipher.ts";
 import { createLogger } from "../../service-kit/logger.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
@@ -118,6 +122,7 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     tokenService: { issueSession, raiseSession, revokeUserSessions, revokeSession, isSessionLive },
     loginRequiresVerifiedEmail: false,
     registrationDiscloses: true,
+    access: new AccessTable(parseAccessFile(readFileSync(SHIPPED_ACCESS_FILE, "utf8"))),
     unusedAccountDays: 90,
     linkTokens: createLinkTokens(randomBytes(32), "https://gatehouse.example"),
     providerShare: createHashShare({ maxOfNetwork: 1_000, maxOfStrangers: 1_000 }),

@@ -4,7 +4,7 @@ import {
   type SqlPart,
   type TransactionSql,
 } from "../../service-kit/postgres.ts";
-import { type Account, type Locked, ROLES, USER_STATUSES } from "./account.ts";
+import { type Account, type Locked, type Role, USER_STATUSES } from "./account.ts";
 
 /** All but the password hash. */
 export const columnsWithoutHash = (sql: Sql | TransactionSql) => sql`
@@ -25,11 +25,11 @@ async function selectAccount(sql: Sql | TransactionSql, which: SqlPart): Promise
   return row && asKnown(row);
 }
 
-/** Throws on a role or status of a newer version, so that it grants nothing. */
-export function asKnown<T extends Pick<Account, "role" | "status">>(row: T): T {
-  const { role, status } = row;
-  if (ROLES.includes(role) && USER_STATUSES.includes(status)) return row;
-  throw new Error(`users has a role or status this version does not know: ${role}, ${status}`);
+/** Throws on a status of a newer version, so that it grants nothing. */
+export function asKnown<T extends Pick<Account, "status">>(row: T): T {
+  const { status } = row;
+  if (USER_STATUSES.includes(status)) return row;
+  throw new Error(`users has a status this version does not know: ${status}`);
 }
 
 export function findAccountById(sql: Sql | TransactionSql, userId: string): Promise<Account | undefined> {
@@ -214,12 +214,13 @@ export async function lockActiveAdmins(tx: TransactionSql): Promise<string[]> {
 export async function lockUnusedAccounts(
   tx: TransactionSql,
   madeBefore: Date,
+  role: Role,
   limit: number,
 ): Promise<Locked<Pick<Account, "id" | "email">>[]> {
   return tx<Locked<Pick<Account, "id" | "email">>[]>`
     select id, email from users
     where not email_verified and first_login_at is null and created_at < ${madeBefore}
-      and role = 'USER' and status = 'active'
+      and role = ${role} and status = 'active'
       and not exists (select from external_identities where user_id = users.id)
     order by created_at limit ${limit} for update skip locked
   `;

@@ -1,5 +1,5 @@
-export const ROLES = ["USER", "ADMIN", "AUDITOR"] as const;
-export type Role = (typeof ROLES)[number];
+/** As in `access.yaml`. */
+export type Role = string;
 
 export const USER_STATUSES = ["active", "disabled"] as const;
 export type UserStatus = (typeof USER_STATUSES)[number];

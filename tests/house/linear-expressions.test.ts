@@ -16,6 +16,7 @@ const FOLDERS = [
   "audit-service",
   "token-client",
   "audit-client",
+  "access-file",
   "routes-file",
   "rate-limit",
   "breach-list",

@@ -16,7 +16,7 @@ export const servers = {
     server1: "/",
     theSameByVersion: "/v1"
 };
-export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "step_up_required" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "step_up_token_invalid" | "password_change_token_invalid" | "passkey_invalid" | "invalid_client" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "mfa_enrollment_required" | "approval_required" | "approval_mismatch" | "approval_expired" | "approval_used" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "mfa_required" | "link_required" | "already_linked" | "last_credential" | "last_factor" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "not_implemented" | "http_version_not_supported" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
+export type ErrorCode = "validation_failed" | "bad_request" | "password_too_short" | "password_too_common" | "password_contains_email" | "password_unchanged" | "verification_token_invalid" | "reset_token_invalid" | "oauth_state_invalid" | "oauth_code_invalid" | "token_missing" | "token_invalid" | "token_expired" | "step_up_required" | "invalid_credentials" | "mfa_code_invalid" | "mfa_token_invalid" | "step_up_token_invalid" | "password_change_token_invalid" | "passkey_invalid" | "invalid_client" | "refresh_token_invalid" | "refresh_token_reused" | "forbidden" | "role_not_defined" | "email_not_verified" | "oauth_failed" | "oauth_denied" | "reauthentication_required" | "mfa_enrollment_required" | "approval_required" | "approval_mismatch" | "approval_expired" | "approval_used" | "provider_not_found" | "not_found" | "method_not_allowed" | "email_already_registered" | "mfa_already_enabled" | "mfa_required" | "link_required" | "already_linked" | "last_credential" | "last_factor" | "last_admin" | "conflict" | "request_timeout" | "payload_too_large" | "uri_too_long" | "unsupported_media_type" | "misdirected_request" | "headers_too_large" | "too_many_requests" | "not_implemented" | "http_version_not_supported" | "internal_error" | "upstream_unavailable" | "service_unavailable" | "audit_unavailable" | "busy" | "upstream_timeout";
 export type FieldProblem = {
     /** Dotted path in the request. */
     field: string;
@@ -47,7 +47,7 @@ export type User = {
     email: string;
     firstName: string;
     lastName: string;
-    role: "USER" | "ADMIN" | "AUDITOR";
+    role: string;
     emailVerified: boolean;
     mfaEnabled: boolean;
     createdAt: string;
@@ -251,7 +251,7 @@ export type ManagedUser = {
     email: string;
     firstName: string;
     lastName: string;
-    role: "USER" | "ADMIN" | "AUDITOR";
+    role: string;
     emailVerified: boolean;
     mfaEnabled: boolean;
     createdAt: string;
@@ -276,7 +276,7 @@ export type Introspection = {
     /** Seconds since 1970. */
     iat?: number;
     jti?: string;
-    role?: "USER" | "ADMIN" | "AUDITOR";
+    role?: string;
     amr?: string[];
     acr?: string;
     /** Seconds since 1970. */
@@ -833,6 +833,13 @@ export function getAccount(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
         status: 408;
         data: Failure & {
             error: {
@@ -928,6 +935,13 @@ export function updateAccount(body: {
         data: Failure & {
             error: {
                 code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
             };
         };
     } | {
@@ -1046,6 +1060,13 @@ export function deleteAccount(body: {
         data: Failure & {
             error: {
                 code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
             };
         };
     } | {
@@ -1169,6 +1190,13 @@ export function logOut(body?: {
             };
         };
     } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
         status: 408;
         data: Failure & {
             error: {
@@ -1281,6 +1309,13 @@ export function listSessions(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
         status: 408;
         data: Failure & {
             error: {
@@ -1371,6 +1406,13 @@ export function endSession(id: string, opts?: Oazapfts.RequestOpts) {
         data: Failure & {
             error: {
                 code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
             };
         };
     } | {
@@ -1486,6 +1528,13 @@ export function removeTrustedDevice(id: string, opts?: Oazapfts.RequestOpts) {
         data: Failure & {
             error: {
                 code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
             };
         };
     } | {
@@ -1750,7 +1799,7 @@ export function setUpMfa(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "email_not_verified";
+                code: "role_not_defined" | "email_not_verified";
             };
         };
     } | {
@@ -1883,7 +1932,7 @@ export function enableMfa(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "email_not_verified";
+                code: "role_not_defined" | "email_not_verified";
             };
         };
     } | {
@@ -2009,6 +2058,13 @@ export function disableMfa(body: {
             };
         };
     } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
         status: 408;
         data: Failure & {
             error: {
@@ -2130,6 +2186,13 @@ export function renewRecoveryCodes(body: {
             };
         };
     } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
         status: 408;
         data: Failure & {
             error: {
@@ -2244,7 +2307,7 @@ export function beginPasskey(body?: {
         status: 403;
         data: Failure & {
             error: {
-                code: "email_not_verified";
+                code: "role_not_defined" | "email_not_verified";
             };
         };
     } | {
@@ -2384,7 +2447,7 @@ export function addPasskey(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "email_not_verified";
+                code: "role_not_defined" | "email_not_verified";
             };
         };
     } | {
@@ -2509,6 +2572,13 @@ export function listPasskeys(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
         status: 408;
         data: Failure & {
             error: {
@@ -2604,6 +2674,13 @@ export function renamePasskey(id: string, body: {
         data: Failure & {
             error: {
                 code: "token_missing" | "token_invalid" | "token_expired";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
             };
         };
     } | {
@@ -2720,6 +2797,13 @@ export function deletePasskey(id: string, opts?: Oazapfts.RequestOpts) {
         data: Failure & {
             error: {
                 code: "token_missing" | "token_invalid" | "token_expired" | "step_up_required";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
             };
         };
     } | {
@@ -3111,7 +3195,7 @@ export function verifyApproval(body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "approval_mismatch" | "approval_expired" | "approval_used";
+                code: "role_not_defined" | "approval_mismatch" | "approval_expired" | "approval_used";
             };
         };
     } | {
@@ -3237,7 +3321,7 @@ export function beginStepUp(body?: {
         status: 403;
         data: Failure & {
             error: {
-                code: "mfa_enrollment_required";
+                code: "role_not_defined" | "mfa_enrollment_required";
             };
         };
     } | {
@@ -3375,6 +3459,13 @@ export function completeStepUp(body: {
         data: Failure & {
             error: {
                 code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials" | "mfa_code_invalid" | "step_up_token_invalid" | "passkey_invalid";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
             };
         };
     } | {
@@ -3708,6 +3799,13 @@ export function changePassword(body: {
             };
         };
     } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
         status: 408;
         data: Failure & {
             error: {
@@ -3934,6 +4032,13 @@ export function changeEmail(body: {
         data: Failure & {
             error: {
                 code: "token_missing" | "token_invalid" | "token_expired" | "invalid_credentials";
+            };
+        };
+    } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
             };
         };
     } | {
@@ -4551,6 +4656,13 @@ export function listIdentities(opts?: Oazapfts.RequestOpts) {
             };
         };
     } | {
+        status: 403;
+        data: Failure & {
+            error: {
+                code: "role_not_defined";
+            };
+        };
+    } | {
         status: 408;
         data: Failure & {
             error: {
@@ -4653,7 +4765,7 @@ export function linkIdentity(provider: string, body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "email_not_verified" | "reauthentication_required";
+                code: "role_not_defined" | "email_not_verified" | "reauthentication_required";
             };
         };
     } | {
@@ -4785,7 +4897,7 @@ export function unlinkIdentity(provider: string, body?: {
         status: 403;
         data: Failure & {
             error: {
-                code: "reauthentication_required";
+                code: "role_not_defined" | "reauthentication_required";
             };
         };
     } | {
@@ -4929,7 +5041,7 @@ export function searchAuditLog({ actor, action, resource, outcome, requestId, $f
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden";
+                code: "forbidden" | "role_not_defined";
             };
         };
     } | {
@@ -5052,7 +5164,7 @@ export function getAuditEntry(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden";
+                code: "forbidden" | "role_not_defined";
             };
         };
     } | {
@@ -5163,7 +5275,7 @@ export function getAuditCheckpoint(opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden";
+                code: "forbidden" | "role_not_defined";
             };
         };
     } | {
@@ -5275,7 +5387,7 @@ export function proveAuditInclusion(sequence: number, treeSize: number, opts?: O
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden";
+                code: "forbidden" | "role_not_defined";
             };
         };
     } | {
@@ -5388,7 +5500,7 @@ export function proveAuditConsistency($from: number, to: number, opts?: Oazapfts
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden";
+                code: "forbidden" | "role_not_defined";
             };
         };
     } | {
@@ -5473,7 +5585,7 @@ export function proveAuditConsistency($from: number, to: number, opts?: Oazapfts
  */
 export function listUsers({ query, role, status, cursor, limit }: {
     query?: string;
-    role?: "USER" | "ADMIN" | "AUDITOR";
+    role?: string;
     status?: "active" | "disabled";
     cursor?: string;
     limit?: number;
@@ -5508,7 +5620,7 @@ export function listUsers({ query, role, status, cursor, limit }: {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden";
+                code: "forbidden" | "role_not_defined";
             };
         };
     } | {
@@ -5616,7 +5728,7 @@ export function getUser(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden";
+                code: "forbidden" | "role_not_defined";
             };
         };
     } | {
@@ -5697,7 +5809,7 @@ export function getUser(id: string, opts?: Oazapfts.RequestOpts) {
  * Change what a user may do
  */
 export function updateUser(id: string, body: {
-    role?: "USER" | "ADMIN" | "AUDITOR";
+    role?: string;
     status?: "active" | "disabled";
     mustChangePassword?: boolean;
 }, opts?: Oazapfts.RequestOpts) {
@@ -5729,7 +5841,7 @@ export function updateUser(id: string, body: {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden";
+                code: "forbidden" | "role_not_defined";
             };
         };
     } | {
@@ -5859,7 +5971,7 @@ export function deleteUser(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden";
+                code: "forbidden" | "role_not_defined";
             };
         };
     } | {
@@ -5991,7 +6103,7 @@ export function endUserSessions(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden";
+                code: "forbidden" | "role_not_defined";
             };
         };
     } | {
@@ -6113,7 +6225,7 @@ export function resetUserMfa(id: string, opts?: Oazapfts.RequestOpts) {
         status: 403;
         data: Failure & {
             error: {
-                code: "forbidden";
+                code: "forbidden" | "role_not_defined";
             };
         };
     } | {

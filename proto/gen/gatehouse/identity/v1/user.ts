@@ -23,14 +23,18 @@ export interface User {
   firstName: string;
   /** Last name. */
   lastName: string;
-  /** What the user may do. */
+  /** UNSPECIFIED for roles that `access.yaml` adds. */
   role: Role;
   /** Whether the address was proven. */
   emailVerified: boolean;
   /** Whether a second factor is active. */
   mfaEnabled: boolean;
   /** When the account was made. */
-  createdAt: Date | undefined;
+  createdAt:
+    | Date
+    | undefined;
+  /** The role's name, as in `access.yaml`. Empty from a service that does not know the field: then `role` says it. */
+  roleName: string;
 }
 
 function createBaseUser(): User {
@@ -43,6 +47,7 @@ function createBaseUser(): User {
     emailVerified: false,
     mfaEnabled: false,
     createdAt: undefined,
+    roleName: "",
   };
 }
 
@@ -71,6 +76,9 @@ export const User: MessageFns<User> = {
     }
     if (message.createdAt !== undefined) {
       Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(66).fork()).join();
+    }
+    if (message.roleName !== "") {
+      writer.uint32(74).string(message.roleName);
     }
     return writer;
   },
@@ -150,6 +158,14 @@ export const User: MessageFns<User> = {
             }
 
             message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.roleName = reader.string();
             continue;
           }
         }

@@ -64,7 +64,7 @@ export interface ManagedUser {
 export interface ListUsersRequest {
   /** Part of the address or the name, in any case; empty for all. At most 254 characters. */
   query: string;
-  /** UNSPECIFIED for all. */
+  /** UNSPECIFIED for all, unless `role_name` is set. */
   role: Role;
   /** UNSPECIFIED for all. */
   status: UserStatus;
@@ -72,6 +72,8 @@ export interface ListUsersRequest {
   cursor: string;
   /** 1 to 100. */
   limit: number;
+  /** As in `access.yaml`. Empty: `role` says it. */
+  roleName: string;
 }
 
 /** A page. */
@@ -98,12 +100,16 @@ export interface GetManagedUserResponse {
 export interface SetUserAccessRequest {
   /** UUID. */
   userId: string;
-  /** UNSPECIFIED: stays. */
+  /** UNSPECIFIED: stays, unless `role_name` is set. */
   role: Role;
   /** UNSPECIFIED: stays. */
   status: UserStatus;
   /** Absent: stays. Whoever sets it looks for it in the answer: an older version overlooks it. */
-  mustChangePassword?: boolean | undefined;
+  mustChangePassword?:
+    | boolean
+    | undefined;
+  /** As in `access.yaml`. Empty: `role` says it. Whoever sets it looks for it in the answer: an older version overlooks it. */
+  roleName: string;
 }
 
 /** Committed, and the sessions have ended. */
@@ -300,7 +306,7 @@ export const ManagedUser: MessageFns<ManagedUser> = {
 };
 
 function createBaseListUsersRequest(): ListUsersRequest {
-  return { query: "", role: 0, status: 0, cursor: "", limit: 0 };
+  return { query: "", role: 0, status: 0, cursor: "", limit: 0, roleName: "" };
 }
 
 export const ListUsersRequest: MessageFns<ListUsersRequest> = {
@@ -319,6 +325,9 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
     }
     if (message.limit !== 0) {
       writer.uint32(40).uint32(message.limit);
+    }
+    if (message.roleName !== "") {
+      writer.uint32(50).string(message.roleName);
     }
     return writer;
   },
@@ -374,6 +383,14 @@ export const ListUsersRequest: MessageFns<ListUsersRequest> = {
             }
 
             message.limit = reader.uint32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.roleName = reader.string();
             continue;
           }
         }
@@ -539,7 +556,7 @@ export const GetManagedUserResponse: MessageFns<GetManagedUserResponse> = {
 };
 
 function createBaseSetUserAccessRequest(): SetUserAccessRequest {
-  return { userId: "", role: 0, status: 0, mustChangePassword: undefined };
+  return { userId: "", role: 0, status: 0, mustChangePassword: undefined, roleName: "" };
 }
 
 export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
@@ -555,6 +572,9 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
     }
     if (message.mustChangePassword !== undefined) {
       writer.uint32(32).bool(message.mustChangePassword);
+    }
+    if (message.roleName !== "") {
+      writer.uint32(42).string(message.roleName);
     }
     return writer;
   },
@@ -602,6 +622,14 @@ export const SetUserAccessRequest: MessageFns<SetUserAccessRequest> = {
             }
 
             message.mustChangePassword = reader.bool();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.roleName = reader.string();
             continue;
           }
         }
@@ -1390,8 +1418,8 @@ export const PasskeyEvidence: MessageFns<PasskeyEvidence> = {
 };
 
 /**
- * Administration of accounts. Whether the caller may is decided before: by the gateway, or by the operator's
- * certificate. What takes rights away ends the user's sessions before it is answered.
+ * Administration of accounts. A user may do what the role in the call's metadata holds by this service's own
+ * `access.yaml`; others are refused with forbidden. What takes rights away ends the user's sessions before it is answered.
  */
 export type UserAdminServiceService = typeof UserAdminServiceService;
 export const UserAdminServiceService = {

@@ -1,0 +1,49 @@
+import type { Logger } from "../service-kit/logger.ts";
+import type { Metrics } from "../service-kit/metrics.ts";
+import type { Repetition } from "../service-kit/repeat.ts";
+import { watchTextFile } from "../service-kit/watch-text-file.ts";
+import { parseAccessFile } from "./access-file.ts";
+import type { AccessTable } from "./access-rules.ts";
+
+/** A change is in force within a second. */
+const LOOK_EVERY_MS = 500;
+
+export interface AccessWatchOptions {
+  path: string;
+  text: string;
+  table: Pick<AccessTable, "replace">;
+  logger: Logger;
+  metrics: Metrics;
+  lookEveryMs?: number;
+}
+
+/** Ignores invalid files. */
+export function watchAccessFile({
+  path,
+  text,
+  table,
+  logger,
+  metrics,
+  ...options
+}: AccessWatchOptions): Repetition {
+  const reloads = metrics.counter("gatehouse_access_reloads_total", "Changes of the access file by result.", [
+    "result",
+  ]);
+  const refused = metrics.gauge(
+    "gatehouse_access_file_refused",
+    "1 while the access file cannot be used and an earlier one is in force.",
+  );
+  refused.set(0);
+  return watchTextFile({
+    path,
+    text,
+    what: "access file",
+    take: (changed) => table.replace(parseAccessFile(changed)),
+    onLook: (result) => {
+      reloads.inc({ result });
+      refused.set(result === "refused" ? 1 : 0);
+    },
+    lookEveryMs: options.lookEveryMs ?? LOOK_EVERY_MS,
+    logger,
+  });
+}

@@ -1,0 +1,25 @@
+import { type AccessRules, holdsPermission } from "../../access-file/access-rules.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import type { Principal } from "../../token-client/principal.ts";
+import { assertAllowed } from "../../token-client/route-auth.ts";
+import type { RequestPolicy } from "../routing/route-policy.ts";
+
+/**
+ * Users by the permissions of their role now, clients by what their token was granted.
+ * @throws {DomainError} `forbidden`, or `role_not_defined` if the user's role is not in the access file.
+ */
+export function assertMayCall(
+  rules: Pick<AccessRules, "holds" | "isDefined">,
+  { auth, permissions }: Pick<RequestPolicy, "auth" | "permissions">,
+  principal: Principal,
+): void {
+  if (principal.scopes === undefined && !rules.isDefined(principal.role)) {
+    throw new DomainError("role_not_defined");
+  }
+  if (permissions === undefined) {
+    if (auth !== "public") assertAllowed(auth, principal);
+    return;
+  }
+  const holdsAll = permissions.every((permission) => holdsPermission(rules, principal, permission));
+  if (!holdsAll) throw new DomainError("forbidden");
+}

@@ -1,0 +1,6 @@
+import { type CallContext, newCallContext } from "../../service-kit/call-context.ts";
+
+/** Of a call with an operator's certificate. */
+export function asOperator(): CallContext {
+  return { ...newCallContext({ budgetMs: 60_000 }), person: "operator:test" };
+}
