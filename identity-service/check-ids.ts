@@ -9,6 +9,9 @@ const named = z.looseObject({
   eventId: uuid.optional(),
   passkeyId: uuid.optional(),
   trustedDeviceId: uuid.optional(),
+  clientId: uuid.optional(),
+  credentialId: uuid.optional(),
+  ownerUserId: z.union([uuid, z.literal("")]).optional(),
   owner: z.looseObject({ userId: uuid.optional() }).optional(),
 });
 

@@ -7,6 +7,10 @@ import { watchAccessFile } from "../access-file/watch-access-file.ts";
 import { createAuditRecorder } from "../audit-client/audit-recorder.ts";
 import { createReadingRecorder } from "../audit-client/record-reading.ts";
 import { AuditServiceClient } from "../proto/gen/gatehouse/audit/v1/audit_service.ts";
+import {
+  ClientAdminServiceService,
+  ClientServiceService,
+} from "../proto/gen/gatehouse/identity/v1/client_service.ts";
 import { IdentityServiceService } from "../proto/gen/gatehouse/identity/v1/identity_service.ts";
 import { UserAdminServiceService } from "../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
 import { SessionServiceClient } from "../proto/gen/gatehouse/token/v1/session_service.ts";
@@ -25,6 +29,12 @@ import { toAuditEvent } from "./audit/security-event-audit.ts";
 import type { SecurityEvent } from "./audit/security-event-store.ts";
 import { createSecurityEventWorker } from "./audit/security-event-worker.ts";
 import { withCheckedIds } from "./check-ids.ts";
+import { CLIENT_ADMIN_CALLERS, createClientAdminRpc } from "./client-admin-rpc.ts";
+import { CLIENT_CALLERS, createClientRpc } from "./client-rpc.ts";
+import { createApiKeyIds } from "./clients/api-keys.ts";
+import { createClientLimits } from "./clients/client-limits.ts";
+import { createClientEndWorker } from "./clients/end-client-tokens.ts";
+import { createOwnerlessCount, deleteOldAssertions } from "./clients/managed-clients.ts";
 import { configSchema, hashConcurrency } from "./config.ts";
 import { createIdentityRpc, IDENTITY_CALLERS } from "./identity-rpc.ts";
 import { createCountLogin } from "./login/count-logins.ts";
@@ -72,6 +82,7 @@ const COST_SAMPLING_INTERVAL_MS = 10 * 60_000;
 const CLEAN_UP_INTERVAL_MS = 10 * 60_000;
 /** A shorter one would make replicas with the old and the new key order re-encrypt in turn. */
 const REENCRYPTION_INTERVAL_MS = 15 * 60_000;
+const OWNERLESS_COUNT_INTERVAL_MS = 60_000;
 const DISCOVERY_INTERVAL_MS = 10 * 60_000;
 
 const config = loadConfig(configSchema, process.env);
@@ -267,12 +278,26 @@ const deps = {
   passkeyParty: passkeyPartyOf(config),
   mfaChallengeTtlS: config.MFA_CHALLENGE_TTL_S,
   trustedDeviceDays: config.TRUSTED_DEVICE_DAYS,
+  apiKeyIds: createApiKeyIds(sql),
+  clientLimits: createClientLimits(Date.now),
+  tokenIssuer: config.PUBLIC_ORIGIN,
   logger,
 };
 
 const sessionEndWorker = createSessionEndWorker(deps, metrics);
 sessionEndWorker.start();
 lifecycle.onStop("session ends", () => sessionEndWorker.stop());
+const clientEndWorker = createClientEndWorker(deps, metrics);
+clientEndWorker.start();
+lifecycle.onStop("client ends", () => clientEndWorker.stop());
+const ownerlessCount = repeat(
+  "clients without an owner",
+  OWNERLESS_COUNT_INTERVAL_MS,
+  createOwnerlessCount(deps, metrics),
+  logger,
+);
+ownerlessCount.runSoon();
+lifecycle.onStop("clients without an owner", () => ownerlessCount.stop());
 const record = (event: SecurityEvent) =>
   recorder.recordEvent(toAuditEvent(event), Date.now() + EVENT_RECORD_TIMEOUT_MS);
 const eraseClaimedEmail = async (email: string) => {
@@ -294,6 +319,7 @@ const cleanUps = {
   "mail counts": () => deleteOldMailCounts(deps),
   "unused accounts": () => deleteUnusedAccounts(deps),
   flows: () => deleteExpiredOAuth(deps),
+  "client assertions": () => deleteOldAssertions(deps),
   "passkey challenges": () => deleteOldChallenges(deps),
 };
 for (const [what, cleanUp] of Object.entries(cleanUps)) {
@@ -310,6 +336,12 @@ lifecycle.onStop("cost sampling", () => costSampling.stop());
 
 await serveRpc(service, config, (server) => {
   server.add(IdentityServiceService, IDENTITY_CALLERS, withCheckedIds(createIdentityRpc(deps)));
+  server.add(ClientServiceService, CLIENT_CALLERS, createClientRpc(deps));
+  server.add(
+    ClientAdminServiceService,
+    CLIENT_ADMIN_CALLERS,
+    withCheckedIds(createClientAdminRpc(deps, createReadingRecorder(recorder, now))),
+  );
   server.add(
     UserAdminServiceService,
     USER_ADMIN_CALLERS,

@@ -27,7 +27,11 @@ export const ERROR_CATALOGUE = {
   password_change_token_invalid:
     "The login that this new password was for is unknown, over, or has been tried too often; log in again.",
   passkey_invalid: "The passkey's answer is not valid: wrong, too old, used before, or for another call.",
-  invalid_client: "The calling service's id and secret do not belong to a client that may introspect tokens.",
+  invalid_client: "The client is unknown, or has not proven itself.",
+  invalid_scope: "The scope names a permission that the client does not have.",
+  unauthorized_client: "The token is not one that was given to this client.",
+  unsupported_grant_type: "The grant type is not `client_credentials`.",
+  unsupported_token_type: "Tokens of this kind cannot be revoked here.",
   refresh_token_invalid: "The refresh token is unknown, malformed, expired, or its session has ended.",
   refresh_token_reused: "The refresh token was used before its successor was; the session has been ended.",
   forbidden: "The caller's role, or what the client was granted, does not allow this call.",

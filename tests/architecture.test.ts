@@ -79,7 +79,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
     "oauth",
     "ownership",
     "step-up",
-    "login admin approvals",
+    "login admin approvals clients",
     "passkeys",
     "mfa",
     "passwords",
@@ -312,12 +312,20 @@ test("Fastify is imported in gateway, in examples and in token-client's plugin o
   expect(found).toEqual([]);
 });
 
+test("identity-service signs nothing by jose", () => {
+  const signing = /\b(?:Compact|General|Flattened)?(?:Sign|SignJWT|Encrypt)\b/;
+  const users = sourceFiles("identity-service").filter(({ imports }) => imports.includes("jose"));
+  expect(users).not.toEqual([]);
+  expect(users.filter(({ text }) => signing.test(text)).map(({ path }) => path)).toEqual([]);
+});
+
 test.each([
   ["@node-rs/argon2", ["identity-service"]],
   ["otplib", ["identity-service"]],
   ["openid-client", ["identity-service"]],
   ["nodemailer", ["identity-service"]],
-  ["jose", ["token-service"]],
+  // identity-service verifies the assertions of clients.
+  ["jose", ["token-service", "identity-service"]],
   ["ioredis", ["service-kit", "token-service", "gateway", "identity-service"]],
 ] as const)("%s is imported in %j only", (library, folders) => {
   const found = offences(

@@ -59,6 +59,8 @@ export async function identityDeps(sql: Sql, concurrency: number) {
       raiseSession: async ({ acr }: NewProof) => ({ accessToken: "access", expiresInS: 900, acr }),
       revokeSession: async () => undefined,
       isSessionLive: async () => true,
+      issueClientToken: async () => ({ accessToken: "access", expiresInS: 900 }),
+      revokeClientTokens: async () => undefined,
       revokeUserSessions: async () => [],
     },
     loginRequiresVerifiedEmail: false,

@@ -1,6 +1,6 @@
 import type { AuditEvent } from "../../audit-client/audit-entry.ts";
 import { personActor } from "../../audit-client/person-actor.ts";
-import type { SecurityEvent } from "./security-event-store.ts";
+import type { SecurityEvent, SecurityEventType } from "./security-event-store.ts";
 
 export function toAuditEvent(event: SecurityEvent): AuditEvent {
   const { id, type, userId, actorId, person, actorRole, sessionId, reason, errorCode, clientIp, userAgent } =
@@ -21,10 +21,16 @@ export function toAuditEvent(event: SecurityEvent): AuditEvent {
     clientIp,
     userAgent,
     resource: userId,
-    action: `user.${type}`,
+    action: actionOf(type),
     ...(reason !== "" && { reason }),
     requestId,
     traceId,
     ...(errorCode === null ? { outcome: "success" } : { outcome: "failure", errorCode }),
   };
+}
+
+const OF_CLIENT = "client_";
+
+function actionOf(type: SecurityEventType): string {
+  return type.startsWith(OF_CLIENT) ? `client.${type.slice(OF_CLIENT.length)}` : `user.${type}`;
 }

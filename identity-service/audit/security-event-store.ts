@@ -39,7 +39,16 @@ export type SecurityEventType =
   | "unlocked"
   | "account_claimed"
   | "account_deleted"
-  | "former_address_erased";
+  | "former_address_erased"
+  | ClientEventType;
+
+/** Of a machine client, whose id is then in `userId`. */
+type ClientEventType =
+  | "client_created"
+  | "client_changed"
+  | "client_deleted"
+  | "client_credential_added"
+  | "client_credential_revoked";
 
 export interface SecurityEvent extends ClientOrigin {
   id: string;

@@ -37,6 +37,28 @@ export interface RaisedAccess {
   acr: AssuranceLevel;
 }
 
+/** The key that a token is bound to. */
+export interface Confirmation {
+  jkt: string;
+  x5tS256: string;
+}
+
+/** A client that has proven itself by a live credential. */
+export interface ProvenClient {
+  clientId: string;
+  credentialId: string;
+  scopes: readonly string[];
+  /** Database time at which the credential was live. */
+  provenAt: Date;
+  confirmation: Confirmation | undefined;
+}
+
+/** Never logged. */
+export interface ClientToken {
+  accessToken: string;
+  expiresInS: number;
+}
+
 /** Never logged. */
 export interface SessionTokens {
   accessToken: string;
@@ -67,6 +89,10 @@ export interface TokenService {
     which: { sessionId: string; userId: string; reason: string },
     context: CallContext,
   ): Promise<void>;
+  /** @throws {DomainError} `invalid_client` if the credential has been revoked since. */
+  issueClientToken(client: ProvenClient, context: CallContext): Promise<ClientToken>;
+  /** Idempotent. @param ids of credentials. */
+  revokeClientTokens(ids: readonly string[], context: CallContext): Promise<void>;
   isSessionLive(which: { sessionId: string; userId: string }, context: CallContext): Promise<boolean>;
 }
 
@@ -110,6 +136,16 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
     },
     async revokeSession(which, context) {
       await callUnary(client, client.revokeSession, which, context).catch(refuseOthers);
+    },
+    async issueClientToken({ scopes, ...proven }, context) {
+      const request = { ...proven, scopes: [...scopes] };
+      return callUnary(client, client.issueClientToken, request, context).catch((error: unknown) => {
+        if (error instanceof DomainError && error.code === "invalid_client") throw error;
+        return refuseOthers(error);
+      });
+    },
+    async revokeClientTokens(ids, context) {
+      await callUnary(client, client.revokeClientTokens, { ids: [...ids] }, context).catch(refuseOthers);
     },
     async isSessionLive({ sessionId, userId }, context) {
       const { sessions } = await callUnary(client, client.listSessions, { userId }, context).catch(

@@ -11,6 +11,8 @@ import { createLogger } from "../../service-kit/logger.ts";
 import { createMetrics } from "../../service-kit/metrics.ts";
 import type { Sql } from "../../service-kit/postgres.ts";
 import { register } from "../accounts/register.ts";
+import { createApiKeyIds } from "../clients/api-keys.ts";
+import { createClientLimits } from "../clients/client-limits.ts";
 import { createCountLogin } from "../login/count-logins.ts";
 import type { FailedLogin } from "../login/log-in.ts";
 import { createAfterAnswer } from "../mail/after-answer.ts";
@@ -25,9 +27,11 @@ import { createHashShare } from "../passwords/hash-share.ts";
 import { createPasswordHasher } from "../passwords/password-hasher.ts";
 import type { Argon2Parameters } from "../passwords/stored-hash.ts";
 import type {
+  ClientToken,
   EndedUserSessions,
   NewProof,
   NewSession,
+  ProvenClient,
   RaisedAccess,
   SessionTokens,
 } from "../sessions/token-service-client.ts";
@@ -109,6 +113,10 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
   const issueSession = vi.fn(async ({ userId }: NewSession): Promise<SessionTokens> => {
     return { accessToken: "access", refreshToken: "refresh", expiresInS: 900, sessionId: uuidv7(), userId };
   });
+  const issueClientToken = vi.fn(async (_client: ProvenClient): Promise<ClientToken> => {
+    return { accessToken: "client access", expiresInS: 900 };
+  });
+  const revokeClientTokens = vi.fn(async (_ids: readonly string[]): Promise<void> => undefined);
   const now = () => new Date("2031-01-02T03:04:05.678Z");
   const limits = throttleLimits({ network: 10_000, everything: 100_000 });
   return {
@@ -119,7 +127,18 @@ export async function testDeps(sql: Sql, parameters = QUICK) {
     digestNetwork: createNetworkDigests(randomBytes(32)),
     deviceTokens: createDeviceTokens(randomBytes(32), now),
     passwordPolicy: { minLength: 8, common: COMMON_PASSWORDS },
-    tokenService: { issueSession, raiseSession, revokeUserSessions, revokeSession, isSessionLive },
+    tokenService: {
+      issueSession,
+      raiseSession,
+      revokeUserSessions,
+      revokeSession,
+      isSessionLive,
+      issueClientToken,
+      revokeClientTokens,
+    },
+    apiKeyIds: createApiKeyIds(sql),
+    clientLimits: createClientLimits(() => now().getTime()),
+    tokenIssuer: "https://gatehouse.example",
     loginRequiresVerifiedEmail: false,
     registrationDiscloses: true,
     access: new AccessTable(parseAccessFile(readFileSync(SHIPPED_ACCESS_FILE, "utf8"))),

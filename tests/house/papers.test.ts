@@ -3,6 +3,8 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { AUDIT_CALLERS } from "../../audit-service/intake/audit-rpc.ts";
 import { AUDIT_QUERY_CALLERS } from "../../audit-service/query/audit-query-rpc.ts";
+import { CLIENT_ADMIN_CALLERS } from "../../identity-service/client-admin-rpc.ts";
+import { CLIENT_CALLERS } from "../../identity-service/client-rpc.ts";
 import { IDENTITY_CALLERS } from "../../identity-service/identity-rpc.ts";
 import { USER_ADMIN_CALLERS } from "../../identity-service/user-admin-rpc.ts";
 import { keyCallers } from "../../token-service/key-rpc.ts";
@@ -169,6 +171,8 @@ test("the list of runbooks names every runbook once, by its alert", () => {
 test("the table of callers in architecture.md is the services' own", () => {
   const callers: Record<string, Record<string, readonly string[]>> = {
     IdentityService: { ...IDENTITY_CALLERS },
+    ClientService: { ...CLIENT_CALLERS },
+    ClientAdminService: { ...CLIENT_ADMIN_CALLERS },
     UserAdminService: { ...USER_ADMIN_CALLERS },
     TokenService: { ...tokenCallers(["the names in `VERIFIERS`"]) },
     SessionService: { ...sessionCallers },

@@ -167,13 +167,13 @@ export interface MachineClient {
   changedAt:
     | Date
     | undefined;
-  /** Live and revoked, oldest first. Not in lists. */
+  /** Oldest first. Not in lists. */
   credentials: ClientCredential[];
 }
 
 /** A credential, without what is secret. */
 export interface ClientCredential {
-  /** UUID. `sid` of its tokens. It changes when a disabled client becomes active again, and when permissions are taken away. */
+  /** UUID. `sid` of its tokens. It changes when the client is disabled or loses a permission: what it had is revoked under the old one. */
   id: string;
   /** How it proves the client. */
   kind: CredentialKind;
@@ -185,10 +185,6 @@ export interface ClientCredential {
   createdAt:
     | Date
     | undefined;
-  /** When it was revoked. Absent: it is live. */
-  revokedAt:
-    | Date
-    | undefined;
   /** When it last proved the client, exact to a minute. Absent: never. */
   lastUsedAt: Date | undefined;
 }
@@ -196,7 +192,7 @@ export interface ClientCredential {
 /** Which clients. */
 export interface ListClientsRequest {
   /** UUID of their owner; `none` for those whose owner is gone or disabled; empty for all. */
-  owner: string;
+  ownedBy: string;
   /** `next_cursor` of the page before; empty for the first. */
   cursor: string;
   /** 1 to 100. */
@@ -968,7 +964,7 @@ export const MachineClient: MessageFns<MachineClient> = {
 };
 
 function createBaseClientCredential(): ClientCredential {
-  return { id: "", kind: 0, name: "", keyId: "", createdAt: undefined, revokedAt: undefined, lastUsedAt: undefined };
+  return { id: "", kind: 0, name: "", keyId: "", createdAt: undefined, lastUsedAt: undefined };
 }
 
 export const ClientCredential: MessageFns<ClientCredential> = {
@@ -988,11 +984,8 @@ export const ClientCredential: MessageFns<ClientCredential> = {
     if (message.createdAt !== undefined) {
       Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(42).fork()).join();
     }
-    if (message.revokedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.revokedAt), writer.uint32(50).fork()).join();
-    }
     if (message.lastUsedAt !== undefined) {
-      Timestamp.encode(toTimestamp(message.lastUsedAt), writer.uint32(58).fork()).join();
+      Timestamp.encode(toTimestamp(message.lastUsedAt), writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -1055,14 +1048,6 @@ export const ClientCredential: MessageFns<ClientCredential> = {
               break;
             }
 
-            message.revokedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
-            continue;
-          }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
-
             message.lastUsedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
@@ -1080,13 +1065,13 @@ export const ClientCredential: MessageFns<ClientCredential> = {
 };
 
 function createBaseListClientsRequest(): ListClientsRequest {
-  return { owner: "", cursor: "", limit: 0 };
+  return { ownedBy: "", cursor: "", limit: 0 };
 }
 
 export const ListClientsRequest: MessageFns<ListClientsRequest> = {
   encode(message: ListClientsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
-    if (message.owner !== "") {
-      writer.uint32(10).string(message.owner);
+    if (message.ownedBy !== "") {
+      writer.uint32(10).string(message.ownedBy);
     }
     if (message.cursor !== "") {
       writer.uint32(18).string(message.cursor);
@@ -1115,7 +1100,7 @@ export const ListClientsRequest: MessageFns<ListClientsRequest> = {
               break;
             }
 
-            message.owner = reader.string();
+            message.ownedBy = reader.string();
             continue;
           }
           case 2: {
@@ -2016,7 +2001,7 @@ export const ClientServiceClient = makeGenericClientConstructor(
  */
 export type ClientAdminServiceService = typeof ClientAdminServiceService;
 export const ClientAdminServiceService = {
-  /** Clients, newest first. Errors: validation_failed (cursor, limit, owner). */
+  /** Clients, newest first. Errors: validation_failed (cursor, limit, owned_by). */
   listClients: {
     path: "/gatehouse.identity.v1.ClientAdminService/ListClients" as const,
     requestStream: false as const,
@@ -2076,7 +2061,7 @@ export const ClientAdminServiceService = {
     responseDeserialize: (value: Buffer): DeleteClientResponse => DeleteClientResponse.decode(value),
   },
   /**
-   * Adds a credential. Not idempotent. Errors: not_found, validation_failed, conflict (two live ones of the kind, or ten),
+   * Adds a credential. Not idempotent. Errors: not_found, validation_failed, conflict (two of the kind, or the same key),
    * forbidden (the client holds a permission that the caller does not hold).
    */
   addClientCredential: {
@@ -2090,7 +2075,7 @@ export const ClientAdminServiceService = {
       Buffer.from(AddClientCredentialResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): AddClientCredentialResponse => AddClientCredentialResponse.decode(value),
   },
-  /** Revokes a credential and ends its tokens. Revoking a revoked one succeeds. Errors: not_found. */
+  /** Erases a credential and ends its tokens. Errors: not_found. */
   revokeClientCredential: {
     path: "/gatehouse.identity.v1.ClientAdminService/RevokeClientCredential" as const,
     requestStream: false as const,
@@ -2106,7 +2091,7 @@ export const ClientAdminServiceService = {
 } as const;
 
 export interface ClientAdminServiceServer extends UntypedServiceImplementation {
-  /** Clients, newest first. Errors: validation_failed (cursor, limit, owner). */
+  /** Clients, newest first. Errors: validation_failed (cursor, limit, owned_by). */
   listClients: handleUnaryCall<ListClientsRequest, ListClientsResponse>;
   /** One client with its credentials. Errors: not_found. */
   getClient: handleUnaryCall<GetClientRequest, GetClientResponse>;
@@ -2123,16 +2108,16 @@ export interface ClientAdminServiceServer extends UntypedServiceImplementation {
   /** Erases a client with its credentials and ends its tokens. Errors: not_found. */
   deleteClient: handleUnaryCall<DeleteClientRequest, DeleteClientResponse>;
   /**
-   * Adds a credential. Not idempotent. Errors: not_found, validation_failed, conflict (two live ones of the kind, or ten),
+   * Adds a credential. Not idempotent. Errors: not_found, validation_failed, conflict (two of the kind, or the same key),
    * forbidden (the client holds a permission that the caller does not hold).
    */
   addClientCredential: handleUnaryCall<AddClientCredentialRequest, AddClientCredentialResponse>;
-  /** Revokes a credential and ends its tokens. Revoking a revoked one succeeds. Errors: not_found. */
+  /** Erases a credential and ends its tokens. Errors: not_found. */
   revokeClientCredential: handleUnaryCall<RevokeClientCredentialRequest, RevokeClientCredentialResponse>;
 }
 
 export interface ClientAdminServiceClient extends Client {
-  /** Clients, newest first. Errors: validation_failed (cursor, limit, owner). */
+  /** Clients, newest first. Errors: validation_failed (cursor, limit, owned_by). */
   listClients(
     request: ListClientsRequest,
     callback: (error: ServiceError | null, response: ListClientsResponse) => void,
@@ -2219,7 +2204,7 @@ export interface ClientAdminServiceClient extends Client {
     callback: (error: ServiceError | null, response: DeleteClientResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Adds a credential. Not idempotent. Errors: not_found, validation_failed, conflict (two live ones of the kind, or ten),
+   * Adds a credential. Not idempotent. Errors: not_found, validation_failed, conflict (two of the kind, or the same key),
    * forbidden (the client holds a permission that the caller does not hold).
    */
   addClientCredential(
@@ -2237,7 +2222,7 @@ export interface ClientAdminServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: AddClientCredentialResponse) => void,
   ): ClientUnaryCall;
-  /** Revokes a credential and ends its tokens. Revoking a revoked one succeeds. Errors: not_found. */
+  /** Erases a credential and ends its tokens. Errors: not_found. */
   revokeClientCredential(
     request: RevokeClientCredentialRequest,
     callback: (error: ServiceError | null, response: RevokeClientCredentialResponse) => void,

@@ -1,0 +1,45 @@
+import type {
+  ClientAuthentication,
+  ClientServiceServer,
+} from "../proto/gen/gatehouse/identity/v1/client_service.ts";
+import { DomainError } from "../service-kit/errors.ts";
+import type { Callers, Implementation } from "../service-kit/rpc-server.ts";
+import { type VerifyApiKeyDeps, verifyApiKey } from "./clients/api-keys.ts";
+import { authenticateClient, type ClientProof } from "./clients/authenticate-client.ts";
+import { type GrantClientTokenDeps, grantClientToken } from "./clients/grant-client-token.ts";
+
+export const CLIENT_CALLERS: Callers<ClientServiceServer> = {
+  grantClientToken: ["gateway"],
+  authenticateClient: ["gateway"],
+  verifyApiKey: ["token-service"],
+};
+
+export function createClientRpc(
+  deps: GrantClientTokenDeps & VerifyApiKeyDeps,
+): Implementation<ClientServiceServer> {
+  return {
+    grantClientToken: async ({ authentication, scope, confirmation }, context) => {
+      const who = decodeProof(authentication);
+      return grantClientToken(deps, { ...who, scope, confirmation }, context);
+    },
+    authenticateClient: async ({ authentication }) => {
+      const { proof, clientIp } = decodeProof(authentication);
+      const { id, clientId } = await authenticateClient(deps, proof, clientIp);
+      return { clientId, credentialId: id };
+    },
+    verifyApiKey: async ({ apiKey }) => {
+      const key = await verifyApiKey(deps, apiKey);
+      if (key === undefined)
+        return { active: false, clientId: "", credentialId: "", scopes: [], provenAt: undefined };
+      const { id: credentialId, clientId, permissions: scopes, provenAt } = key;
+      return { active: true, clientId, credentialId, scopes, provenAt };
+    },
+  };
+}
+
+function decodeProof(message: ClientAuthentication | undefined): { proof: ClientProof; clientIp: string } {
+  const { proof, clientIp = "" } = message ?? {};
+  if (proof?.$case === "assertion") return { proof: { kind: "assertion", assertion: proof.value }, clientIp };
+  if (proof?.$case === "secret") return { proof: { kind: "secret", ...proof.value }, clientIp };
+  throw new DomainError("invalid_client");
+}

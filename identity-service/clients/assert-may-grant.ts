@@ -1,0 +1,37 @@
+import { type AccessRules, holdsPermission } from "../../access-file/access-rules.ts";
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+
+export interface AuthorizeGrantDeps {
+  access: Pick<AccessRules, "holds" | "isPermission">;
+}
+
+/**
+ * Nobody gives a client what they do not hold, by whatever way: also not by a secret of a client that holds more.
+ * A certificate's person holds everything. @throws {DomainError} `validation_failed`, `forbidden`.
+ */
+export function assertMayGrant(
+  { access }: AuthorizeGrantDeps,
+  { actor, person }: Pick<CallContext, "actor" | "person">,
+  permissions: readonly string[],
+): void {
+  if (person !== undefined) return;
+  if (actor === undefined) throw new DomainError("forbidden");
+  if (!permissions.every((name) => holdsPermission(access, actor, name))) throw new DomainError("forbidden");
+}
+
+/** @throws {DomainError} `validation_failed`. */
+export function assertPermissionNames({ access }: AuthorizeGrantDeps, names: readonly string[]): void {
+  const unknown = names.filter((name) => !access.isPermission(name));
+  if (
+    unknown.length === 0 &&
+    new Set(names).size === names.length &&
+    names.length >= 1 &&
+    names.length <= 100
+  )
+    return;
+  const message =
+    unknown.length === 0 ? "must be 1 to 100 different names" : "must be names of the access file";
+  const fields = [{ field: "permissions", code: "invalid_format", message }];
+  throw new DomainError("validation_failed", undefined, { fields });
+}

@@ -1,0 +1,79 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { transaction } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { assertMayGrant, assertPermissionNames } from "./assert-may-grant.ts";
+import type { ClientStatus, MachineClient } from "./client.ts";
+import { lockClient, updateClient } from "./client-store.ts";
+import type { ClientsDeps } from "./clients-deps.ts";
+import { assertOwner, clientName } from "./create-client.ts";
+import { replaceCredentialIds } from "./credential-store.ts";
+import { endClientTokens, owesClientEnd } from "./end-client-tokens.ts";
+
+/** Undefined fields stay. */
+export interface ClientChange {
+  clientId: string;
+  name?: string | undefined;
+  ownerId?: string | undefined;
+  permissions?: string[] | undefined;
+  status?: ClientStatus | undefined;
+}
+
+/**
+ * What takes rights away ends the tokens that have them: the credentials go on under new ids.
+ * @throws {DomainError} `not_found`, `validation_failed`, `forbidden`.
+ */
+export async function changeClient(
+  deps: ClientsDeps,
+  change: ClientChange,
+  context: CallContext,
+): Promise<MachineClient> {
+  const { clientId, ownerId } = change;
+  if (change.permissions !== undefined) assertPermissionNames(deps, change.permissions);
+  const { client, end } = await transaction(deps.sql, async (tx) => {
+    const before = await lockClient(tx, clientId);
+    if (before === undefined) throw new DomainError("not_found");
+    const after = changed(before, change, deps.now());
+    const isReopened = before.status === "disabled" && after.status === "active";
+    const added = after.permissions.filter((name) => isReopened || !before.permissions.includes(name));
+    assertMayGrant(deps, context, added);
+    if (ownerId !== undefined && ownerId !== before.ownerId) await assertOwner(tx, ownerId);
+    const changes = changesOf(before, after);
+    if (changes.length === 0 && change.status !== "disabled") return { client: before, end: undefined };
+    await updateClient(tx, after);
+    if (changes.length > 0) {
+      const reason = changes.join(", ").slice(0, 200);
+      await tellAudit(tx, deps, { type: "client_changed", userId: before.id, reason }, context);
+    }
+    const takesAway = before.permissions.some((name) => !after.permissions.includes(name));
+    // A repeated disable revokes again.
+    const ended = takesAway || change.status === "disabled" ? await replaceCredentialIds(tx, before.id) : [];
+    return { client: after, end: await owesClientEnd(tx, deps, ended) };
+  });
+  await endClientTokens(deps, end, context);
+  return client;
+}
+
+function changed(before: MachineClient, change: ClientChange, now: Date): MachineClient {
+  return {
+    ...before,
+    name: change.name === undefined ? before.name : clientName(change.name),
+    ownerId: change.ownerId ?? before.ownerId,
+    permissions: change.permissions ?? before.permissions,
+    status: change.status ?? before.status,
+    changedAt: now > before.changedAt ? now : before.changedAt,
+  };
+}
+
+/** For the audit log. */
+function changesOf(before: MachineClient, after: MachineClient): string[] {
+  const added = after.permissions.filter((name) => !before.permissions.includes(name));
+  const removed = before.permissions.filter((name) => !after.permissions.includes(name));
+  return [
+    ...(before.status === after.status ? [] : [`status ${after.status}`]),
+    ...(before.ownerId === after.ownerId ? [] : [`owner ${after.ownerId}`]),
+    ...(before.name === after.name ? [] : ["name"]),
+    ...removed.map((name) => `-${name}`),
+    ...added.map((name) => `+${name}`),
+  ];
+}

@@ -1,0 +1,53 @@
+import { type LimitedBucket, limitOf, limitTimes } from "../../rate-limit/gcra.ts";
+import { MemorySource } from "../../rate-limit/memory-source.ts";
+import { boundedCache } from "../../service-kit/bounded-cache.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { networksOf } from "../../service-kit/network-of.ts";
+
+const MINUTE_MS = 60_000;
+/** Of a network; a signature check each at most. */
+const FAILURES = limitOf(300, 5 * MINUTE_MS);
+/** Of a client in a network where it has proven itself: strangers beside it cannot use these up. */
+const OWN_FAILURES = limitOf(60, 5 * MINUTE_MS);
+const PROOFS = limitOf(1_200, MINUTE_MS);
+const MAX_KNOWN = 20_000;
+
+export interface ClientLimits {
+  /** Counts an attempt as failed until `succeeded`. @throws {DomainError} `too_many_requests`. */
+  begin(attempt: { clientId: string; clientIp: string }): Attempt;
+}
+
+interface Attempt {
+  /** @throws {DomainError} `too_many_requests` if the client proves itself too often. */
+  succeeded(clientId: string): void;
+}
+
+/** Per replica. @param now milliseconds. */
+export function createClientLimits(now: () => number): ClientLimits {
+  const source = new MemorySource();
+  const known = boundedCache<string, true>(MAX_KNOWN);
+
+  function spend(buckets: readonly LimitedBucket[]): void {
+    const refused = source.spend(buckets, now()).find(({ isAllowed }) => !isAllowed);
+    if (refused !== undefined)
+      throw new DomainError("too_many_requests", undefined, { retryAfterMs: Math.ceil(refused.retryInMs) });
+  }
+
+  return {
+    begin({ clientId, clientIp }) {
+      const networks = networksOf(clientIp);
+      const pair = `${clientId} ${networks[0].name}`;
+      const buckets = known.has(pair)
+        ? [{ kind: "own failures", name: pair, limit: OWN_FAILURES }]
+        : networks.map(({ name, times }) => ({ kind: "failures", name, limit: limitTimes(FAILURES, times) }));
+      spend(buckets);
+      return {
+        succeeded(provenId) {
+          source.refund(buckets);
+          known.set(`${provenId} ${networks[0].name}`, true);
+          spend([{ kind: "proofs", name: provenId, limit: PROOFS }]);
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,84 @@
+import type { Sql, TransactionSql } from "../../service-kit/postgres.ts";
+import type { MachineClient } from "./client.ts";
+
+const columns = (sql: Sql | TransactionSql) => sql`
+  id, name, owner_id as "ownerId", permissions, status, created_at as "createdAt", changed_at as "changedAt"
+`;
+
+/** An owner who may not log in answers for nothing. */
+const hasOwner = (sql: Sql) => sql`
+  exists (select from users where users.id = clients.owner_id and users.status = 'active')
+`;
+
+export async function insertClient(tx: TransactionSql, client: MachineClient): Promise<void> {
+  await tx`
+    insert into clients (id, name, owner_id, permissions, status, created_at, changed_at)
+    values (${client.id}, ${client.name}, ${client.ownerId}, ${client.permissions}, ${client.status},
+            ${client.createdAt}, ${client.changedAt})
+  `;
+}
+
+export async function findClient(sql: Sql, clientId: string): Promise<MachineClient | undefined> {
+  const [row] = await sql<MachineClient[]>`select ${columns(sql)} from clients where id = ${clientId}`;
+  return row;
+}
+
+export async function lockClient(tx: TransactionSql, clientId: string): Promise<MachineClient | undefined> {
+  const [row] = await tx<MachineClient[]>`
+    select ${columns(tx)} from clients where id = ${clientId} for no key update
+  `;
+  return row;
+}
+
+/** Newest first. @param filter.before an id. */
+export async function selectClients(
+  sql: Sql,
+  filter: { ownerId?: string | undefined; isOwnerless: boolean; before?: string | undefined; limit: number },
+): Promise<MachineClient[]> {
+  const { ownerId, isOwnerless, before, limit } = filter;
+  return sql<MachineClient[]>`
+    select ${columns(sql)} from clients
+    where true
+      ${before === undefined ? sql`` : sql`and id < ${before}`}
+      ${ownerId === undefined ? sql`` : sql`and owner_id = ${ownerId}`}
+      ${isOwnerless ? sql`and not ${hasOwner(sql)}` : sql``}
+    order by id desc limit ${limit}
+  `;
+}
+
+/** Requires the client's lock. */
+export async function updateClient(
+  tx: TransactionSql,
+  { id, name, ownerId, permissions, status, changedAt }: MachineClient,
+): Promise<void> {
+  await tx`
+    update clients
+    set name = ${name}, owner_id = ${ownerId}, permissions = ${permissions}, status = ${status},
+        changed_at = greatest(changed_at, ${changedAt})
+    where id = ${id}
+  `;
+}
+
+/** Requires the client's lock. */
+export async function touchClient(tx: TransactionSql, clientId: string, at: Date): Promise<void> {
+  await tx`update clients set changed_at = greatest(changed_at, ${at}) where id = ${clientId}`;
+}
+
+export async function deleteClientRow(tx: TransactionSql, clientId: string): Promise<void> {
+  await tx`delete from clients where id = ${clientId}`;
+}
+
+/** Stays active until the transaction ends. */
+export async function lockActiveOwner(tx: TransactionSql, userId: string): Promise<boolean> {
+  const rows = await tx`select from users where id = ${userId} and status = 'active' for key share`;
+  return rows.length > 0;
+}
+
+/** Active ones. Stops at 10,000. */
+export async function countOwnerless(sql: Sql): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count
+    from (select from clients where status = 'active' and not ${hasOwner(sql)} limit 10000) as found
+  `;
+  return row?.count ?? 0;
+}

@@ -1,0 +1,51 @@
+import type { CallContext } from "../../service-kit/call-context.ts";
+import { DomainError } from "../../service-kit/errors.ts";
+import { type TransactionSql, transaction } from "../../service-kit/postgres.ts";
+import { tellAudit } from "../audit/tell-audit.ts";
+import { assertMayGrant, assertPermissionNames } from "./assert-may-grant.ts";
+import type { MachineClient } from "./client.ts";
+import { insertClient, lockActiveOwner } from "./client-store.ts";
+import type { ClientsDeps } from "./clients-deps.ts";
+
+/** @throws {DomainError} `validation_failed`, `forbidden`. */
+export async function createClient(
+  deps: ClientsDeps,
+  wanted: { name: string; ownerId: string; permissions: string[] },
+  context: CallContext,
+): Promise<MachineClient> {
+  assertPermissionNames(deps, wanted.permissions);
+  assertMayGrant(deps, context, wanted.permissions);
+  const createdAt = deps.now();
+  const name = clientName(wanted.name);
+  const client: MachineClient = {
+    ...wanted,
+    name,
+    id: deps.newId(),
+    status: "active",
+    createdAt,
+    changedAt: createdAt,
+  };
+  await transaction(deps.sql, async (tx) => {
+    await assertOwner(tx, wanted.ownerId);
+    await insertClient(tx, client);
+    await tellAudit(tx, deps, { type: "client_created", userId: client.id }, context);
+  });
+  return client;
+}
+
+/** Without control characters and spaces at its ends. @throws {DomainError} `validation_failed`. */
+export function clientName(typed: string): string {
+  const name = typed.normalize("NFC").trim();
+  if (name !== "" && [...name].length <= 100 && !/\p{C}/u.test(name)) return name;
+  const message = "must be 1 to 100 characters without control characters";
+  throw new DomainError("validation_failed", undefined, {
+    fields: [{ field: "name", code: "invalid_format", message }],
+  });
+}
+
+/** @throws {DomainError} `validation_failed`. */
+export async function assertOwner(tx: TransactionSql, ownerId: string): Promise<void> {
+  if (await lockActiveOwner(tx, ownerId)) return;
+  const fields = [{ field: "ownerId", code: "invalid_format", message: "is not an active user" }];
+  throw new DomainError("validation_failed", undefined, { fields });
+}

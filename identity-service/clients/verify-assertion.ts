@@ -1,0 +1,121 @@
+import { createHash, generateKeyPairSync } from "node:crypto";
+import { decodeJwt, decodeProtectedHeader, type JWK, type JWTPayload, jwtVerify } from "jose";
+import { validate as isUuid } from "uuid";
+import type { Sql } from "../../service-kit/postgres.ts";
+import { algorithmsOf, CLIENT_ALGORITHMS, importClientKey } from "./client-key.ts";
+import { insertAssertion, type LiveCredential, selectLiveCredentials } from "./credential-store.ts";
+
+export interface VerifyAssertionDeps {
+  sql: Sql;
+  /** `aud` of assertions: the issuer of our tokens. */
+  tokenIssuer: string;
+  now: () => Date;
+}
+
+const MAX_ASSERTION_CHARACTERS = 4_096;
+const MAX_LIFE_S = 300;
+const CLOCK_SKEW_S = 5;
+const MAX_KEYS = 2;
+const NOBODY = "00000000-0000-0000-0000-000000000000";
+
+/** Who an assertion says that it is of; nothing is proven. Undefined for what no key can make valid. */
+export interface ClaimedAssertion {
+  text: string;
+  clientId: string;
+  algorithm: string;
+  keyId: string | undefined;
+}
+
+export function readAssertion(text: string): ClaimedAssertion | undefined {
+  if (text.length > MAX_ASSERTION_CHARACTERS) return undefined;
+  try {
+    const { alg = "", kid } = decodeProtectedHeader(text);
+    const { iss, sub } = decodeJwt(text);
+    if (!CLIENT_ALGORITHMS.includes(alg) || typeof sub !== "string" || sub !== iss) return undefined;
+    if (kid !== undefined && typeof kid !== "string") return undefined;
+    return { text, clientId: sub, algorithm: alg, keyId: kid };
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * `private_key_jwt` (RFC 7523 §3): `iss` and `sub` the client, `aud` only the issuer, `exp` at most 5 minutes away, `jti`
+ * used once across all replicas. An unknown client costs as many signature checks as a known one.
+ */
+export async function verifyAssertion(
+  deps: VerifyAssertionDeps,
+  claimed: ClaimedAssertion,
+): Promise<LiveCredential | undefined> {
+  const { clientId, algorithm, keyId } = claimed;
+  const owned = await selectLiveCredentials(deps.sql, isUuid(clientId) ? clientId : NOBODY, "public_key");
+  const fitting = owned.filter(
+    ({ publicJwk, keyId: own }) =>
+      publicJwk !== null &&
+      algorithmsOf(publicJwk).includes(algorithm) &&
+      (keyId === undefined || own === keyId),
+  );
+  const checks = keyId === undefined ? MAX_KEYS : 1;
+  let proven: { credential: LiveCredential; payload: JWTPayload } | undefined;
+  for (let index = 0; index < checks; index += 1) {
+    const credential = fitting[index];
+    const payload = await payloadBy(credential?.publicJwk ?? decoyOf(algorithm), claimed, deps);
+    if (payload !== undefined && credential !== undefined) proven ??= { credential, payload };
+  }
+  if (proven === undefined) return undefined;
+  const { jti, exp } = proven.payload;
+  const jtiHash = createHash("sha256").update(`${jti}`).digest();
+  const expiresAt = new Date(((exp ?? 0) + CLOCK_SKEW_S) * 1_000);
+  const isFirst = await insertAssertion(deps.sql, {
+    clientId: proven.credential.clientId,
+    jtiHash,
+    expiresAt,
+  });
+  return isFirst ? proven.credential : undefined;
+}
+
+/** Undefined if the signature or a claim is wrong. */
+async function payloadBy(
+  jwk: JWK,
+  { text, clientId, algorithm }: ClaimedAssertion,
+  { tokenIssuer, now }: VerifyAssertionDeps,
+): Promise<JWTPayload | undefined> {
+  const currentDate = now();
+  try {
+    const { payload } = await jwtVerify(text, await importClientKey(jwk, algorithm), {
+      algorithms: [algorithm],
+      issuer: clientId,
+      subject: clientId,
+      audience: tokenIssuer,
+      currentDate,
+      clockTolerance: CLOCK_SKEW_S,
+      requiredClaims: ["exp", "jti"],
+    });
+    return areTimely(payload, currentDate, tokenIssuer) ? payload : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function areTimely({ aud, exp, iat, jti }: JWTPayload, now: Date, issuer: string): boolean {
+  const nowS = now.getTime() / 1_000;
+  const isForUsAlone = aud === issuer || (Array.isArray(aud) && aud.length === 1);
+  const isShort = exp !== undefined && exp <= nowS + MAX_LIFE_S + CLOCK_SKEW_S;
+  const isIssued = iat === undefined || iat <= nowS + CLOCK_SKEW_S;
+  return isForUsAlone && isShort && isIssued && typeof jti === "string" && jti !== "" && jti.length <= 255;
+}
+
+/** Public keys whose private halves nobody has. */
+const decoys = {
+  EdDSA: () => generateKeyPairSync("ed25519"),
+  ES256: () => generateKeyPairSync("ec", { namedCurve: "P-256" }),
+  RSA: () => generateKeyPairSync("rsa", { modulusLength: 2_048 }),
+};
+const decoyKeys = Object.fromEntries(
+  Object.entries(decoys).map(([type, make]) => [type, make().publicKey.export({ format: "jwk" }) as JWK]),
+);
+
+function decoyOf(algorithm: string): JWK {
+  const type = algorithm === "ES256" ? "ES256" : algorithm.startsWith("Ed") ? "EdDSA" : "RSA";
+  return decoyKeys[type] as JWK;
+}
