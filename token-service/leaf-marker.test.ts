@@ -56,6 +56,15 @@ test("a flush writes now, and leaves no timer", async () => {
   expect(batches).toHaveLength(1);
 });
 
+test("closing writes once more, also where that fails, and leaves no timer", async () => {
+  const { marker, batches } = open({ write: () => Promise.reject(new Error("the database is away")) });
+  marker.saw(leaf("a"));
+  await marker.close();
+  marker.saw(leaf("b"));
+  expect(batches).toEqual([[leaf("a")]]);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
 test("a batch has 500 leaves at the most, and the rest follows at once", async () => {
   const { marker, batches } = open();
   for (let index = 0; index < 501; index += 1) marker.saw(leaf(`${index}`));

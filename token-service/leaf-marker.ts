@@ -20,12 +20,14 @@ export class LeafMarker {
   readonly #written = boundedCache<string, true>(MAX_REMEMBERED);
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
+  #isClosed = false;
 
   constructor(options: LeafMarkerOptions) {
     this.#options = options;
   }
 
   saw(leaf: SeenLeaf): void {
+    if (this.#isClosed) return;
     const key = `${leaf.sessionId} ${leaf.generation}`;
     if (this.#written.has(key) || this.#pending.has(key)) return;
     // Reached only without the database, when no token is verified after 3 s.
@@ -41,6 +43,12 @@ export class LeafMarker {
     return this.#flushing;
   }
 
+  /** Writes what it has seen, and does not try again. */
+  close(): Promise<void> {
+    this.#isClosed = true;
+    return this.flush();
+  }
+
   async #writeAll(): Promise<void> {
     while (this.#pending.size > 0) {
       const batch = [...this.#pending].slice(0, MAX_BATCH);
@@ -51,7 +59,7 @@ export class LeafMarker {
           { err: error, leaves: this.#pending.size },
           "leaves could not be marked; retrying",
         );
-        this.#timer ??= setTimeout(() => void this.flush(), 1_000).unref();
+        if (!this.#isClosed) this.#timer ??= setTimeout(() => void this.flush(), 1_000).unref();
         return;
       }
       for (const [key] of batch) {

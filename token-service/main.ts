@@ -84,7 +84,7 @@ const revocations = new RevocationFeed({
   onKeys: (named) => keys.follow(named.map(({ keyId }) => keyId)),
 });
 const leaves = new LeafMarker({ write: (batch) => markLeavesSeen(sql, batch, now()), logger });
-lifecycle.onStop("leaf marks", () => leaves.flush());
+lifecycle.onStop("leaf marks", () => leaves.close());
 
 const recorder = createAuditRecorder({
   address: config.AUDIT_SERVICE_ADDRESS,

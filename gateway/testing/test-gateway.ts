@@ -143,6 +143,7 @@ export function testGateway({
   const refused: string[] = [];
   const lines: string[] = [];
   const metrics = overrides.metrics ?? createMetrics("gateway");
+  const proxyLimiter = overrides.proxyLimiter ?? new ReconciledLimiter({ redis: undefined, replicas: 1 });
   const app = buildApp({
     identity: serviceOf(identity, UNUSED),
     users: serviceOf(users),
@@ -170,7 +171,7 @@ export function testGateway({
     proxies: overrides.proxies ?? new ProxyTable(routes, metrics),
     limitClasses: defaultLimitClasses(),
     callLimiter: createMemoryLimiter({ replicas: 1, now: () => performance.now() }),
-    proxyLimiter: new ReconciledLimiter({ redis: undefined, replicas: 1 }),
+    proxyLimiter,
     allowedOrigins: new Set(),
     maxWebSockets: 10,
     isDraining: () => false,
@@ -179,6 +180,9 @@ export function testGateway({
     logger: createLogger("gateway", "info", { write: (line) => void lines.push(line) }),
     metrics,
     ...overrides,
+  });
+  app.addHook("onClose", async () => {
+    if (proxyLimiter instanceof ReconciledLimiter) proxyLimiter.close();
   });
   closeAfterTest(app);
   return { app, entries, readings, refused, log: () => lines.join("") };

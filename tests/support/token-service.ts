@@ -91,7 +91,10 @@ export async function startTokenReplica(sql: Sql, options: TokenReplicaOptions =
     logRefusal: () => undefined,
     countRefresh: (result: RefreshResult) => void refreshes.push(result),
   };
-  return { deps, refusals, refreshes, stop: () => revocations.stop() };
+  const stop = async () => {
+    await Promise.all([revocations.stop(), leaves.close()]);
+  };
+  return { deps, refusals, refreshes, stop };
 }
 
 export type TokenReplica = Awaited<ReturnType<typeof startTokenReplica>>;
