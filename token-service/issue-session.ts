@@ -13,10 +13,18 @@ import {
 import { assertMaySign, type SignPairDeps, signPair, type TokenPair } from "./sign-pair.ts";
 import { accessTokenLifeS } from "./token-lifetimes.ts";
 
+/** Undefined: as the service is set. */
+interface SessionLimits {
+  idleS?: number | undefined;
+  absoluteS?: number | undefined;
+  /** Live sessions of the user. The oldest are revoked for this one. */
+  atMost?: number | undefined;
+}
+
 export type NewSession = Pick<
   SessionRow,
   "userId" | "role" | "amr" | "acr" | "authTime" | "ip" | "userAgent"
->;
+> & { limits?: SessionLimits | undefined };
 
 export interface IssueSessionDeps extends SignPairDeps {
   sql: Sql;
@@ -32,7 +40,8 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
   const ended = await transaction(deps.sql, async (tx) => {
     await lockUser(tx, session.userId);
     const live = await lockLiveSessions(tx, session.userId);
-    const surplus = live.slice(0, Math.max(live.length + 1 - deps.maxSessionsPerUser, 0)).map(({ id }) => id);
+    const atMost = request.limits?.atMost ?? deps.maxSessionsPerUser;
+    const surplus = live.slice(0, Math.max(live.length + 1 - atMost, 0)).map(({ id }) => id);
     await insertSession(tx, session);
     if (surplus.length > 0) {
       await markSessionsRevoked(tx, surplus, "session_limit", now);
@@ -45,8 +54,14 @@ export async function issueSession(deps: IssueSessionDeps, request: NewSession):
   return signPair(deps, session, now);
 }
 
-function newSession(deps: IssueSessionDeps, request: NewSession, now: Date): SessionRow {
-  const { refreshIdleTtlS, sessionAbsoluteTtlS } = deps.lifetimes;
+function newSession(
+  deps: IssueSessionDeps,
+  { limits: { idleS, absoluteS } = {}, ...request }: NewSession,
+  now: Date,
+): SessionRow {
+  // Signing keys are kept for refresh tokens of the service's own limit.
+  const idleTtlS = Math.min(idleS ?? Number.POSITIVE_INFINITY, deps.lifetimes.refreshIdleTtlS);
+  const absoluteTtlS = absoluteS ?? deps.lifetimes.sessionAbsoluteTtlS;
   const after = (seconds: number) => new Date(now.getTime() + seconds * 1_000);
   return {
     ...request,
@@ -57,8 +72,9 @@ function newSession(deps: IssueSessionDeps, request: NewSession, now: Date): Ses
     leafSeen: false,
     createdAt: now,
     lastUsedAt: now,
-    idleEnd: after(Math.min(refreshIdleTtlS, sessionAbsoluteTtlS)),
-    absoluteEnd: after(sessionAbsoluteTtlS),
+    idleS: idleS === undefined ? null : idleTtlS,
+    idleEnd: after(Math.min(idleTtlS, absoluteTtlS)),
+    absoluteEnd: after(absoluteTtlS),
     revokedAt: null,
   };
 }

@@ -133,7 +133,7 @@ async function rotate(
   origin: RefreshOrigin,
   now: Date,
 ): Promise<SessionRow> {
-  const idleEndMs = now.getTime() + deps.lifetimes.refreshIdleTtlS * 1_000;
+  const idleEndMs = now.getTime() + (session.idleS ?? deps.lifetimes.refreshIdleTtlS) * 1_000;
   const next = {
     generation: session.generation + 1,
     rotatedAt: now,

@@ -49,9 +49,23 @@ const level = z.string().transform((text, context) => {
   if (known === undefined) context.addIssue("must be a level of assurance");
   return known ?? z.NEVER;
 });
+const MAX_TTL_S = 31_536_000;
+/** 0: as the service is set. */
+const orDefault = (limit: z.ZodInt) => z.union([z.literal(0).transform(() => undefined), limit]);
+const limits = z.object({
+  idleS: orDefault(z.int().min(60).max(MAX_TTL_S)),
+  absoluteS: orDefault(z.int().min(60).max(MAX_TTL_S)),
+  atMost: orDefault(z.int().min(1).max(20)),
+});
 /** `acr` is empty from the version before. */
 const newSession = z
-  .object({ userId: uuid, amr: methods, acr: z.literal("").or(level), authTime: z.date() })
+  .object({
+    userId: uuid,
+    amr: methods,
+    acr: z.literal("").or(level),
+    authTime: z.date(),
+    limits: limits.optional(),
+  })
   .transform((session) => ({ ...session, acr: session.acr || levelFromAmr(session.amr) }));
 const newProof = z.object({ sessionId: uuid, userId: uuid, acr: level, amr: methods });
 

@@ -16,6 +16,8 @@ export interface SessionRow {
   leafSeen: boolean;
   createdAt: Date;
   lastUsedAt: Date;
+  /** Seconds between refreshes. Null: as the service is set. */
+  idleS: number | null;
   idleEnd: Date;
   absoluteEnd: Date;
   revokedAt: Date | null;
@@ -28,7 +30,7 @@ function columns(sql: Sql | TransactionSql) {
     id, user_id as "userId", role, amr, auth_time as "authTime",
     coalesce(acr, case when 'mfa' = any(amr) then 2 else 1 end) as acr, token_secret as "tokenSecret", generation,
     rotated_at as "rotatedAt", leaf_seen as "leafSeen", created_at as "createdAt", last_used_at as "lastUsedAt",
-    idle_end as "idleEnd", absolute_end as "absoluteEnd", revoked_at as "revokedAt", ip, user_agent as "userAgent"
+    idle_s as "idleS", idle_end as "idleEnd", absolute_end as "absoluteEnd", revoked_at as "revokedAt", ip, user_agent as "userAgent"
   `;
 }
 
@@ -41,12 +43,12 @@ export async function insertSession(tx: TransactionSql, session: SessionRow): Pr
   await tx`
     insert into sessions
       (id, user_id, role, amr, auth_time, token_secret, generation, rotated_at, leaf_seen, created_at, last_used_at,
-       idle_end, absolute_end, ip, user_agent, acr, last_signed_at)
+       idle_end, absolute_end, ip, user_agent, acr, idle_s, last_signed_at)
     values
       (${session.id}, ${session.userId}, ${session.role}, ${session.amr}, ${session.authTime}, ${session.tokenSecret},
        ${session.generation}, ${session.rotatedAt}, ${session.leafSeen}, ${session.createdAt}, ${session.lastUsedAt},
        ${session.idleEnd}, ${session.absoluteEnd}, ${session.ip}, ${session.userAgent},
-       ${session.acr}, clock_timestamp())
+       ${session.acr}, ${session.idleS}, clock_timestamp())
   `;
 }
 

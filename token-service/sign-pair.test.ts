@@ -40,6 +40,7 @@ const session: SessionRow = {
   createdAt: new Date(0),
   lastUsedAt: new Date(0),
   idleEnd: new Date((ROTATED_S + 604_800) * 1_000 + 700),
+  idleS: null,
   absoluteEnd: new Date((ROTATED_S + 2_592_000) * 1_000),
   revokedAt: null,
   ip: "",

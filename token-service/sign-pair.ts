@@ -38,7 +38,7 @@ export function signPair(deps: SignPairDeps, session: SessionRow, now: Date): To
   const rotatedAtS = secondsOf(session.rotatedAt);
   // A step-up since the rotation is no later than its token.
   const beganAtS = Math.min(Math.max(rotatedAtS, secondsOf(session.authTime)), nowS);
-  const issuedAtS = nowS - beganAtS > deps.lifetimes.accessTtlS / 2 ? nowS : beganAtS;
+  const issuedAtS = nowS - beganAtS > accessTtlOf(deps, session) / 2 ? nowS : beganAtS;
   const access = signAccessToken(deps, session, { nowS, issuedAtS });
 
   const { id, userId, generation } = session;
@@ -66,7 +66,7 @@ export function signAccessToken(
   const { id, userId, generation, tokenSecret } = session;
   const acr = acrOf(session.acr);
   const authTimeS = secondsOf(session.authTime);
-  const expiresAtS = Math.min(issuedAtS + deps.lifetimes.accessTtlS, secondsOf(session.idleEnd));
+  const expiresAtS = Math.min(issuedAtS + accessTtlOf(deps, session), secondsOf(session.idleEnd));
   // Two tokens of a second may differ in their assurance.
   const purpose = `access ${generation} ${issuedAtS} ${authTimeS} ${acr}`;
   const accessToken = signCompactJws(deps.keys.active(), ACCESS_TOKEN_TYPE, {
@@ -83,6 +83,11 @@ export function signAccessToken(
     auth_time: authTimeS,
   });
   return { accessToken, expiresInS: Math.max(expiresAtS - nowS, 0) };
+}
+
+/** A client that refreshes when its token has expired must find a session that rests for a short time only. */
+function accessTtlOf({ lifetimes }: SignPairDeps, { idleS }: Pick<SessionRow, "idleS">): number {
+  return idleS === null ? lifetimes.accessTtlS : Math.min(lifetimes.accessTtlS, Math.floor(idleS / 2));
 }
 
 export function secondsOf(date: Date): number {

@@ -58,7 +58,9 @@ export async function completeLogin(
     return beginEnrollment(deps, { userId: user.id, sessionEpoch, amr });
   }
   const { clientIp, userAgent } = origin;
-  const session = { userId: user.id, role: user.role, amr, acr: levelOf(amr), authTime, clientIp, userAgent };
+  const { id: userId, role } = user;
+  const limits = deps.access.sessionLimits(role);
+  const session = { userId, role, amr, acr: levelOf(amr), authTime, limits, clientIp, userAgent };
   const tokens = await beginSession(deps, session, sessionEpoch, context);
   if (tokens === undefined) throw new DomainError(ifEnded);
   const deviceToken = await rememberDevice(deps, { ...origin, device, user });

@@ -17,6 +17,7 @@ const SESSION: NewSession = {
   userId: "u1",
   role: "AUDITOR",
   amr: ["pwd"],
+  limits: { idleS: 900, absoluteS: undefined, atMost: 3 },
   authTime: new Date(0),
   clientIp: "192.0.2.1",
   userAgent: "curl/8",
@@ -54,7 +55,7 @@ test("a session is asked for once, with who, how and from where", async () => {
       ip: "192.0.2.1",
       userAgent: "curl/8",
       roleName: "AUDITOR",
-      limits: undefined,
+      limits: { idleS: 900, absoluteS: 0, atMost: 3 },
       confirmation: undefined,
     },
   ]);

@@ -1,3 +1,4 @@
+import type { SessionLimits } from "../../access-file/access-rules.ts";
 import type { SessionServiceClient } from "../../proto/gen/gatehouse/token/v1/session_service.ts";
 import type { CallContext } from "../../service-kit/call-context.ts";
 import { DomainError } from "../../service-kit/errors.ts";
@@ -18,6 +19,8 @@ export interface NewSession extends ClientOrigin {
   /** Undefined: derived from `amr`. */
   acr?: AssuranceLevel | undefined;
   authTime: Date;
+  /** Of the role. */
+  limits: SessionLimits;
 }
 
 /** What the user of a live session has proven again. */
@@ -108,7 +111,11 @@ export function createTokenServiceClient(client: SessionServiceClient): TokenSer
         authTime: session.authTime,
         userAgent: session.userAgent.slice(0, MAX_USER_AGENT_LENGTH).toWellFormed(),
         ip: session.clientIp,
-        limits: undefined,
+        limits: {
+          idleS: session.limits.idleS ?? 0,
+          absoluteS: session.limits.absoluteS ?? 0,
+          atMost: session.limits.atMost ?? 0,
+        },
         confirmation: undefined,
       };
       const { tokens } = await callUnary(client, client.issueSession, request, context).catch(refuseOthers);
