@@ -24,6 +24,7 @@ import { watchDatabase } from "../service-kit/watch-database.ts";
 import { deleteUnusedAccounts } from "./accounts/delete-unused-accounts.ts";
 import { createGuessNotices } from "./accounts/guess-notices.ts";
 import { bootstrapAdmin } from "./admin/bootstrap-admin.ts";
+import { countUsersOfOtherRoles } from "./admin/user-admin-store.ts";
 import { deleteOldApprovals } from "./approvals/delete-old-approvals.ts";
 import { toAuditEvent } from "./audit/security-event-audit.ts";
 import type { SecurityEvent } from "./audit/security-event-store.ts";
@@ -83,6 +84,7 @@ const CLEAN_UP_INTERVAL_MS = 10 * 60_000;
 /** A shorter one would make replicas with the old and the new key order re-encrypt in turn. */
 const REENCRYPTION_INTERVAL_MS = 15 * 60_000;
 const OWNERLESS_COUNT_INTERVAL_MS = 60_000;
+const ROLE_COUNT_INTERVAL_MS = 60_000;
 const DISCOVERY_INTERVAL_MS = 10 * 60_000;
 
 const config = loadConfig(configSchema, process.env);
@@ -354,6 +356,18 @@ if (email !== undefined && password !== undefined) {
   await untilSuccess("first administrator", () => bootstrapAdmin(deps, { email, password }), logger);
 }
 lifecycle.ready();
+const withoutRole = metrics.gauge(
+  "gatehouse_users_without_defined_role",
+  "Users whose role is not in the access file. They may do nothing.",
+);
+const roleCount = repeat(
+  "users without a defined role",
+  ROLE_COUNT_INTERVAL_MS,
+  async () => withoutRole.set(await countUsersOfOtherRoles(sql, access.roles)),
+  logger,
+);
+lifecycle.onStop("users without a defined role", () => roleCount.stop());
+roleCount.runSoon();
 const reencryption = repeat(
   "re-encryption of TOTP secrets",
   REENCRYPTION_INTERVAL_MS,

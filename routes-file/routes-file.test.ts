@@ -17,6 +17,22 @@ function problemsOf(text: string): string[] {
   return [];
 }
 
+test("a method demands permissions, roles or nothing of them", () => {
+  const text = (access: string) =>
+    `routes: [{ prefix: /a, upstream: 'http://a', methods: { GET: { ${access} } } }]`;
+  const policy = parseRoutesFile(text("permissions: [payments:read, audit:read:user]"))[0]?.methods.GET;
+  expect(policy).toEqual({ auth: "authenticated", permissions: ["payments:read", "audit:read:user"] });
+  for (const access of [
+    "permissions: []",
+    "permissions: [Payments]",
+    "permissions: ['*']",
+    "permissions: [a:b], roles: [USER]",
+    "permissions: [a:b], auth: public",
+    "permissions: [a:b], auth: authenticated",
+  ])
+    expect(problemsOf(text(access)), access).toHaveLength(1);
+});
+
 test("the routes of a local Gatehouse can be used", () => {
   const file = new URL("../deploy/local/routes.yaml", import.meta.url);
   const [payments] = parseRoutesFile(readFileSync(file, "utf8"));

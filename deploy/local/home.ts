@@ -15,6 +15,7 @@ const ENTRIES = {
   spool: "spool",
   mail: "mail",
   routesFile: "routes.yaml",
+  accessFile: "access.yaml",
   providersFile: "providers.yaml",
   /** audit-service also writes `<file>.latest*`. */
   checkpointFile: "checkpoints.jsonl",

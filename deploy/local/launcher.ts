@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
+import { SHIPPED_ACCESS_FILE } from "../../access-file/access-config.ts";
 import { ensureCertificates } from "./certificates.ts";
 import type { Home } from "./home.ts";
 import { LaunchError } from "./launch-error.ts";
@@ -133,6 +134,10 @@ export class Launcher {
     const routes = await readFile(join(this.#root, "deploy", "local", "routes.yaml"), "utf8");
     const payments = local(this.#settings.PAYMENTS_PORT);
     await writePrivateFile(home.routesFile, routes.replaceAll("127.0.0.1:8081", payments));
+    // Kept, so that roles of one's own survive the next start.
+    if ((await readIfPresent(home.accessFile)) === undefined) {
+      await writePrivateFile(home.accessFile, await readFile(SHIPPED_ACCESS_FILE, "utf8"));
+    }
     const provider = {
       name: "demo",
       displayName: "Demo",

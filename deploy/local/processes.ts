@@ -39,6 +39,7 @@ export function processPlan(
     TOKEN_SERVICE_ADDRESS,
     AUDIT_SERVICE_ADDRESS,
     ROUTES_FILE: home.routesFile,
+    ACCESS_FILE: home.accessFile,
     AUDIT_SPOOL_DIRECTORY: home.spool,
     ALLOWED_HOSTS: `${local(settings.GATEWAY_PORT)},localhost:${settings.GATEWAY_PORT}`,
   });
@@ -52,6 +53,7 @@ export function processPlan(
     HEALTH_ADDRESS: local(settings.IDENTITY_HEALTH_PORT),
     TOKEN_SERVICE_ADDRESS,
     AUDIT_SERVICE_ADDRESS,
+    ACCESS_FILE: home.accessFile,
     BOOTSTRAP_ADMIN_EMAIL: administrator.email,
     BOOTSTRAP_ADMIN_PASSWORD_FILE: administrator.passwordFile,
     SMTP_URL: `smtp://${local(settings.SMTP_PORT)}`,

@@ -36,6 +36,16 @@ export async function selectUsers(sql: Sql, filter: UserFilter): Promise<Omit<Ac
   return rows.map(asKnown);
 }
 
+/** Users whose role is none of these. */
+export async function countUsersOfOtherRoles(sql: Sql, roles: readonly Role[]): Promise<number> {
+  // The index has all users but those of USER, who are most.
+  const indexed = roles.includes("USER") ? sql`and role <> 'USER'` : sql``;
+  const [row] = await sql<{ count: number }[]>`
+    select count(*)::int as count from users where role <> all(${[...roles]}) ${indexed}
+  `;
+  return row?.count ?? 0;
+}
+
 /** Requires the account lock. */
 export async function setAccess(
   tx: TransactionSql,

@@ -53,6 +53,7 @@ function registeredMetrics(): Set<string> {
     "service-kit",
     "token-client",
     "audit-client",
+    "access-file",
     "gateway",
     "identity-service",
     "token-service",

@@ -1,4 +1,4 @@
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, beforeEach, expect, test } from "vitest";
 import { type ApiClient, apiClient } from "../../support/api-client.ts";
 import { linkIn, mailAbout } from "../../support/mailbox.ts";
 import { oneSystem } from "../../support/one-system.ts";
@@ -14,6 +14,9 @@ let admin: { accessToken: string; user: { id: string } };
 beforeAll(async () => {
   system = await oneSystem();
   api = apiClient(system.url);
+});
+beforeEach(async () => {
+  // Other flows log the same administrator in, who has three sessions at most.
   admin = await api.logIn(ADMIN);
 });
 const asAdmin = () => ({ token: admin.accessToken });
