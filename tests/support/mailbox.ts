@@ -17,8 +17,9 @@ export async function allMails(port: number): Promise<ReceivedMail[]> {
 
 /** What the mailbox of a running system received for an address, oldest first. */
 export async function mailsTo(system: Pick<System, "ports">, address: string): Promise<ReceivedMail[]> {
-  const mails = await allMails(system.ports.MAILBOX_PORT);
-  return mails.filter(({ to }) => to.some((recipient) => recipient.address === address.toLowerCase()));
+  const query = new URLSearchParams({ "to.address": address.toLowerCase() });
+  const response = await fetch(`http://127.0.0.1:${system.ports.MAILBOX_PORT}/email?${query}`);
+  return (await response.json()) as ReceivedMail[];
 }
 
 /** The newest mail with a subject, once there are as many as expected. */

@@ -1,15 +1,61 @@
-import { afterAll } from "vitest";
+import { Agent, getGlobalDispatcher, setGlobalDispatcher } from "undici";
+import { afterAll, beforeAll, describe } from "vitest";
 import { type System, startSystem } from "./system.ts";
 
-let running: Promise<System> | undefined;
+let running: System | undefined;
+let lastNetwork = 1;
+let network = "";
 
-/** The system of all flows of a test file, which removes it after its last test. */
-export const oneSystem = (): Promise<System> => (running ??= startSystem());
+/** The system that the flows of the present test file share. */
+export function oneSystem(): System {
+  if (running === undefined) throw new Error("no system is shared here");
+  return running;
+}
 
-export function removeAfterAll(): void {
+/** The address from which the present flow calls. */
+export const ownAddress = (): string => network;
+
+export interface SharedSystem {
+  /** For all flows: settings that a flow needs must not disturb another one. */
+  environment?: () => Promise<Record<string, string>>;
+  /** By name, in their order. Each module defines its tests when it is imported. */
+  flows: Record<string, () => Promise<unknown>>;
+}
+
+/**
+ * Runs flows one after the other on one system: each start takes ten seconds of CPU time. A flow that changes what all
+ * the others need stands last.
+ */
+export function flowsOnOneSystem({ environment, flows }: SharedSystem): void {
+  beforeAll(async () => {
+    running = await startSystem({ environment: (await environment?.()) ?? {} });
+  });
   afterAll(async () => {
-    const system = await running;
+    await running?.remove();
     running = undefined;
-    await system?.remove();
+  });
+  for (const [name, load] of Object.entries(flows)) {
+    describe(name, async () => {
+      callFromOwnAddress();
+      await load();
+    });
+  }
+}
+
+/** Each flow is a network of its own, so that none uses up the limits of another. Where there is one address, all share it. */
+function callFromOwnAddress(): void {
+  const shared = getGlobalDispatcher();
+  let own: Agent | undefined;
+  beforeAll(() => {
+    network = "127.0.0.1";
+    if (process.platform !== "linux") return;
+    lastNetwork += 1;
+    network = `127.0.1.${lastNetwork}`;
+    own = new Agent({ localAddress: network });
+    setGlobalDispatcher(own);
+  });
+  afterAll(async () => {
+    setGlobalDispatcher(shared);
+    await own?.destroy();
   });
 }

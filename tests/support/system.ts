@@ -39,6 +39,8 @@ export interface System {
   url: string;
   home: string;
   ports: Record<PortName, number>;
+  /** Its settings besides home, ports and administrator. */
+  environment: Record<string, string>;
   /** What the launcher has printed. */
   output(): string;
   launcher: ChildProcess;
@@ -71,6 +73,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     url: `http://127.0.0.1:${ports.GATEWAY_PORT}`,
     home,
     ports,
+    environment: options.environment ?? {},
     output: launcher.output,
     launcher: launcher.child,
     stop,

@@ -1,6 +1,5 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 
 /** A step of a trace, as it was exported. Ids in lower-case hexadecimal; `parentSpanId` is empty for a root. */
 export interface CollectedSpan {
@@ -31,8 +30,8 @@ interface KeyValue {
   value: Record<string, unknown>;
 }
 
-/** An OTLP/HTTP collector on loopback that keeps what it gets (OTLP 1.5, JSON encoding). */
-export async function startTraceCollector() {
+/** An OTLP/HTTP collector that keeps what it gets (OTLP 1.5, JSON encoding). @param url of loopback, with a port. */
+export async function startTraceCollector(url: string) {
   const spans: CollectedSpan[] = [];
   const bodies: string[] = [];
   const server = createServer(async (request, response) => {
@@ -43,10 +42,9 @@ export async function startTraceCollector() {
     if (request.url === "/v1/traces") spans.push(...spansOf(JSON.parse(text)));
     response.writeHead(200, { "content-type": "application/json" }).end("{}");
   });
-  server.listen(0, "127.0.0.1");
+  server.listen(Number(new URL(url).port), "127.0.0.1");
   await once(server, "listening");
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     spans,
     /** Everything received, as text: for what must not be in it. */
     text: () => bodies.join("\n"),

@@ -11,8 +11,8 @@ import { isConsistent, isIncluded } from "../../support/verify-proof.ts";
 let system: System;
 let api: ApiClient;
 
-beforeAll(async () => {
-  system = await oneSystem();
+beforeAll(() => {
+  system = oneSystem();
   api = apiClient(system.url);
 });
 

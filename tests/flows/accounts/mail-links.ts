@@ -1,21 +1,21 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { linkIn, mailAbout, mailsTo } from "../support/mailbox.ts";
-import { patientFetch } from "../support/patient-fetch.ts";
-import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
-import { proveAddress } from "../support/verified-user.ts";
+import { beforeAll, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { linkIn, mailAbout, mailsTo } from "../../support/mailbox.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { patientFetch } from "../../support/patient-fetch.ts";
+import { ADMIN, readLog, type System } from "../../support/system.ts";
+import { proveAddress } from "../../support/verified-user.ts";
 
 let system: System;
 let api: ApiClient;
 /** Every link's token that a test has seen. */
 const seen: string[] = [];
 
-beforeAll(async () => {
-  system = await startSystem();
+beforeAll(() => {
+  system = oneSystem();
   api = apiClient(system.url);
 });
-afterAll(() => system?.remove());
 
 const CONFIRM = "Confirm your e-mail address";
 const RESET = "Set a new password";

@@ -5,8 +5,9 @@ import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import { finished, pipeline } from "node:stream/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { ADMIN, readLog, type System } from "../../support/system.ts";
 
 const MIB = 1024 * 1024;
 /** `npm run test:large` sends 1,024. */
@@ -94,7 +95,7 @@ async function answerTo(request: ReturnType<typeof send>): Promise<IncomingMessa
 }
 
 beforeAll(async () => {
-  system = await startSystem();
+  system = oneSystem();
   api = apiClient(system.url);
   token = (await api.newUser()).accessToken;
   upstream.listen(0, "127.0.0.1");
@@ -119,10 +120,9 @@ beforeAll(async () => {
   );
 });
 
-afterAll(async () => {
+afterAll(() => {
   upstream.closeAllConnections();
   upstream.close();
-  await system?.remove();
 });
 
 test("a route that is added to the routes file is served without a restart; a broken file changes nothing", async () => {

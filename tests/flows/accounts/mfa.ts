@@ -11,8 +11,8 @@ import { proveAddress } from "../../support/verified-user.ts";
 let system: System;
 let api: ApiClient;
 
-beforeAll(async () => {
-  system = await oneSystem();
+beforeAll(() => {
+  system = oneSystem();
   api = apiClient(system.url);
 });
 

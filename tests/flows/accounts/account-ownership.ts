@@ -10,8 +10,8 @@ import { proveAddress, verificationToken } from "../../support/verified-user.ts"
 let system: System;
 let api: ApiClient;
 
-beforeAll(async () => {
-  system = await oneSystem();
+beforeAll(() => {
+  system = oneSystem();
   api = apiClient(system.url);
 });
 const OWN = "the owner's password 42";

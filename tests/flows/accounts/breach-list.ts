@@ -1,32 +1,26 @@
-import { mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readFile, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { HEADER_BYTES } from "../../breach-list/list-format.ts";
-import { hashLines, writeTestList } from "../../breach-list/test-list.fixture.ts";
-import { type Answer, type ApiClient, apiClient } from "../support/api-client.ts";
-import { linkIn, mailAbout } from "../support/mailbox.ts";
-import { ADMIN, launch, type System, startSystem } from "../support/system.ts";
+import { HEADER_BYTES } from "../../../breach-list/list-format.ts";
+import { hashLines, writeTestList } from "../../../breach-list/test-list.fixture.ts";
+import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
+import { BREACHED } from "../../support/breach-list.ts";
+import { linkIn, mailAbout } from "../../support/mailbox.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { ADMIN, launch, type System } from "../../support/system.ts";
 
-const BREACHED = "a password of a breach";
 const GOOD = "an entirely new password";
 
-let folder: string;
 let list: string;
 let system: System;
 let api: ApiClient;
 
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "gatehouse-breach-flow-"));
-  list = join(folder, "breached.list");
-  await writeTestList(list, hashLines([BREACHED]));
-  system = await startSystem({ environment: { BREACH_LIST_FILE: list } });
+beforeAll(() => {
+  system = oneSystem();
+  list = system.environment.BREACH_LIST_FILE ?? "";
   api = apiClient(system.url);
 });
-afterAll(async () => {
-  await system?.remove();
-  await rm(folder, { recursive: true });
-});
+afterAll(() => rm(dirname(list), { recursive: true }));
 
 const answered = ({ status, body }: Answer) => [status, body.error?.code];
 const REFUSED = [400, "password_too_common"];

@@ -13,7 +13,7 @@ let document: OpenApiDocument;
 let checker: ContractChecker;
 
 beforeAll(async () => {
-  system = await oneSystem();
+  system = oneSystem();
   document = (await (await fetch(`${system.url}/openapi.json`)).json()) as OpenApiDocument;
   checker = contractChecker(document);
 });

@@ -1,27 +1,27 @@
 import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { transaction } from "../../service-kit/postgres.ts";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { type System, startSystem } from "../support/system.ts";
-import { databaseOfSystem } from "../support/system-database.ts";
+import { beforeAll, expect, test } from "vitest";
+import { transaction } from "../../../service-kit/postgres.ts";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import type { System } from "../../support/system.ts";
+import { databaseOfSystem } from "../../support/system-database.ts";
 
 let system: System;
 let api: ApiClient;
 
-beforeAll(async () => {
-  system = await startSystem();
+beforeAll(() => {
+  system = oneSystem();
   api = apiClient(system.url);
 });
-afterAll(() => system?.remove());
 
 const at = (name: string) => join(system.home, name);
 
 /** The program itself, as an operator of this system. */
 function gatehouse(...argv: string[]) {
   return new Promise<{ code: number; out: string; error: string }>((done) => {
-    const entry = resolve(import.meta.dirname, "../../cli/main.ts");
+    const entry = resolve(import.meta.dirname, "../../../cli/main.ts");
     // The system's ports are not the usual ones: its home says which.
     const env = { PATH: process.env.PATH ?? "", GATEHOUSE_HOME: system.home };
     execFile(

@@ -1,21 +1,21 @@
 import { createHash, randomBytes } from "node:crypto";
 import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { CHROMIUM } from "../support/chromium.ts";
-import { expectOneUse } from "../support/expect-one-use.ts";
-import { patientFetch } from "../support/patient-fetch.ts";
-import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
-import { proveAddress } from "../support/verified-user.ts";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { CHROMIUM } from "../../support/chromium.ts";
+import { expectOneUse } from "../../support/expect-one-use.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { patientFetch } from "../../support/patient-fetch.ts";
+import { ADMIN, readLog, type System } from "../../support/system.ts";
+import { proveAddress } from "../../support/verified-user.ts";
 
 let system: System;
 let api: ApiClient;
 
-beforeAll(async () => {
-  system = await startSystem();
+beforeAll(() => {
+  system = oneSystem();
   api = apiClient(system.url);
 });
-afterAll(() => system?.remove());
 
 /** A browser as far as redirects and cookies go. */
 function plainBrowser(fetch = patientFetch) {

@@ -3,11 +3,12 @@ import { readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { generateSync } from "otplib";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { linkIn, mailAbout } from "../support/mailbox.ts";
-import { ADMIN, type System, startSystem } from "../support/system.ts";
-import { databaseOfSystem } from "../support/system-database.ts";
+import { beforeAll, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { linkIn, mailAbout } from "../../support/mailbox.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { ADMIN, type System } from "../../support/system.ts";
+import { databaseOfSystem } from "../../support/system-database.ts";
 
 /** The upstream's, and a path that does not exist. */
 const OTHER_PATHS = ["/payments", "/nowhere"];
@@ -26,12 +27,10 @@ const canaries: Record<string, string> = {
   "card number": cardNumber(),
 };
 
-beforeAll(async () => {
-  system = await startSystem({ environment: { LOG_LEVEL: "debug" } });
+beforeAll(() => {
+  system = oneSystem();
   api = apiClient(system.url);
 });
-
-afterAll(() => system?.remove());
 
 test("an account lives through everything, every path is tried with every canary", async () => {
   await liveThroughEverything();

@@ -1,14 +1,13 @@
-import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { CHROMIUM } from "../support/chromium.ts";
-import { expectOneUse } from "../support/expect-one-use.ts";
-import { linkIn, mailAbout } from "../support/mailbox.ts";
-import { readLog, type System, startSystem } from "../support/system.ts";
-import { proveAddress } from "../support/verified-user.ts";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { CHROMIUM } from "../../support/chromium.ts";
+import { expectOneUse } from "../../support/expect-one-use.ts";
+import { linkIn, mailAbout } from "../../support/mailbox.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { addRoutes } from "../../support/routes.ts";
+import type { System } from "../../support/system.ts";
+import { proveAddress } from "../../support/verified-user.ts";
 
 let system: System;
 let api: ApiClient;
@@ -18,7 +17,7 @@ let devtools: CDPSession;
 
 beforeAll(async () => {
   if (CHROMIUM === undefined) return;
-  system = await startSystem();
+  system = oneSystem();
   api = apiClient(system.url);
   await addRoute();
   browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
@@ -28,14 +27,10 @@ beforeAll(async () => {
   devtools = await page.context().newCDPSession(page);
   await devtools.send("WebAuthn.enable");
 });
-afterAll(async () => {
-  await browser?.close();
-  await system?.remove();
-});
+afterAll(() => browser?.close());
 
 /** Nothing listens at its upstream: 502 says that a call passed. */
 async function addRoute(): Promise<void> {
-  const path = join(system.home, "routes.yaml");
   const route = `
   - prefix: /pay
     upstream: http://127.0.0.1:9
@@ -43,8 +38,7 @@ async function addRoute(): Promise<void> {
       POST: { roles: [USER], action: pay.create, approval: { fields: [/amount, /payee], acr: 3 } }
       PUT: { roles: [USER], action: pay.replace, assurance: { acr: 3, maxAgeSeconds: 300 } }
 `;
-  await writeFile(path, (await readFile(path, "utf8")) + route);
-  while (!(await readLog(system, "gateway")).includes("its routes are in use")) await sleep(100);
+  await addRoutes(system, route);
 }
 
 /** As platforms have one: with user verification and discoverable credentials. */

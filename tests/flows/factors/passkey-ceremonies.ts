@@ -1,7 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import {
   type Ceremony,
   ED,
@@ -9,12 +6,14 @@ import {
   TestAuthenticator,
   UP,
   UV,
-} from "../../identity-service/passkeys/authenticator.fixture.ts";
-import type { Assertion } from "../../identity-service/passkeys/verify-assertion.ts";
-import type { Attestation } from "../../identity-service/passkeys/verify-attestation.ts";
-import { type Answer, type ApiClient, apiClient } from "../support/api-client.ts";
-import { readLog, type System, startSystem } from "../support/system.ts";
-import { databaseOfSystem } from "../support/system-database.ts";
+} from "../../../identity-service/passkeys/authenticator.fixture.ts";
+import type { Assertion } from "../../../identity-service/passkeys/verify-assertion.ts";
+import type { Attestation } from "../../../identity-service/passkeys/verify-attestation.ts";
+import { type Answer, type ApiClient, apiClient } from "../../support/api-client.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { addRoutes } from "../../support/routes.ts";
+import type { System } from "../../support/system.ts";
+import { databaseOfSystem } from "../../support/system-database.ts";
 
 interface Options {
   challenge: string;
@@ -40,26 +39,18 @@ let ada: Member;
 let ben: Member;
 
 beforeAll(async () => {
-  system = await startSystem({
-    environment: {
-      RATE_LIMITS: "login.address=5000/60,account.user=5000/60",
-      THROTTLE_CALL_NETWORK_BUDGET: "5000",
-    },
-  });
+  system = oneSystem();
   api = apiClient(system.url);
-  const path = join(system.home, "routes.yaml");
   const route = `
-  - prefix: /pay
+  - prefix: /transfers
     upstream: http://127.0.0.1:9
     methods:
       POST: { roles: [USER], action: pay.create, approval: { fields: [/amount, /currency, /payee] } }
 `;
-  await writeFile(path, (await readFile(path, "utf8")) + route);
-  while (!(await readLog(system, "gateway")).includes("its routes are in use")) await sleep(100);
+  await addRoutes(system, route);
   ada = await member();
   ben = await member();
 });
-afterAll(() => system?.remove());
 
 const party = () => ({ rpId: "localhost", origin: `http://localhost:${system.ports.GATEWAY_PORT}` });
 const newDevice = () => new TestAuthenticator("ES256", party());
@@ -129,7 +120,7 @@ const PURPOSES: Record<string, () => Promise<Begun>> = {
     return { options, send };
   },
   approval: async () => {
-    const asked = await api.post("/pay", PAYMENT, { token: ada.token });
+    const asked = await api.post("/transfers", PAYMENT, { token: ada.token });
     const { token, passkey: options } = asked.body.error.details.approval;
     const send = (assertion: Assertion) =>
       api.post("/auth/approvals/verify", { token, passkey: assertionJson(assertion) }, { token: ada.token });
@@ -266,7 +257,7 @@ test("a registration that is wrong in one thing is refused alike", async () => {
 });
 
 test("what a passkey approved names it to the upstream's audit, and another amount stays unapproved", async () => {
-  const asked = await api.post("/pay", PAYMENT, { token: ada.token });
+  const asked = await api.post("/transfers", PAYMENT, { token: ada.token });
   const { token, passkey, methods } = asked.body.error.details.approval;
   expect(methods).toEqual(["passkey", "recovery_code"]);
   const given = await api.post(
@@ -276,9 +267,9 @@ test("what a passkey approved names it to the upstream's audit, and another amou
   );
   expect([given.status, given.body.data?.method]).toEqual([200, "passkey"]);
   const headers = { "gatehouse-approval": token };
-  const other = await api.post("/pay", { ...PAYMENT, amount: 1 }, { token: ada.token, headers });
+  const other = await api.post("/transfers", { ...PAYMENT, amount: 1 }, { token: ada.token, headers });
   expect([other.status, other.body.error.code]).toEqual([403, "approval_mismatch"]);
   // Nothing listens there: it passed.
-  const paid = await api.post("/pay", PAYMENT, { token: ada.token, headers });
+  const paid = await api.post("/transfers", PAYMENT, { token: ada.token, headers });
   expect([paid.status, paid.body.error.code]).toEqual([502, "upstream_unavailable"]);
 });

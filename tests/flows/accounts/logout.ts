@@ -1,19 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { generateSync } from "otplib";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { linkIn, mailAbout } from "../support/mailbox.ts";
-import { type System, startSystem } from "../support/system.ts";
-import { proveAddress } from "../support/verified-user.ts";
+import { beforeAll, expect, test } from "vitest";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { linkIn, mailAbout } from "../../support/mailbox.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import type { System } from "../../support/system.ts";
+import { proveAddress } from "../../support/verified-user.ts";
 
 let system: System;
 let api: ApiClient;
 
-beforeAll(async () => {
-  system = await startSystem();
+beforeAll(() => {
+  system = oneSystem();
   api = apiClient(system.url);
 });
-afterAll(() => system?.remove());
 
 async function provenUser() {
   const user = await api.newUser();

@@ -1,7 +1,6 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { readFile, writeFile } from "node:fs/promises";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join, resolve } from "node:path";
@@ -9,11 +8,13 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { generateSync } from "otplib";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { TestAuthenticator } from "../../identity-service/passkeys/authenticator.fixture.ts";
-import { type Answer, type ApiClient, apiClient, type Call } from "../support/api-client.ts";
-import { expectOneUse } from "../support/expect-one-use.ts";
-import { ADMIN, readLog, type System, startSystem } from "../support/system.ts";
-import { databaseOfSystem } from "../support/system-database.ts";
+import { TestAuthenticator } from "../../../identity-service/passkeys/authenticator.fixture.ts";
+import { type Answer, type ApiClient, apiClient, type Call } from "../../support/api-client.ts";
+import { expectOneUse } from "../../support/expect-one-use.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { addRoutes } from "../../support/routes.ts";
+import { ADMIN, readLog, type System } from "../../support/system.ts";
+import { databaseOfSystem } from "../../support/system-database.ts";
 
 interface Received {
   url: string;
@@ -50,9 +51,9 @@ const PAYMENT = { amount: 12_500, currency: "EUR", payee: "DE89", reference: "re
 beforeAll(async () => {
   upstream.listen(0, "127.0.0.1");
   await once(upstream, "listening");
-  system = await startSystem();
+  system = oneSystem();
   api = apiClient(system.url);
-  await addRoutes(`http://127.0.0.1:${(upstream.address() as AddressInfo).port}`);
+  await addPayments(`http://127.0.0.1:${(upstream.address() as AddressInfo).port}`);
   ada = await newPayer();
   bob = await newPayer();
   otherSession = await logInAgain(ada);
@@ -62,14 +63,12 @@ beforeEach(() => {
   received.length = 0;
 });
 
-afterAll(async () => {
-  await system?.remove();
+afterAll(() => {
   upstream.closeAllConnections();
   upstream.close();
 });
 
-async function addRoutes(origin: string): Promise<void> {
-  const path = join(system.home, "routes.yaml");
+async function addPayments(origin: string): Promise<void> {
   const approval =
     "approval: { fields: [/amount, /currency, /payee], when: { field: /amount, above: 10000 }, ttlSeconds: 60 }";
   const route = (prefix: string) => `
@@ -81,8 +80,7 @@ async function addRoutes(origin: string): Promise<void> {
       POST: { roles: [USER], action: pay.create, ${approval} }
       PUT: { roles: [USER], action: pay.replace, ${approval} }
 `;
-  await writeFile(path, (await readFile(path, "utf8")) + route("/pay") + route("/other"));
-  while (!(await readLog(system, "gateway")).includes("its routes are in use")) await sleep(100);
+  await addRoutes(system, route("/pay") + route("/other"));
 }
 
 async function proveCredentials(userId: string): Promise<void> {
@@ -95,7 +93,7 @@ async function proveCredentials(userId: string): Promise<void> {
 /** The program itself, as an operator of this system. */
 async function gatehouse(...argv: string[]): Promise<{ code: number; out: string }> {
   const env = { PATH: process.env.PATH ?? "", GATEHOUSE_HOME: system.home };
-  const entry = resolve(import.meta.dirname, "../../cli/main.ts");
+  const entry = resolve(import.meta.dirname, "../../../cli/main.ts");
   const child = spawn(process.execPath, [entry, ...argv], { env, stdio: ["ignore", "pipe", "inherit"] });
   const [out, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);
   return { code, out };

@@ -1,22 +1,18 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiClient, apiClient } from "../support/api-client.ts";
-import { type System, startSystem } from "../support/system.ts";
-import { type CollectedSpan, startTraceCollector } from "../support/trace-collector.ts";
+import { type ApiClient, apiClient } from "../../support/api-client.ts";
+import { oneSystem } from "../../support/one-system.ts";
+import { type CollectedSpan, startTraceCollector } from "../../support/trace-collector.ts";
 
 let collector: Awaited<ReturnType<typeof startTraceCollector>>;
-let system: System;
 let api: ApiClient;
 
 beforeAll(async () => {
-  collector = await startTraceCollector();
-  system = await startSystem({ environment: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url } });
-  api = apiClient(system.url);
+  const { environment, url } = oneSystem();
+  collector = await startTraceCollector(environment.OTEL_EXPORTER_OTLP_ENDPOINT ?? "");
+  api = apiClient(url);
 });
 
-afterAll(async () => {
-  await system?.remove();
-  collector?.close();
-});
+afterAll(() => collector?.close());
 
 const CLIENT_SPAN = "00f067aa0ba902b7";
 

@@ -12,7 +12,7 @@ let api: ApiClient;
 let admin: { accessToken: string; user: { id: string } };
 
 beforeAll(async () => {
-  system = await oneSystem();
+  system = oneSystem();
   api = apiClient(system.url);
 });
 beforeEach(async () => {

@@ -1,0 +1,18 @@
+import { newBreachList } from "../support/breach-list.ts";
+import { flowsOnOneSystem } from "../support/one-system.ts";
+
+flowsOnOneSystem({
+  environment: async () => ({ BREACH_LIST_FILE: await newBreachList() }),
+  flows: {
+    "main path": () => import("./accounts/main-path.ts"),
+    "account ownership": () => import("./accounts/account-ownership.ts"),
+    mfa: () => import("./accounts/mfa.ts"),
+    openapi: () => import("./accounts/openapi.ts"),
+    "password change": () => import("./accounts/password-change.ts"),
+    logout: () => import("./accounts/logout.ts"),
+    "mail links": () => import("./accounts/mail-links.ts"),
+    "throttling and administration": () => import("./accounts/throttling-and-admin.ts"),
+    // It stops the system.
+    "breach list": () => import("./accounts/breach-list.ts"),
+  },
+});

@@ -1,0 +1,12 @@
+import { flowsOnOneSystem } from "../support/one-system.ts";
+
+flowsOnOneSystem({
+  environment: async () => ({ LOG_LEVEL: "debug" }),
+  flows: {
+    oauth: () => import("./calls/oauth.ts"),
+    approvals: () => import("./calls/approvals.ts"),
+    streaming: () => import("./calls/streaming.ts"),
+    // It does everything that an administrator can, and it looks for secrets in all that the others left.
+    canary: () => import("./calls/canary.ts"),
+  },
+});
