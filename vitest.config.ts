@@ -1,24 +1,21 @@
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
-import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { isLostTypeQuery } from "./service-kit/database-failure.ts";
 
 // For the workers, and for the processes that they start.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, "node_modules", ".cache", "gatehouse");
 
-/** The flows first: they take longest, and a worker that is left alone with one wastes the other cores. */
-class FlowsFirst extends BaseSequencer {
-  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files);
-    const isFlow = ({ moduleId }: TestSpecification) => moduleId.endsWith(".flow.test.ts");
-    return [...sorted.filter(isFlow), ...sorted.filter((file) => !isFlow(file))];
-  }
-}
+const ELSEWHERE = ["**/node_modules/**", ".gatehouse/**", ".stryker-tmp/**"];
+/** Against whole systems: each start takes ten seconds of CPU time. */
+const FLOWS = "tests/flows/**/*.flow.test.ts";
 
 export default defineConfig({
   test: {
-    include: ["**/*.test.ts"],
-    exclude: ["**/node_modules/**", ".gatehouse/**", ".stryker-tmp/**"],
+    // `npm test` and `npm run test:flows`.
+    projects: [
+      { extends: true, test: { name: "tests", include: ["**/*.test.ts"], exclude: [...ELSEWHERE, FLOWS] } },
+      { extends: true, test: { name: "flows", include: [FLOWS] } },
+    ],
     globalSetup: ["tests/support/postgres-global-setup.ts"],
     tags: [
       {
@@ -27,8 +24,7 @@ export default defineConfig({
       },
     ],
     pool: "forks",
-    sequence: { sequencer: FlowsFirst },
-    // The flows wait for most of their time: the tests of another worker use it.
+    // Tests wait for much of their time: those of another worker use it.
     maxWorkers: 3,
     // Modules are loaded and optimised once in a worker. A test file leaves nothing behind that another could see.
     isolate: false,

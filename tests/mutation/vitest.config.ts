@@ -18,6 +18,7 @@ export default {
   ...merged,
   test: {
     ...merged.test,
+    projects: undefined,
     include,
     sequence: { sequencer: FastFirst },
     // Many mutants are killed by a time-out.
