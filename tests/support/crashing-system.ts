@@ -15,7 +15,7 @@ import { BARE_ENVIRONMENT } from "./bare-environment.ts";
 import { type PortName, startSystem } from "./system.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
-const READY_TIMEOUT_MS = 30_000;
+const READY_TIMEOUT_MS = 120_000;
 const NAMES = ["gateway", "identity-service", "token-service", "audit-service"] as const;
 
 /** What can be killed. */
