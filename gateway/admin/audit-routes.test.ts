@@ -40,6 +40,30 @@ test.each([
   expect(response.headers["cache-control"]).toBe("no-store");
 });
 
+test("who may read the entries of one user must name the user, and sees nothing of users who may administer more", async () => {
+  const entry = (role: string) => ({
+    ...ENTRY,
+    actor: { userId: USER_ID, role, sessionId: "", claimedEmail: "", claimedEmailHash: "" },
+  });
+  const page = async () => ({
+    entries: ["USER", "ADMIN", "SUPPORT", "AUDITOR", "GONE", ""].map(entry),
+    nextCursor: "next",
+  });
+  const { app, readings } = testGateway({ auditQuery: { searchEntries: page } });
+  for (const query of ["", `?resource=${USER_ID}`, "?actor=operator:ada", "?actor=client:ledger"]) {
+    const refused = await send(app, { url: `/admin/audit${query}`, token: "support-token" });
+    expect([query, refused.statusCode, refused.json().error.details[0].field]).toEqual([query, 400, "actor"]);
+  }
+  expect(readings).toEqual([]);
+  const rolesFor = async (token: string) => {
+    const { data } = (await send(app, { url: `/admin/audit?actor=${USER_ID}`, token })).json();
+    return data.entries.map(({ actor }: { actor: { role: string } }) => actor.role);
+  };
+  expect(await rolesFor("support-token")).toEqual(["USER", "SUPPORT", undefined]);
+  expect(await rolesFor("auditor-token")).toEqual(["USER", "ADMIN", "SUPPORT", "AUDITOR", "GONE", undefined]);
+  expect((await send(app, { url: `/admin/audit/${USER_ID}`, token: "support-token" })).statusCode).toBe(403);
+});
+
 test("without filters it is the newest fifty", async () => {
   const { app, asked } = gateway();
   const response = await send(app, { url: "/admin/audit", token: "auditor-token" });

@@ -1,10 +1,14 @@
+import { validate as isUuid } from "uuid";
 import { z } from "zod";
 import type { BuiltInPermission } from "../../access-file/access-file.ts";
+import { type AccessRules, holdsPermission } from "../../access-file/access-rules.ts";
 import { filterText } from "../../audit-client/record-reading.ts";
 import { Outcome } from "../../proto/gen/gatehouse/audit/v1/entry.ts";
+import { DomainError } from "../../service-kit/errors.ts";
 import type { AssuranceDemand } from "../../token-client/assurance.ts";
 import { nextCursorField } from "../auth/answer-fields.ts";
 import type { Backends } from "../backends/backends.ts";
+import { principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
@@ -72,28 +76,32 @@ const provenEntry = z.strictObject({
 });
 
 interface AuditRouteDeps extends Pick<Backends, "auditQuery"> {
+  access: AccessRules;
   noteReading: NoteReading;
   adminAssurance?: AssuranceDemand | undefined;
 }
 
 export function registerAuditRoutes(
   app: GatewayApp,
-  { auditQuery, noteReading, adminAssurance }: AuditRouteDeps,
+  { auditQuery, access, noteReading, adminAssurance }: AuditRouteDeps,
 ): void {
-  const policy: RoutePolicy = {
+  const policyFor = (permission: BuiltInPermission): RoutePolicy => ({
     auth: "authenticated",
-    permissions: ["audit:read" satisfies BuiltInPermission],
+    permissions: [permission],
     limitClass: "admin",
     ...(adminAssurance && { assurance: adminAssurance }),
-  };
+  });
+  const policy = policyFor("audit:read");
   const route = routeIn(app, "Audit log");
 
   route("searchAuditLog", "GET", "/admin/audit", {
     summary: "Search the audit log",
     description:
       "`from` is inclusive, `to` exclusive. `actor` is a user's id, `client:<id>` of a service that introspects tokens, or " +
-      "`operator:<name>` or `auditor:<name>` of a certificate. Each call leaves one entry, `audit.searched`, with its filter.",
-    policy,
+      "`operator:<name>` or `auditor:<name>` of a certificate. Each call leaves one entry, `audit.searched`, with its filter. A " +
+      "caller with `audit:read:user` only must name a user as `actor`, and does not see what that user did in a role that may " +
+      "administer more than the caller, or that has gone.",
+    policy: policyFor("audit:read:user"),
     schema: { querystring: AuditQuery },
     answers: answersWith(
       "A page of entries, newest first.",
@@ -102,12 +110,17 @@ export function registerAuditRoutes(
     codes: ["audit_unavailable"],
     handler: async (request) => {
       const { requestId: call, cursor: _position, ...filter } = request.query;
+      const principal = principalOf(request);
+      const readsAll = holdsPermission(access, principal, "audit:read");
+      if (!readsAll) assertOneUser(filter.actor);
       await noteReading(request, {
         action: "audit.searched",
         filter: filterText({ ...filter, request: call }),
       });
       const page = await auditQuery.searchEntries(toSearch(request.query), request.state.call);
-      const entries = page.entries.map(toAuditEntry);
+      const maySee = ({ actor: { role = "" } }: z.output<typeof auditEntryAnswer>) =>
+        readsAll || ((role === "" || access.isDefined(role)) && access.mayActOn(principal, role));
+      const entries = page.entries.map(toAuditEntry).filter(maySee);
       return success({ entries, nextCursor: page.nextCursor || null }, "Audit entries, newest first.");
     },
   });
@@ -179,6 +192,15 @@ export function registerAuditRoutes(
       const { proof } = await auditQuery.proveConsistency({ firstSize, secondSize }, request.state.call);
       return success({ proof: proof.map(base64) }, "The consistency proof.");
     },
+  });
+}
+
+/** @throws {DomainError} `validation_failed`. */
+function assertOneUser(actor: string | undefined): void {
+  if (isUuid(actor)) return;
+  const message = "must be a user's id: the caller may read the entries of one user at a time";
+  throw new DomainError("validation_failed", undefined, {
+    fields: [{ field: "actor", code: "required", message }],
   });
 }
 

@@ -21,6 +21,7 @@ function gateway(overrides: Partial<Backends["users"]> = {}) {
   const remove = vi.fn(async () => ({ endedSessionIds: ["s3"] }));
   const endSessions = vi.fn(async () => ({ endedSessionIds: ["s4"] }));
   const resetMfa = vi.fn(async () => ({ endedSessionIds: ["s5"] }));
+  const unlock = vi.fn(async () => ({}));
   const built = testGateway({
     users: {
       listUsers: list,
@@ -29,8 +30,10 @@ function gateway(overrides: Partial<Backends["users"]> = {}) {
       deleteUser: remove,
       resetUserMfa: resetMfa,
       endUserSessions: endSessions,
+      unlockUser: unlock,
       ...overrides,
     },
+    sessions: { listSessions: async () => ({ sessions: [] }) },
   });
   return { ...built, list, get, setAccess, remove, endSessions, resetMfa };
 }
@@ -42,6 +45,8 @@ const ROUTES = [
   { method: "DELETE", url: `/admin/users/${OTHER}` },
   { method: "POST", url: `/admin/users/${OTHER}/sessions/revoke` },
   { method: "POST", url: `/admin/users/${OTHER}/mfa/reset` },
+  { method: "POST", url: `/admin/users/${OTHER}/unlock` },
+  { method: "GET", url: `/admin/users/${OTHER}/sessions` },
 ] as const;
 
 test("a role of the access file is forwarded by name, and an older service that overlooks it is a defect", async () => {
@@ -65,7 +70,7 @@ test("each route asks for its own permission", async () => {
   const allowed = await Promise.all(
     ROUTES.map(async (route) => (await send(app, { ...route, token: "support-token" })).statusCode !== 403),
   );
-  expect(allowed).toEqual([true, true, false, false, true, false]);
+  expect(allowed).toEqual([true, true, false, false, true, false, true, false]);
 });
 
 test.each(ROUTES)("$method $url is for administrators only", async (route) => {
@@ -152,6 +157,7 @@ test("what administrators do is audited by name and with the user's id; reading 
     ["admin.users.delete", OTHER],
     ["admin.users.revoke_sessions", OTHER],
     ["admin.users.reset_mfa", OTHER],
+    ["admin.users.unlock", OTHER],
   ]);
 });
 

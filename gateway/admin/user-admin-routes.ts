@@ -12,7 +12,9 @@ import {
   statusField,
   toUser,
 } from "../auth/answer-fields.ts";
+import { sessionAnswer, toSession } from "../auth/session-routes.ts";
 import type { Backends } from "../backends/backends.ts";
+import { principalOf } from "../edge/caller.ts";
 import { success } from "../edge/envelope.ts";
 import type { NoteReading } from "../edge/note-reading.ts";
 import type { GatewayApp } from "../edge/request-state.ts";
@@ -47,7 +49,7 @@ const UserChange = z
   .meta({ minProperties: 1 });
 
 const managed = z.strictObject({ user: managedUserAnswer });
-interface UserAdminDeps extends Pick<Backends, "users"> {
+interface UserAdminDeps extends Pick<Backends, "users" | "sessions"> {
   noteReading: NoteReading;
   verifier: Pick<TokenVerifier, "refuseSession">;
   adminAssurance?: AssuranceDemand | undefined;
@@ -56,7 +58,7 @@ interface UserAdminDeps extends Pick<Backends, "users"> {
 /** The verifier refuses ended sessions before the revocation stream does. */
 export function registerUserAdminRoutes(
   app: GatewayApp,
-  { users, noteReading, verifier, adminAssurance }: UserAdminDeps,
+  { users, sessions, noteReading, verifier, adminAssurance }: UserAdminDeps,
 ): void {
   const policyFor = (...permissions: BuiltInPermission[]): RoutePolicy => ({
     auth: "authenticated",
@@ -139,6 +141,39 @@ export function registerUserAdminRoutes(
     handler: async (request) => {
       refuse(await users.deleteUser({ userId: request.params.id }, request.state.call));
       return success({}, "The account is gone.");
+    },
+  });
+
+  route("unlockUser", "POST", "/admin/users/:id/unlock", {
+    summary: "Forget a user's failed logins",
+    description: "They slow further logins down. A disabled user stays so.",
+    policy: { ...policyFor("users:unlock"), action: "admin.users.unlock" },
+    schema: { params: UserParams },
+    answers: answersWith("They are forgotten."),
+    codes: ["not_found"],
+    handler: async (request) => {
+      await users.unlockUser({ userId: request.params.id }, request.state.call);
+      return success({}, "The user's failed logins are forgotten.");
+    },
+  });
+
+  route("listUserSessions", "GET", "/admin/users/:id/sessions", {
+    summary: "List a user's sessions",
+    policy: policyFor("sessions:read"),
+    schema: { params: UserParams },
+    answers: answersWith(
+      "The live sessions, newest first.",
+      z.strictObject({ sessions: z.array(sessionAnswer) }),
+    ),
+    codes: ["audit_unavailable"],
+    handler: async (request) => {
+      await noteReading(request, { action: "session.listed" });
+      const found = await sessions.listSessions({ userId: request.params.id }, request.state.call);
+      const { sessionId } = principalOf(request);
+      return success(
+        { sessions: found.sessions.map((each) => toSession(each, sessionId)) },
+        "The user's sessions.",
+      );
     },
   });
 

@@ -23,7 +23,7 @@ const LogoutBody = z
   })
   .default({ scope: "session" });
 
-const sessionAnswer = z
+export const sessionAnswer = z
   .strictObject({
     id: idField,
     current: z.boolean().meta({ description: "Whether it is the one that asks." }),
@@ -156,7 +156,7 @@ function callerOf(request: FastifyRequest): { userId: string; sessionId: string 
   return userId === undefined || sessionId === undefined ? principalOf(request) : { userId, sessionId };
 }
 
-function toSession(session: Session, currentId: string) {
+export function toSession(session: Session, currentId: string) {
   const { id, createdAt, lastUsedAt, expiresAt, ip, userAgent, amr } = session;
   if (createdAt === undefined || lastUsedAt === undefined || expiresAt === undefined) {
     throw new Error("token-service sent a session without times");

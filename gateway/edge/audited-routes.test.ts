@@ -96,6 +96,7 @@ const SAMPLES: Record<string, Sample> = {
   "DELETE /admin/users/:id": { headers: admin },
   "POST /admin/users/:id/sessions/revoke": { headers: admin },
   "POST /admin/users/:id/mfa/reset": { headers: admin },
+  "POST /admin/users/:id/unlock": { headers: admin },
   "POST /oauth/introspect": { headers: { ...form, ...basic }, body: `token=${EXAMINED}` },
   "POST /payments": { headers: user, body: {} },
   "PUT /payments": { headers: user, body: {} },
@@ -205,6 +206,7 @@ const backend = new Proxy(
 const MANAGED_AUDITOR = { ...MANAGED, user: { ...MANAGED.user, user: { ...ada, roleName: "AUDITOR" } } };
 const users = {
   setUserAccess: async () => ((await behaviour.service()) === ANYTHING ? MANAGED_AUDITOR : undefined),
+  unlockUser: async () => behaviour.service(),
 };
 const upstream = createServer((request, response) => {
   request.resume();

@@ -175,6 +175,10 @@ class ForwardedCall implements Exchange, OpenExchange, Dispatcher.DispatchHandle
     return this.#request.state.access?.accessToken ?? "";
   }
 
+  get policy(): OpenExchange["policy"] {
+    return this.#request.state.policy ?? { auth: { roles: [] } };
+  }
+
   get startedMs(): number {
     return this.#request.state.startedMs;
   }

@@ -7,7 +7,14 @@ import { createLogger } from "../../service-kit/logger.ts";
 import { createMetrics, type Metrics } from "../../service-kit/metrics.ts";
 import type { Verification } from "../../token-client/principal.ts";
 import { statuses } from "../testing/raw-socket.ts";
-import { HOST, routesOf, testGateway, verifierOfUsers } from "../testing/test-gateway.ts";
+import {
+  HOST,
+  principalWith,
+  routesOf,
+  shippedAccess,
+  testGateway,
+  verifierOfUsers,
+} from "../testing/test-gateway.ts";
 import { type OpenExchange, OpenExchanges } from "./open-exchanges.ts";
 
 const REVOKED: Verification = { kind: "inactive", reason: "revoked" };
@@ -319,7 +326,7 @@ describe("the sweep over what is open", () => {
     };
     metrics = createMetrics("test");
     const logger = createLogger("gateway", "info", { write: (line) => void lines.push(line) });
-    open = new OpenExchanges({ verifier: { verify }, logger, metrics });
+    open = new OpenExchanges({ verifier: { verify }, access: shippedAccess(), logger, metrics });
   });
   afterEach(() => {
     open.close();
@@ -330,6 +337,7 @@ describe("the sweep over what is open", () => {
     open.enter(
       {
         accessToken: name,
+        policy: { auth: "authenticated" },
         startedMs: 0,
         isWaiting: false,
         isGone: false,
@@ -345,7 +353,7 @@ describe("the sweep over what is open", () => {
       await vi.advanceTimersByTimeAsync(0);
     }
   };
-  const active = { kind: "active" } as Verification;
+  const active: Verification = { kind: "active", principal: principalWith("USER") };
   const revoked = { kind: "inactive", reason: "revoked" } as Verification;
 
   test("asks token-service for some tokens at a time, so that new calls find a place, and ends nobody for it", async () => {
@@ -354,6 +362,17 @@ describe("the sweep over what is open", () => {
     expect(verdicts).toHaveLength(500);
     await answerAll(active);
     expect([mostAtOnce, ended]).toEqual([500, []]);
+  });
+
+  test("ends what the access file does not allow any more", async () => {
+    const permissions = (permission: string) => ({
+      policy: { auth: "authenticated", permissions: [permission] } as const,
+    });
+    enter("allowed", permissions("payments:read"));
+    enter("withdrawn", permissions("audit:read"));
+    await vi.advanceTimersByTimeAsync(1_000);
+    await answerAll(active);
+    expect(ended).toEqual(["withdrawn forbidden"]);
   });
 
   test("goes on after a slow one: the next sweep waits for it, and asks again", async () => {

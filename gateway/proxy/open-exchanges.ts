@@ -1,11 +1,14 @@
 import type { FastifyRequest } from "fastify";
+import type { AccessRules } from "../../access-file/access-rules.ts";
 import { DomainError } from "../../service-kit/errors.ts";
 import type { Logger } from "../../service-kit/logger.ts";
 import type { Metrics } from "../../service-kit/metrics.ts";
 import { type Network, networksOf } from "../../service-kit/network-of.ts";
 import type { TokenVerifier, Verification } from "../../token-client/principal.ts";
+import { assertMayCall } from "../edge/authorize.ts";
 import { clientIp } from "../edge/caller.ts";
 import { type Share, ShareCounts } from "../limits/share-counts.ts";
+import type { RequestPolicy } from "../routing/route-policy.ts";
 
 const SWEEP_MS = 1_000;
 /** For waiting calls, because clients renew tokens during calls. */
@@ -16,6 +19,7 @@ const MAX_ASKED_AT_ONCE = 500;
 export interface OpenExchange {
   /** Empty on public routes. */
   readonly accessToken: string;
+  readonly policy: Pick<RequestPolicy, "auth" | "permissions">;
   /** Milliseconds of `performance.now()`. */
   readonly startedMs: number;
   /** The upstream has not begun to answer. */
@@ -28,6 +32,7 @@ export interface OpenExchange {
 
 export interface OpenExchangesOptions {
   verifier: Pick<TokenVerifier, "verify">;
+  access: Pick<AccessRules, "holds" | "isDefined">;
   logger: Logger;
   metrics: Metrics;
 }
@@ -37,9 +42,13 @@ export function callersOf(request: FastifyRequest): readonly Network[] {
   return access === null ? networksOf(clientIp(request)) : [{ name: access.principal.userId, times: 1 }];
 }
 
-/** Verifies tokens every second. An exchange ends when its token is revoked, expired or unverifiable. */
+/**
+ * Verifies tokens every second. An exchange ends when its token is revoked, expired or unverifiable, or when the access
+ * file does not allow it any more.
+ */
 export class OpenExchanges {
   readonly #verifier: Pick<TokenVerifier, "verify">;
+  readonly #access: OpenExchangesOptions["access"];
   readonly #logger: Logger;
   readonly #open = new Map<OpenExchange, () => void>();
   /** Each sweep fails these again, because one attempt does not abort a complete but unread response. */
@@ -49,8 +58,9 @@ export class OpenExchanges {
   readonly #countEnd: (code: string) => void;
   #isSweeping = false;
 
-  constructor({ verifier, logger, metrics }: OpenExchangesOptions) {
+  constructor({ verifier, access, logger, metrics }: OpenExchangesOptions) {
     this.#verifier = verifier;
+    this.#access = access;
     this.#logger = logger;
     this.#timer = setInterval(() => void this.#sweep(), SWEEP_MS);
     this.#timer.unref();
@@ -141,7 +151,11 @@ export class OpenExchanges {
       this.#end(exchange, verdict);
       return;
     }
-    if (verdict.kind === "active") return;
+    if (verdict.kind === "active") {
+      const refusal = refusalOf(() => assertMayCall(this.#access, exchange.policy, verdict.principal));
+      if (refusal !== undefined) this.#end(exchange, refusal);
+      return;
+    }
     const isExpired = verdict.reason === "expired";
     const ageMs = performance.now() - exchange.startedMs;
     if (isExpired && exchange.isWaiting && ageMs < MAY_OUTLIVE_TOKEN_MS) return;
@@ -154,5 +168,15 @@ export class OpenExchanges {
     this.#ended.set(exchange, error);
     this.#countEnd(error.code);
     exchange.fail(error);
+  }
+}
+
+function refusalOf(assert: () => void): DomainError | undefined {
+  try {
+    assert();
+    return undefined;
+  } catch (error) {
+    if (error instanceof DomainError) return error;
+    throw error;
   }
 }

@@ -108,6 +108,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
   readonly idleTimeoutMs = 0;
   readonly minBytesPerS = 0;
   readonly accessToken: string;
+  readonly policy: OpenExchange["policy"];
   readonly startedMs: number;
   readonly #request: FastifyRequest;
   readonly #reply: FastifyReply;
@@ -129,6 +130,7 @@ class WebSocketExchange implements Exchange, OpenExchange, Dispatcher.DispatchHa
     onEnd: () => void,
   ) {
     this.accessToken = request.state.access?.accessToken ?? "";
+    this.policy = request.state.policy ?? { auth: { roles: [] } };
     this.startedMs = request.state.startedMs;
     this.#request = request;
     this.#reply = reply;

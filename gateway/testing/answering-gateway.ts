@@ -215,6 +215,7 @@ export function answeringGateway(overrides: Parameters<typeof testGateway>[0] = 
           ...noneEnded,
         })(),
       resetUserMfa: give(noneEnded),
+      unlockUser: give({}),
       endUserSessions: give({ endedSessionIds: [tokens.sessionId] }),
       deleteUser: give(noneEnded),
     },

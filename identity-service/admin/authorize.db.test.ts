@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { parseAccessFile } from "../../access-file/access-file.ts";
+import { UserStatus } from "../../proto/gen/gatehouse/identity/v1/user_admin_service.ts";
+import { Role } from "../../proto/gen/gatehouse/token/v1/principal.ts";
+import { newCallContext } from "../../service-kit/call-context.ts";
+import type { RpcContext } from "../../service-kit/rpc-server.ts";
+import { emptyTables } from "../../tests/support/empty-tables.ts";
+import { createTestDatabase, type TestDatabase } from "../../tests/support/postgres.ts";
+import { testDeps } from "../testing/test-deps.ts";
+import { createUserAdminRpc } from "../user-admin-rpc.ts";
+
+const STAYS = {
+  role: Role.UNSPECIFIED,
+  roleName: "",
+  status: UserStatus.UNSPECIFIED,
+  mustChangePassword: undefined,
+};
+
+let database: TestDatabase;
+let deps: Awaited<ReturnType<typeof testDeps>>;
+beforeAll(async () => {
+  database = await createTestDatabase("identity-service");
+});
+beforeEach(async () => {
+  await emptyTables(database.ownerSql, "users", "session_ends", "mail_outbox");
+  deps = await testDeps(database.sql);
+});
+afterAll(() => database.drop());
+
+async function plant(role: string): Promise<string> {
+  const id = deps.newId();
+  await database.ownerSql`
+    insert into users (id, email, first_name, last_name, role, status, email_verified, created_at, updated_at)
+    values (${id}, ${`${id}@example.com`}, 'Ada', 'L', ${role}, 'active', true, now(), now())`;
+  return id;
+}
+
+type Who = { role: string; scopes?: string[] } | { person: string } | undefined;
+
+function contextOf(who: Who): RpcContext {
+  const context = { ...newCallContext({ budgetMs: 60_000 }), caller: "gateway" } as unknown as RpcContext;
+  if (who === undefined) return context;
+  if ("person" in who) return { ...context, person: who.person };
+  return { ...context, actor: { userId: deps.newId(), sessionId: deps.newId(), ...who } };
+}
+
+const rpc = () => createUserAdminRpc(deps, async () => undefined);
+const codeOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => "done",
+    (error: { code: string }) => error.code,
+  );
+const assign = (userId: string, roleName: string, who: Who) =>
+  codeOf(rpc().setUserAccess({ ...STAYS, userId, roleName }, contextOf(who)));
+const unlock = (userId: string, who: Who) => codeOf(rpc().unlockUser({ userId }, contextOf(who)));
+
+const METHODS = {
+  listUsers: () => codeOf(rpc().listUsers({ ...STAYS, query: "", cursor: "", limit: 1 }, contextOf(who))),
+  getManagedUser: (userId: string) => codeOf(rpc().getManagedUser({ userId }, contextOf(who))),
+  unlockUser: (userId: string) => codeOf(rpc().unlockUser({ userId }, contextOf(who))),
+  endUserSessions: (userId: string) => codeOf(rpc().endUserSessions({ userId }, contextOf(who))),
+  setUserAccess: (userId: string) =>
+    codeOf(rpc().setUserAccess({ ...STAYS, userId, mustChangePassword: true }, contextOf(who))),
+  resetUserMfa: (userId: string) => codeOf(rpc().resetUserMfa({ userId }, contextOf(who))),
+  listUsedApprovals: () =>
+    codeOf(rpc().listUsedApprovals({ from: undefined, to: undefined, cursor: "", limit: 1 }, contextOf(who))),
+  deleteUser: (userId: string) => codeOf(rpc().deleteUser({ userId }, contextOf(who))),
+};
+let who: Who;
+
+test.each([
+  ["USER", []],
+  ["SUPPORT", ["listUsers", "getManagedUser", "unlockUser", "endUserSessions"]],
+  ["AUDITOR", []],
+  ["ADMIN", Object.keys(METHODS).filter((name) => name !== "listUsedApprovals")],
+] as const)("whatever the gateway has decided, the role %s may call %j only", async (role, allowed) => {
+  who = { role };
+  const answers: Record<string, string> = {};
+  for (const [name, call] of Object.entries(METHODS)) answers[name] = await call(await plant("USER"));
+  const expected = Object.keys(METHODS).map((name) => [
+    name,
+    (allowed as readonly string[]).includes(name) ? "done" : "forbidden",
+  ]);
+  expect(answers).toEqual(Object.fromEntries(expected));
+});
+
+test("a call without an actor, and one of a role that has gone, may do nothing; an operator may do all", async () => {
+  for (const [caller, expected] of [
+    [undefined, "forbidden"],
+    [{ role: "GONE" }, "role_not_defined"],
+    [{ role: "" }, "role_not_defined"],
+    [{ person: "operator:ada" }, "done"],
+  ] as const) {
+    who = caller;
+    for (const [name, call] of Object.entries(METHODS)) {
+      const isForPersons = name === "listUsedApprovals" && expected !== "done";
+      expect([name, await call(await plant("USER"))]).toEqual([name, isForPersons ? "forbidden" : expected]);
+    }
+  }
+});
+
+test("SUPPORT helps users, and nobody who may administer more", async () => {
+  const support = { role: "SUPPORT" };
+  expect(await unlock(await plant("USER"), support)).toBe("done");
+  expect(await unlock(await plant("SUPPORT"), support)).toBe("done");
+  expect(await unlock(await plant("GONE"), support)).toBe("done");
+  for (const role of ["ADMIN", "AUDITOR"]) {
+    const userId = await plant(role);
+    expect(await unlock(userId, support)).toBe("forbidden");
+    expect(await codeOf(rpc().endUserSessions({ userId }, contextOf(support)))).toBe("forbidden");
+  }
+  expect(deps.tokenService.revokeUserSessions).not.toHaveBeenCalled();
+});
+
+test("nobody assigns more than they hold, or takes a role from a user who holds more", async () => {
+  deps.access.replace(
+    parseAccessFile(`
+      permissions: [payments:read, payments:write]
+      roles:
+        ADMIN: ["*"]
+        USER: [payments:read]
+        PAYER: [payments:write]
+        LEAD: [users:read, users:write, roles:assign, payments:read]
+        WRITER: [users:read, users:write, payments:read]
+      defaultRole: USER`),
+  );
+  const lead = { role: "LEAD" };
+  const userId = await plant("USER");
+  expect(await assign(userId, "PAYER", lead)).toBe("forbidden");
+  expect(await assign(userId, "ADMIN", lead)).toBe("forbidden");
+  expect(await assign(userId, "NOWHERE", lead)).toBe("validation_failed");
+  expect(await assign(await plant("ADMIN"), "USER", lead)).toBe("forbidden");
+  expect(await assign(await plant("PAYER"), "USER", lead)).toBe("done");
+  expect(await assign(userId, "WRITER", lead)).toBe("done");
+  expect(await assign(await plant("PAYER"), "USER", { role: "WRITER" })).toBe("forbidden");
+  expect(await assign(userId, "NOWHERE", { person: "operator:ada" })).toBe("validation_failed");
+  expect(await assign(userId, "PAYER", { person: "operator:ada" })).toBe("done");
+});
+
+test("a client may do what it was granted, and acts on nobody who may administer more", async () => {
+  const client = { role: "", scopes: ["users:unlock"] };
+  expect(await unlock(await plant("USER"), client)).toBe("done");
+  expect(await unlock(await plant("SUPPORT"), client)).toBe("forbidden");
+  expect(await unlock(await plant("USER"), { role: "ADMIN", scopes: [] })).toBe("forbidden");
+});
+
+test("a change of the file is in force for the next call", async () => {
+  const userId = await plant("USER");
+  expect(await unlock(userId, { role: "CLERK" })).toBe("role_not_defined");
+  deps.access.replace(
+    parseAccessFile('roles: { ADMIN: ["*"], USER: [], CLERK: [users:unlock] }\ndefaultRole: USER'),
+  );
+  expect(await unlock(userId, { role: "CLERK" })).toBe("done");
+});
