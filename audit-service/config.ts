@@ -6,6 +6,7 @@ import {
   secretFileSchema,
   serviceConfig,
 } from "../service-kit/config.ts";
+import { refusedPeopleConfig } from "../service-kit/refused-people.ts";
 import { parseCheckpointKey } from "./log/checkpoint.ts";
 
 const checkpointKeyFileSchema = secretFileSchema.transform((pem, context) => {
@@ -17,6 +18,7 @@ const checkpointKeyFileSchema = secretFileSchema.transform((pem, context) => {
 
 export const configSchema = z.object({
   ...serviceConfig,
+  ...refusedPeopleConfig,
   ...databaseConfig,
   /** The same for every replica. Must not be stored beside the database. */
   CHECKPOINT_KEY_FILE: checkpointKeyFileSchema,

@@ -14,6 +14,7 @@ import {
   secretFileSchema,
   serviceConfig,
 } from "../service-kit/config.ts";
+import { refusedPeopleConfig } from "../service-kit/refused-people.ts";
 import { mailConfig, mailConfigProblems } from "./mail/mail-config.ts";
 import { oauthConfig, oauthConfigProblems } from "./oauth/oauth-config.ts";
 import { passkeyConfig, passkeyConfigProblems } from "./passkeys/passkey-config.ts";
@@ -52,6 +53,7 @@ const breachListFileSchema = z.string().transform((path, context) => {
 export const configSchema = z
   .object({
     ...serviceConfig,
+    ...refusedPeopleConfig,
     ...databaseConfig,
     ...accessConfig,
     ...mailConfig,

@@ -18,6 +18,7 @@ import { withCallDeadline } from "./call-deadline.ts";
 import { DomainError } from "./errors.ts";
 import type { Logger } from "./logger.ts";
 import type { Metrics } from "./metrics.ts";
+import type { RefusedPeople } from "./refused-people.ts";
 import { toRpcError } from "./rpc-errors.ts";
 import { fromMetadata, type MetadataValues } from "./rpc-metadata.ts";
 import { type Peer, type ProcessCertificate, peerOf, serverCredentials } from "./rpc-tls.ts";
@@ -52,6 +53,8 @@ export interface RpcServerOptions {
   certificate: ProcessCertificate;
   logger: Logger;
   metrics: Metrics;
+  /** Their calls are refused, and their streams end with their next answer. */
+  refusedPeople?: RefusedPeople;
   maxReceiveBytes?: number;
   /** Endless streams end at a random age. Defaults to 60 to 120 s. */
   streamAgeMs?: { min: number; max: number };
@@ -110,10 +113,15 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
     "code",
   ]);
 
+  function isRefused(person: string | undefined): boolean {
+    return person !== undefined && options.refusedPeople?.has(person) === true;
+  }
+
   function admit(call: AnyCall, callers: readonly string[], needsDeadline: boolean): RpcContext {
     if (hasGone(call)) throw new DomainError("service_unavailable", "The caller has disconnected");
     const peer = peerOfCall(call);
-    if (peer === undefined || !callers.includes(peer.name)) throw new DomainError("caller_not_allowed");
+    if (peer === undefined || !callers.includes(peer.name) || isRefused(peer.person))
+      throw new DomainError("caller_not_allowed");
     const values = call.metadata.toJSON();
     if (bytesOf(values) > MAX_METADATA_BYTES) throw new DomainError("headers_too_large");
     const now = Date.now();
@@ -199,7 +207,10 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
             throw new DomainError("service_unavailable", "The server does not serve now");
           }
           context = admit(call, callers, false);
-          await pump(run(call, { ...context, signal }), call, signal);
+          const { person } = context;
+          await pump(run(call, { ...context, signal }), call, signal, () => {
+            if (isRefused(person)) throw new DomainError("caller_not_allowed");
+          });
           call.end();
         } catch (error) {
           if (!gone.signal.aborted) call.emit("error", fail(error, path, context));
@@ -284,9 +295,15 @@ function forgetFailedBinding(server: Server): void {
 }
 
 /** An error destroys the stream with its buffered responses, and its status would never be sent. */
-async function pump(source: AsyncIterable<unknown>, call: StreamCall, signal: AbortSignal): Promise<void> {
+async function pump(
+  source: AsyncIterable<unknown>,
+  call: StreamCall,
+  signal: AbortSignal,
+  assertAllowed: () => void,
+): Promise<void> {
   for await (const response of source) {
     if (signal.aborted) return;
+    assertAllowed();
     await written(call, response, signal);
   }
 }

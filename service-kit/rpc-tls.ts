@@ -11,6 +11,8 @@ export interface TlsFiles {
 const REFRESH_INTERVAL_MS = 30_000;
 /** At most 40 characters with the kind, as actor ids in the audit log. */
 const PERSON_NAME = /^URI:spiffe:\/\/gatehouse\/(operator|auditor)\/([a-z0-9][a-z0-9._-]{0,30})$/;
+/** In the audit log: `operator:ada`. */
+export const PERSON = /^(?:operator|auditor):[a-z0-9][a-z0-9._-]{0,30}$/;
 const PEOPLE: ReadonlySet<string> = new Set(["operator", "auditor"]);
 const SPIFFE_NAME = /^URI:spiffe:\/\/gatehouse\/([a-z0-9-]{1,63})$/;
 

@@ -6,6 +6,7 @@ import { Lifecycle } from "./lifecycle.ts";
 import { createLogger, type DestinationStream, type Logger } from "./logger.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 import { startOperationsServer } from "./operations-server.ts";
+import { type PeopleFile, watchRefusedPeople } from "./refused-people.ts";
 import { createRpcServer, type RpcServer } from "./rpc-server.ts";
 import { ProcessCertificate, tlsFilesOf } from "./rpc-tls.ts";
 import { startTraceExport, type TraceExportConfig, type TraceOrigin } from "./trace-export.ts";
@@ -65,16 +66,24 @@ export async function startProcess(
 
 export async function serveRpc(
   service: ServiceProcess,
-  config: { LISTEN_ADDRESS: string; HEALTH_ADDRESS: string; SHUTDOWN_GRACE_MS: number },
+  config: {
+    LISTEN_ADDRESS: string;
+    HEALTH_ADDRESS: string;
+    SHUTDOWN_GRACE_MS: number;
+    REFUSED_PEOPLE_FILE?: PeopleFile | undefined;
+  },
   register: (server: RpcServer) => void,
   maxReceiveBytes?: number,
 ): Promise<void> {
   const { lifecycle, logger, metrics, certificate } = service;
+  const refusedPeople = watchRefusedPeople(config.REFUSED_PEOPLE_FILE, { logger, metrics });
+  lifecycle.onStop("refused people", () => refusedPeople.watch?.stop());
   const server = createRpcServer({
     address: config.LISTEN_ADDRESS,
     certificate,
     logger,
     metrics,
+    refusedPeople,
     ...(maxReceiveBytes === undefined ? {} : { maxReceiveBytes }),
   });
   register(server);

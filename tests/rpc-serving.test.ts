@@ -249,6 +249,34 @@ test("a connection that became ready after the server stopped is told to leave b
   await expect.poll(() => session.closed).toBe(true);
 });
 
+test("a person whose certificate was taken away is refused on the connection that is open, also in a stream", async () => {
+  const refused = new Set<string>();
+  server = create({ refusedPeople: refused });
+  server.add<TokenServiceServer>(
+    TokenServiceService,
+    { verifyToken: ["operator"], watchRevocations: ["operator"], getJwks: [] },
+    {
+      verifyToken: async () => ANSWER,
+      watchRevocations: countForEver,
+      getJwks: async () => ({ jwksJson: "{}", maxAgeS: 1 }),
+    },
+  );
+  port = await server.listen();
+  const client = clientOf(certificates.of("operator"));
+  await verify(client);
+  const watched = watch(client);
+  await expect.poll(() => watched.sequences.length).toBeGreaterThan(0);
+  refused.add("operator:other");
+  await expect(verify(client)).resolves.toMatchObject({ active: true });
+  expect(watched.ending).toBeUndefined();
+
+  refused.add("operator:tester");
+  await expect(verify(client)).rejects.toMatchObject({ code: "caller_not_allowed" });
+  await expect.poll(() => watched.ending).toBe("caller_not_allowed");
+  refused.clear();
+  await expect(verify(client)).resolves.toMatchObject({ active: true });
+});
+
 test("who serves no more cuts what is still open five seconds later", async () => {
   await start({ watchRevocations: answerOnce });
   const session = openSession();

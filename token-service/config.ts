@@ -8,11 +8,13 @@ import {
   redisConfigProblem,
   serviceConfig,
 } from "../service-kit/config.ts";
+import { refusedPeopleConfig } from "../service-kit/refused-people.ts";
 import { MAX_ACCESS_TTL_S } from "./token-lifetimes.ts";
 
 export const configSchema = z
   .object({
     ...serviceConfig,
+    ...refusedPeopleConfig,
     ...databaseConfig,
     AUDIT_SERVICE_ADDRESS: addressSchema,
     /** Notifies users of refresh token reuse. */
