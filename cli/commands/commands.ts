@@ -1,4 +1,6 @@
 import type { Command } from "../command.ts";
+import { accessCheck } from "./access-check.ts";
+import { accessWhoCan } from "./access-who-can.ts";
 import { approvalsExport } from "./approvals-export.ts";
 import { approvalsProve } from "./approvals-prove.ts";
 import { auditCheckpoint } from "./audit-checkpoint.ts";
@@ -43,6 +45,8 @@ export const COMMANDS: readonly Command[] = [
   usersEndSessions,
   usersDelete,
   routesCheck,
+  accessCheck,
+  accessWhoCan,
   breachListBuild,
   breachListCheck,
   auditSearch,

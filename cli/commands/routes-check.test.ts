@@ -32,7 +32,7 @@ test("every problem of an invalid one is reported with its line", async () => {
   const { code, error } = await check("routes:\n  - prefix: /auth/x\n    methods: { GET: {} }\n");
   expect(code).toBe(78);
   expect(error).toMatch(/line 2, routes\.0\.prefix: is a path of the gateway itself/);
-  expect(error).toMatch(/line 3, routes\.0\.methods\.GET: must have either roles/);
+  expect(error).toMatch(/line 3, routes\.0\.methods\.GET: must have either permissions/);
   expect(error).toMatch(/routes\.0\.upstream: is required/);
 });
 

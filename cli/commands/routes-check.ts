@@ -1,9 +1,6 @@
-import { readFile } from "node:fs/promises";
 import { parseRoutesFile } from "../../routes-file/routes-file.ts";
-import { ConfigError } from "../../service-kit/config.ts";
-import { CliError } from "../cli-error.ts";
 import type { Command } from "../command.ts";
-import { EXIT } from "../exit-code.ts";
+import { readConfigFile } from "./read-config-file.ts";
 import { table } from "./table.ts";
 
 export const routesCheck: Command = {
@@ -12,7 +9,7 @@ export const routesCheck: Command = {
   positionals: ["file"],
   options: {},
   async run({ positionals: [file = ""] }) {
-    const routes = parse(await read(file));
+    const routes = await readConfigFile(file, parseRoutesFile, "routes_invalid");
     const rows = routes.map(({ prefix, upstreams, methods }) => [
       prefix,
       Object.keys(methods).join(" "),
@@ -25,25 +22,3 @@ export const routesCheck: Command = {
     return { text, json: { routes } };
   },
 };
-
-async function read(file: string): Promise<string> {
-  try {
-    return await readFile(file, "utf8");
-  } catch (cause) {
-    const reason = (cause as NodeJS.ErrnoException).code ?? "unreadable";
-    throw new CliError(`${file} cannot be read (${reason})`, {
-      exitCode: EXIT.config,
-      code: "file_unreadable",
-      cause,
-    });
-  }
-}
-
-function parse(text: string) {
-  try {
-    return parseRoutesFile(text);
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    throw new CliError(error.message, { exitCode: EXIT.config, code: "routes_invalid", cause: error });
-  }
-}

@@ -12,6 +12,7 @@ flowsOnOneSystem({
     logout: () => import("./accounts/logout.ts"),
     "mail links": () => import("./accounts/mail-links.ts"),
     "throttling and administration": () => import("./accounts/throttling-and-admin.ts"),
+    "who may call": () => import("./accounts/who-may-call.ts"),
     // It stops the system.
     "breach list": () => import("./accounts/breach-list.ts"),
   },

@@ -1,0 +1,96 @@
+import { SHIPPED_ACCESS_FILE } from "../../access-file/access-config.ts";
+import { parseAccessFile } from "../../access-file/access-file.ts";
+import { AccessTable } from "../../access-file/access-rules.ts";
+import { readOwnRoutes } from "../../access-file/own-routes.ts";
+import { type MethodPolicy, parseRoutesFile, type UpstreamRoute } from "../../routes-file/routes-file.ts";
+import { CliError } from "../cli-error.ts";
+import type { Command } from "../command.ts";
+import { EXIT } from "../exit-code.ts";
+import { UsageError } from "../usage-error.ts";
+import { readConfigFile } from "./read-config-file.ts";
+import { table } from "./table.ts";
+
+interface Demand {
+  /** `/admin/users/{id}`, or the prefix of a forwarded route. */
+  route: string;
+  auth: MethodPolicy["auth"] | "service";
+  permissions: readonly string[];
+}
+
+export const accessWhoCan: Command = {
+  name: "access who-can",
+  summary: "Show which roles may call a path of the gateway, without calling anything",
+  details: "The file of roles that ships is used unless --access names another one.",
+  positionals: ["method", "path"],
+  options: {
+    access: { type: "string", value: "file", description: "the access file" },
+    routes: { type: "string", value: "file", description: "the routes file, for forwarded paths" },
+  },
+  async run({ positionals: [word = "", path = ""], values }) {
+    const method = methodNamed(word);
+    const accessFile = values.get("access") ?? SHIPPED_ACCESS_FILE;
+    const rules = new AccessTable(await readConfigFile(accessFile, parseAccessFile, "access_invalid"));
+    const file = values.get("routes");
+    const routes = file === undefined ? [] : await readConfigFile(file, parseRoutesFile, "routes_invalid");
+    const demand = demandOf(method, path, routes);
+    if (demand === undefined) {
+      const message = `${method} ${path} is no route of the gateway${file === undefined ? "; name the routes file by --routes" : ""}`;
+      throw new CliError(message, { exitCode: EXIT.failed, code: "not_found" });
+    }
+    const roles = rules.roles.filter((role) => mayCall(rules, demand, role));
+    const json = { method, ...demand, roles, clients: demand.permissions.length > 0 };
+    const rows = rules.roles.map((role) => [role, roles.includes(role) ? "yes" : "no"]);
+    return { text: `${demandText(method, demand)}\n\n${table(["ROLE", "MAY CALL IT"], rows)}`, json };
+  },
+};
+
+function methodNamed(word: string): string {
+  const method = word.toUpperCase();
+  // HEAD goes with GET.
+  if (method === "HEAD") return "GET";
+  if (["GET", "POST", "PUT", "PATCH", "DELETE"].includes(method)) return method;
+  throw new UsageError("<method> must be GET, POST, PUT, PATCH or DELETE");
+}
+
+function demandOf(method: string, typed: string, routes: readonly UpstreamRoute[]): Demand | undefined {
+  if (!typed.startsWith("/")) throw new UsageError("<path> must begin with /");
+  const [path = ""] = typed.replace(/^\/v1(?=\/)/, "").split("?", 1);
+  const own = readOwnRoutes().filter((route) => matches(route.path, path));
+  // A literal path goes before a pattern.
+  const exact = own.filter((route) => route.path === path);
+  const found = (exact.length > 0 ? exact : own).find((route) => route.method === method);
+  if (found !== undefined) {
+    return { route: found.path, auth: found.auth ?? "authenticated", permissions: found.permissions ?? [] };
+  }
+  const forwarded = routes.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`));
+  const policy = forwarded?.methods[method as keyof UpstreamRoute["methods"]];
+  if (forwarded === undefined || policy === undefined) return undefined;
+  return { route: forwarded.prefix, auth: policy.auth, permissions: policy.permissions ?? [] };
+}
+
+function matches(pattern: string, path: string): boolean {
+  const [segments, typed] = [pattern.split("/"), path.split("/")];
+  return (
+    segments.length === typed.length &&
+    segments.every(
+      (segment, index) => segment === typed[index] || (segment.startsWith("{") && typed[index] !== ""),
+    )
+  );
+}
+
+function mayCall(rules: AccessTable, { auth, permissions }: Demand, role: string): boolean {
+  if (auth === "service") return false;
+  if (typeof auth === "object") return auth.roles.includes(role);
+  return permissions.every((permission) => rules.holds(role, permission));
+}
+
+function demandText(method: string, { route, auth, permissions }: Demand): string {
+  const name = `${method} ${route}`;
+  if (permissions.length > 0)
+    return `${name} demands ${permissions.join(" and ")}, of a user's role or of a client`;
+  if (auth === "public") return `${name} is public`;
+  if (auth === "service") return `${name} is for services that authenticate themselves`;
+  return auth === "authenticated"
+    ? `${name} is for every user`
+    : `${name} is for users of ${auth.roles.join(", ")}`;
+}

@@ -1,0 +1,79 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { run } from "../run.ts";
+import { COMMANDS } from "./commands.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "gatehouse-access-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function fileOf(name: string, text: string): string {
+  writeFileSync(join(folder, name), text);
+  return join(folder, name);
+}
+
+async function gatehouse(...words: string[]) {
+  const printed: Record<"out" | "error", string[]> = { out: [], error: [] };
+  const code = await run(["--json", "access", ...words], COMMANDS, {
+    environment: {},
+    defaultHome: folder,
+    writeOut: (line) => void printed.out.push(line),
+    writeError: (line) => void printed.error.push(line),
+  });
+  const [out, error] = [printed.out.join(""), printed.error.join("")];
+  return { code, json: out === "" ? undefined : JSON.parse(out), error };
+}
+
+const access = fileOf(
+  "access.yaml",
+  'permissions: [things:read]\nroles: { ADMIN: ["*"], USER: [], CLERK: [things:read, users:read] }\ndefaultRole: USER',
+);
+const routes = fileOf(
+  "routes.yaml",
+  `routes:
+  - prefix: /things
+    upstream: http://a
+    methods:
+      GET: { permissions: [things:read] }
+      DELETE: { roles: [ADMIN], action: things.delete }
+  - { prefix: /news, upstream: 'http://a', methods: { GET: { auth: public } } }`,
+);
+
+test("every problem of an access file is reported with its line", async () => {
+  const file = fileOf("wrong.yaml", "roles: { USER: [a:b] }\ndefaultRole: NOBODY");
+  const { code, error } = await gatehouse("check", file);
+  expect(code).toBe(78);
+  expect(error).toContain("line 1, roles.USER.0: is neither built in nor among permissions");
+  expect(error).toContain("line 1, roles.ADMIN: must be");
+  expect(error).toContain("line 2, defaultRole: is not among roles");
+  expect((await gatehouse("check", access)).code).toBe(0);
+  expect((await gatehouse("check", join(folder, "absent.yaml"))).error).toContain("ENOENT");
+});
+
+test.each([
+  ["GET", "/admin/users", ["ADMIN", "CLERK"], true],
+  ["head", "/v1/admin/users?limit=1", ["ADMIN", "CLERK"], true],
+  ["DELETE", "/admin/users/7", ["ADMIN"], true],
+  ["GET", "/admin/audit/checkpoint", ["ADMIN"], true],
+  ["GET", "/auth/me", ["ADMIN", "USER", "CLERK"], false],
+  ["POST", "/auth/login", ["ADMIN", "USER", "CLERK"], false],
+  ["GET", "/things", ["ADMIN", "CLERK"], true],
+  ["GET", "/v1/things/3/parts", ["ADMIN", "CLERK"], true],
+  ["DELETE", "/things/3", ["ADMIN"], false],
+  ["GET", "/news", ["ADMIN", "USER", "CLERK"], false],
+  ["POST", "/oauth/introspect", [], false],
+])("%s %s may be called by %j", async (method, path, roles, clients) => {
+  const { code, json } = await gatehouse("who-can", method, path, "--access", access, "--routes", routes);
+  expect(code).toBe(0);
+  expect(json).toMatchObject({ roles, clients });
+});
+
+test("what is no route, and what is no method, is said", async () => {
+  const of = (...words: string[]) => gatehouse("who-can", ...words, "--access", access, "--routes", routes);
+  expect(await of("GET", "/thingsx")).toMatchObject({ code: 1, error: expect.stringContaining("no route") });
+  expect((await of("PATCH", "/things")).code).toBe(1);
+  expect((await of("GET", "/admin/users/")).code).toBe(1);
+  expect((await of("TRACE", "/things")).code).toBe(64);
+  expect((await of("GET", "things")).code).toBe(64);
+});
